@@ -1,0 +1,320 @@
+"""config.yaml and environment -> checked settings.
+
+Values may be ``${ENV}`` or ``${ENV:-default}``. Unknown keys, wrong types and contradictions are refused with the file, the path
+inside it and what was expected. `read_yaml` and `checked` serve `proxy.policy` too.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+import yaml
+from msgspec import Meta, Struct
+
+from proxy.errors import ConfigError
+
+T = TypeVar("T")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
+_RESERVED_PREFIXES = ("/groundwire", "/dashboard", "/health", "/ready", "/metrics", "/v1")
+
+Seconds = Annotated[float, Meta(gt=0)]
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(gt=0)]
+
+
+class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ServerSettings(_Section, frozen=True, kw_only=True):
+    """``server:``"""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 4000
+    workers: Positive = 1
+    admin_key: str = ""
+    max_body_bytes: Positive = 20_000_000
+    drain_s: Seconds = 30.0
+    """How long running streams may go on after SIGTERM."""
+    keep_alive_s: Seconds = 10.0
+    """Pause after which a held stream gets an SSE comment."""
+
+
+class StoreSettings(_Section, frozen=True, kw_only=True):
+    """``store:``"""
+
+    url: str = "sqlite+aiosqlite:///groundwire.db"
+    bodies: bool = False
+    """Whether records keep request and answer bodies (secrets masked)."""
+    retention_days: Annotated[float, Meta(gt=0)] = 30.0
+    retention_mb: Positive = 2048
+    """The oldest records go when the store has grown past this."""
+
+
+class Timeouts(_Section, frozen=True, kw_only=True):
+    """``upstreams.*.timeouts``, in seconds."""
+
+    connect_s: Seconds = 10.0
+    first_byte_s: Seconds = 600.0
+    """From the request being sent to the response's first bytes; a model may think for long before it answers unstreamed."""
+    between_chunks_s: Seconds = 120.0
+
+
+class Retries(_Section, frozen=True, kw_only=True):
+    """``upstreams.*.retries``: exponential backoff with full jitter, before the first byte only."""
+
+    attempts: Count = 2
+    """Further tries after the first, per upstream."""
+    base_s: Seconds = 0.5
+    max_s: Seconds = 8.0
+    """Longest pause; a longer ``retry-after`` is passed to the client instead of waited for."""
+
+
+class _Upstream(_Section, frozen=True, kw_only=True, tag_field="kind"):
+    timeouts: Timeouts = Timeouts()
+    retries: Retries = Retries()
+    fallback: tuple[str, ...] = ()
+    """Upstreams to try, in order, when this one cannot be had."""
+    max_concurrency: Positive = 256
+    max_queue: Count = 1024
+    """Requests that may wait for a place; past it the answer is 503 ``overloaded``."""
+
+
+class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
+    """Any OpenAI-compatible server, spoken to byte for byte."""
+
+    base_url: str
+    api_key: str = ""
+    """The key, ``forward`` for the client's own ``Authorization``, or empty for none."""
+    model_prefix: str = ""
+    """Under which the model catalogue lists this server's models, as ``azure/``; never sent."""
+    headers: Mapping[str, str] = {}
+    """Extra headers for every call."""
+
+
+class LiteLLMSettings(_Upstream, frozen=True, kw_only=True, tag="litellm"):
+    """Every other provider, translated by litellm."""
+
+    model_prefix: str = ""
+    api_key: str = ""
+    base_url: str = ""
+    models: tuple[str, ...] = ()
+    """What ``GET /v1/models`` lists, as litellm offers no list."""
+    params: Mapping[str, Any] = {}
+    """Further keyword arguments of every litellm call, as ``aws_region_name``."""
+
+
+class EmbeddedSettings(_Upstream, frozen=True, kw_only=True, tag="embedded"):
+    """A small local model in this process, to try everything without network or key."""
+
+    model_path: str = ""
+    """A GGUF file; empty for the one that ``groundwire fetch-model`` unpacks."""
+    window: Positive = 8192
+    """Context window in tokens."""
+    threads: Count = 0
+    """0 for the machine's cores."""
+    parallel: Positive = 2
+    """Answers generated side by side; each has a window of its own."""
+
+
+UpstreamSettings = OpenAISettings | LiteLLMSettings | EmbeddedSettings
+
+
+class ModelSettings(_Section, frozen=True, kw_only=True):
+    """``models.NAME``: what the bundled list does not know, or knows wrongly."""
+
+    window: Positive
+    max_output_tokens: Positive | None = None
+    encoding: str | None = None
+    """tiktoken encoding; without one, counts are estimates."""
+
+
+class RouteSettings(_Section, frozen=True, kw_only=True):
+    """``routes[]``"""
+
+    upstream: str
+    policy: str
+    prefix: str = ""
+    allow_policies: tuple[str, ...] = ()
+    """Names of policy files beside `policy` (or paths) that a client may ask for."""
+    allow_skip: bool = False
+
+
+class KeySettings(_Section, frozen=True, kw_only=True):
+    """``keys[]``: a client key, stored hashed."""
+
+    name: str
+    sha256: Annotated[str, Meta(pattern="^[0-9a-fA-F]{64}$")]
+    routes: tuple[str, ...] = ()
+    """Prefixes it may use; empty for all."""
+
+
+class Settings(_Section, frozen=True, kw_only=True):
+    """The whole of config.yaml."""
+
+    upstreams: Mapping[str, UpstreamSettings]
+    routes: tuple[RouteSettings, ...]
+    server: ServerSettings = ServerSettings()
+    store: StoreSettings = StoreSettings()
+    models: Mapping[str, ModelSettings] = {}
+    keys: tuple[KeySettings, ...] = ()
+    folder: str = ""
+    """Where config.yaml stands: relative policy paths start here. Set by `load_settings`, not by the file."""
+
+
+def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> Settings:
+    """Read, expand and check config.yaml. Raises `ConfigError`."""
+    file = str(path)
+    raw = read_yaml(path)
+    if isinstance(raw, dict) and "folder" in raw:
+        raise ConfigError(file, "folder", "unknown key")
+    settings = checked(expand(raw, file, os.environ if environ is None else environ), Settings, file, lax=True)
+    _check_whole(settings, file)
+    return msgspec.structs.replace(settings, folder=str(Path(path).resolve().parent))
+
+
+def read_yaml(path: str | Path) -> Any:
+    """Parse a YAML file; a key written twice is an error. Raises `ConfigError`."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(str(path), "", f"cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "", f"is not UTF-8 (byte {error.start})") from error
+    try:
+        return yaml.load(text, Loader=_Loader)  # a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise ConfigError(str(path), where, f"not valid YAML: {error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError(str(path), "", f"not valid YAML: {error}") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """A SafeLoader that refuses a mapping with the same key twice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            key = getattr(key_node, "value", None)
+            if isinstance(key, str) and key != "<<":
+                if key in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands here twice", key_node.start_mark)
+                seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "$") -> Any:
+    """Replace ``${ENV}`` and ``${ENV:-default}`` in every string. Raises `ConfigError` for an unset one without default."""
+    if isinstance(value, dict):
+        return {key: expand(item, file, environ, f"{path}.{key}") for key, item in value.items()}
+    if isinstance(value, list):
+        return [expand(item, file, environ, f"{path}[{i}]") for i, item in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def substitute(match: re.Match[str]) -> str:
+        name, has_default, default = match[1], match[2], match[3]
+        found = environ.get(name, "")
+        if found or (name in environ and not has_default):
+            return found
+        if has_default:
+            return default
+        raise ConfigError(file, path, f"the environment variable {name} is not set; write ${{{name}:-default}} to give a default")
+
+    return _VARIABLE.sub(substitute, value)
+
+
+def checked(value: Any, kind: type[T], file: str, at: str = "", *, lax: bool = False) -> T:
+    """Convert plain YAML into `kind`; `at` is the path of `value` inside the file. Raises `ConfigError`."""
+    try:
+        return msgspec.convert(value, kind, strict=not lax)
+    except msgspec.ValidationError as error:
+        problem, _, where = str(error).partition(" - at `")
+        path = (where.rstrip("`") or "$").replace("$", at or "$", 1)
+        raise ConfigError(file, path.removeprefix("$."), _with_hint(problem, value, path.removeprefix(at), kind)) from error
+
+
+def _with_hint(problem: str, value: Any, path: str, kind: Any) -> str:
+    """Add the nearest known key to msgspec's "unknown field"."""
+    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
+    if not unknown:
+        return problem[:1].lower() + problem[1:]
+    known = _fields_at(kind, [step for step in re.split(r"[.\[\]$]+", path) if step], value)
+    near = difflib.get_close_matches(unknown[1], known, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}" if known else ""
+    return f"unknown key {unknown[1]!r}" + (f"; {hint}" if hint else "")
+
+
+def _fields_at(kind: Any, steps: list[str], value: Any) -> list[str]:
+    """Names of the fields of the type that `steps` lead to; empty when they lead nowhere certain."""
+    info = msgspec.inspect.type_info(kind)
+    for step in [*steps, None]:
+        if isinstance(info, msgspec.inspect.UnionType):
+            tag = value.get("kind") if isinstance(value, dict) else None
+            structs = [t for t in info.types if isinstance(t, msgspec.inspect.StructType)]
+            found = [t for t in structs if tag is None or t.tag == tag]
+            if not found:
+                return []
+            info = found[0]
+        if step is None:
+            break
+        value = value.get(step) if isinstance(value, dict) else None
+        if isinstance(info, msgspec.inspect.StructType):
+            fields = {field.encode_name: field.type for field in info.fields}
+            if step not in fields:
+                return []
+            info = fields[step]
+        elif isinstance(info, msgspec.inspect.DictType):
+            info = info.value_type
+        elif isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType):
+            info = info.item_type
+        else:
+            return []
+    if not isinstance(info, msgspec.inspect.StructType):
+        return []
+    tag_field = [info.tag_field] if info.tag_field else []
+    return tag_field + [field.encode_name for field in info.fields if field.encode_name != "folder"]
+
+
+def _check_whole(settings: Settings, file: str) -> None:
+    """What no single field shows: names that must exist, prefixes, cycles of fallbacks."""
+    if not settings.routes:
+        raise ConfigError(file, "routes", "at least one route is needed")
+    seen: set[str] = set()
+    for i, route in enumerate(settings.routes):
+        if route.upstream not in settings.upstreams:
+            raise ConfigError(file, f"routes[{i}].upstream", _unknown(route.upstream, settings.upstreams))
+        if route.prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", route.prefix):
+            raise ConfigError(file, f"routes[{i}].prefix", f"expected '' or a path like /rag without a slash at its end, got {route.prefix!r}")
+        if any(route.prefix == p or route.prefix.startswith(p + "/") for p in _RESERVED_PREFIXES):
+            raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is one of the server's own paths")
+        if route.prefix in seen:
+            raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is taken by an earlier route")
+        seen.add(route.prefix)
+    for name, upstream in settings.upstreams.items():
+        for other in upstream.fallback:
+            if other not in settings.upstreams:
+                raise ConfigError(file, f"upstreams.{name}.fallback", _unknown(other, settings.upstreams))
+            if other == name:
+                raise ConfigError(file, f"upstreams.{name}.fallback", "an upstream cannot be its own fallback")
+        if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
+            raise ConfigError(file, f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}")
+    names = [key.name for key in settings.keys]
+    for i, key in enumerate(settings.keys):
+        if names.index(key.name) != i:
+            raise ConfigError(file, f"keys[{i}].name", f"{key.name!r} stands here twice")
+        for prefix in key.routes:
+            if prefix not in seen:
+                raise ConfigError(file, f"keys[{i}].routes", f"no route has the prefix {prefix!r}")
+
+
+def _unknown(name: str, known: Mapping[str, Any]) -> str:
+    return f"{name!r} is not one of: {', '.join(sorted(known)) or '(none)'}"

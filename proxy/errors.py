@@ -1,0 +1,124 @@
+"""Everything that can go wrong, and the one builder of the error body a client sees.
+
+    GroundwireError
+    ├── ConfigError              config.yaml or a policy file is refused at start-up; never reaches a client
+    ├── StoreUnavailable         the database did not take or give something; never reaches a chat client
+    └── ProxyError               ends a request: status, code, type, param
+        ├── InvalidRequest            400  invalid_request
+        │   └── ContextLengthExceeded 400  context_length_exceeded
+        ├── PolicyBlocked             400  policy_blocked (the sub-code stands in param)
+        ├── InvalidApiKey             401  invalid_api_key
+        ├── PolicyNotAllowed          403  policy_not_allowed
+        ├── NotFound                  404  not_found
+        ├── RequestTooLarge           413  request_too_large
+        ├── InternalError             500  internal_error
+        ├── UpstreamUnreachable       502  upstream_unreachable
+        ├── Overloaded                503  overloaded
+        └── UpstreamTimeout           504  upstream_timeout
+
+An upstream's own error is none of these: it passes through unchanged (status, body, ``retry-after``).
+The envelope follows OpenAI's: https://platform.openai.com/docs/guides/error-codes
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class GroundwireError(Exception):
+    """Root of the tree."""
+
+
+class ConfigError(GroundwireError):
+    """A file is refused: where (file, path inside it), what is wrong, what was expected."""
+
+    def __init__(self, file: str, path: str, problem: str) -> None:
+        self.file, self.path, self.problem = file, path, problem
+        super().__init__(f"{file}: {path}: {problem}" if path else f"{file}: {problem}")
+
+
+class StoreUnavailable(GroundwireError):
+    """The store is locked, read-only, gone or too slow."""
+
+
+class ProxyError(GroundwireError):
+    """A request ends with this error in the client's envelope."""
+
+    status: ClassVar[int] = 500
+    code: ClassVar[str] = "internal_error"
+    type: ClassVar[str] = "server_error"
+
+    def __init__(self, message: str, *, param: str | None = None, headers: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.headers = headers
+        """Extra response headers, such as ``retry-after``."""
+
+    def envelope(self) -> dict[str, Any]:
+        """The body: ``{"error": {"message", "type", "param", "code"}}``."""
+        return {"error": {"message": self.message, "type": self.type, "param": self.param, "code": self.code}}
+
+
+class InvalidRequest(ProxyError):
+    """The client's request is malformed; ``param`` names the field where there is one."""
+
+    status, code, type = 400, "invalid_request", "invalid_request_error"
+
+
+class ContextLengthExceeded(InvalidRequest):
+    """The prompt does not fit the model's window and nothing is left to compress."""
+
+    code = "context_length_exceeded"
+
+
+class PolicyBlocked(ProxyError):
+    """A policy refuses the request or its answer; ``param`` carries the sub-code."""
+
+    status, code, type = 400, "policy_blocked", "invalid_request_error"
+
+
+class InvalidApiKey(ProxyError):
+    """No key, or one that is not known."""
+
+    status, code, type = 401, "invalid_api_key", "invalid_request_error"
+
+
+class PolicyNotAllowed(ProxyError):
+    """The route does not allow the policy or the skip that was asked for, or the key may not use the route."""
+
+    status, code, type = 403, "policy_not_allowed", "invalid_request_error"
+
+
+class NotFound(ProxyError):
+    """No such route, path or object."""
+
+    status, code, type = 404, "not_found", "invalid_request_error"
+
+
+class RequestTooLarge(ProxyError):
+    """The body is larger than ``server.max_body_bytes``."""
+
+    status, code, type = 413, "request_too_large", "invalid_request_error"
+
+
+class InternalError(ProxyError):
+    """A bug of ours: logged with its traceback, said to the client without it."""
+
+
+class UpstreamUnreachable(ProxyError):
+    """No connection, or one that broke before the answer was whole."""
+
+    status, code = 502, "upstream_unreachable"
+
+
+class Overloaded(ProxyError):
+    """A queue is full; try again after ``retry-after``."""
+
+    status, code = 503, "overloaded"
+
+
+class UpstreamTimeout(ProxyError):
+    """The upstream missed one of its time-outs: connect, first byte, or between chunks."""
+
+    status, code = 504, "upstream_timeout"

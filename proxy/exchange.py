@@ -1,0 +1,271 @@
+"""What flows through the house: one request and its answer, as an `Exchange`.
+
+Made once by a dialect in `proxy.wire`, read and replaced by stages, turned into upstream bytes by the dialect, into headers
+by `proxy.headers` and into a record by `proxy.store`. Messages, tools and answers are in OpenAI's chat form whatever dialect the
+client spoke, so that no stage needs to know it. `original` is never changed. `messages`, `tools` and `params` are replaced as a
+whole and their items are never edited in place: an item that is still the same object is sent upstream in the bytes it came in.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+Message = Mapping[str, Any]
+"""One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
+Tool = Mapping[str, Any]
+"""One tool in OpenAI's form: ``{"type": "function", "function": {...}}``."""
+Outcome = Literal["pass", "warn", "block", "error"]
+
+
+@dataclass(slots=True, frozen=True)
+class Verdict:
+    """What one stage found. ``error`` means the check could not run; it is never reported as ``pass``."""
+
+    stage: str
+    """The stage's name, as in the policy."""
+    outcome: Outcome
+    code: str = ""
+    """Short identifier, as in ``x-groundwire-warnings`` and in an error's ``param``: ``context_usage_high``."""
+    score: float | None = None
+    """0 to 1, where the stage has one."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """For the record: numbers and pointers, JSON-able, no text of the conversation unless the stage needs it."""
+    replacement: str | None = None
+    """From a sentence check: the text that goes out instead of the sentence ("" removes it)."""
+
+
+@dataclass(slots=True, frozen=True)
+class Evidence:
+    """A piece of text that an answer may rest on; kept also when its message has left the prompt."""
+
+    content: str
+    """The text, unchanged."""
+    source: str = ""
+    """Where it comes from: a file, an address, a tool's name."""
+    kind: Literal["passage", "tool_result", "user", "system", "assistant", "knowledge"] = "passage"
+    """What sort of context it was."""
+    message_index: int | None = None
+    """Position in `Request.messages`, if it stood there."""
+    score: float | None = None
+    """The retriever's own score, if it gave one."""
+    timestamp: float | None = None
+    """Seconds since the epoch, if known."""
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else the client said about it."""
+
+
+@dataclass(slots=True, frozen=True)
+class Request:
+    """A request as it came, parsed. Never changed."""
+
+    model: str
+    """The model's name as the client sent it."""
+    messages: tuple[Message, ...]
+    """All messages, without the ``groundwire`` field of any."""
+    tools: tuple[Tool, ...]
+    """All tools; the legacy ``functions`` are given in this form too."""
+    params: Mapping[str, Any]
+    """Every other field of the body, by its name in the chat API (``temperature``, ``tool_choice``, ``response_format``, …)."""
+    stream: bool
+    """Whether the client asked for server-sent events."""
+    passages: tuple[Evidence, ...] = ()
+    """``groundwire.context`` of the body."""
+    message_hints: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    """``messages[i].groundwire`` by position."""
+    wire: Any = None
+    """The dialect's own memory of the bytes; opaque to everyone else."""
+
+
+@dataclass(slots=True, frozen=True)
+class ToolCall:
+    """A call that the model asked for, put together from its deltas."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON text as the model wrote it; may be invalid."""
+    index: int = 0
+
+
+@dataclass(slots=True, frozen=True)
+class Choice:
+    """One of an answer's ``n`` alternatives."""
+
+    index: int
+    text: str = ""
+    refusal: str = ""
+    reasoning: str = ""
+    """What providers send as ``reasoning_content`` or ``reasoning``; not part of the answer."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str | None = None
+
+
+@dataclass(slots=True, frozen=True)
+class Usage:
+    """Token counts as the upstream reported them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    """The part of the prompt that the provider read from its cache."""
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    """An answer put together from one body or from a stream."""
+
+    choices: tuple[Choice, ...]
+    model: str = ""
+    usage: Usage | None = None
+
+    @property
+    def text(self) -> str:
+        """The first choice's text."""
+        return self.choices[0].text if self.choices else ""
+
+    def with_text(self, index: int, text: str) -> Answer:
+        """A copy in which choice `index` says `text`."""
+        return replace(self, choices=tuple(replace(c, text=text) if c.index == index else c for c in self.choices))
+
+
+@dataclass(slots=True, frozen=True)
+class Sentence:
+    """One sentence of a streaming answer, as the gate hands it to a stage."""
+
+    text: str
+    """With its trailing white space."""
+    choice: int
+    index: int
+    """0-based, within its choice."""
+    offset: int
+    """Characters of the choice's text before it."""
+    final: bool
+    """Whether the choice ended with it (it may then lack its full stop)."""
+
+
+@dataclass(slots=True, frozen=True)
+class ContextUse:
+    """Tokens of a prompt against its model's window."""
+
+    used_tokens: int
+    window_tokens: int | None
+    """None when the model's window is not known."""
+    exact: bool
+    """False when the model's tokenizer is not public, or something in the request is counted by rule of thumb."""
+    components: Mapping[str, int] = field(default_factory=dict)
+    """Tokens by component, in the names of the budget's allocations."""
+
+    @property
+    def share(self) -> float:
+        """Used part of the window, 0 when it is not known."""
+        return self.used_tokens / self.window_tokens if self.window_tokens else 0.0
+
+
+@dataclass(slots=True, frozen=True)
+class Compression:
+    """What compression did: strategies in order, tokens before and after; or why it did nothing."""
+
+    strategies: tuple[str, ...] = ()
+    before_tokens: int = 0
+    after_tokens: int = 0
+    reason: str = ""
+    """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped``, ``failed-kept-original``."""
+
+
+@dataclass(slots=True, frozen=True)
+class ToolSelection:
+    """How many of the offered tools go to the model; the reason when it is all of them."""
+
+    offered: int
+    kept: int
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Facts:
+    """The figures behind the response headers; each is None until a stage sets it."""
+
+    context_before: ContextUse | None = None
+    """The prompt as the client sent it."""
+    context: ContextUse | None = None
+    """The prompt as sent upstream."""
+    compression: Compression | None = None
+    tools: ToolSelection | None = None
+    quality: float | None = None
+    """Overall score of the answer, 0 to 1."""
+    faithfulness: float | None = None
+    """Share of checkable claims that the context supports, 0 to 1."""
+    citations: tuple[int, int] | None = None
+    """Verified and total."""
+    confidence: str | None = None
+    """HIGH, MEDIUM, LOW or none, with ``;overclaimed`` where the evidence does not carry it."""
+    relevance: float | None = None
+    """Calibrated relevance of the context to the question, 0 to 1."""
+    clashes: int | None = None
+    failures_injected: int | None = None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One request and its answer on their way through a policy."""
+
+    id: str
+    """Record id, as in ``x-groundwire-id``."""
+    route: str
+    """Prefix of the route that took it."""
+    policy: str
+    """``NAME@hash8`` of the policy that applies."""
+    upstream: str
+    """Name of the upstream, as in config.yaml; the one that answered, once it did."""
+    client: str
+    """Whose it is: the name of the client's key, or a hash of its ``Authorization``. Nothing of one client's is shown to, or
+    used for, another."""
+    original: Request
+    """The request as it came."""
+    model: str
+    """The name the model catalogue knows the model by (with the upstream's prefix)."""
+    messages: Sequence[Message]
+    """What goes upstream now. Replace, do not edit."""
+    tools: Sequence[Tool]
+    """What goes upstream now. Replace, do not edit."""
+    params: Mapping[str, Any]
+    """What goes upstream now. Replace, do not edit."""
+    run_id: str = ""
+    """The agent's run: its header, or derived from client, route and the conversation's stable prefix."""
+    step_id: str = ""
+    """The run's step: its header, or the number of assistant turns so far plus one."""
+    skip: frozenset[str] = frozenset()
+    """Stages that the client left out (``all`` leaves out every one)."""
+    inline: bool = False
+    """Whether the verdict also goes into the body."""
+    received_at: float = field(default_factory=time.time)
+    """Seconds since the epoch."""
+    evidence: list[Evidence] = field(default_factory=list)
+    """What the answer may rest on, also what has left the prompt."""
+    answer: Answer | None = None
+    """The answer as it goes to the client. Replace, do not edit."""
+    upstream_answer: Answer | None = None
+    """The answer as it came."""
+    verdicts: list[Verdict] = field(default_factory=list)
+    facts: Facts = field(default_factory=Facts)
+    timings: dict[str, float] = field(default_factory=dict)
+    """Milliseconds by stage and hook (``budget.request``), plus ``upstream`` and ``overhead``."""
+    changes: list[Mapping[str, Any]] = field(default_factory=list)
+    """What each stage changed, for the record: ``{"stage", "what", ...}``."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst outcome so far, in the order block, error, warn, pass."""
+        found = {verdict.outcome for verdict in self.verdicts}
+        for outcome in ("block", "error", "warn"):
+            if outcome in found:
+                return outcome
+        return "pass"
+
+    @property
+    def warnings(self) -> list[str]:
+        """Codes of every verdict that is not a pass, in order, each once."""
+        return list(dict.fromkeys(v.code for v in self.verdicts if v.outcome != "pass" and v.code))

@@ -1,0 +1,146 @@
+"""The smallest interface: a stage, its options, and the ports it may ask for.
+
+A stage sees an `Exchange` on its way to the model (`on_request`), once more when every stage has had its turn (`on_forward`), and
+with its answer (`on_answer`); under gate delivery a `SentenceStage` also judges each sentence before it leaves. It returns a
+`Verdict` or nothing. It may raise a `ProxyError` to end the request; any other exception is the pipeline's to catch.
+
+Stages, models and the store do not import each other: a stage gets what it needs through `Ports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, Protocol
+
+from msgspec import Meta, Struct
+
+from proxy.exchange import ContextUse, Exchange, Message, Sentence, Tool, Verdict
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+"""A number from 0 to 1."""
+Positive = Annotated[int, Meta(gt=0)]
+
+
+class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every stage can be told. A stage's own options extend it, each with a `Meta(description=…)`."""
+
+    enabled: Annotated[bool, Meta(description="false leaves the stage out")] = True
+    on_error: Annotated[
+        Literal["open", "closed"],
+        Meta(description="when the check cannot run: go on without it (open) or refuse the request (closed)"),
+    ] = "open"
+    timeout_ms: Annotated[
+        float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
+    ] = 5000
+
+
+class Stage:
+    """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
+
+    name: ClassVar[str]
+    """As in the policy file."""
+    Options: ClassVar[type[StageOptions]] = StageOptions
+    requires: ClassVar[tuple[str, ...]] = ()
+    """Facts that an earlier stage must assign: a policy without one is refused when it is loaded."""
+    assigns: ClassVar[tuple[str, ...]] = ()
+    """Facts that later stages may require."""
+    changes: ClassVar[tuple[str, ...]] = ()
+    """What it may replace: ``messages``, ``tools``, ``params``, ``answer``."""
+    reports: ClassVar[tuple[str, ...]] = ()
+    """Headers and warning codes it may set, for ``groundwire explain``."""
+
+    def __init__(self, options: Any, ports: Ports) -> None:
+        self.options = options
+        self.ports = ports
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """Whether these options can hold back or change an answer, which ``delivery: tap`` cannot do."""
+        return False
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """The request, before the model sees it."""
+        return None
+
+    async def on_forward(self, exchange: Exchange) -> Verdict | None:
+        """The request as it is about to be sent, after every stage's `on_request`."""
+        return None
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """The whole answer, in `exchange.answer`."""
+        return None
+
+
+class SentenceStage(Stage):
+    """A stage that can also judge one sentence at a time, under ``delivery: gate``."""
+
+    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
+        """One sentence before it leaves. A block ends the stream; a verdict with `replacement` changes the sentence."""
+        return None
+
+
+# ---- ports: what a stage may use of models and store ----
+
+
+@dataclass(slots=True, frozen=True)
+class ModelInfo:
+    """What is known of a model."""
+
+    name: str
+    window_tokens: int | None
+    """Context window; None when not known."""
+    max_output_tokens: int | None = None
+    encoding: str | None = None
+    """tiktoken encoding; None when the model has no public tokenizer, and counts are estimates."""
+    input_usd_per_token: float | None = None
+    output_usd_per_token: float | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether text of this model can be counted exactly."""
+        return self.encoding is not None
+
+
+class TokenCounter(Protocol):
+    """Counts tokens as a provider would; implemented in `proxy.models.tokens`."""
+
+    def model(self, name: str) -> ModelInfo:
+        """What is known of `name`; never raises."""
+
+    def count_text(self, text: str, model: ModelInfo) -> int:
+        """Tokens of bare text, with the safety margin where the tokenizer is not public."""
+
+    async def count_request(
+        self, messages: Sequence[Message], tools: Sequence[Tool], params: Mapping[str, Any], model: ModelInfo
+    ) -> ContextUse:
+        """Tokens of a whole prompt, by component. Large cold texts are counted off the event loop."""
+
+
+class Counters(Protocol):
+    """Named counters that a stage may raise; names are dotted, as ``context.usage_warning_count``."""
+
+    def count(self, name: str, value: int = 1) -> None:
+        """Raise `name` by `value`."""
+
+
+class Scratchpad(Protocol):
+    """Keeps what leaves the prompt, byte for byte; implemented in `proxy.store.scratchpad`."""
+
+    async def put(self, content: bytes, *, client: str, run_id: str, media_type: str = "text/plain") -> str:
+        """Commit `content` and return its id. The same content of the same client and run has the same id.
+
+        Raises `StoreUnavailable` when it could not be kept: the content must then stay in the prompt.
+        """
+
+    async def get(self, item_id: str, *, client: str | None = None) -> bytes | None:
+        """The bytes, or None. With `client`, only what belongs to it."""
+
+
+@dataclass(slots=True, frozen=True)
+class Ports:
+    """What a stage may ask for; filled by `proxy.app`."""
+
+    tokens: TokenCounter
+    counters: Counters
+    scratchpad: Scratchpad
