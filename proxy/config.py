@@ -40,6 +40,8 @@ class ServerSettings(_Section, frozen=True, kw_only=True):
     workers: Positive = 1
     admin_key: str = ""
     max_body_bytes: Positive = 20_000_000
+    max_answer_bytes: Positive = 100_000_000
+    """Longest answer that is held in memory."""
     drain_s: Seconds = 30.0
     """How long running streams may go on after SIGTERM."""
     keep_alive_s: Seconds = 10.0
@@ -64,6 +66,8 @@ class Timeouts(_Section, frozen=True, kw_only=True):
     first_byte_s: Seconds = 600.0
     """From the request being sent to the response's first bytes; a model may think for long before it answers unstreamed."""
     between_chunks_s: Seconds = 120.0
+    total_s: Seconds = 1800.0
+    """For the whole answer; ends one that drips on for ever."""
 
 
 class Retries(_Section, frozen=True, kw_only=True):
@@ -124,6 +128,7 @@ class EmbeddedSettings(_Upstream, frozen=True, kw_only=True, tag="embedded"):
 
 
 UpstreamSettings = OpenAISettings | LiteLLMSettings | EmbeddedSettings
+_KINDS = ("embedded", "litellm", "openai")
 
 
 class ModelSettings(_Section, frozen=True, kw_only=True):
@@ -188,7 +193,7 @@ def read_yaml(path: str | Path) -> Any:
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"is not UTF-8 (byte {error.start})") from error
     try:
-        return yaml.load(text, Loader=_Loader)  # a SafeLoader
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
@@ -227,7 +232,8 @@ def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "$") -
             return found
         if has_default:
             return default
-        raise ConfigError(file, path, f"the environment variable {name} is not set; write ${{{name}:-default}} to give a default")
+        problem = f"the environment variable {name} is not set; write ${{{name}:-default}} to give a default"
+        raise ConfigError(file, path.removeprefix("$."), problem)
 
     return _VARIABLE.sub(substitute, value)
 
@@ -237,26 +243,62 @@ def checked(value: Any, kind: type[T], file: str, at: str = "", *, lax: bool = F
     try:
         return msgspec.convert(value, kind, strict=not lax)
     except msgspec.ValidationError as error:
-        problem, _, where = str(error).partition(" - at `")
-        path = (where.rstrip("`") or "$").replace("$", at or "$", 1)
-        raise ConfigError(file, path.removeprefix("$."), _with_hint(problem, value, path.removeprefix(at), kind)) from error
+        problem, steps = _place(error, value, kind, strict=not lax)
+        path = at + "".join(step if step.startswith("[") else f".{step}" for step in steps)
+        raise ConfigError(file, path.removeprefix("."), _with_hint(problem, value, steps, kind)) from error
 
 
-def _with_hint(problem: str, value: Any, path: str, kind: Any) -> str:
-    """Add the nearest known key to msgspec's "unknown field"."""
+def _place(error: msgspec.ValidationError, value: Any, kind: Any, *, strict: bool) -> tuple[str, list[str]]:
+    """msgspec's message and the steps to the place; msgspec writes ``[...]`` for any key of a mapping, so the key is looked for."""
+    problem, _, where = str(error).partition(" - at `")
+    steps = re.findall(r"\[[^\]]*\]|[^.\[\]$`]+", where.rstrip("`"))
+    while "[...]" in steps:
+        position = steps.index("[...]")
+        for key in _at(value, steps[:position]):
+            try:
+                msgspec.convert(_only(value, steps[:position], key), kind, strict=strict)
+            except msgspec.ValidationError as again:
+                if str(again) == str(error):
+                    steps[position] = str(key)
+                    break
+        else:
+            break
+    return problem, steps
+
+
+def _at(value: Any, steps: list[str]) -> Any:
+    for step in steps:
+        value = value[int(step[1:-1])] if step.startswith("[") else value[step]
+    return value
+
+
+def _only(value: Any, steps: list[str], key: Any) -> Any:
+    """`value` with the mapping at `steps` cut down to `key`."""
+    if not steps:
+        return {key: value[key]}
+    step: Any = int(steps[0][1:-1]) if steps[0].startswith("[") else steps[0]
+    inner = _only(value[step], steps[1:], key)
+    return [inner if i == step else item for i, item in enumerate(value)] if isinstance(value, list) else {**value, step: inner}
+
+
+def _with_hint(problem: str, value: Any, steps: list[str], kind: Any) -> str:
+    """Add what is known there to msgspec's "unknown field" and "invalid value"."""
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
-    if not unknown:
-        return problem[:1].lower() + problem[1:]
-    known = _fields_at(kind, [step for step in re.split(r"[.\[\]$]+", path) if step], value)
-    near = difflib.get_close_matches(unknown[1], known, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}" if known else ""
-    return f"unknown key {unknown[1]!r}" + (f"; {hint}" if hint else "")
+    if unknown:
+        known = _fields_at(kind, steps, value)
+        near = difflib.get_close_matches(unknown[1], known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}" if known else ""
+        return f"unknown key {unknown[1]!r}" + (f"; {hint}" if hint else "")
+    if problem.startswith("Invalid value") and steps and steps[-1] == "kind":
+        problem += "; known: " + ", ".join(sorted(_KINDS))
+    return problem[:1].lower() + problem[1:]
 
 
 def _fields_at(kind: Any, steps: list[str], value: Any) -> list[str]:
     """Names of the fields of the type that `steps` lead to; empty when they lead nowhere certain."""
     info = msgspec.inspect.type_info(kind)
-    for step in [*steps, None]:
+    for raw_step in [*steps, None]:
+        step = raw_step.strip("[]") if raw_step is not None else None
         if isinstance(info, msgspec.inspect.UnionType):
             tag = value.get("kind") if isinstance(value, dict) else None
             structs = [t for t in info.types if isinstance(t, msgspec.inspect.StructType)]
@@ -266,7 +308,7 @@ def _fields_at(kind: Any, steps: list[str], value: Any) -> list[str]:
             info = found[0]
         if step is None:
             break
-        value = value.get(step) if isinstance(value, dict) else None
+        value = value.get(step) if isinstance(value, dict) else value[int(step)] if isinstance(value, list) else None
         if isinstance(info, msgspec.inspect.StructType):
             fields = {field.encode_name: field.type for field in info.fields}
             if step not in fields:
@@ -293,7 +335,9 @@ def _check_whole(settings: Settings, file: str) -> None:
         if route.upstream not in settings.upstreams:
             raise ConfigError(file, f"routes[{i}].upstream", _unknown(route.upstream, settings.upstreams))
         if route.prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", route.prefix):
-            raise ConfigError(file, f"routes[{i}].prefix", f"expected '' or a path like /rag without a slash at its end, got {route.prefix!r}")
+            raise ConfigError(
+                file, f"routes[{i}].prefix", f"expected '' or a path like /rag without a slash at its end, got {route.prefix!r}"
+            )
         if any(route.prefix == p or route.prefix.startswith(p + "/") for p in _RESERVED_PREFIXES):
             raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is one of the server's own paths")
         if route.prefix in seen:
@@ -307,6 +351,10 @@ def _check_whole(settings: Settings, file: str) -> None:
                 raise ConfigError(file, f"upstreams.{name}.fallback", "an upstream cannot be its own fallback")
         if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
             raise ConfigError(file, f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}")
+    forwarding = [n for n, u in settings.upstreams.items() if not isinstance(u, EmbeddedSettings) and u.api_key == "forward"]
+    if settings.keys and forwarding:
+        problem = "forward cannot go with keys: a client's Authorization is then Groundwire's own key and must not leave"
+        raise ConfigError(file, f"upstreams.{forwarding[0]}.api_key", problem)
     names = [key.name for key in settings.keys]
     for i, key in enumerate(settings.keys):
         if names.index(key.name) != i:

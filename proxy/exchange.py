@@ -33,6 +33,8 @@ class Verdict:
     """0 to 1, where the stage has one."""
     detail: Mapping[str, Any] = field(default_factory=dict)
     """For the record: numbers and pointers, JSON-able, no text of the conversation unless the stage needs it."""
+    message: str = ""
+    """For the client, when the outcome is block: what is wrong and what would help."""
     replacement: str | None = None
     """From a sentence check: the text that goes out instead of the sentence ("" removes it)."""
 
@@ -247,6 +249,8 @@ class Exchange:
     """What the answer may rest on, also what has left the prompt."""
     answer: Answer | None = None
     """The answer as it goes to the client. Replace, do not edit."""
+    gated: bool = False
+    """Whether the answer's sentences were judged one by one as they left."""
     upstream_answer: Answer | None = None
     """The answer as it came."""
     verdicts: list[Verdict] = field(default_factory=list)

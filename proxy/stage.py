@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from msgspec import Meta, Struct
 
 from proxy.exchange import ContextUse, Exchange, Message, Sentence, Tool, Verdict
+from proxy.text import split_sentences
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 """A number from 0 to 1."""
@@ -73,11 +74,32 @@ class Stage:
 
 
 class SentenceStage(Stage):
-    """A stage that can also judge one sentence at a time, under ``delivery: gate``."""
+    """A stage that judges sentence by sentence: as they leave under ``delivery: gate``, else when the answer is whole."""
 
     async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
-        """One sentence before it leaves. A block ends the stream; a verdict with `replacement` changes the sentence."""
+        """One sentence before it leaves. A block ends the answer; a verdict with `replacement` changes the sentence."""
         return None
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Judge the sentences of an answer that came whole; override it to do so in one batch, or to sum up."""
+        if exchange.gated or exchange.answer is None:
+            return None
+        found: list[Verdict] = []
+        for choice in exchange.answer.choices:
+            said, offset = [], 0
+            sentences = split_sentences(choice.text)
+            for i, text in enumerate(sentences):
+                sentence = Sentence(text, choice.index, i, offset, final=i == len(sentences) - 1)
+                verdict = await self.on_sentence(exchange, sentence)
+                said.append(text if verdict is None or verdict.replacement is None else verdict.replacement)
+                offset += len(text)
+                if verdict is not None:
+                    found.append(verdict)
+                    if verdict.outcome == "block":
+                        return verdict
+            if "".join(said) != choice.text:
+                exchange.answer = exchange.answer.with_text(choice.index, "".join(said))
+        return max(found, key=lambda v: ("pass", "warn", "error", "block").index(v.outcome), default=None)
 
 
 # ---- ports: what a stage may use of models and store ----

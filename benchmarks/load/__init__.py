@@ -1,0 +1,1 @@
+"""The pieces of the load benchmark: stub upstream, load generator, systems, statistics, report."""

@@ -1,0 +1,181 @@
+"""``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, figures.
+
+Lists answer as OpenAI's do: ``{"object": "list", "data": [...], "has_more"}``, newest first, with ``limit`` and ``after``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from proxy import __version__
+from proxy.admin.access import check
+from proxy.admin.page import overview
+from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
+from proxy.metrics import CONTENT_TYPE, Metrics
+from proxy.store.database import Database
+from proxy.store.records import Record, Records
+from proxy.store.scratchpad import DatabaseScratchpad
+
+Handler = Callable[[Request], Awaitable[Response]]
+_LIST_MAX = 1000
+_FILTERS = ("route", "run_id", "client", "outcome")
+
+
+@dataclass(slots=True, frozen=True)
+class AdminParts:
+    """What the operator's surface shows."""
+
+    admin_key: str
+    database: Database
+    records: Records
+    scratchpad: DatabaseScratchpad
+    metrics: Metrics
+    ready: Callable[[], dict[str, str]]
+    """What is not ready yet and why; empty when everything is."""
+
+
+def make_admin(parts: AdminParts) -> Starlette:
+    """The Starlette application below the proxy's own paths."""
+    api = Api(parts)
+    routes = [
+        Route("/health", api.health),
+        Route("/ready", api.ready),
+        Route("/metrics", api.metrics),
+        Route("/dashboard", api.guarded(api.dashboard)),
+        Route("/groundwire/v1/metrics", api.guarded(api.figures)),
+        Route("/groundwire/v1/records", api.guarded(api.records)),
+        Route("/groundwire/v1/records/{id}", api.guarded(api.record)),
+        Route("/groundwire/v1/scratchpad/{id}", api.guarded(api.scratchpad)),
+    ]
+    handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+class Api:
+    """The handlers."""
+
+    def __init__(self, parts: AdminParts) -> None:
+        self._p = parts
+
+    def guarded(self, handler: Handler) -> Handler:
+        """Only for the operator; a store that is away is 503."""
+
+        async def guard(request: Request) -> Response:
+            check(request, self._p.admin_key)
+            try:
+                return await handler(request)
+            except StoreUnavailable as error:
+                message = f"the store is not available: {error}"
+                return _json({"error": {"message": message, "type": "server_error", "param": None, "code": "overloaded"}}, 503)
+
+        return guard
+
+    async def health(self, request: Request) -> Response:
+        """The process is alive."""
+        return _json({"status": "ok", "version": __version__})
+
+    async def ready(self, request: Request) -> Response:
+        """Store and models are there."""
+        missing = self._p.ready()
+        try:
+            await self._p.database.ping()
+        except StoreUnavailable as error:
+            missing = {**missing, "store": str(error)}
+        return _json(
+            {"status": "not ready" if missing else "ready", **({"missing": missing} if missing else {})}, 503 if missing else 200
+        )
+
+    async def metrics(self, request: Request) -> Response:
+        """Prometheus."""
+        return Response(self._p.metrics.prometheus(), headers={"content-type": CONTENT_TYPE})
+
+    async def figures(self, request: Request) -> Response:
+        """The same as JSON."""
+        return _json(self._p.metrics.as_json())
+
+    async def records(self, request: Request) -> Response:
+        """A list, newest first."""
+        query = request.query_params
+        filters: dict[str, Any] = {name: query[name] for name in _FILTERS if name in query}
+        filters |= {name: _number(query[name], name) for name in ("since", "until") if name in query}
+        rows, has_more = await self._p.records.list(limit=_limit(query.get("limit")), after=query.get("after"), **filters)
+        return _json({"object": "list", "data": [_summary(row) for row in rows], "has_more": has_more})
+
+    async def record(self, request: Request) -> Response:
+        """One record, whole."""
+        row = await self._p.records.get(request.path_params["id"])
+        if row is None:
+            raise NotFound("no such record; it may not be written yet (records are written in batches), or be past its retention")
+        return _json(_whole(row))
+
+    async def scratchpad(self, request: Request) -> Response:
+        """An archived piece of context, byte for byte; as a download, since it is not to be trusted."""
+        content = await self._p.scratchpad.get(request.path_params["id"])
+        if content is None:
+            raise NotFound("no such piece of context; it may be past its retention")
+        headers = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
+        return Response(content, media_type="application/octet-stream", headers=headers)
+
+    async def dashboard(self, request: Request) -> Response:
+        """The page a person looks at."""
+        rows, _ = await self._p.records.list(limit=50)
+        headers = {
+            "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+            "referrer-policy": "no-referrer",
+        }
+        return HTMLResponse(overview(rows), headers=headers)
+
+
+_BODIES = ("request_body", "answer_body")
+
+
+def _summary(row: Record) -> dict[str, Any]:
+    return {"object": "record", **{name: getattr(row, name) for name in row.__struct_fields__ if name not in _BODIES}}
+
+
+def _whole(row: Record) -> dict[str, Any]:
+    bodies = {name: body.decode("utf-8", "replace") for name in _BODIES if (body := getattr(row, name)) is not None}
+    return _summary(row) | bodies
+
+
+def _limit(value: str | None) -> int:
+    if value is None:
+        return 20
+    if not value.isdigit() or not 1 <= int(value) <= _LIST_MAX:
+        raise InvalidRequest(f"limit: expected a number from 1 to {_LIST_MAX}", param="limit")
+    return int(value)
+
+
+def _number(value: str, name: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise InvalidRequest(f"{name}: expected seconds since the epoch", param=name) from None
+
+
+def _json(value: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(value), status, media_type="application/json")
+
+
+async def _proxy_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, ProxyError)
+    return _json(error.envelope(), error.status)
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    found = NotFound(
+        f"nothing is served at {request.url.path}; a route's API is at its prefix + /v1, the operator's at /groundwire/v1"
+    )
+    return _json(found.envelope(), found.status)
+
+
+async def _internal_error(request: Request, error: Exception) -> Response:
+    return _json(InternalError("an internal error; the server's log has the details").envelope(), 500)

@@ -1,0 +1,184 @@
+"""The composition root: settings + parts -> one ASGI application.
+
+The request path is plain ASGI (`proxy.endpoint`); only the operator's surface is a Starlette application. Nothing here starts before
+the server's lifespan does, and the order of its end is the reverse of its start: no new exchanges, records flushed, store closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from proxy.admin.api import AdminParts, make_admin
+from proxy.asgi import Receive, Responder, Scope, Send
+from proxy.config import EmbeddedSettings, LiteLLMSettings, ModelSettings, OpenAISettings, Settings, UpstreamSettings, load_settings
+from proxy.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
+from proxy.errors import ConfigError, NotFound
+from proxy.headers import plain_headers
+from proxy.keys import Clients
+from proxy.metrics import Metrics
+from proxy.models.tokens import TiktokenCounter
+from proxy.pipeline import Pipeline
+from proxy.policy import Policy, load_policies
+from proxy.recording import Recorder
+from proxy.registry import STAGES
+from proxy.stage import Ports, Stage
+from proxy.startup import generated_admin_key
+from proxy.store.database import Database
+from proxy.store.records import Records
+from proxy.store.retention import Retention
+from proxy.store.scratchpad import DatabaseScratchpad
+from proxy.store.writer import RecordWriter
+from proxy.upstreams import Upstream
+from proxy.upstreams.openai import OpenAIUpstream
+from proxy.upstreams.resilience import Resilient, Slots
+from proxy.wire import Dialect
+from proxy.wire.chat import ChatDialect
+
+log = logging.getLogger("groundwire")
+
+CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
+DIALECTS: tuple[Dialect, ...] = (ChatDialect(),)
+
+
+class App:
+    """The ASGI application of one worker process."""
+
+    def __init__(
+        self, settings: Settings, stages: Sequence[type[Stage]] = STAGES, make: Callable[[str, UpstreamSettings], Upstream] | None = None
+    ) -> None:
+        """Build every part; `make` builds the upstreams. Raises `ConfigError`."""
+        self._make_upstream = make or make_upstream
+        self.settings = settings
+        self.metrics = Metrics()
+        self.database = Database(settings.store.url)
+        self.records_writer = RecordWriter(self.database, self.metrics)
+        self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
+        records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
+        self.tokens = TiktokenCounter(model_settings(settings))
+        ports = Ports(tokens=self.tokens, counters=self.metrics, scratchpad=scratchpad)
+        self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
+        self.routes = self._make_routes(ports, stages)
+        services = Services(
+            server=settings.server,
+            clients=Clients(settings.keys),
+            upstreams=self.upstreams,
+            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies),
+            metrics=self.metrics,
+            stage_names=frozenset(stage.name for stage in stages),
+            dialects={dialect.path: dialect for dialect in DIALECTS},
+        )
+        self._endpoint = Endpoint(services)
+        admin_key = settings.server.admin_key or generated_admin_key()
+        self._admin = make_admin(AdminParts(admin_key, self.database, records, scratchpad, self.metrics, self.missing))
+        self._warming: asyncio.Task[bool] | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """ASGI."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            await self._http(scope, receive, send)
+        elif scope["type"] == "websocket":  # the realtime API is not proxied
+            await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        for route in self.routes:
+            if path.startswith(route.prefix) and path.startswith("/v1/", len(route.prefix)):
+                await self._endpoint(route, scope, receive, send)
+                return
+        if "/v1/" in path and not path.startswith("/groundwire/"):
+            known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
+            error = NotFound(f"no route serves {path}; a client's base_url is this server's address and one of: {known}")
+            await Responder(receive, send).error(error, plain_headers(new_id(time.time()), "skipped"))
+            return
+        await self._admin(scope, receive, send)  # type: ignore[arg-type]
+
+    async def start(self) -> None:
+        """Open the store and the upstreams. Raises `ConfigError` for what can never work."""
+        await self.database.start()
+        self.records_writer.start()
+        self.retention.start()
+        for upstream in self.upstreams.values():
+            await upstream.upstream.start()
+        if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
+            self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
+
+    async def stop(self) -> None:
+        """Close everything; records that wait are written first."""
+        for upstream in self.upstreams.values():
+            await upstream.upstream.stop()
+        await self.retention.stop()
+        await self.records_writer.stop()
+        await self.database.stop()
+
+    def missing(self) -> dict[str, str]:
+        """What is not ready yet, and why."""
+        waiting = self._warming is not None and not self._warming.done()
+        return {"token counter": "still loading"} if waiting else {}
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        try:
+            await self.start()
+        except ConfigError as error:
+            log.error("%s", error)
+            await send({"type": "lifespan.startup.failed", "message": ""})
+            return
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
+        slots = Slots(settings.max_concurrency, settings.max_queue)
+        return Resilient(self._make_upstream(name, settings), settings.retries, slots, settings.fallback, self.metrics)
+
+    def _make_routes(self, ports: Ports, stages: Sequence[type[Stage]]) -> list[Route]:
+        active: dict[int, ActivePolicy] = {}
+
+        def activate(policy: Policy) -> ActivePolicy:
+            if id(policy) not in active:
+                pipeline = Pipeline([spec.stage(spec.options, ports) for spec in policy.stages])
+                active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline)
+            return active[id(policy)]
+
+        policies = load_policies(self.settings, stages)
+        routes = []
+        for route in sorted(self.settings.routes, key=lambda r: len(r.prefix), reverse=True):
+            found = policies[route.prefix]
+            allowed = {name: activate(policy) for name, policy in found.allowed.items()}
+            routes.append(Route(route.prefix, self.upstreams[route.upstream], activate(found.default), allowed, route.allow_skip))
+        return routes
+
+
+def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
+    """The upstream that `settings` describe; heavy libraries are imported by the kinds that need them, when they start."""
+    if isinstance(settings, OpenAISettings):
+        return OpenAIUpstream(name, settings)
+    if isinstance(settings, LiteLLMSettings):
+        from proxy.upstreams.litellm import LiteLLMUpstream
+
+        return LiteLLMUpstream(name, settings)
+    from proxy.upstreams.embedded import EmbeddedUpstream
+
+    return EmbeddedUpstream(name, settings)
+
+
+def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
+    """config.yaml's models, and the embedded ones with their windows."""
+    found = dict(settings.models)
+    for name, upstream in settings.upstreams.items():
+        if isinstance(upstream, EmbeddedSettings):
+            found.setdefault(make_upstream(name, upstream).catalogue_name(""), ModelSettings(window=upstream.window))
+    return found
+
+
+def from_environment() -> App:
+    """The application for a worker process: the config file's path comes in an environment variable."""
+    return App(load_settings(Path(os.environ[CONFIG_VARIABLE])))

@@ -1,0 +1,133 @@
+"""The few ASGI moves that the request path needs, without a framework: read a body, answer, notice that the client has left.
+
+Specification: https://asgi.readthedocs.io/en/latest/specs/www.html
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any
+
+import orjson
+
+from proxy.errors import InvalidRequest, ProxyError, RequestTooLarge
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+RawHeaders = list[tuple[bytes, bytes]]
+
+_WATCH_AFTER_S = 0.05
+"""Most answers are there sooner; only longer ones pay for a task that listens for the client's leaving."""
+
+
+class ClientGone(Exception):
+    """The client closed its connection before its answer was whole."""
+
+
+async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
+    """The whole request body. Raises `RequestTooLarge`, `ClientGone`."""
+    return b"".join([chunk async for chunk in body_chunks(scope, receive, limit_bytes)])
+
+
+async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int) -> AsyncIterator[bytes]:
+    """The request body in pieces. Raises `RequestTooLarge` as soon as it is known, `ClientGone`."""
+    declared = declared_length(scope)
+    if declared > limit_bytes:
+        raise _too_large(limit_bytes)
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunk: bytes = message.get("body", b"")
+        size += len(chunk)
+        if size > limit_bytes:
+            raise _too_large(limit_bytes)
+        if chunk:
+            yield chunk
+        if not message.get("more_body", False):
+            return
+
+
+def declared_length(scope: Scope) -> int:
+    """The ``content-length``, 0 without one. Raises `InvalidRequest`."""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            if not value.isdigit():
+                raise InvalidRequest("content-length is not a number")
+            return int(value)
+    return 0
+
+
+def _too_large(limit_bytes: int) -> RequestTooLarge:
+    return RequestTooLarge(f"the body is larger than server.max_body_bytes ({limit_bytes} bytes)")
+
+
+class Responder:
+    """Sends one response and knows how far it got; while it lasts, `watch` listens for the client's leaving."""
+
+    __slots__ = ("_receive", "_send", "_task", "_timer", "_watcher", "client_gone", "ended", "started", "status")
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self._timer: asyncio.TimerHandle | None = None
+        self._watcher: asyncio.Task[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self.started = self.ended = self.client_gone = False
+        self.status = 0
+
+    def watch(self) -> None:
+        """From now on, until the response ends, cancel the current task when the client leaves. The body must have been read."""
+        self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(_WATCH_AFTER_S, lambda: setattr(self, "_watcher", loop.create_task(self._watch())))
+
+    async def _watch(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        if not self.ended and self._task is not None:
+            self.client_gone = True
+            self._task.cancel()
+
+    def unwatch(self) -> None:
+        """Stop listening."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._watcher is not None:
+            self._watcher.cancel()
+        self._timer = self._watcher = None
+
+    async def start(self, status: int, headers: RawHeaders) -> None:
+        """Status and headers."""
+        self.started, self.status = True, status
+        await self._send({"type": "http.response.start", "status": status, "headers": headers})
+
+    async def write(self, chunk: bytes) -> None:
+        """A piece of the body."""
+        if chunk:
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+    async def end(self, chunk: bytes = b"") -> None:
+        """The last piece; nothing cancels us any more."""
+        self.ended = True
+        self.unwatch()
+        await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
+
+    async def whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
+        """A complete response."""
+        headers.append((b"content-length", b"%d" % len(body)))
+        await self.start(status, headers)
+        await self.end(body)
+
+    async def error(self, error: ProxyError, headers: RawHeaders) -> None:
+        """The error in the client's envelope."""
+        extra = [(k.encode("ascii"), v.encode("ascii")) for k, v in error.headers]
+        body = orjson.dumps(error.envelope())
+        await self.whole(error.status, [(b"content-type", b"application/json"), *extra, *headers], body)
+
+
+def header_values(scope: Scope, names: Sequence[bytes]) -> dict[bytes, str]:
+    """The last value of each of `names` that the request has, decoded as Latin-1 (RFC 9110's octets)."""
+    return {name: value.decode("latin-1") for name, value in scope["headers"] if name in names}

@@ -1,0 +1,226 @@
+"""How an answer leaves: hold, gate or tap.
+
+In: an upstream's reply with a 2xx status, the exchange, its pipeline. Out: bytes to the client through a `Responder`.
+
+- *hold*: the whole answer is read and checked; then it leaves with every header.
+- *gate*: events leave as they come, but answer text waits until its sentence is complete and has been judged.
+- *tap*: bytes leave as they come; the answer is checked when it is whole, for the record (and the inline verdict).
+
+A policy whose stages look at no answer is delivered as a tap whatever it says: there is nothing to wait for. Text that did not
+change leaves in the upstream's own bytes. An error after the first byte is an event with ``error`` and the end mark.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from proxy.asgi import RawHeaders, Responder
+from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
+from proxy.exchange import Answer, Exchange, Outcome, Verdict
+from proxy.pipeline import Pipeline
+from proxy.upstreams import Reply
+from proxy.wire import AnswerStream, Dialect, Piece, sse
+
+log = logging.getLogger("groundwire.delivery")
+
+EVENT_STREAM = "text/event-stream"
+
+
+@dataclass(slots=True)
+class Delivery:
+    """Everything that the delivery of one answer needs."""
+
+    exchange: Exchange
+    pipeline: Pipeline
+    dialect: Dialect
+    reply: Reply
+    responder: Responder
+    headers: Callable[[str], RawHeaders]
+    """Verdict -> the response headers, the upstream's own among them."""
+    inline: Callable[[], dict[str, Any]]
+    """The verdict as it goes into the body."""
+    keep_alive_s: float
+    max_bytes: int
+    """Longest answer that is held."""
+
+    @property
+    def judged(self) -> bool:
+        """Whether any stage looks at the answer."""
+        return self.pipeline.judges_answers(self.exchange)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict so far, for a header."""
+        return self.exchange.outcome if self.pipeline.ran(self.exchange) else "skipped"
+
+    def unreadable(self, problem: str) -> None:
+        """Note that the answer is not what the dialect knows: a check of it cannot have run."""
+        outcome: Outcome = "error" if self.judged else "warn"
+        self.exchange.verdicts.append(Verdict("upstream", outcome, code="answer_unreadable", detail={"problem": problem}))
+
+    async def read_whole(self) -> bytes:
+        """The reply's body. Raises `UpstreamUnreachable` when it is too long to hold."""
+        chunks, size = [], 0
+        async for chunk in self.reply.chunks():
+            size += len(chunk)
+            if size > self.max_bytes:
+                raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({self.max_bytes} bytes)")
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+
+async def deliver_body(d: Delivery, *, tap: bool) -> None:
+    """An answer that is one JSON body."""
+    exchange = d.exchange
+    body = await d.read_whole()
+    last_byte = time.perf_counter()
+    try:
+        exchange.upstream_answer = exchange.answer = d.dialect.parse_answer(body)
+    except ValueError as error:
+        d.unreadable(str(error))
+    if tap and d.judged and not exchange.inline:
+        await d.responder.whole(d.reply.status, d.headers("pending"), body)
+        await _check(d)
+        return
+    if exchange.answer is not None and exchange.upstream_answer is not None:
+        if tap:
+            await _check(d)
+        else:
+            await d.pipeline.answer(exchange)
+        body = d.dialect.render_answer(body, exchange.upstream_answer, exchange.answer, d.inline() if exchange.inline else None)
+    exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
+    await d.responder.whole(d.reply.status, d.headers(d.verdict), body)
+
+
+async def _check(d: Delivery) -> None:
+    """Run the answer's checks when the answer has already left: what they refuse can only be recorded."""
+    before = d.exchange.answer
+    try:
+        await d.pipeline.answer(d.exchange)
+    except PolicyBlocked as error:
+        log.warning("%s: refused after delivery (tap): %s", d.exchange.id, error.message)
+    d.exchange.answer = before
+
+
+async def deliver_tap(d: Delivery) -> None:
+    """A stream, untouched."""
+    stream = d.dialect.stream()
+    await d.responder.start(d.reply.status, d.headers("pending" if d.judged else d.verdict))
+    try:
+        if d.exchange.inline:
+            await _tap_with_verdict(d, stream)
+        else:
+            size = 0
+            async for chunk in d.reply.chunks():
+                await d.responder.write(chunk)
+                size += len(chunk)
+                if size <= d.max_bytes:
+                    stream.feed(chunk)
+            stream.finish()
+            if size > d.max_bytes:
+                d.unreadable(f"longer than server.max_answer_bytes ({d.max_bytes} bytes)")
+    except ProxyError as error:
+        await end_with_error(d, stream, error)
+        return
+    finally:
+        d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    if not await end_broken(d, stream):
+        await d.responder.end(b"" if stream.done else sse.DONE)
+        await _check(d)
+
+
+async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> None:
+    """Pass events on; hold the end mark back until the verdict is there, and put it before."""
+    ending = b""
+    async for chunk in d.reply.chunks():
+        for piece in stream.feed(chunk):
+            if piece.done:
+                ending += piece.raw
+            else:
+                await d.responder.write(piece.raw)
+    for piece in stream.finish():
+        if piece.done:
+            ending += piece.raw
+        else:
+            await d.responder.write(piece.raw)
+    d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    if stream.complete:
+        await _check(d)
+        await d.responder.write(stream.inline(d.inline()) + ending)
+
+
+async def deliver_hold(d: Delivery) -> None:
+    """A stream that leaves only when it is whole and checked."""
+    stream = d.dialect.stream(separate=True)
+    raw, pieces, size = [], [], 0
+    async for chunk in d.reply.chunks():
+        size += len(chunk)
+        if size > d.max_bytes:
+            raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({d.max_bytes} bytes)")
+        raw.append(chunk)
+        pieces += stream.feed(chunk)
+    last_byte = time.perf_counter()
+    pieces += stream.finish()
+    exchange = d.exchange
+    exchange.upstream_answer = exchange.answer = stream.answer
+    if stream.error is None and not stream.complete:
+        raise UpstreamUnreachable("the upstream's stream ended before its answer was whole")
+    if stream.unreadable:
+        d.unreadable(f"{stream.unreadable} events are not chat completion chunks")
+    if stream.error is None:
+        await d.pipeline.answer(exchange)
+    body = b"".join(raw)
+    changed = exchange.answer is not exchange.upstream_answer and exchange.answer != exchange.upstream_answer
+    if changed or exchange.inline or not stream.done:
+        body = _render(d, stream, pieces, exchange.upstream_answer, exchange.answer)
+    exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
+    await d.responder.start(d.reply.status, d.headers(d.verdict))
+    await d.responder.end(body)
+
+
+def _render(d: Delivery, stream: AnswerStream, pieces: list[Piece], before: Answer, after: Answer) -> bytes:
+    """The held events again, with the changed choices' text in place of their own, the verdict and the end mark."""
+    texts = {new.index: new.text for old, new in zip(before.choices, after.choices, strict=True) if old.text != new.text}
+    out, said = [], set()
+    for piece in pieces:
+        if piece.done:
+            continue
+        if piece.choice not in texts or not (piece.text or piece.finish):
+            out.append(piece.raw)
+        elif piece.choice not in said:
+            said.add(piece.choice)
+            out.append(stream.with_text(piece, texts[piece.choice]))
+        elif piece.finish:
+            out.append(piece.raw)
+    if d.exchange.inline:
+        out.append(stream.inline(d.inline()))
+    return b"".join([*out, sse.DONE])
+
+
+async def end_with_error(d: Delivery, stream: AnswerStream, error: ProxyError) -> None:
+    """After the first byte: an event that names the error, and the end mark."""
+    log.warning("%s: %s", d.exchange.id, error.message)
+    d.exchange.verdicts.append(Verdict("upstream", "error", code=error.code))
+    mark = b"" if stream.done else sse.DONE
+    await d.responder.end(stream.failed(error.envelope()) + mark)
+
+
+async def end_broken(d: Delivery, stream: AnswerStream) -> bool:
+    """Tell the client when the stream stopped in mid-answer; whether it did."""
+    if stream.unreadable:
+        d.unreadable(f"{stream.unreadable} events are not chat completion chunks")
+    if stream.error is not None:
+        d.exchange.verdicts.append(
+            Verdict("upstream", "error", code="upstream_error", detail={"error": orjson.dumps(stream.error).decode()[:500]})
+        )
+        return False
+    if stream.complete or stream.done:
+        return False
+    await end_with_error(d, stream, UpstreamUnreachable("the upstream's stream ended before its answer was whole"))
+    return True

@@ -1,0 +1,75 @@
+"""A policy and its stages in words: for ``groundwire explain`` and for the README's table, both from the stages' own declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from proxy.policy import Policy
+from proxy.registry import STAGES
+from proxy.stage import Stage, StageOptions
+
+
+def explain(policy: Policy) -> str:
+    """What each stage of `policy` needs, changes and reports, with its options as loaded."""
+    lines = [f"{policy.label} ({policy.file}), delivery {policy.delivery}"]
+    if not policy.stages:
+        lines.append("no stages: every request passes as it is")
+    for number, spec in enumerate(policy.stages, 1):
+        lines.append(f"\n{number}. {spec.stage.name}: {summary(spec.stage)}")
+        for word, values in (
+            ("needs", spec.stage.requires),
+            ("provides", spec.stage.assigns),
+            ("changes", spec.stage.changes),
+            ("reports", spec.stage.reports),
+        ):
+            lines.append(f"   {word}: {', '.join(values) or 'nothing'}")
+        for name, _, description in option_rows(spec.stage):
+            value = getattr(spec.options, name)
+            lines.append(f"   {name} = {_plain(value)}" + (f"  ({description})" if description else ""))
+    return "\n".join(lines)
+
+
+def stage_table(stages: Sequence[type[Stage]] = STAGES) -> str:
+    """Markdown: every stage with its own options, their defaults and meanings; then those that all share."""
+    rows = ["| stage | option | default | meaning |", "| --- | --- | --- | --- |"]
+    shared = {name for name, _, _ in _rows(StageOptions)}
+    for stage in stages:
+        rows.append(f"| **{stage.name}** | | | {summary(stage)} |")
+        rows += [f"| | `{name}` | `{default}` | {text} |" for name, default, text in option_rows(stage) if name not in shared]
+    rows.append("| *every stage* | | | |")
+    rows += [f"| | `{name}` | `{default}` | {text} |" for name, default, text in _rows(StageOptions)]
+    return "\n".join(rows)
+
+
+def summary(stage: type[Stage]) -> str:
+    """The first line of a stage's docstring."""
+    return (stage.__doc__ or "").strip().partition("\n")[0]
+
+
+def option_rows(stage: type[Stage]) -> list[tuple[str, str, str]]:
+    """Name, default and meaning of each option, the stage's own first."""
+    shared = {name for name, _, _ in _rows(StageOptions)}
+    rows = list(_rows(stage.Options))
+    return [r for r in rows if r[0] not in shared] + [r for r in rows if r[0] in shared]
+
+
+def _rows(options: type[msgspec.Struct]) -> Iterator[tuple[str, str, str]]:
+    for field in msgspec.structs.fields(options):
+        yield field.name, _plain(field.default), _description(field.type)
+
+
+def _description(kind: Any) -> str:
+    found = [meta.description for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta) and meta.description]
+    return found[0] if found else ""
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, msgspec.Struct):
+        inner = ", ".join(f"{name}: {v}" for name in value.__struct_fields__ if (v := getattr(value, name)) is not None)
+        return "{" + inner + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value)

@@ -1,0 +1,87 @@
+"""Counters and histograms behind ``/metrics`` (Prometheus) and ``/groundwire/v1/metrics`` (JSON); implements `proxy.stage.Counters`.
+
+Stages name a counter with dots (``context.usage_warning_count``); Prometheus gets it as ``groundwire_context_usage_warning_total``.
+With several workers the figures are added up over their processes through prometheus-client's files in ``PROMETHEUS_MULTIPROC_DIR``,
+which ``groundwire serve`` sets before this module is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+OVERHEAD_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """One per process."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._counters: dict[str, Counter] = {}
+        self._exchanges = Counter(
+            "groundwire_exchanges",
+            "Exchanges by route, verdict and status class",
+            ("route", "verdict", "status"),
+            registry=self._registry,
+        )
+        self._overhead = Histogram(
+            "groundwire_overhead_seconds",
+            "Time added before the upstream call and after its last byte",
+            ("route",),
+            buckets=OVERHEAD_BUCKETS_S,
+            registry=self._registry,
+        )
+        self._tokens = Counter(
+            "groundwire_tokens", "Tokens as the upstream reported them", ("route", "kind"), registry=self._registry
+        )
+        self._children: dict[tuple[str, ...], Counter] = {}
+
+    def count(self, name: str, value: int = 1) -> None:
+        """Raise the dotted counter `name`."""
+        counter = self._counters.get(name)
+        if counter is None:
+            prometheus = "groundwire_" + re.sub(r"[^a-z0-9]+", "_", name.lower()).removesuffix("_count")
+            counter = self._counters[name] = Counter(prometheus, f"Groundwire's counter {name}", registry=self._registry)
+        counter.inc(value)
+
+    def exchange(self, route: str, verdict: str, status: int, overhead_s: float | None) -> None:
+        """One finished exchange."""
+        key = (route or "/", verdict, f"{status // 100}xx")
+        child = self._children.get(key)
+        if child is None:
+            child = self._children[key] = self._exchanges.labels(*key)
+        child.inc()
+        if overhead_s is not None:
+            self._overhead.labels(route or "/").observe(overhead_s)
+
+    def tokens(self, route: str, prompt: int, completion: int) -> None:
+        """Tokens of one exchange."""
+        self._tokens.labels(route or "/", "prompt").inc(prompt)
+        self._tokens.labels(route or "/", "completion").inc(completion)
+
+    def prometheus(self) -> bytes:
+        """The text exposition, over all workers."""
+        return generate_latest(self._collector())
+
+    def as_json(self) -> dict[str, object]:
+        """Every figure by its Prometheus name and labels; this process's dotted counters by their own."""
+        series: dict[str, float] = {}
+        for family in self._collector().collect():
+            for sample in family.samples:
+                if not sample.name.endswith(("_bucket", "_created")):
+                    labels = ",".join(f'{k}="{v}"' for k, v in sorted(sample.labels.items()))
+                    series[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+        dotted = {name: series.get(f"{c._name}_total", 0.0) for name, c in sorted(self._counters.items())}
+        return {"object": "metrics", "counters": dotted, "series": dict(sorted(series.items()))}
+
+    def _collector(self) -> CollectorRegistry:
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return self._registry
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return registry

@@ -1,0 +1,140 @@
+"""policies/*.yaml -> an ordered, checked list of stages.
+
+A policy is refused when it is loaded, with file, path and what was expected: unknown stages and keys, wrong types, a stage placed
+before what it needs, the same stage twice, and a check that would hold answers back under ``delivery: tap``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from proxy.config import RouteSettings, Settings, checked, read_yaml
+from proxy.errors import ConfigError
+from proxy.registry import STAGES
+from proxy.stage import Stage, StageOptions
+
+Delivery = Literal["hold", "gate", "tap"]
+DELIVERIES: tuple[Delivery, ...] = ("hold", "gate", "tap")
+
+
+@dataclass(slots=True, frozen=True)
+class StageSpec:
+    """One entry of a policy: which stage, and its checked options."""
+
+    stage: type[Stage]
+    options: StageOptions
+
+
+@dataclass(slots=True, frozen=True)
+class Policy:
+    """A checked policy file."""
+
+    name: str
+    digest: str
+    """First eight hex digits of the file's SHA-256."""
+    delivery: Delivery
+    stages: tuple[StageSpec, ...]
+    """Without those that are not enabled."""
+    file: str
+
+    @property
+    def label(self) -> str:
+        """``NAME@hash8``"""
+        return f"{self.name}@{self.digest}"
+
+
+@dataclass(slots=True, frozen=True)
+class RoutePolicies:
+    """The policies of one route: its own, and those a client may ask for, by name."""
+
+    default: Policy
+    allowed: dict[str, Policy]
+
+
+def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Policy:
+    """Read and check one file. Raises `ConfigError`."""
+    file = str(path)
+    raw = read_yaml(path)
+    if not isinstance(raw, dict):
+        raise ConfigError(file, "", "expected a mapping with name, delivery and stages")
+    for key in raw:
+        if key not in ("name", "delivery", "stages"):
+            raise ConfigError(file, str(key), "unknown key; known here: name, delivery, stages")
+    name = checked(raw.get("name"), str, file, "name")
+    if not name or not name.isascii() or any(c.isspace() or c in "@,;" for c in name):
+        raise ConfigError(file, "name", f"expected a word of ASCII letters, digits, - and _, got {name!r}")
+    delivery = raw.get("delivery", "hold")
+    if delivery not in DELIVERIES:
+        raise ConfigError(file, "delivery", f"expected one of {', '.join(DELIVERIES)}, got {delivery!r}")
+    entries = raw.get("stages") or []
+    if not isinstance(entries, list):
+        raise ConfigError(file, "stages", "expected a list of stages")
+    specs = [_spec(entry, i, file, stages) for i, entry in enumerate(entries)]
+    _check_order(specs, file, delivery)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
+    return Policy(name, digest, delivery, tuple(s for s in specs if s.options.enabled), file)
+
+
+def load_policies(settings: Settings, stages: Sequence[type[Stage]] = STAGES) -> dict[str, RoutePolicies]:
+    """Every route's policies by prefix; a file that several routes name is read once. Raises `ConfigError`."""
+    loaded: dict[Path, Policy] = {}
+
+    def load(path: Path) -> Policy:
+        if path not in loaded:
+            loaded[path] = load_policy(path, stages)
+        return loaded[path]
+
+    return {route.prefix: _route_policies(route, Path(settings.folder), load) for route in settings.routes}
+
+
+def _route_policies(route: RouteSettings, folder: Path, load: Any) -> RoutePolicies:
+    path = folder / route.policy
+    default = load(path)
+    allowed = {default.name: default}
+    for entry in route.allow_policies:
+        other = load(folder / entry if entry.endswith((".yaml", ".yml")) else path.with_name(f"{entry}.yaml"))
+        if other.name in allowed and allowed[other.name] is not other:
+            raise ConfigError(other.file, "name", f"{other.name!r} is also the name of {allowed[other.name].file}")
+        allowed[other.name] = other
+    return RoutePolicies(default, allowed)
+
+
+def _spec(entry: Any, i: int, file: str, stages: Sequence[type[Stage]]) -> StageSpec:
+    path = f"stages[{i}]"
+    if isinstance(entry, str):
+        entry = {entry: {}}
+    if not isinstance(entry, dict) or len(entry) != 1:
+        raise ConfigError(file, path, "expected one stage with its options, as: - budget: {warn_at: 0.7}")
+    name, options = next(iter(entry.items()))
+    known = {stage.name: stage for stage in stages}
+    if name not in known:
+        near = difflib.get_close_matches(str(name), known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
+        raise ConfigError(file, path, f"unknown stage {name!r}; {hint}")
+    stage = known[name]
+    return StageSpec(stage, checked(options or {}, stage.Options, file, f"{path}.{name}"))
+
+
+def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery) -> None:
+    assigned: dict[str, str] = {}
+    later = {fact: spec.stage.name for spec in specs if spec.options.enabled for fact in spec.stage.assigns}
+    seen: set[str] = set()
+    for i, spec in enumerate(specs):
+        stage, path = spec.stage, f"stages[{i}].{spec.stage.name}"
+        if stage.name in seen:
+            raise ConfigError(file, path, "this stage stands here twice")
+        seen.add(stage.name)
+        if not spec.options.enabled:
+            continue
+        for fact in stage.requires:
+            if fact not in assigned:
+                where = f"put it after {later[fact]!r}" if fact in later else "no stage of this policy provides it"
+                raise ConfigError(file, path, f"needs {fact}: {where}")
+        if delivery == "tap" and stage.blocks_answers(spec.options):
+            raise ConfigError(file, path, "can hold back or change an answer, which delivery: tap cannot; use hold or gate")
+        assigned.update(dict.fromkeys(stage.assigns, stage.name))

@@ -1,0 +1,130 @@
+"""An exchange -> its record: who, where, tokens before and after, verdicts, timings, what changed. Off the request's path.
+
+`Recorder.record` only puts a `Record` together and hands it to the store's writer; bodies are kept only when ``store.bodies`` says
+so, with secrets masked always.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import orjson
+
+from proxy.errors import ProxyError
+from proxy.exchange import Answer, ContextUse, Exchange, Verdict
+from proxy.metrics import Metrics
+from proxy.store.masking import mask, mask_text
+from proxy.store.records import Record
+from proxy.store.writer import RecordWriter
+from proxy.upstreams import Reply
+
+
+class Recorder:
+    """Writes records and the metrics of every exchange."""
+
+    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool) -> None:
+        self._writer, self._metrics, self._bodies = writer, metrics, bodies
+
+    def record(
+        self, *, record_id: str, received_at: float, duration_ms: float, overhead_ms: float, client: str, route: str, path: str,
+        status: int, verdict: str, exchange: Exchange | None, reply: Reply | None, error: ProxyError | None, policy: str, upstream: str,
+    ) -> None:  # fmt: skip
+        """Take one finished exchange."""
+        detail: dict[str, Any] = {"overhead_ms": round(overhead_ms, 3)}
+        if error is not None:
+            detail["error"] = {"code": error.code, "param": error.param, "message": mask_text(error.message)}
+        if reply is not None and reply.attempts > 1:
+            detail["attempts"] = reply.attempts
+        before = after = completion = None
+        if exchange is not None:
+            before, after, completion = self._tokens(exchange)
+            detail |= exchange_detail(exchange)
+            upstream = exchange.upstream
+        keep = exchange if self._bodies else None
+        if keep is not None:
+            detail |= _changed_bodies(keep)
+        self._metrics.exchange(route, verdict, status, overhead_ms / 1000 if exchange is not None else None)
+        self._writer.submit(
+            Record(
+                id=record_id, created_at=received_at, client=client, route=route, policy=policy if exchange is not None else "",
+                upstream=upstream, model=exchange.original.model if exchange is not None else "",
+                run_id=exchange.run_id if exchange is not None else "", step_id=exchange.step_id if exchange is not None else "",
+                path=path.partition("?")[0], status=status, outcome=verdict, stream=exchange is not None and exchange.original.stream,
+                duration_ms=duration_ms, prompt_tokens_before=before, prompt_tokens=after, completion_tokens=completion, detail=detail,
+                request_body=_request_body(keep) if keep is not None else None,
+                answer_body=_answer_body(keep.upstream_answer) if keep is not None and keep.upstream_answer is not None else None,
+            )
+        )  # fmt: skip
+
+    def _tokens(self, exchange: Exchange) -> tuple[int | None, int | None, int | None]:
+        """Prompt tokens as the client sent them and as they went upstream (the upstream's own figure if it gave one), and the answer's."""
+        facts = exchange.facts
+        usage = exchange.answer.usage if exchange.answer is not None else None
+        if usage is not None:
+            self._metrics.tokens(exchange.route, usage.prompt_tokens, usage.completion_tokens)
+        before = facts.context_before.used_tokens if facts.context_before else None
+        counted = facts.context.used_tokens if facts.context else None
+        return before, usage.prompt_tokens if usage else counted, usage.completion_tokens if usage else None
+
+
+def exchange_detail(exchange: Exchange) -> dict[str, Any]:
+    """A record's detail: everything that has a value, JSON-able."""
+    detail: dict[str, Any] = {}
+    if exchange.verdicts:
+        detail["verdicts"] = [_verdict(v) for v in exchange.verdicts]
+    facts = {name: _plain(value) for name in exchange.facts.__slots__ if (value := getattr(exchange.facts, name)) is not None}
+    if facts:
+        detail["facts"] = facts
+    if exchange.timings:
+        detail["timings_ms"] = {name: round(ms, 3) for name, ms in exchange.timings.items()}
+    if exchange.changes:
+        detail["changes"] = list(exchange.changes)
+    if exchange.skip:
+        detail["skip"] = sorted(exchange.skip)
+    if exchange.answer is not None:
+        usage = exchange.answer.usage
+        if usage is not None:
+            detail["usage"] = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens, "cached": usage.cached_tokens}
+        detail["finish_reasons"] = [choice.finish_reason for choice in exchange.answer.choices]
+    return detail
+
+
+def verdict_detail(exchange: Exchange, verdict: str) -> dict[str, Any]:
+    """What goes into the body when the client asks for it inline."""
+    return {"id": exchange.id, "policy": exchange.policy, "verdict": verdict, **exchange_detail(exchange)}
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    found: dict[str, Any] = {"stage": verdict.stage, "outcome": verdict.outcome}
+    for name in ("code", "score", "message"):
+        if (value := getattr(verdict, name)) not in ("", None):
+            found[name] = value
+    if verdict.detail:
+        found["detail"] = dict(verdict.detail)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, ContextUse):
+        return {name: getattr(value, name) for name in ("used_tokens", "window_tokens", "exact")} | {"components": dict(value.components)}
+    return asdict(value) if hasattr(value, "__dataclass_fields__") else value
+
+
+def _request_body(exchange: Exchange) -> bytes:
+    request = exchange.original
+    return orjson.dumps({"model": request.model, "messages": request.messages, "tools": request.tools, **request.params})
+
+
+def _answer_body(answer: Answer) -> bytes:
+    return orjson.dumps({"choices": [asdict(choice) for choice in answer.choices]})
+
+
+def _changed_bodies(exchange: Exchange) -> dict[str, Any]:
+    """What went upstream and what the client got, where a stage changed it; secrets masked."""
+    found: dict[str, Any] = {}
+    if exchange.messages is not exchange.original.messages or exchange.tools is not exchange.original.tools:
+        found["forwarded"] = mask({"messages": list(exchange.messages), "tools": list(exchange.tools)})
+    if exchange.answer is not None and exchange.answer != exchange.upstream_answer:
+        found["delivered"] = mask([asdict(choice) for choice in exchange.answer.choices])
+    return found

@@ -1,0 +1,1 @@
+"""The stages: one file each, a thin shell over pure functions."""

@@ -1,0 +1,183 @@
+"""Token budget: how much of the model's window a prompt takes, by component; warns, and refuses what cannot fit.
+
+First of the stages on a request (it measures what the client sent), last before the upstream (it measures what is sent). Compression
+is another stage's; this one tells it, through `exchange.facts.context`, how full the window is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from proxy.errors import ContextLengthExceeded
+from proxy.exchange import ContextUse, Exchange, Verdict
+from proxy.stage import ModelInfo, Share, Stage, StageOptions
+
+Tokens = Annotated[int, Meta(gt=0)]
+
+
+class Allocations(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Most tokens each component should take; one that is not named has no limit of its own."""
+
+    system_instructions: Tokens | None = None
+    user_preferences: Tokens | None = None
+    conversation_history: Tokens | None = None
+    tool_descriptions: Tokens | None = None
+    current_query: Tokens | None = None
+    available_for_tools: Tokens | None = None
+
+    def given(self) -> dict[str, int]:
+        """Those that are set, by name."""
+        found = {name: getattr(self, name) for name in self.__struct_fields__}
+        return {name: tokens for name, tokens in found.items() if tokens is not None}
+
+
+class BudgetOptions(StageOptions, frozen=True, kw_only=True):
+    """``budget:``"""
+
+    window: Annotated[
+        Tokens | Literal["auto"],
+        Meta(description="context window in tokens; auto takes the model's own, from the bundled list or config.yaml"),
+    ] = "auto"
+    reserve_output_tokens: Annotated[
+        int, Meta(ge=0, description="tokens kept free for the answer; a larger max_tokens of the request counts instead")
+    ] = 1024
+    warn_at: Annotated[Share, Meta(description="share of the window from which a request is a warning")] = 0.70
+    compress_at: Annotated[Share, Meta(description="share from which the prompt should be compressed")] = 0.80
+    critical_at: Annotated[Share, Meta(description="share from which it should be compressed hard")] = 0.90
+    allocations: Annotated[
+        Allocations,
+        Meta(description="most tokens by component; their sum may not pass the window; a component over its own is reported"),
+    ] = Allocations()
+
+    def __post_init__(self) -> None:
+        if not self.warn_at <= self.compress_at <= self.critical_at:
+            raise ValueError("expected warn_at <= compress_at <= critical_at")
+        total = sum(self.allocations.given().values())
+        if self.window != "auto" and total > self.window:
+            raise ValueError(f"the allocations add up to {total} tokens, more than the window's {self.window}")
+
+
+class Budget(Stage):
+    """Counts the prompt's tokens, warns as the window fills, refuses what cannot fit."""
+
+    name = "budget"
+    Options = BudgetOptions
+    assigns = ("token_count",)
+    reports = (
+        "x-groundwire-context",
+        "context_usage_high",
+        "context_usage_compress",
+        "context_usage_critical",
+        "allocation_exceeded",
+        "window_unknown",
+    )
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Measure what the client sent."""
+        use = await self._measure(exchange)
+        exchange.facts.context_before = exchange.facts.context = use
+        return None
+
+    async def on_forward(self, exchange: Exchange) -> Verdict | None:
+        """Measure what is sent; judge it. Raises `ContextLengthExceeded`."""
+        before = exchange.facts.context_before
+        original = exchange.original
+        same = exchange.messages is original.messages and exchange.tools is original.tools and exchange.params is original.params
+        use = before if before is not None and same else await self._measure(exchange)
+        exchange.facts.context = use
+        model = self.ports.tokens.model(exchange.model)
+        reserve = output_reserve(exchange.params, model, self.options.reserve_output_tokens, use.window_tokens)
+        if use.window_tokens is not None and use.used_tokens + reserve > use.window_tokens:
+            self.ports.counters.count("context.length_exceeded_count")
+            raise ContextLengthExceeded(too_long(use, reserve), param="messages")
+        return self._judge(use, reserve)
+
+    async def _measure(self, exchange: Exchange) -> ContextUse:
+        tokens = self.ports.tokens
+        model = tokens.model(exchange.model)
+        use = await tokens.count_request(exchange.messages, exchange.tools, exchange.params, model)
+        window = model.window_tokens if self.options.window == "auto" else self.options.window
+        return ContextUse(use.used_tokens, window, use.exact, use.components)
+
+    def _judge(self, use: ContextUse, reserve: int) -> Verdict:
+        options: BudgetOptions = self.options
+        detail: dict[str, Any] = {
+            "used_tokens": use.used_tokens,
+            "window_tokens": use.window_tokens,
+            "exact": use.exact,
+            "reserve_output_tokens": reserve,
+            "components": dict(use.components),
+        }
+        over = over_allocation(use.components, options.allocations.given(), use.window_tokens)
+        if over:
+            detail["over_allocation"] = over
+            self.ports.counters.count("context.allocation_exceeded_count")
+        code = threshold(use.share, options)
+        counter = _COUNTERS.get(code)
+        if counter:
+            self.ports.counters.count(counter)
+        code = code or ("allocation_exceeded" if over else "") or ("window_unknown" if use.window_tokens is None else "")
+        return Verdict(self.name, "warn" if code else "pass", code=code, score=round(min(use.share, 1.0), 4), detail=detail)
+
+
+_COUNTERS: Mapping[str, str] = {
+    "context_usage_high": "context.usage_warning_count",
+    "context_usage_compress": "context.compression_triggered_count",
+    "context_usage_critical": "context.critical_alerts_count",
+}
+
+
+def threshold(share: float, options: BudgetOptions) -> str:
+    """The code of the highest threshold that `share` of the window reaches, or ""."""
+    if share >= options.critical_at:
+        return "context_usage_critical"
+    if share >= options.compress_at:
+        return "context_usage_compress"
+    return "context_usage_high" if share >= options.warn_at else ""
+
+
+def output_reserve(params: Mapping[str, Any], model: ModelInfo, reserve_tokens: int, window_tokens: int | None) -> int:
+    """Tokens to keep free for the answer: what the request asks for, or else the policy's reserve within the model's own limit.
+
+    A request's ``max_tokens`` counts when it is given, since providers refuse a prompt that leaves no room for it. The policy's
+    reserve never takes more than a quarter of the window, so that it cannot make a small model unusable.
+    """
+    for name in ("max_completion_tokens", "max_tokens"):
+        asked = params.get(name)
+        if isinstance(asked, int) and not isinstance(asked, bool) and asked > 0:
+            return asked
+    reserve = min(reserve_tokens, model.max_output_tokens or reserve_tokens)
+    return min(reserve, window_tokens // 4) if window_tokens else reserve
+
+
+def over_allocation(components: Mapping[str, int], allocations: Mapping[str, int], window_tokens: int | None) -> dict[str, Any]:
+    """Components that take more than their allocation: ``{name: {"used_tokens", "allocated_tokens"}}``.
+
+    ``available_for_tools`` is room that the rest must leave free, so it is over when less than that is left of the window.
+    """
+    over: dict[str, Any] = {}
+    for name, allocated in allocations.items():
+        if name == "available_for_tools":
+            if window_tokens is None:
+                continue
+            free = window_tokens - sum(components.values())
+            if free < allocated:
+                over[name] = {"free_tokens": free, "allocated_tokens": allocated}
+        elif components.get(name, 0) > allocated:
+            over[name] = {"used_tokens": components[name], "allocated_tokens": allocated}
+    return over
+
+
+def too_long(use: ContextUse, reserve: int) -> str:
+    """The message of a 400 ``context_length_exceeded``: used, window, reserve, and what would help."""
+    largest = sorted(use.components.items(), key=lambda item: (-item[1], item[0]))[:2]
+    parts = ", ".join(f"{name} {tokens}" for name, tokens in largest if tokens)
+    counted = "" if use.exact else " (estimated)"
+    return (
+        f"the prompt takes {use.used_tokens} tokens{counted} and {reserve} are reserved for the answer, but the model's window is "
+        f"{use.window_tokens}; nothing is left to compress. Compress context or split content: largest parts are {parts or 'unknown'}. "
+        "A smaller max_tokens or a model with a larger window helps too."
+    )

@@ -1,0 +1,252 @@
+"""The connection to SQLite or PostgreSQL: opened and migrated at start, watched, and reopened in the background when it is lost.
+
+Every other class of this package asks it for a `transaction`. A store that cannot be had never stops the proxy: `available` is
+then False, `problem` says why, and every operation raises `StoreUnavailable` at once instead of waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sqlite3
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from sqlalchemy import Table, event, text
+from sqlalchemy import exc as sa_errors
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from proxy.errors import StoreUnavailable
+from proxy.store import sqlite as lite
+from proxy.store.migrate import current_revision, head_revision, upgrade
+from proxy.store.urls import store_url, without_password
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 10.0
+_MIGRATION_TIMEOUT_S = 600.0
+_MIGRATION_LOCK = 0x67726F756E647772
+"""Key of PostgreSQL's advisory lock: "groundwr" in ASCII."""
+
+
+class StoreRejected(StoreUnavailable):
+    """The database works but refuses these very values: trying again is of no use."""
+
+
+class Database:
+    """One worker's pool of connections."""
+
+    def __init__(self, url: str, *, timeout_s: float = 5.0, source: str = "config.yaml") -> None:
+        """`timeout_s` bounds every operation, waiting for a lock included. Raises `ConfigError` for a URL that cannot work."""
+        self._url = store_url(url, source)
+        self.timeout_s = timeout_s
+        self.is_sqlite = self._url.drivername.startswith("sqlite")
+        self.available = False
+        """Whether operations are tried at all."""
+        self.problem = "not started"
+        """Why not, in words for an operator; empty while it is available."""
+        self._path = lite.file_path(self._url) if self.is_sqlite else None
+        self._identity: lite.FileIdentity | None = None
+        self._engine: AsyncEngine | None = None
+        self._opening: asyncio.Task[None] | None = None
+
+    @property
+    def name(self) -> str:
+        """The URL without its password, for logs."""
+        return self._url.render_as_string(hide_password=True)
+
+    async def start(self) -> None:
+        """Connect and migrate. Returns after at most `timeout_s` whether or not it worked; it goes on trying in the background."""
+        attempted = asyncio.Event()
+        self._opening = asyncio.create_task(self._open_until_it_works(attempted), name="store-open")
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                await attempted.wait()
+        except TimeoutError:
+            self.problem = f"no answer within {self.timeout_s:g} s"
+            log.warning("store %s: %s; trying on in the background", self.name, self.problem)
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        if self._opening:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        self.available, self.problem = False, "stopped"
+        await self._dispose()
+
+    async def ping(self) -> None:
+        """See that the store can be written now. Raises `StoreUnavailable`, also when it is only locked."""
+        async with self.transaction() as connection:
+            await self._take_write_lock(connection)
+
+    @asynccontextmanager
+    async def transaction(self, timeout_s: float | None = None) -> AsyncIterator[AsyncConnection]:
+        """A connection in a transaction that is committed at the end, rolled back on an exception.
+
+        Raises `StoreUnavailable` when the store is not available, locked for too long or failing, and its subclass
+        `StoreRejected` when it refuses the values.
+        """
+        if not self.available or self._engine is None:
+            raise StoreUnavailable(f"the store is not available: {self.problem}")
+        if self._path is not None and lite.file_identity(self._path) != self._identity:
+            raise self._lost(f"the file {self._path} is gone or was replaced")
+        limit_s = timeout_s or self.timeout_s
+        try:
+            async with asyncio.timeout(limit_s), self._engine.begin() as connection:
+                yield connection
+        except sa_errors.TimeoutError:
+            raise StoreUnavailable(f"no free connection within {limit_s:g} s") from None
+        except TimeoutError:
+            raise self._lost(f"no answer within {limit_s:g} s") from None
+        except (sa_errors.SQLAlchemyError, OSError, sqlite3.Error) as error:
+            raise self._converted(error) from error
+        except (UnicodeError, OverflowError) as error:
+            raise StoreRejected(f"a value cannot be stored: {error}") from error
+
+    def insert(self, table: Table) -> Any:
+        """The dialect's own INSERT, which knows ``on_conflict_do_nothing`` and ``on_conflict_do_update``."""
+        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+
+    def compiled(self, statement: Any) -> str:
+        """`statement` as the driver takes it, for `exec_driver_sql` with parameters in column order."""
+        if self._engine is None:
+            raise StoreUnavailable(f"the store is not available: {self.problem}")
+        return str(statement.compile(dialect=self._engine.dialect))
+
+    # ---- opening ----
+
+    async def _open_until_it_works(self, attempted: asyncio.Event) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self._open()
+            except Exception as error:  # whatever keeps it from opening is for the operator to read, not for the proxy to die of
+                problem = self._words(error)
+                if problem != self.problem:
+                    log.warning("store %s cannot be opened: %s; trying on in the background", self.name, problem)
+                self.problem = problem
+                await self._dispose()
+            else:
+                self.available, self.problem = True, ""
+                attempted.set()
+                return
+            attempted.set()
+            await asyncio.sleep(pause_s * random.uniform(0.75, 1.25))
+            pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+
+    async def _open(self) -> None:
+        if self._path is not None:
+            self._identity = await asyncio.to_thread(lite.prepare_file, self._path, timeout_s=self.timeout_s)
+        self._engine = self._make_engine()
+        async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
+            current = await connection.run_sync(current_revision)
+        if current == head_revision():
+            return
+        if current is not None and current > head_revision():
+            raise StoreUnavailable(f"its tables are of revision {current}, newer than this groundwire knows ({head_revision()})")
+        started = time.monotonic()
+        async with asyncio.timeout(_MIGRATION_TIMEOUT_S), self._engine.begin() as connection:
+            await self._take_migration_lock(connection)
+            if await connection.run_sync(current_revision) != head_revision():  # another worker may have been first
+                await connection.run_sync(upgrade)
+                log.info("store %s: migrated to revision %s in %.1f s", self.name, head_revision(), time.monotonic() - started)
+
+    def _make_engine(self) -> AsyncEngine:
+        if not self.is_sqlite:
+            return create_async_engine(
+                self._url,
+                hide_parameters=True,
+                pool_size=5,
+                max_overflow=10,
+                pool_timeout=self.timeout_s,
+                pool_use_lifo=True,
+                connect_args={"timeout": self.timeout_s},
+            )
+        # A database in memory lives in its one connection.
+        sizes = {"pool_size": 5, "max_overflow": 10} if self._path else {"pool_size": 1, "max_overflow": 0}
+        engine = create_async_engine(
+            self._url,
+            hide_parameters=True,
+            poolclass=AsyncAdaptedQueuePool,
+            pool_timeout=self.timeout_s,
+            pool_use_lifo=True,
+            **sizes,
+        )
+        # SQLite must give up on a lock before we give up on SQLite.
+        busy_timeout_ms = int(self.timeout_s * 800)
+        event.listen(engine.sync_engine, "connect", lambda connection, _: lite.set_up_connection(connection, busy_timeout_ms))
+        return engine
+
+    async def _take_write_lock(self, connection: AsyncConnection) -> None:
+        if self.is_sqlite:
+            await connection.exec_driver_sql("BEGIN IMMEDIATE")
+        elif await connection.scalar(text("SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'")):
+            raise StoreUnavailable("the server is read-only")
+
+    async def _take_migration_lock(self, connection: AsyncConnection) -> None:
+        if self.is_sqlite:
+            await connection.exec_driver_sql("BEGIN IMMEDIATE")
+        else:
+            await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+
+    async def _dispose(self) -> None:
+        engine, self._engine = self._engine, None
+        if engine is None:
+            return
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                await engine.dispose()
+        except (TimeoutError, OSError, sa_errors.SQLAlchemyError):
+            log.debug("store %s: connections did not close", self.name)
+
+    # ---- errors ----
+
+    def _lost(self, problem: str) -> StoreUnavailable:
+        """Mark the store unavailable and start to reopen it."""
+        if self.available:
+            self.available, self.problem = False, problem
+            log.warning("store %s: %s; trying to reopen it in the background", self.name, problem)
+            self._opening = asyncio.create_task(self._reopen(), name="store-open")
+        return StoreUnavailable(f"the store is not available: {problem}")
+
+    async def _reopen(self) -> None:
+        await self._dispose()
+        await self._open_until_it_works(asyncio.Event())
+        log.info("store %s: open again", self.name)
+
+    def _converted(self, error: Exception) -> StoreUnavailable:
+        """A driver's error as ours; the connection is given up where the error says that the store, not the statement, is at fault."""
+        words = self._words(error)
+        original = getattr(error, "orig", None) or error
+        state = str(getattr(original, "sqlstate", None) or "")
+        if (
+            isinstance(error, sa_errors.IntegrityError | sa_errors.DataError)
+            or state[:2] in ("22", "23")
+            or "invalid input for query" in words
+        ):
+            return StoreRejected(f"a value cannot be stored: {words}")
+        if "locked" in words or "busy" in words:
+            return StoreUnavailable(f"the store is locked by another process: {words}")
+        disconnected = isinstance(error, sa_errors.DBAPIError) and error.connection_invalidated
+        if (
+            disconnected
+            or isinstance(original, OSError)
+            or isinstance(error, sa_errors.OperationalError | sa_errors.InterfaceError)
+        ):
+            return self._lost(words)
+        return StoreUnavailable(words)
+
+    def _words(self, error: BaseException) -> str:
+        """The driver's own message, on one line, without SQL, values or password."""
+        if isinstance(error, TimeoutError):
+            return f"no answer within {self.timeout_s:g} s"
+        original = getattr(error, "orig", None) or error
+        words = " ".join(str(original).split()) or type(original).__name__
+        if words.startswith("<class '"):  # SQLAlchemy's asyncpg adapter puts the driver's class before its message
+            words = words.partition(">: ")[2] or words
+        return without_password(words, self._url)[:500]

@@ -1,0 +1,195 @@
+"""Takes secrets out of what is about to be stored: keys, tokens, passwords, private key blocks.
+
+Called by `proxy.store.writer` on every body and on every detail that might hold one, so that nobody can forget it. Linear in the
+text's length: each pattern starts at a fixed literal or at a boundary that a run of characters has only once, and open-ended
+pieces are bounded or consume what they reject. Over-masking a token-like word costs little, a stored key costs much.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+MASK = "[masked]"
+_MAX_DEPTH = 200
+_MIN_RANDOM_CHARS = 24
+"""A token without a digit or inner capital is taken for one from this length on; words are shorter."""
+
+_HINTS = (
+    "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "bearer", "eyj", "akia", "asia", "aroa", "aida", "private key", "://", "ghp_", "gho_",
+    "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "aiza", "hf_", "xai-", "gsk_", "npm_", "pypi-",
+    "pi_key", "pi-key", "pikey", "assw", "passphrase", "secret", "uthorization", "credential", "token", "ess_key", "esskey", "ess-key",
+    "ate_key", "atekey", "ate-key",
+)  # fmt: skip
+"""In lower case, one in every text that `mask_text` changes."""
+_SHAPES = tuple(hint.encode() for hint in _HINTS if hint not in ("token", "secret", "credential", "://"))
+"""The hints that do not stand in every record's own field names."""
+
+_KEY = re.compile(r"(?<![A-Za-z0-9])((?:sk|pk|rk)[-_])([A-Za-z0-9_-]{16,})", re.ASCII)
+_PREFIXED = re.compile(
+    r"(?<![A-Za-z0-9])(gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AIza|hf_|xai-|gsk_|npm_|pypi-)[A-Za-z0-9_-]{16,}", re.ASCII
+)
+_AWS = re.compile(r"(?<![A-Za-z0-9])(AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}(?![A-Za-z0-9])", re.ASCII)
+_JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", re.ASCII)
+_BEARER = re.compile(r"(?<![A-Za-z0-9])(bearer[ \t]{1,8})([A-Za-z0-9._~+/-]{8,}={0,2})", re.ASCII | re.IGNORECASE)
+_SCHEME = re.compile(
+    r"(authorization\\{0,4}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,4}[\"']?(?:basic|bearer|token|digest|apikey)[ \t]{1,4})([^\s\"'\\,;]{4,})",
+    re.ASCII | re.IGNORECASE,
+)
+_URL = re.compile(r"(://[^\s/:@\"']{0,64}:)([^\s/@\"']{1,256})(?=@)", re.ASCII)
+_BLOCK_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
+_BLOCK_END = re.compile(r"-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
+_NAME = r"api[_-]?key|passwo?r?d|passphrase|secret|authorization|credentials?|(?:access|private)[_-]?key|token"
+_QUOTED = re.compile(
+    rf"(?P<name>(?:{_NAME})[A-Za-z0-9_-]{{0,40}})(?P<gap>(?P<close>\\{{0,8}}[\"'])[ \t\r\n]{{0,4}}[:=][ \t\r\n]{{0,4}})"
+    r"(?P<open>\\{0,8}[\"'])(?P<value>[^\"'\\]{1,4096}|(?:[^\"\\]|\\.){1,4096}?)(?=\\{0,8}[\"'])",
+    re.ASCII | re.IGNORECASE,
+)
+_ASSIGNED = re.compile(
+    rf"(?P<name>(?:{_NAME})[A-Za-z0-9_-]{{0,40}})(?P<gap>[ \t]{{0,4}}[:=][ \t]{{0,4}}\\{{0,8}}[\"']?)(?P<value>[^\s\"'\\,;&{{}}()\[\]<>]{{4,512}})",
+    re.ASCII | re.IGNORECASE,
+)
+
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.ASCII)
+_SECRET_WORDS = frozenset(
+    ("password", "passwd", "passphrase", "pwd", "secret", "secrets", "authorization", "credential", "credentials", "apikey", "cookie",
+     "passwords")
+)  # fmt: skip
+_KEY_KINDS = frozenset(("api", "access", "private", "secret", "auth", "encryption", "signing", "account", "master", "admin"))
+_COUNTING_WORDS = frozenset(
+    ("max", "min", "prompt", "completion", "total", "stop", "eos", "bos", "pad", "unk", "mask", "num", "per", "next", "page", "count",
+     "continuation")
+)  # fmt: skip
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a field of this name holds a secret: ``api_key``, ``clientSecret``, ``refresh-token``, but not ``max_tokens``."""
+    words = [word.lower() for word in _WORDS.findall(name[:200])]
+    if not words:
+        return False
+    if any(word in _SECRET_WORDS for word in words):
+        return True
+    if words[-1] == "token":
+        return not any(word in _COUNTING_WORDS for word in words)
+    return any(a in _KEY_KINDS and b in ("key", "keys") for a, b in zip(words, words[1:], strict=False))
+
+
+def mask(value: Any, depth: int = 0) -> Any:
+    """A copy of JSON-like `value` without secrets. Keys, order and all else stay; deeper than 200 levels becomes the mask."""
+    if isinstance(value, str):
+        return mask_text(value)
+    if depth >= _MAX_DEPTH:
+        return value if value is None or isinstance(value, bool | int | float) else MASK
+    if isinstance(value, Mapping):
+        probabilities = "logprob" in value  # there "token" is a piece of the answer
+        return {
+            mask_text(key) if isinstance(key, str) else key: _hide(item, depth + 1)
+            if isinstance(key, str) and is_secret_name(key) and not (probabilities and key == "token")
+            else mask(item, depth + 1)
+            for key, item in value.items()
+        }
+    if isinstance(value, list | tuple):
+        return [mask(item, depth + 1) for item in value]
+    return value
+
+
+def _hide(value: Any, depth: int) -> Any:
+    """What stands under a secret's name: every scalar hidden, except in a JSON schema that only describes such a field."""
+    if value is None or isinstance(value, bool) or value == "":
+        return value
+    if depth >= _MAX_DEPTH:
+        return MASK
+    if isinstance(value, Mapping):
+        if "type" in value or "$ref" in value or "anyOf" in value:
+            return mask(value, depth)
+        return {key: _hide(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_hide(item, depth + 1) for item in value]
+    return MASK
+
+
+def mask_text(text: str) -> str:
+    """`text` without secrets; the same object when there is nothing to hide."""
+    lower = text.lower()
+    if not any(hint in lower for hint in _HINTS):
+        return text
+    text = _mask_blocks(text)
+    text = _SCHEME.sub(rf"\1{MASK}", text)
+    text = _KEY.sub(_masked_if_random, text)
+    text = _PREFIXED.sub(rf"\1{MASK}", text)
+    text = _AWS.sub(MASK, text)
+    text = _JWT.sub(MASK, text)
+    text = _BEARER.sub(_masked_if_random, text)
+    text = _URL.sub(rf"\1{MASK}", text)
+    text = _QUOTED.sub(_masked_if_quoted, text)
+    return _ASSIGNED.sub(_masked_if_assigned, text)
+
+
+def mask_body(body: bytes) -> bytes:
+    """A body without secrets: JSON keeps its structure, anything else is masked as text."""
+    try:
+        return msgspec.json.encode(mask(msgspec.json.decode(body)))
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return mask_text(body.decode("utf-8", "replace")).encode("utf-8", "replace")
+
+
+def mask_json(encoded: bytes) -> bytes:
+    """JSON of our own making, which holds other people's words only here and there: parsed only if it looks as if it held a secret."""
+    lower = encoded.lower()
+    return encoded if not any(shape in lower for shape in _SHAPES) else json_masked(encoded)
+
+
+def json_masked(encoded: bytes) -> bytes:
+    """JSON without secrets."""
+    return msgspec.json.encode(mask(json.loads(encoded)))
+
+
+def _mask_blocks(text: str) -> str:
+    """Replace private key blocks; one that does not end hides the rest."""
+    pieces, position = [], 0
+    while begin := _BLOCK_BEGIN.search(text, position):
+        pieces.append(text[position : begin.start()] + MASK)
+        end = _BLOCK_END.search(text, begin.end())
+        if end is None:
+            return "".join(pieces)
+        position = end.end()
+    return "".join(pieces) + text[position:] if pieces else text
+
+
+def _masked_if_random(match: re.Match[str]) -> str:
+    return match[1] + MASK if _looks_random(match[2]) else match[0]
+
+
+def _masked_if_quoted(match: re.Match[str]) -> str:
+    if match["value"] == MASK or not is_secret_name(_whole_name(match)):
+        return match[0]
+    return match["name"] + match["gap"] + match["open"] + MASK
+
+
+def _masked_if_assigned(match: re.Match[str]) -> str:
+    value = match["value"]
+    if MASK.startswith(value[:1]) or not is_secret_name(_whole_name(match)) or not _looks_random(value):
+        return match[0]
+    return match["name"] + match["gap"] + MASK
+
+
+def _whole_name(match: re.Match[str]) -> str:
+    """The name with what stands before the part that the pattern found: ``max_`` of ``max_tokens``."""
+    start, text = match.start(), match.string
+    first = start
+    while first > 0 and start - first < 40 and (text[first - 1].isalnum() or text[first - 1] in "_-"):
+        first -= 1
+    return text[first : match.end("name")]
+
+
+def _looks_random(token: str) -> bool:
+    """Whether a word is no word: it has a digit, a capital after a small letter, or a run without a hyphen that no word reaches."""
+    if any(char.isdigit() for char in token):
+        return True
+    if any(a.islower() and b.isupper() for a, b in zip(token, token[1:], strict=False)):
+        return True
+    return max(map(len, re.split(r"[-_./~+]", token))) >= _MIN_RANDOM_CHARS

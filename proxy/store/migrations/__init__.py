@@ -1,0 +1,1 @@
+"""Alembic's environment: how the store's tables came to be, one file a revision."""

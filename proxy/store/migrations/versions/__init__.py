@@ -1,0 +1,1 @@
+"""One file a revision, named REVISION_what.py; the four digits count up."""

@@ -1,0 +1,204 @@
+"""The record of one exchange, and reading records back for ``/groundwire/v1/records``.
+
+`proxy.app` makes a `Record` when an exchange ends and hands it to `proxy.store.writer`; `Records` reads what the writer still holds
+and what the database has. Ids are time-ordered, so that newest first is id descending.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import msgspec
+from sqlalchemy import Select, select
+
+from proxy.store.database import Database
+from proxy.store.masking import mask_body, mask_json
+from proxy.store.tables import MAX_TEXT_CHARS, clean
+from proxy.store.tables import records as table
+
+MAX_LIST = 1000
+_ROW_BYTES = 500
+"""What a row costs beside its detail and bodies: columns and index entries, measured on SQLite with common values."""
+_MAX_INT = 2**63 - 1
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One exchange, as it is stored."""
+
+    id: str
+    """Time-ordered, unique; also ``x-groundwire-id``."""
+    created_at: float
+    """Seconds since the epoch at which the request came."""
+    client: str
+    route: str
+    policy: str
+    """``NAME@hash8``."""
+    upstream: str
+    model: str
+    run_id: str = ""
+    step_id: str = ""
+    path: str
+    """Path of the request below the route's prefix."""
+    status: int
+    """HTTP status of the answer."""
+    outcome: str
+    """The verdict, as in ``x-groundwire-verdict``."""
+    stream: bool = False
+    duration_ms: float = 0.0
+    """From the request's first byte to the answer's last."""
+    prompt_tokens_before: int | None = None
+    """As the client sent it."""
+    prompt_tokens: int | None = None
+    """As sent upstream."""
+    completion_tokens: int | None = None
+    detail: Any = msgspec.field(default_factory=dict)
+    """Verdicts, facts, timings, changes, usage, error: anything that msgspec can write as a JSON object, encoded off the event
+    loop, so it must not be changed after `RecordWriter.submit`."""
+    request_body: bytes | None = None
+    """The request's bytes; only where ``store.bodies`` allows it. Masked before it is stored."""
+    answer_body: bytes | None = None
+    """The answer's body, a stream's put together; only where ``store.bodies`` allows it. Masked before it is stored."""
+
+
+class Pending(Protocol):
+    """Who may hold records that are not in the database yet."""
+
+    def pending(self, record_id: str) -> Record | None:
+        """The record as submitted, or None."""
+
+
+_TEXTS = ("id", "client", "route", "policy", "upstream", "model", "run_id", "step_id", "path", "outcome")
+_LISTED = [column for column in table.columns if column.name not in ("size_bytes", "request_body", "answer_body")]
+_WHOLE = [column for column in table.columns if column.name != "size_bytes"]
+_encoder = msgspec.json.Encoder(enc_hook=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
+
+
+def to_row(record: Record) -> tuple[Any, ...]:
+    """Values in the order of the table's columns: detail as JSON, secrets masked, text that both databases take."""
+    detail = _encoded(record.detail)
+    request, answer = record.request_body, record.answer_body
+    if request is not None:
+        request = mask_body(request)
+    if answer is not None:
+        answer = mask_body(answer)
+    # Only these come from clients; the others are this server's own words.
+    foreign = record.model + record.run_id + record.step_id + record.path
+    if len(foreign) > MAX_TEXT_CHARS or not foreign.isprintable():
+        record = msgspec.structs.replace(record, **{name: clean(getattr(record, name)) for name in _TEXTS})
+    return (
+        record.id,
+        record.created_at,
+        record.client,
+        record.route,
+        record.policy,
+        record.upstream,
+        record.model,
+        record.run_id,
+        record.step_id,
+        record.path,
+        record.status,
+        record.outcome,
+        record.stream,
+        record.duration_ms,
+        record.prompt_tokens_before,
+        record.prompt_tokens,
+        record.completion_tokens,
+        _ROW_BYTES + len(detail) + (len(request) if request else 0) + (len(answer) if answer else 0),
+        detail,
+        request,
+        answer,
+    )
+
+
+def careful_row(record: Record) -> tuple[Any, ...]:
+    """As `to_row`, for a record that the database refused: every text cleaned, numbers beyond 64 bits dropped."""
+    counts = ("prompt_tokens_before", "prompt_tokens", "completion_tokens")
+    fits = {name: value if isinstance(value := getattr(record, name), int) and abs(value) <= _MAX_INT else None for name in counts}
+    return to_row(msgspec.structs.replace(record, **fits, **{name: clean(str(getattr(record, name))) for name in _TEXTS}))
+
+
+def _encoded(detail: Any) -> bytes:
+    if isinstance(detail, bytes):
+        return mask_json(detail)
+    try:
+        return mask_json(_encoder.encode(detail))
+    except (UnicodeError, TypeError, ValueError, RecursionError):
+        try:
+            return mask_json(_encoder.encode(_tidy(detail, 0)))
+        except Exception as error:  # a record without its detail is better than none
+            return _encoder.encode({"error": {"message": f"the detail cannot be written as JSON: {type(error).__name__}"}})
+
+
+def _tidy(value: Any, depth: int) -> Any:
+    """`value` as plain JSON types without lone surrogates, cut below 100 levels."""
+    if isinstance(value, str):
+        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if depth > 100:
+        return "…"
+    if isinstance(value, Mapping):
+        return {_tidy(str(key), depth): _tidy(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_tidy(item, depth + 1) for item in value]
+    try:
+        return _tidy(msgspec.to_builtins(value), depth + 1)
+    except (TypeError, ValueError, UnicodeError):
+        return _tidy(str(value), depth)
+
+
+class Records:
+    """Reads records."""
+
+    def __init__(self, database: Database, writer: Pending | None = None) -> None:
+        """`writer` is this worker's, for what is not in the database yet."""
+        self._database = database
+        self._writer = writer
+
+    async def get(self, record_id: str) -> Record | None:
+        """The whole record, its detail decoded. Raises `StoreUnavailable`."""
+        waiting = self._writer.pending(record_id) if self._writer else None
+        if waiting is not None:
+            names = [column.name for column in table.columns]
+            return _from_row({name: value for name, value in zip(names, to_row(waiting), strict=True) if name != "size_bytes"})
+        async with self._database.transaction() as connection:
+            row = (await connection.execute(select(*_WHOLE).where(table.c.id == clean(record_id)))).mappings().first()
+        return _from_row(row) if row is not None else None
+
+    async def list(
+        self,
+        limit: int = 20,
+        after: str | None = None,
+        *,
+        route: str | None = None,
+        run_id: str | None = None,
+        client: str | None = None,
+        outcome: str | None = None,
+        since: float | None = None,
+        until: float | None = None,
+    ) -> tuple[list[Record], bool]:
+        """Newest first, without bodies, and whether there are more.
+
+        `after` is the id of the last record already seen, whether or not it still exists; `since` (inclusive) and `until`
+        (exclusive) are seconds since the epoch; `limit` is held between 1 and 1000. What is still in a worker's queue, a
+        quarter of a second's worth, is not listed. Raises `StoreUnavailable`.
+        """
+        limit = min(max(limit, 1), MAX_LIST)
+        query: Select[Any] = select(*_LISTED).order_by(table.c.id.desc()).limit(limit + 1)
+        for name, wanted in (("route", route), ("run_id", run_id), ("client", client), ("outcome", outcome)):
+            if wanted is not None:
+                query = query.where(table.c[name] == clean(wanted))
+        if after is not None:
+            query = query.where(table.c.id < clean(after))
+        if since is not None:
+            query = query.where(table.c.created_at >= since)
+        if until is not None:
+            query = query.where(table.c.created_at < until)
+        async with self._database.transaction() as connection:
+            rows = (await connection.execute(query)).mappings().all()
+        return [_from_row(row) for row in rows[:limit]], len(rows) > limit
+
+
+def _from_row(row: Mapping[str, Any] | Any) -> Record:
+    return Record(**{**row, "stream": bool(row["stream"]), "detail": msgspec.json.decode(row["detail"])})

@@ -1,0 +1,150 @@
+"""Deletes what is too old, and the oldest when the store has grown too large, in small batches that let writers in between.
+
+A background task of every worker; several at once delete the same rows, which does no harm. Age counts from a record's
+`created_at` and from a scratchpad item's last use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+from sqlalchemy import Column, Table, delete, func, select, text
+
+from proxy.errors import StoreUnavailable
+from proxy.store.database import Database
+from proxy.store.tables import records, scratchpad
+
+log = logging.getLogger(__name__)
+
+_DAY_S = 86_400.0
+_BATCH_ROWS = 500
+_BETWEEN_BATCHES_S = 0.02
+_SHRINK_TO = 0.9
+"""Part of the limit that is left when the size was passed, so that not every round has to delete."""
+_VACUUM_PAGES = 1000
+_TABLES: tuple[tuple[Table, Column[float]], ...] = ((records, records.c.created_at), (scratchpad, scratchpad.c.used_at))
+
+
+class Retention:
+    """Keeps the store within an age and a size."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        days: float = 30.0,
+        max_mb: float = 2048,
+        every_s: float = 600.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`max_mb` is in units of 1,000,000 bytes."""
+        self._database, self._clock = database, clock
+        self._days, self._max_bytes, self._every_s = days, max_mb * 1e6, every_s
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin: once now, then every `every_s` seconds."""
+        self._task = asyncio.create_task(self._run(), name="retention")
+
+    async def stop(self) -> None:
+        """End the task."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                deleted = await self.run_once()
+            except StoreUnavailable as error:
+                log.debug("retention waits: %s", error)
+            except Exception:
+                log.exception("retention failed")
+            else:
+                if deleted:
+                    log.info("retention deleted %d rows", deleted)
+            await asyncio.sleep(self._every_s)
+
+    async def run_once(self) -> int:
+        """Delete what is due; returns the number of rows. Raises `StoreUnavailable`."""
+        deleted = 0
+        cutoff = self._clock() - self._days * _DAY_S
+        for table, age in _TABLES:
+            while count := (await self._delete_oldest(table, age, before=cutoff))[0]:
+                deleted += count
+                await asyncio.sleep(_BETWEEN_BATCHES_S)
+        deleted += await self._shrink()
+        if deleted and self._database.is_sqlite:
+            await self._give_pages_back()
+        return deleted
+
+    async def size_bytes(self) -> int:
+        """What the store takes on disk, without pages that are free."""
+        async with self._database.transaction() as connection:
+            if self._database.is_sqlite:
+                pages, free, size = [
+                    int((await connection.exec_driver_sql(f"PRAGMA {name}")).scalar_one())
+                    for name in ("page_count", "freelist_count", "page_size")
+                ]
+                return (pages - free) * size
+            names = ", ".join(f"pg_total_relation_size('{table.name}')" for table, _ in _TABLES)
+            return int((await connection.execute(text(f"SELECT {' + '.join(names.split(', '))}"))).scalar_one())
+
+    async def _shrink(self) -> int:
+        size = await self.size_bytes()
+        if size <= self._max_bytes:
+            return 0
+        if not self._database.is_sqlite:
+            # PostgreSQL reuses the room of deleted rows but does not give it back, so its own size would never fall:
+            # go by the rows' sizes instead, which are an upper bound, as it compresses them.
+            size = await self._rows_bytes()
+        deleted = 0
+        while size > self._max_bytes * _SHRINK_TO:
+            table, age = await self._with_oldest()
+            count, freed = await self._delete_oldest(table, age)
+            if not count:
+                break
+            deleted += count
+            size = await self.size_bytes() if self._database.is_sqlite else size - freed
+            await asyncio.sleep(_BETWEEN_BATCHES_S)
+        return deleted
+
+    async def _rows_bytes(self) -> int:
+        async with self._database.transaction() as connection:
+            totals = [await connection.scalar(select(func.coalesce(func.sum(table.c.size_bytes), 0))) for table, _ in _TABLES]
+        return sum(int(total or 0) for total in totals)
+
+    async def _with_oldest(self) -> tuple[Table, Column[float]]:
+        """The table with the oldest row."""
+        found = []
+        async with self._database.transaction() as connection:
+            for i, (_, age) in enumerate(_TABLES):
+                oldest = await connection.scalar(select(func.min(age)))
+                found.append((float("inf") if oldest is None else oldest, i))
+        return _TABLES[min(found)[1]]
+
+    async def _delete_oldest(self, table: Table, age: Column[float], before: float | None = None) -> tuple[int, int]:
+        """Delete one batch; returns rows and bytes."""
+        oldest = select(table.c.id).order_by(age).limit(_BATCH_ROWS)
+        if before is not None:
+            oldest = oldest.where(age < before)
+        # The subquery is wrapped once more: PostgreSQL would otherwise be free to run it again for every row.
+        chosen = select(oldest.cte("oldest").c.id)
+        async with self._database.transaction() as connection:
+            gone = (await connection.execute(delete(table).where(table.c.id.in_(chosen)).returning(table.c.size_bytes))).all()
+        return len(gone), sum(int(row[0]) for row in gone)
+
+    async def _give_pages_back(self) -> None:
+        """Return SQLite's free pages to the file system, a few at a time."""
+        while True:
+            async with self._database.transaction() as connection:
+                before = int((await connection.exec_driver_sql("PRAGMA freelist_count")).scalar_one())
+                (await connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")).close()
+                after = int((await connection.exec_driver_sql("PRAGMA freelist_count")).scalar_one())
+            if after == 0 or after >= before:
+                return
+            await asyncio.sleep(_BETWEEN_BATCHES_S)

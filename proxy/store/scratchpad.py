@@ -1,0 +1,84 @@
+"""Keeps what left a prompt, byte for byte: the `Scratchpad` port of `proxy.stage`, on the database.
+
+An item's id is made of its client, its run and its bytes, so that the same content taken out again has the same id in every worker
+and no client can guess or collide with another's. `put` returns after the commit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy import select
+
+from proxy.store.database import Database
+from proxy.store.tables import clean
+from proxy.store.tables import scratchpad as table
+
+_ID_CHARS = 32
+"""128 bits of SHA-256: no two contents of one store will share them."""
+
+
+@dataclass(slots=True, frozen=True)
+class ScratchpadItem:
+    """An archived piece of context."""
+
+    id: str
+    client: str
+    run_id: str
+    media_type: str
+    size_bytes: int
+    created_at: float
+    """Seconds since the epoch at which it was first put."""
+    used_at: float
+    """Seconds since the epoch at which it was last put; retention goes by it."""
+    content: bytes
+
+
+def item_id(content: bytes, client: str, run_id: str) -> str:
+    """``sp_`` and 32 hexadecimal digits. Lengths go into the hash, so that no shift of a boundary gives the same id."""
+    digest = hashlib.sha256()
+    for part in (client.encode("utf-8", "surrogatepass"), run_id.encode("utf-8", "surrogatepass")):
+        digest.update(len(part).to_bytes(8, "big") + part)
+    digest.update(content)
+    return "sp_" + digest.hexdigest()[:_ID_CHARS]
+
+
+class DatabaseScratchpad:
+    """Implements `proxy.stage.Scratchpad`."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database, self._clock = database, clock
+
+    async def put(self, content: bytes, *, client: str, run_id: str, media_type: str = "text/plain") -> str:
+        """Commit `content` and return its id; content that is there already is only marked as used. Raises `StoreUnavailable`."""
+        key, now = item_id(content, client, run_id), self._clock()
+        insert = self._database.insert(table).values(
+            id=key,
+            client=clean(client),
+            run_id=clean(run_id),
+            media_type=clean(media_type),
+            size_bytes=len(content),
+            created_at=now,
+            used_at=now,
+            content=content,
+        )
+        async with self._database.transaction() as connection:
+            await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_={"used_at": insert.excluded.used_at}))
+        return key
+
+    async def get(self, item_id: str, *, client: str | None = None) -> bytes | None:
+        """The bytes, or None. With `client`, only what belongs to it. Raises `StoreUnavailable`."""
+        item = await self.item(item_id, client=client)
+        return item.content if item else None
+
+    async def item(self, item_id: str, *, client: str | None = None) -> ScratchpadItem | None:
+        """The bytes and what is known of them, or None. With `client`, only what belongs to it. Raises `StoreUnavailable`."""
+        query = select(table).where(table.c.id == clean(item_id))
+        if client is not None:
+            query = query.where(table.c.client == clean(client))
+        async with self._database.transaction() as connection:
+            row = (await connection.execute(query)).mappings().first()
+        return ScratchpadItem(**row) if row is not None else None

@@ -1,0 +1,64 @@
+"""The store's tables, as SQLAlchemy Core sees them; `migrations/versions` creates them, and a test holds the two together.
+
+Text columns take what `clean` returns: PostgreSQL's text holds neither NUL nor lone surrogates, and its index entries end at
+about 2,700 bytes. JSON is kept as UTF-8 bytes, content as it came.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
+
+MAX_TEXT_CHARS = 512
+"""Of a text column: four UTF-8 bytes each still fit an index entry of PostgreSQL (2,704 bytes) beside an id."""
+
+metadata = MetaData()
+
+
+def _text(name: str) -> Column[Any]:
+    return Column(name, Text, nullable=False)
+
+
+records = Table(
+    "records",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("created_at", Float(53), nullable=False),
+    *map(_text, ("client", "route", "policy", "upstream", "model", "run_id", "step_id", "path")),
+    Column("status", Integer, nullable=False),
+    _text("outcome"),
+    Column("stream", Boolean, nullable=False),
+    Column("duration_ms", Float(53), nullable=False),
+    Column("prompt_tokens_before", BigInteger),
+    Column("prompt_tokens", BigInteger),
+    Column("completion_tokens", BigInteger),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("detail", LargeBinary, nullable=False),
+    Column("request_body", LargeBinary),
+    Column("answer_body", LargeBinary),
+    Index("records_created_at", "created_at"),
+    Index("records_run", "run_id", "id"),
+    Index("records_client", "client", "id"),
+)
+
+scratchpad = Table(
+    "scratchpad",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("client", "run_id", "media_type")),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("used_at", Float(53), nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Index("scratchpad_used_at", "used_at"),
+    Index("scratchpad_run", "client", "run_id"),
+)
+
+
+def clean(text: str) -> str:
+    """`text` as both databases take it: NUL and lone surrogates become U+FFFD, the end is cut at `MAX_TEXT_CHARS`."""
+    text = text[:MAX_TEXT_CHARS]
+    if text.isprintable():
+        return text
+    return "".join("\ufffd" if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in text)

@@ -1,0 +1,202 @@
+"""Takes records off the request's path: a queue that `submit` fills in under a microsecond, and a task that writes it in batches.
+
+A batch goes to the database every quarter of a second, or sooner once 500 records wait. While the store is locked or gone the
+batch is kept and tried again; when the queue is full the newest records are dropped and counted. Encoding and masking happen in a
+thread. Inserting is the driver's own ``executemany`` with rows as tuples: SQLAlchemy's compiled INSERT costs 1.5 times its CPU.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from proxy.errors import StoreUnavailable
+from proxy.stage import Counters
+from proxy.store.database import Database, StoreRejected
+from proxy.store.records import Record, careful_row, to_row
+from proxy.store.tables import records as table
+
+log = logging.getLogger(__name__)
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+
+
+class RecordWriter:
+    """One worker's queue of records. Everything but the flush's thread runs on the event loop."""
+
+    def __init__(
+        self,
+        database: Database,
+        counters: Counters,
+        *,
+        max_rows: int = 10_000,
+        max_bytes: int = 64_000_000,
+        batch_rows: int = 500,
+        flush_every_s: float = 0.25,
+    ) -> None:
+        """`max_rows` and `max_bytes` (of bodies) bound what waits; counts `records.written`, `.lost` and `.write_errors`."""
+        self._database, self._counters = database, counters
+        self._max_rows, self._max_bytes = max_rows, max_bytes
+        self._batch_rows, self._flush_every_s = batch_rows, flush_every_s
+        self._waiting: dict[str, Record] = {}
+        self._writing: dict[str, Record] = {}
+        self._rows: list[tuple[Any, ...]] | None = None
+        """`_writing`, encoded: kept for the next try."""
+        self._body_bytes = 0
+        self._some, self._full = asyncio.Event(), asyncio.Event()
+        self._lock = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._dropping = False
+
+    def start(self) -> None:
+        """Begin to write. Needs a running event loop; the database need not be available."""
+        self._task = asyncio.create_task(self._run(), name="record-writer")
+
+    async def stop(self, deadline_s: float = 5.0) -> None:
+        """Write what waits, for at most `deadline_s` seconds; what then remains is counted as lost."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._flush_until_empty()
+        except TimeoutError:
+            remaining = len(self)
+            self._waiting, self._writing, self._rows = {}, {}, None
+            self._counters.count("records.lost", remaining)
+            log.warning(
+                "%d records were not written before shutdown: %s", remaining, self._database.problem or "the store is too slow"
+            )
+
+    def __len__(self) -> int:
+        """Records that are not in the database yet."""
+        return len(self._waiting) + len(self._writing)
+
+    def submit(self, record: Record) -> None:
+        """Queue `record`; never waits, never raises. Full: it is dropped and counted in `records.lost`."""
+        waiting = self._waiting
+        if len(waiting) + len(self._writing) >= self._max_rows or self._body_bytes > self._max_bytes:
+            self._drop()
+            return
+        waiting[record.id] = record
+        if record.request_body is not None or record.answer_body is not None:
+            self._body_bytes += _body_bytes(record)
+        if len(waiting) == 1:
+            self._some.set()
+        elif len(waiting) == self._batch_rows:
+            self._full.set()
+
+    def pending(self, record_id: str) -> Record | None:
+        """A record that is not in the database yet, as it was submitted."""
+        return self._waiting.get(record_id) or self._writing.get(record_id)
+
+    async def flush(self) -> None:
+        """Write all that waits now. Raises `StoreUnavailable`; the records are then kept for the next try."""
+        async with self._lock:
+            while self._writing or self._waiting:
+                await self._write_batch()
+
+    # ---- the task ----
+
+    async def _run(self) -> None:
+        while True:
+            await self._some.wait()
+            try:
+                async with asyncio.timeout(self._flush_every_s):
+                    await self._full.wait()
+            except TimeoutError:
+                pass
+            await self._flush_until_empty()
+
+    async def _flush_until_empty(self) -> None:
+        pause_s, failing = _FIRST_PAUSE_S, False
+        while True:
+            try:
+                await self.flush()
+            except StoreUnavailable as error:
+                self._counters.count("records.write_errors")
+                if not failing:
+                    log.warning("records cannot be written, %d wait: %s", len(self), error)
+                failing = True
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+                continue
+            if failing:
+                log.info("records are written again")
+            self._dropping = False
+            return
+
+    async def _write_batch(self) -> None:
+        if not self._writing:
+            self._take_batch()
+        if self._rows is None:
+            self._rows = await asyncio.to_thread(_encoded, list(self._writing.values()), to_row)
+        written, lost = len(self._rows), 0
+        try:
+            await self._insert(self._rows)
+        except StoreRejected:
+            written, lost = await self._insert_one_by_one()
+        except StoreUnavailable:
+            raise
+        except Exception:  # a bug of ours must not stop all later records
+            log.exception("a batch of %d records could not be written", len(self._rows))
+            written, lost = 0, len(self._rows)
+        self._body_bytes -= sum(map(_body_bytes, self._writing.values()))
+        self._writing, self._rows = {}, None
+        if written:
+            self._counters.count("records.written", written)
+        if lost:
+            self._counters.count("records.lost", lost)
+
+    def _take_batch(self) -> None:
+        waiting = self._waiting
+        if len(waiting) <= 2 * self._batch_rows:
+            self._writing, self._waiting = waiting, {}
+        else:
+            chosen = list(waiting)[: self._batch_rows]
+            self._writing = {record_id: waiting.pop(record_id) for record_id in chosen}
+        if not self._waiting:
+            self._some.clear()
+        self._full.clear()
+
+    async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
+        # A batch whose commit was cut off may be there already: the same id twice is not an error.
+        insert = self._database.insert(table).on_conflict_do_nothing()
+        async with self._database.transaction() as connection:
+            await connection.exec_driver_sql(self._database.compiled(insert), rows)
+
+    async def _insert_one_by_one(self) -> tuple[int, int]:
+        """The rows of a refused batch, each in its own transaction. Returns how many were written and lost."""
+        written = lost = 0
+        self._counters.count("records.write_errors")
+        for record in list(self._writing.values()):
+            try:
+                await self._insert([careful_row(record)])
+                written += 1
+            except StoreRejected as error:
+                log.warning("record %s cannot be stored: %s", record.id, error)
+                lost += 1
+        return written, lost
+
+    def _drop(self) -> None:
+        self._counters.count("records.lost")
+        if not self._dropping:
+            self._dropping = True
+            log.warning("the queue of records is full (%d): new ones are dropped", len(self))
+
+
+def _encoded(records: Sequence[Record], encode: Callable[[Record], tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    rows = []
+    for i, record in enumerate(records):
+        rows.append(encode(record))
+        if i % 50 == 49:
+            time.sleep(0)  # lets the event loop's thread have the interpreter
+    return rows
+
+
+def _body_bytes(record: Record) -> int:
+    return len(record.request_body or b"") + len(record.answer_body or b"")

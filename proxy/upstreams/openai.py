@@ -1,0 +1,166 @@
+"""Any OpenAI-compatible server, spoken to byte for byte over one pooled aiohttp session.
+
+In: a `Call` with the body to send. Out: the server's own status, headers and bytes, errors included; only what is no answer at all
+(no connection, no byte in time, a connection that broke) becomes an error of ours. The client library was chosen by measurement:
+``python -m benchmarks.http_clients``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import aiohttp
+from yarl import URL
+
+from proxy import __version__
+from proxy.config import OpenAISettings
+from proxy.errors import ProxyError, UpstreamTimeout, UpstreamUnreachable
+from proxy.upstreams import Call, Headers, Reply
+
+_KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key"))
+_SKIP_AUTO = frozenset(("User-Agent", "Accept", "Accept-Encoding", "Content-Type"))
+_READ_BUFFER_BYTES = 2**18
+"""Bytes read ahead of a slow client before the upstream is made to wait."""
+
+
+class OpenAIUpstream:
+    """Implements `proxy.upstreams.Upstream`."""
+
+    def __init__(self, name: str, settings: OpenAISettings) -> None:
+        self.name = name
+        self._settings = settings
+        self._base = settings.base_url.rstrip("/")
+        self._where = urlsplit(self._base).netloc.rpartition("@")[2]
+        self._own_headers = [(k.lower(), v) for k, v in settings.headers.items()]
+        if settings.api_key and settings.api_key != "forward":
+            self._own_headers.append(("authorization", f"Bearer {settings.api_key}"))
+        self._replaced = frozenset(k for k, _ in self._own_headers) | (
+            frozenset() if settings.api_key == "forward" else _KEY_HEADERS
+        )
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.timeouts.connect_s, ceil_threshold=60)
+        self._urls: dict[str, URL] = {}
+        self._session: aiohttp.ClientSession | None = None
+
+    def catalogue_name(self, model: str) -> str:
+        """The model's name with the configured prefix."""
+        return self._settings.model_prefix + model
+
+    async def start(self) -> None:
+        """Open the session; no connection is made yet."""
+        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, ttl_dns_cache=60)
+        self._session = aiohttp.ClientSession(
+            connector=connector,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=self._timeout,
+            skip_auto_headers=_SKIP_AUTO,
+            read_bufsize=_READ_BUFFER_BYTES,
+            trust_env=False,
+        )
+
+    async def stop(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def send(self, call: Call) -> Reply:
+        """Make the call once. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""
+        if self._session is None:
+            raise UpstreamUnreachable(f"upstream {self.name} is not started")
+        times = self._settings.timeouts
+        deadline = asyncio.get_running_loop().time() + times.total_s
+        try:
+            async with asyncio.timeout(min(times.connect_s + times.first_byte_s, times.total_s)):
+                response = await self._session.request(
+                    call.method,
+                    self._url(call.path),
+                    data=call.body,
+                    headers=self._headers(call),
+                    allow_redirects=False,
+                    auto_decompress=not call.raw,
+                )
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
+            raise self._failure(error, connecting=True) from error
+        return _OpenAIReply(self, response, times.between_chunks_s, deadline)
+
+    def _url(self, path: str) -> URL:
+        url = self._urls.get(path)
+        if url is None:
+            url = URL(self._base + path, encoded=True)
+            if "?" not in path and len(self._urls) < 256:
+                self._urls[path] = url
+        return url
+
+    def _headers(self, call: Call) -> list[tuple[str, str]]:
+        headers = [item for item in call.headers if item[0] not in self._replaced]
+        headers += self._own_headers
+        if not call.raw:
+            headers.append(("accept-encoding", "identity"))
+        if not any(k == "user-agent" for k, _ in headers):
+            headers.append(("user-agent", f"groundwire/{__version__}"))
+        return headers
+
+    def _failure(self, error: Exception, *, connecting: bool) -> ProxyError:
+        """The one converter from aiohttp's exceptions to ours."""
+        who = f"upstream {self.name} ({self._where})"
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return UpstreamTimeout(f"{who}: no connection within {self._settings.timeouts.connect_s:g} s")
+        if isinstance(error, TimeoutError):
+            times = self._settings.timeouts
+            limit = (
+                f"no first byte within {times.first_byte_s:g} s"
+                if connecting
+                else f"no further byte within {times.between_chunks_s:g} s"
+            )
+            return UpstreamTimeout(f"{who}: {limit}")
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return UpstreamUnreachable(f"{who}: cannot connect: {error.os_error.strerror or type(error.os_error).__name__}")
+        if isinstance(error, aiohttp.ClientPayloadError):
+            return UpstreamUnreachable(f"{who}: the connection broke before the answer was whole")
+        if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError | aiohttp.ClientOSError):
+            return UpstreamUnreachable(f"{who}: the connection was closed{' before an answer' if connecting else ' mid-answer'}")
+        return UpstreamUnreachable(f"{who}: not a usable HTTP answer ({type(error).__name__})")
+
+
+class _OpenAIReply:
+    """Implements `proxy.upstreams.Reply`."""
+
+    __slots__ = ("_between_s", "_deadline", "_response", "_upstream", "attempts", "headers", "status", "upstream")
+
+    def __init__(self, upstream: OpenAIUpstream, response: aiohttp.ClientResponse, between_s: float, deadline: float) -> None:
+        self._upstream, self._response = upstream, response
+        self._between_s, self._deadline = between_s, deadline
+        self.status = response.status
+        self.headers: Headers = [(k.lower(), v) for k, v in response.headers.items()]
+        self.upstream = upstream.name
+        self.attempts = 1
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it arrives."""
+        content, now = self._response.content, asyncio.get_running_loop().time
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, min(self._between_s, self._deadline - now()))):
+                    chunk = await content.readany()
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                self._response.close()
+                if isinstance(error, TimeoutError) and now() >= self._deadline:
+                    raise UpstreamTimeout(f"upstream {self.upstream}: the answer was not whole within its total time") from error
+                raise self._upstream._failure(error, connecting=False) from error
+            if not chunk:
+                return
+            yield chunk
+
+    async def close(self) -> None:
+        """Give the connection back, or drop it when the body has not ended."""
+        with contextlib.suppress(aiohttp.ClientError):
+            if self._response.content.at_eof():
+                self._response.release()
+            else:
+                self._response.close()

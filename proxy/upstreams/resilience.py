@@ -1,0 +1,172 @@
+"""Keeps one upstream usable: a cap on concurrent calls, retries before the first byte, and fallbacks.
+
+Wraps any `Upstream`. A reply with a status that may pass (429, 500, 502, 503, 504) or a connection error is tried again after a pause
+(exponential backoff with full jitter, or the server's own ``retry-after``), then at the fallbacks in turn. What still fails goes to
+the client unchanged. Backoff: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import email.utils
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+
+from proxy.config import Retries
+from proxy.errors import Overloaded, UpstreamUnreachable
+from proxy.stage import Counters
+from proxy.upstreams import Call, Headers, Reply, Upstream
+
+RETRIED = frozenset((429, 500, 502, 503, 504))
+
+
+class Slots:
+    """At most `places` at once, at most `queue` waiting, first come first served."""
+
+    def __init__(self, places: int, queue: int) -> None:
+        self._free, self._queue = places, queue
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def acquire(self, name: str) -> None:
+        """Take a place. Raises `Overloaded` when the queue is full."""
+        if self._free > 0 and not self._waiting:
+            self._free -= 1
+            return
+        if len(self._waiting) >= self._queue:
+            message = f"upstream {name} is busy and its queue of {self._queue} is full; try again in a moment"
+            raise Overloaded(message, headers=(("retry-after", "1"),))
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.release()  # the place came while we were being cancelled
+            else:
+                self._waiting.remove(turn)
+            raise
+
+    def release(self) -> None:
+        """Give a place back, to the first who waits."""
+        while self._waiting:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
+
+
+class Resilient:
+    """An upstream with its retries, fallbacks and cap."""
+
+    def __init__(self, upstream: Upstream, retries: Retries, slots: Slots, fallback: tuple[str, ...], counters: Counters) -> None:
+        self.upstream = upstream
+        self.name = upstream.name
+        self.fallback = fallback
+        self._retries = retries
+        self._slots = slots
+        self._counters = counters
+
+    async def send(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
+        """Try this upstream, then its fallbacks. Raises what the last one raised when none gave a reply.
+
+        A pass-through whose body is a stream of pieces is tried once, as its pieces cannot be sent twice.
+        """
+        chain = [self, *(others[name] for name in self.fallback)] if isinstance(call.body, bytes) else [self]
+        tries = 0
+        for position, candidate in enumerate(chain):
+            last = position == len(chain) - 1
+            try:
+                reply = await candidate._send(call)
+            except (UpstreamUnreachable, Overloaded) as error:
+                if last:
+                    raise
+                self._counters.count("upstream.fallback_count")
+                tries += getattr(error, "attempts", 0)
+                continue
+            tries += reply.attempts
+            if reply.status not in RETRIED or last:
+                reply.attempts = tries
+                return reply
+            self._counters.count("upstream.fallback_count")
+            await reply.close()
+        raise AssertionError("unreachable: the chain is never empty")
+
+    async def _send(self, call: Call) -> Reply:
+        await self._slots.acquire(self.name)
+        try:
+            reply = await self._with_retries(call)
+        except BaseException:
+            self._slots.release()
+            raise
+        return _Held(reply, self._slots)
+
+    async def _with_retries(self, call: Call) -> Reply:
+        allowed = self._retries.attempts if isinstance(call.body, bytes) and not call.raw else 0
+        attempt = 0
+        while True:
+            attempt += 1
+            try:
+                reply = await self.upstream.send(call)
+            except UpstreamUnreachable:
+                if attempt > allowed:
+                    raise
+                pause = 0.0 if attempt == 1 else backoff_s(attempt, self._retries)  # a kept-alive connection often just went stale
+            else:
+                wait = retry_after_s(reply.headers)
+                give_up = wait is not None and wait > self._retries.max_s
+                if reply.status not in RETRIED or attempt > allowed or give_up:
+                    reply.attempts = attempt
+                    return reply
+                await reply.close()
+                pause = backoff_s(attempt, self._retries) if wait is None else wait
+            self._counters.count("upstream.retry_count")
+            await asyncio.sleep(pause)
+
+
+def backoff_s(attempt: int, retries: Retries) -> float:
+    """Seconds to pause after failed try number `attempt` (1-based): full jitter below an exponential ceiling."""
+    ceiling = min(retries.max_s, retries.base_s * 2.0 ** min(attempt - 1, 30))
+    return random.uniform(0, ceiling)
+
+
+def retry_after_s(headers: Headers, now: float | None = None) -> float | None:
+    """Seconds that a ``retry-after-ms`` or ``retry-after`` header (seconds or an HTTP date) asks for; None without a usable one."""
+    found = {name: value for name, value in headers if name in ("retry-after", "retry-after-ms")}
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(found[name]) * scale
+        except (KeyError, ValueError):
+            continue
+        return max(0.0, seconds) if seconds == seconds else None
+    try:
+        date = email.utils.parsedate_to_datetime(found["retry-after"])
+        return max(0.0, date.timestamp() - (time.time() if now is None else now))
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return None
+
+
+class _Held:
+    """A reply that keeps its place until it is closed."""
+
+    __slots__ = ("_closed", "_reply", "_slots", "attempts", "headers", "status", "upstream")
+
+    def __init__(self, reply: Reply, slots: Slots) -> None:
+        self._reply, self._slots, self._closed = reply, slots, False
+        self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
+
+    async def read(self) -> bytes:
+        return await self._reply.read()
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        return self._reply.chunks()
+
+    async def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            try:
+                await self._reply.close()
+            finally:
+                self._slots.release()

@@ -1,0 +1,83 @@
+"""Server-sent events, byte for byte: splits a stream into events without changing one.
+
+In: the upstream's chunks, cut anywhere, also inside a UTF-8 character or between CR and LF. Out: `Event`s whose `raw` bytes,
+joined, are the stream again. Follows the WHATWG HTML standard, section 9.2.6 (server-sent events, interpreting an event stream).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from proxy.errors import UpstreamUnreachable
+
+MAX_EVENT_BYTES = 32 * 1024 * 1024
+"""A single event longer than this is a broken upstream; images inside an event stay well below."""
+DONE = b"data: [DONE]\n\n"
+KEEP_ALIVE = b": keep-alive\n\n"
+_END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
+_LINE = re.compile(rb"\r\n|\r|\n")
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(slots=True, frozen=True)
+class Event:
+    """One event with its blank line."""
+
+    raw: bytes
+    """As it came."""
+    data: bytes | None
+    """Its ``data`` lines joined by LF; None for a comment or an event without data."""
+
+    @property
+    def done(self) -> bool:
+        """Whether this is OpenAI's end mark."""
+        return self.data is not None and self.data.strip() == b"[DONE]"
+
+
+class EventSplitter:
+    """Cuts chunks into events. Feed every chunk, then `finish` for what came without a blank line."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._searched = 0
+        self._started = False
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """The events that `chunk` completes. Raises `UpstreamUnreachable` when one grows past `MAX_EVENT_BYTES`."""
+        self._buffer += chunk
+        while True:
+            match = _END.search(self._buffer, self._searched)
+            # A CR at the end of what is there may be half of a CRLF.
+            if match is None or (match.end() == len(self._buffer) and self._buffer.endswith(b"\r")):
+                self._searched = max(0, len(self._buffer) - 3)
+                if len(self._buffer) > MAX_EVENT_BYTES:
+                    raise UpstreamUnreachable(f"the upstream sent an event of more than {MAX_EVENT_BYTES} bytes")
+                return
+            raw, self._buffer, self._searched = self._buffer[: match.end()], self._buffer[match.end() :], 0
+            yield self._event(raw)
+
+    def finish(self) -> Event | None:
+        """What is left when the stream has ended; the standard discards it, OpenAI's clients read it."""
+        raw, self._buffer, self._searched = self._buffer, b"", 0
+        return self._event(raw) if raw else None
+
+    def _event(self, raw: bytes) -> Event:
+        body = raw if self._started else raw.removeprefix(_BOM)
+        self._started = True
+        if body.startswith(b"data: ") and body.endswith(b"\n\n") and body.count(b"\n") == 2 and b"\r" not in body:
+            return Event(raw, body[6:-2])
+        values = [value for line in _LINE.split(body) if (value := _data(line)) is not None]
+        return Event(raw, b"\n".join(values) if values else None)
+
+
+def _data(line: bytes) -> bytes | None:
+    """The value of a ``data`` line, without the one space that may follow the colon."""
+    name, _, value = line.partition(b":")
+    return value.removeprefix(b" ") if name == b"data" else None
+
+
+def encode(data: bytes) -> bytes:
+    """An event with `data` on one line."""
+    return b"data: " + data + b"\n\n"

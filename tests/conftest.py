@@ -1,0 +1,99 @@
+"""A proxy in front of a scripted upstream, on real sockets."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from proxy.app import App
+from proxy.config import load_settings
+from proxy.registry import STAGES
+from proxy.stage import Stage
+from proxy.testing import ScriptedUpstream, completion, reply, serving
+
+EMPTY_TAP = "name: empty\ndelivery: tap\nstages: []\n"
+CHAT = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+class Running:
+    """A running proxy with what a test asks of it."""
+
+    def __init__(self, app: App, upstream: ScriptedUpstream, url: str, session: aiohttp.ClientSession) -> None:
+        self.app, self.upstream, self.url, self._session = app, upstream, url, session
+
+    async def post(self, body: object = CHAT, path: str = "/v1/chat/completions", **headers: str) -> Answer:
+        """POST JSON (or bytes as they are); header names with _ for -."""
+        data = {"data": body} if isinstance(body, bytes) else {"json": body}
+        named = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self._session.post(self.url + path, headers=named, **data) as response:
+            return Answer(response, await response.read())
+
+    async def get(self, path: str, **headers: str) -> Answer:
+        async with self._session.get(self.url + path, headers={n.replace("_", "-"): v for n, v in headers.items()}) as response:
+            return Answer(response, await response.read())
+
+    def open(self, body: object, **headers: str) -> Any:
+        """An open response, to read as it streams."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return self._session.post(self.url + "/v1/chat/completions", json=body, headers=named)
+
+    async def record(self, answer: Answer) -> Any:
+        """The answer's record, flushed."""
+        await self.app.records_writer.flush()
+        return (await self.get(f"/groundwire/v1/records/{answer.headers['x-groundwire-id']}")).json
+
+
+class Answer:
+    """A response, read."""
+
+    def __init__(self, response: aiohttp.ClientResponse, body: bytes) -> None:
+        self.status, self.headers, self.body = response.status, response.headers, body
+
+    @property
+    def json(self) -> Any:
+        import orjson
+
+        return orjson.loads(self.body)
+
+    @property
+    def verdict(self) -> str:
+        return self.headers["x-groundwire-verdict"]
+
+
+Start = Callable[..., AbstractAsyncContextManager[Running]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Start:
+    """``async with start(replies, policy=…, config=…) as proxy``"""
+
+    @asynccontextmanager
+    async def run(
+        *replies: Any,
+        policy: str = EMPTY_TAP,
+        policies: dict[str, str] | None = None,
+        config: str = "",
+        upstream_options: str = "retries: {attempts: 0}",
+        route_options: str = "allow_skip: true",
+        stages: Sequence[type[Stage]] = STAGES,
+    ) -> AsyncIterator[Running]:
+        (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
+        for name, text in (policies or {}).items():
+            (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
+        async with ScriptedUpstream(*(replies or [reply(completion())])) as upstream:
+            (tmp_path / "config.yaml").write_text(
+                f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: true}}\n"
+                f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', api_key: 'sk-upstream-secret', {upstream_options}}}}}\n"
+                f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,
+                encoding="utf-8",
+            )
+            app = App(load_settings(tmp_path / "config.yaml", {}), stages)
+            async with serving(app) as url, aiohttp.ClientSession(auto_decompress=False) as session:
+                yield Running(app, upstream, url, session)
+
+    return run

@@ -1,0 +1,405 @@
+import asyncio
+import json
+
+import pytest
+
+from proxy.testing import chunk, completion, hang, raw, reply, stream, streamed
+from tests.conftest import CHAT, Start
+
+BUDGET = "name: budget\ndelivery: tap\nstages: [budget: {window: 2000}]\n"
+STREAM = {**CHAT, "stream": True}
+
+
+async def test_a_request_and_its_answer_pass_byte_for_byte(start: Start) -> None:
+    body, answer = b'{"model":"gpt-4o" ,"messages":[{"role":"user","content":"Gr\\u00fc\\u00dfe"}],"x":1.0}', json.dumps(completion("Ünï")).encode()
+    async with start(reply(answer, headers={"x-request-id": "req_1", "openai-processing-ms": "7"})) as proxy:
+        got = await proxy.post(body)
+    assert (200, answer, body) == (got.status, got.body, proxy.upstream.calls[0].body)
+    assert ("req_1", "7") == (got.headers["x-request-id"], got.headers["openai-processing-ms"])
+    assert "Bearer sk-upstream-secret" == proxy.upstream.calls[0].headers["authorization"]
+
+
+async def test_every_answer_has_an_id_a_policy_a_verdict_and_an_overhead(start: Start) -> None:
+    async with start(policy=BUDGET) as proxy:
+        got = await proxy.post()
+    assert got.headers["x-groundwire-id"].startswith("gw_")
+    assert got.headers["x-groundwire-policy"].startswith("budget@")
+    assert ("pass", "8/2000;exact") == (got.verdict, got.headers["x-groundwire-context"])
+    assert float(got.headers["x-groundwire-overhead-ms"]) > 0
+
+
+async def test_an_empty_policy_is_skipped_not_passed(start: Start) -> None:
+    async with start() as proxy:
+        assert "skipped" == (await proxy.post()).verdict
+
+
+async def test_an_exchange_leaves_a_record(start: Start) -> None:
+    async with start(policy=BUDGET) as proxy:
+        got = await proxy.post(x_groundwire_run_id="run-7", x_groundwire_step_id="3")
+        record = await proxy.record(got)
+        listed = (await proxy.get("/groundwire/v1/records?run_id=run-7")).json
+    assert ("run-7", "3", "gpt-4o", 200, "pass") == tuple(record[k] for k in ("run_id", "step_id", "model", "status", "outcome"))
+    assert (8, 9, 3) == (record["prompt_tokens_before"], record["prompt_tokens"], record["completion_tokens"])
+    assert "budget.request" in record["detail"]["timings_ms"]
+    assert json.loads(record["request_body"])["messages"] == CHAT["messages"]
+    assert ("list", False, [record["id"]]) == (listed["object"], listed["has_more"], [r["id"] for r in listed["data"]])
+
+
+async def test_the_run_is_derived_from_the_conversations_start_and_the_step_is_counted(start: Start) -> None:
+    second = {**CHAT, "messages": [*CHAT["messages"], {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "More"}]}
+    other = {**CHAT, "messages": [{"role": "user", "content": "Something else"}]}
+    async with start() as proxy:
+        records = [await proxy.record(await proxy.post(body)) for body in (CHAT, second, other)]
+        foreign = await proxy.record(await proxy.post(CHAT, authorization="Bearer other"))
+    assert records[0]["run_id"] == records[1]["run_id"] != records[2]["run_id"]
+    assert foreign["run_id"] != records[0]["run_id"]
+    assert ["1", "2", "1"] == [r["step_id"] for r in records]
+
+
+async def test_groundwires_own_headers_and_fields_do_not_go_upstream(start: Start) -> None:
+    body = {**CHAT, "groundwire": {"context": [{"content": "x"}]}}
+    async with start() as proxy:
+        await proxy.post(body, x_groundwire_run_id="r")
+    call = proxy.upstream.calls[0]
+    assert CHAT == call.json
+    assert [] == [name for name in call.headers if name.startswith("x-groundwire")]
+
+
+async def test_the_clients_headers_go_upstream_but_not_its_key(start: Start) -> None:
+    async with start() as proxy:
+        await proxy.post(openai_organization="org", authorization="Bearer client", x_api_key="client", idempotency_key="i", connection="x-hop, close", x_hop="1")
+    headers = proxy.upstream.calls[0].headers
+    assert ("org", "i") == (headers["openai-organization"], headers["idempotency-key"])
+    assert "client" not in str(headers)
+    assert "x-hop" not in headers
+
+
+async def test_forward_passes_the_clients_own_key(start: Start) -> None:
+    async with start(upstream_options="api_key: forward") as proxy:
+        await proxy.post(authorization="Bearer client")
+    assert "Bearer client" == proxy.upstream.calls[0].headers["authorization"]
+
+
+@pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
+async def test_an_upstreams_own_error_passes_unchanged(start: Start, status: int) -> None:
+    body = json.dumps({"error": {"message": "m", "type": "t", "param": None, "code": "c"}}).encode()
+    async with start(reply(body, status, {"retry-after": "17"})) as proxy:
+        got = await proxy.post()
+        record = await proxy.record(got)
+    assert (status, body, "17") == (got.status, got.body, got.headers["retry-after"])
+    assert (status, ["upstream_c"]) == (record["status"], [v["code"] for v in record["detail"]["verdicts"]])
+
+
+async def test_an_upstreams_html_error_passes_unchanged(start: Start) -> None:
+    async with start(reply(b"<html>no</html>", 502, {"content-type": "text/html"})) as proxy:
+        got = await proxy.post()
+    assert (502, b"<html>no</html>", "text/html") == (got.status, got.body, got.headers["content-type"])
+
+
+async def test_an_upstreams_context_length_error_is_recorded(start: Start) -> None:
+    error = {"error": {"message": "too long", "type": "invalid_request_error", "param": "messages", "code": "context_length_exceeded"}}
+    async with start(reply(error, 400)) as proxy:
+        got = await proxy.post()
+        figures = (await proxy.get("/groundwire/v1/metrics")).json
+    assert "upstream_context_length_exceeded" == got.headers["x-groundwire-warnings"]
+    assert 1 == figures["counters"]["context.length_exceeded_upstream_count"]
+
+
+async def test_a_stream_passes_byte_for_byte(start: Start) -> None:
+    events = [*streamed(["Hel", "lo, ", "Welt ", "漢字"])]
+    async with start(stream(events)) as proxy:
+        got = await proxy.post(STREAM)
+        record = await proxy.record(got)
+    assert b"".join(events) == got.body
+    assert "text/event-stream" == got.headers["content-type"]
+    assert "Hello, Welt 漢字" == json.loads(record["answer_body"])["choices"][0]["text"]
+
+
+async def test_other_paths_pass_through_marked_skipped(start: Start) -> None:
+    async with start(reply({"object": "list", "data": []})) as proxy:
+        models = await proxy.get("/v1/models?limit=2")
+        embeddings = await proxy.post({"input": "x"}, "/v1/embeddings")
+        responses = await proxy.post(b"\x00\xff", "/v1/responses")
+        await proxy.app.records_writer.flush()
+        listed = (await proxy.get("/groundwire/v1/records")).json["data"]
+    assert ["skipped"] * 3 == [a.verdict for a in (models, embeddings, responses)]
+    assert ["/v1/models?limit=2", "/v1/embeddings", "/v1/responses"] == [c.path for c in proxy.upstream.calls]
+    assert b"\x00\xff" == proxy.upstream.calls[2].body
+    assert ["/responses", "/embeddings", "/models"] == [r["path"] for r in listed]
+
+
+async def test_a_path_cannot_climb_out_of_the_upstreams_api(start: Start) -> None:
+    async with start() as proxy:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
+        writer.write(b"GET /v1/../admin HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        answer = await reader.read()
+        writer.close()
+    assert b" 404 " in answer
+    assert [] == proxy.upstream.calls
+
+
+# ---- hints ----
+
+
+async def test_an_unknown_path_is_said_in_the_envelope(start: Start) -> None:
+    async with start() as proxy:
+        for path in ("/nothing/v1/chat/completions", "/nothing", "/groundwire/v1/nothing"):
+            got = await proxy.post(path=path)
+            assert (404, "not_found") == (got.status, got.json["error"]["code"])
+
+
+async def test_another_policy_only_where_the_route_allows_it(start: Start) -> None:
+    async with start(policies={"budget": BUDGET}, route_options="allow_policies: [budget]") as proxy:
+        allowed = await proxy.post(x_groundwire_policy="budget")
+        refused = await proxy.post(x_groundwire_policy="nothing")
+        no_skip = await proxy.post(x_groundwire_skip="budget")
+    assert allowed.headers["x-groundwire-policy"].startswith("budget@")
+    assert [(403, "policy_not_allowed")] * 2 == [(a.status, a.json["error"]["code"]) for a in (refused, no_skip)]
+
+
+async def test_skipping_stages(start: Start) -> None:
+    async with start(policy=BUDGET) as proxy:
+        assert "skipped" == (await proxy.post(x_groundwire_skip="budget")).verdict
+        assert "skipped" == (await proxy.post(x_groundwire_skip="all")).verdict
+        unknown = await proxy.post(x_groundwire_skip="nothing")
+    assert (400, "x-groundwire-skip") == (unknown.status, unknown.json["error"]["param"])
+
+
+async def test_a_misspelt_groundwire_header_is_refused(start: Start) -> None:
+    async with start() as proxy:
+        got = await proxy.post(x_groundwire_polcy="x")
+    assert (400, "x-groundwire-polcy") == (got.status, got.json["error"]["param"])
+
+
+async def test_the_verdict_inline_in_a_body_and_before_a_streams_end(start: Start) -> None:
+    async with start(reply(completion('{"a": 1}')), stream(streamed(["{}"])), policy=BUDGET) as proxy:
+        whole = (await proxy.post(x_groundwire_inline="1")).json
+        events = (await proxy.post(STREAM, x_groundwire_inline="1")).body.split(b"\n\n")
+    assert ("pass", '{"a": 1}') == (whole["groundwire"]["verdict"], whole["choices"][0]["message"]["content"])
+    assert b"data: [DONE]" == events[-2]
+    inline = json.loads(events[-3][6:])
+    assert ([], "pass") == (inline["choices"], inline["groundwire"]["verdict"])
+
+
+# ---- keys ----
+
+KEYS = "keys: [{name: ann, sha256: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae, routes: []}]\n"  # sha256 of foo
+
+
+async def test_a_client_key_is_needed_where_there_are_keys(start: Start) -> None:
+    async with start(config=KEYS) as proxy:
+        missing, wrong = await proxy.post(), await proxy.post(authorization="Bearer bar")
+        right = await proxy.post(authorization="Bearer foo")
+        record = await proxy.record(right)
+    assert [(401, "invalid_api_key")] * 2 == [(a.status, a.json["error"]["code"]) for a in (missing, wrong)]
+    assert (200, "ann") == (right.status, record["client"])
+    assert 1 == len(proxy.upstream.calls)
+
+
+async def test_the_operators_surface_needs_the_admin_key_where_there_is_one(start: Start) -> None:
+    async with start(config="server: {admin_key: s3cret}\n") as proxy:
+        paths = ("/groundwire/v1/records", "/groundwire/v1/metrics", "/dashboard", "/groundwire/v1/scratchpad/x")
+        assert [401] * 4 == [(await proxy.get(p)).status for p in paths]
+        assert [200, 200, 200, 404] == [(await proxy.get(p, authorization="Bearer s3cret")).status for p in paths]
+        assert [200] * 3 == [(await proxy.get(p)).status for p in ("/health", "/ready", "/metrics")]
+
+
+async def test_without_an_admin_key_a_foreign_name_or_page_is_refused(start: Start) -> None:
+    async with start() as proxy:
+        assert 403 == (await proxy.get("/groundwire/v1/records", host="evil.example")).status
+        assert 403 == (await proxy.get("/groundwire/v1/records", origin="https://evil.example")).status
+        assert 403 == (await proxy.get("/groundwire/v1/records", sec_fetch_site="cross-site")).status
+        assert 200 == (await proxy.get("/groundwire/v1/records", origin="http://localhost:3000")).status
+
+
+# ---- bad input ----
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"\xff\xff",
+        b"[" * 200_000,
+        b'{"model": "m", "messages": "x"}',
+        b'{"model": "m", "messages": []}',
+        b'{"model": "m", "messages": [{"role": "user", "content": "\\udcff"}]}',
+        b'{"model": "m", "messages": [{"role": "user", "content": ' + b"[" * 5000 + b"]" * 5000 + b"}]}",
+    ],
+)
+async def test_bad_bodies_are_a_400_in_the_envelope_and_the_process_lives(start: Start, body: bytes) -> None:
+    async with start(policy=BUDGET) as proxy:
+        got = await proxy.post(body)
+        assert (400, "invalid_request") == (got.status, got.json["error"]["code"])
+        assert 200 == (await proxy.post()).status
+    assert 1 == len(proxy.upstream.calls)
+
+
+async def test_a_body_of_40_megabytes_is_refused(start: Start) -> None:
+    async with start() as proxy:
+        got = await proxy.post(b"x" * 40_000_000)
+        assert (413, "request_too_large") == (got.status, got.json["error"]["code"])
+        assert 200 == (await proxy.post()).status
+
+
+async def test_ten_thousand_messages_are_served(start: Start) -> None:
+    messages = [{"role": "user" if i % 2 == 0 else "assistant", "content": f"message {i}"} for i in range(10_001)]
+    async with start(policy="name: b\ndelivery: tap\nstages: [budget]\n") as proxy:
+        got = await proxy.post({"model": "gpt-4o", "messages": messages})
+    assert 200 == got.status
+    assert messages == proxy.upstream.calls[0].json["messages"]
+
+
+async def test_odd_message_contents_do_not_stop_the_budget(start: Start) -> None:
+    messages = [{"role": "user", "content": content} for content in (None, 3, {}, [], [None], [{"type": "zzz"}], [{"type": "text", "text": 3}], "")]
+    async with start(policy=BUDGET) as proxy:
+        got = await proxy.post({"model": "never-heard-of-it", "messages": messages, "tools": [{"type": "function"}, {}]})
+    assert 200 == got.status
+    assert got.headers["x-groundwire-context"].endswith(";estimate")
+
+
+async def test_a_prompt_over_the_window_never_reaches_the_upstream(start: Start) -> None:
+    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": "word " * 3000}]}
+    async with start(policy=BUDGET) as proxy:
+        got = await proxy.post(body)
+    error = got.json["error"]
+    assert (400, "context_length_exceeded", "block") == (got.status, error["code"], got.verdict)
+    for part in ("3008 tokens", "500 are reserved", "window is 2000", "Compress context or split content", "current_query"):
+        assert part in error["message"]
+    assert [] == proxy.upstream.calls
+
+
+# ---- faults of the upstream ----
+
+
+async def test_an_upstream_that_refuses_the_connection_is_a_502(start: Start) -> None:
+    async with start(upstream_options="base_url: 'http://127.0.0.1:9/v1', retries: {attempts: 1}") as proxy:
+        pass
+    del proxy
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "code"),
+    [
+        (raw(b""), 502, "upstream_unreachable"),
+        (raw(b"nonsense\r\n\r\n"), 502, "upstream_unreachable"),
+        (raw(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\ncontent-type: application/json\r\n\r\n{"), 502, "upstream_unreachable"),
+    ],
+)
+async def test_broken_answers_are_502(start: Start, answer: object, status: int, code: str) -> None:
+    async with start(answer) as proxy:
+        got = await proxy.post()
+    assert (status, code) == (got.status, got.json["error"]["code"])
+    assert "sk-upstream-secret" not in got.body.decode()
+
+
+async def test_an_upstream_that_does_not_answer_is_a_504(start: Start) -> None:
+    async with start(hang, upstream_options="timeouts: {connect_s: 0.05, first_byte_s: 0.05}") as proxy:
+        got = await proxy.post()
+    assert (504, "upstream_timeout") == (got.status, got.json["error"]["code"])
+
+
+async def test_an_upstream_that_stops_in_mid_answer_is_a_504(start: Start) -> None:
+    head = b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\ncontent-type: application/json\r\n\r\n{"
+
+    async with start(raw(head, close=False), upstream_options="timeouts: {between_chunks_s: 0.05}") as proxy:
+        proxy.upstream.say(_then_hang(head))
+        got = await proxy.post()
+    assert (504, "upstream_timeout") == (got.status, got.json["error"]["code"])
+
+
+def _then_hang(head: bytes) -> object:
+    async def write(writer: asyncio.StreamWriter, call: object) -> None:
+        writer.write(head)
+        await asyncio.Event().wait()
+
+    return write
+
+
+async def test_an_upstream_that_drips_for_ever_ends_at_the_total_time(start: Start) -> None:
+    async def drip(writer: asyncio.StreamWriter, call: object) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\ncontent-type: application/json\r\n\r\n")
+        while True:
+            writer.write(b" ")
+            await writer.drain()
+            await asyncio.sleep(0.01)
+
+    async with start(drip, upstream_options="timeouts: {total_s: 0.2}") as proxy:
+        got = await proxy.post()
+    assert (504, "upstream_timeout") == (got.status, got.json["error"]["code"])
+
+
+async def test_a_stream_that_breaks_off_ends_with_an_error_event_and_the_end_mark(start: Start) -> None:
+    events = streamed(["Hel", "lo"])[:3]
+    async with start(stream(events, broken=True)) as proxy:
+        got = await proxy.post(STREAM)
+        record = await proxy.record(got)
+    parts = got.body.split(b"\n\n")
+    assert b"".join(events) == got.body[: len(b"".join(events))]
+    assert "upstream_unreachable" == json.loads(parts[-3][6:])["error"]["code"]
+    assert b"data: [DONE]" == parts[-2]
+    assert "error" == record["outcome"]
+
+
+async def test_a_stream_that_ends_early_without_breaking_is_told_too(start: Start) -> None:
+    async with start(stream(streamed(["Hel"])[:2])) as proxy:
+        got = await proxy.post(STREAM)
+    assert b"upstream_unreachable" in got.body
+    assert got.body.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_whole_stream_without_the_end_mark_gets_one(start: Start) -> None:
+    events = streamed(["Hi"])
+    async with start(stream(events[:-1])) as proxy:
+        got = await proxy.post(STREAM)
+    assert b"".join(events) == got.body
+
+
+async def test_garbage_in_a_stream_passes_and_is_noted(start: Start) -> None:
+    events = [b"data: {{{\n\n", b"garbage\n\n", *streamed(["Hi"])]
+    async with start(stream(events)) as proxy:
+        got = await proxy.post(STREAM)
+        record = await proxy.record(got)
+    assert b"".join(events) == got.body
+    assert ["answer_unreadable"] == [v["code"] for v in record["detail"]["verdicts"]]
+
+
+async def test_a_client_that_leaves_cancels_the_upstream_call(start: Start) -> None:
+    never = asyncio.Event()
+    async with start(stream(streamed(["Hel", "lo"]), wait={2: never})) as proxy:
+        response = await proxy.open(STREAM)
+        await response.content.readany()
+        response.close()
+        async with asyncio.timeout(1):
+            await proxy.upstream.gone.wait()
+        await _until_recorded(proxy, 1)
+        listed = (await proxy.get("/groundwire/v1/records")).json["data"]
+    assert [499] == [r["status"] for r in listed]
+
+
+async def test_a_client_that_leaves_before_the_first_byte_cancels_too(start: Start) -> None:
+    async with start(hang) as proxy:
+        task = asyncio.create_task(proxy.post())
+        while not proxy.upstream.calls:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        task.cancel()
+        async with asyncio.timeout(1):
+            await proxy.upstream.gone.wait()
+
+
+async def _until_recorded(proxy: object, count: int) -> None:
+    while True:
+        await proxy.app.records_writer.flush()  # type: ignore[attr-defined]
+        if len((await proxy.get("/groundwire/v1/records")).json["data"]) >= count:  # type: ignore[attr-defined]
+            return
+
+
+async def test_usage_chunks_pass_only_as_the_upstream_sent_them(start: Start) -> None:
+    usage = b'data: {"id":"x","object":"chat.completion.chunk","choices":[],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}\n\n'
+    with_usage = [*streamed(["a"])[:-1], usage, b"data: [DONE]\n\n"]
+    null_usage = [chunk({"content": "a"}, usage=None), chunk({}, "stop", usage=None), b"data: [DONE]\n\n"]
+    async with start(stream(with_usage), stream(null_usage)) as proxy:
+        assert b"".join(with_usage) == (await proxy.post({**STREAM, "stream_options": {"include_usage": True}})).body
+        assert b"".join(null_usage) == (await proxy.post(STREAM)).body

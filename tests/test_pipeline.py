@@ -1,0 +1,120 @@
+import asyncio
+
+import pytest
+
+from proxy.errors import ContextLengthExceeded, PolicyBlocked
+from proxy.exchange import Exchange, Sentence, Verdict
+from proxy.pipeline import Pipeline
+from proxy.stage import SentenceStage, Stage, StageOptions
+from proxy.testing import make_exchange, make_ports
+
+
+def stage_of(name: str = "probe", options: StageOptions | None = None, base: type[Stage] = Stage, **hooks: object) -> Stage:
+    kind = type("Probe", (base,), {"name": name, **hooks})
+    return kind(options or StageOptions(), make_ports())
+
+
+async def test_stages_run_in_order_and_leave_their_verdicts_and_timings() -> None:
+    async def first(self: Stage, exchange: Exchange) -> Verdict:
+        exchange.messages = ({"role": "user", "content": "changed"},)
+        return Verdict("first", "pass")
+
+    async def second(self: Stage, exchange: Exchange) -> Verdict:
+        return Verdict("second", "warn", code=str(exchange.messages[0]["content"]))
+
+    exchange = make_exchange()
+    await Pipeline([stage_of("first", on_request=first), stage_of("second", on_request=second)]).request(exchange)
+    assert ["pass", "warn"] == [v.outcome for v in exchange.verdicts]
+    assert ["changed"] == exchange.warnings
+    assert ["first.request", "second.request"] == list(exchange.timings)
+
+
+async def test_a_stage_that_fails_is_an_error_and_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    async def broken(self: Stage, exchange: Exchange) -> None:
+        exchange.messages = ()
+        raise KeyError("bug")
+
+    exchange = make_exchange()
+    await Pipeline([stage_of(on_request=broken)]).request(exchange)
+    assert "error" == exchange.outcome
+    assert exchange.messages is exchange.original.messages
+    assert "stage probe (request) failed" in caplog.text
+
+
+async def test_a_stage_past_its_time_budget_is_an_error() -> None:
+    async def slow(self: Stage, exchange: Exchange) -> None:
+        await asyncio.Event().wait()
+
+    exchange = make_exchange()
+    await Pipeline([stage_of(options=StageOptions(timeout_ms=1), on_request=slow)]).request(exchange)
+    assert ["check_timeout"] == exchange.warnings
+
+
+async def test_on_error_closed_refuses_what_could_not_be_checked() -> None:
+    async def broken(self: Stage, exchange: Exchange) -> None:
+        raise RuntimeError
+
+    with pytest.raises(PolicyBlocked) as caught:
+        await Pipeline([stage_of(options=StageOptions(on_error="closed"), on_request=broken)]).request(make_exchange())
+    assert "check_failed" == caught.value.param
+
+
+async def test_a_block_ends_the_request_with_its_code_and_message() -> None:
+    async def block(self: Stage, exchange: Exchange) -> Verdict:
+        return Verdict("probe", "block", code="poisoned_context", message="not true")
+
+    exchange = make_exchange()
+    with pytest.raises(PolicyBlocked) as caught:
+        await Pipeline([stage_of(on_request=block)]).request(exchange)
+    assert ("poisoned_context", "not true") == (caught.value.param, caught.value.message)
+    assert "block" == exchange.outcome
+
+
+async def test_an_error_that_a_stage_raises_for_the_client_is_also_a_verdict() -> None:
+    async def refuse(self: Stage, exchange: Exchange) -> None:
+        raise ContextLengthExceeded("too long", param="messages")
+
+    exchange = make_exchange()
+    with pytest.raises(ContextLengthExceeded):
+        await Pipeline([stage_of(on_request=refuse)]).request(exchange)
+    assert "block" == exchange.outcome
+
+
+@pytest.mark.parametrize("skip", ["probe", "all"])
+async def test_a_skipped_stage_does_not_run(skip: str) -> None:
+    async def never(self: Stage, exchange: Exchange) -> None:
+        raise AssertionError("ran")
+
+    exchange = make_exchange()
+    exchange.skip = frozenset((skip,))
+    pipeline = Pipeline([stage_of(on_request=never, on_answer=never)])
+    await pipeline.request(exchange)
+    await pipeline.answer(exchange)
+    assert (False, [], False) == (pipeline.ran(exchange), exchange.verdicts, pipeline.judges_answers(exchange))
+
+
+async def test_sentence_stages_see_what_the_one_before_left() -> None:
+    async def shout(self: Stage, exchange: Exchange, sentence: Sentence) -> Verdict:
+        return Verdict("shout", "warn", replacement=sentence.text.upper())
+
+    async def exclaim(self: Stage, exchange: Exchange, sentence: Sentence) -> Verdict:
+        return Verdict("exclaim", "warn", replacement=sentence.text + "!")
+
+    stages = [stage_of("shout", base=SentenceStage, on_sentence=shout), stage_of("exclaim", base=SentenceStage, on_sentence=exclaim)]
+    assert "HI!" == await Pipeline(stages).sentence(make_exchange(), Sentence("hi", 0, 0, 0, True))
+
+
+async def test_cancellation_passes_through() -> None:
+    started = asyncio.Event()
+
+    async def wait(self: Stage, exchange: Exchange) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    exchange = make_exchange()
+    task = asyncio.create_task(Pipeline([stage_of(on_request=wait)]).request(exchange))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert [] == exchange.verdicts

@@ -1,0 +1,46 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.text import MAX_HELD_CHARS, SentenceSplitter, split_sentences
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["It rains. ", "Take a coat! ", "Really? ", "Yes"],
+        ["Dr. Smith paid 3.50 dollars, e.g. in cash. ", "He left."],
+        ["Am 3. Mai, d.h. z.B. gestern, kam Dr. Weiß. ", "Er ging."],
+        ["El Sr. López llegó. ", "¿Cuándo? ", "Ayer."],
+        ["M. Dupont est là. ", "Oui."],
+        ["東京は首都です。", "人口は多い！", "はい"],
+        ["First paragraph\n\n", "Second one."],
+        ["Shopping:\n", "- milk\n", "- bread\n", "Done."],
+        ["Steps:\n", "1. Go. \n", "2. Stay."],
+        ['He said "no." ', "Then he left."],
+        ["Wait... ", "What?! ", "Fine."],
+    ],
+)
+def test_sentences_of_several_languages(sentences: list[str]) -> None:
+    assert sentences == split_sentences("".join(sentences))
+
+
+@given(st.text(alphabet="ab .!?\n\"'1。-", max_size=200), st.data())
+def test_the_same_sentences_however_the_text_is_cut(text: str, data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=10)))
+    splitter = SentenceSplitter()
+    found = [s for a, b in zip([0, *cuts], [*cuts, len(text)], strict=True) for s in splitter.feed(text[a:b])]
+    rest = splitter.flush()
+    assert split_sentences(text) == ([*found, rest] if rest else found)
+
+
+@given(st.text())
+def test_nothing_is_lost(text: str) -> None:
+    assert text == "".join(split_sentences(text))
+
+
+def test_text_without_full_stops_does_not_wait_for_ever() -> None:
+    splitter = SentenceSplitter()
+    found = [sentence for _ in range(1000) for sentence in splitter.feed("word ")]
+    assert found
+    assert max(map(len, found)) <= MAX_HELD_CHARS
