@@ -182,9 +182,9 @@ class _Job:
             if name.startswith(_HINT):
                 hints[name.decode("latin-1")] = value.decode("latin-1")
             elif name not in dropped and name not in named:
+                forwarded.append((name.decode("latin-1"), _text(value)))
                 if name == b"authorization":
-                    authorization = value.decode("latin-1")
-                forwarded.append((name.decode("latin-1"), value.decode("latin-1")))
+                    authorization = forwarded[-1][1]
         return forwarded, parse_hints(hints), authorization
 
     def _is_dialect(self) -> bool:
@@ -348,6 +348,14 @@ def _tail(scope: Scope, prefix: str) -> str:
     return (tail + b"?" + query if query else tail).decode("latin-1")
 
 
+def _text(value: bytes) -> str:
+    """A header value as text that encodes to UTF-8 again; RFC 9110 leaves the bytes above ASCII open."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
 def _has_body(scope: Scope) -> bool:
     return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in scope["headers"])
 
@@ -362,7 +370,7 @@ def _connection_names(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes
 
 def _returned(reply: Reply, dropped: frozenset[str]) -> RawHeaders:
     """The upstream's headers for the client."""
-    return [(k.encode("latin-1"), v.encode("latin-1", "replace")) for k, v in reply.headers if k not in dropped]
+    return [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in reply.headers if k not in dropped]
 
 
 def _error_code(body: bytes) -> str:

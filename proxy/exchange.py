@@ -36,7 +36,7 @@ class Verdict:
     message: str = ""
     """For the client, when the outcome is block: what is wrong and what would help."""
     replacement: str | None = None
-    """From a sentence check: the text that goes out instead of the sentence ("" removes it)."""
+    """From a sentence check: the text that goes out instead of the sentence, within its white space ("" removes both)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -138,7 +138,7 @@ class Sentence:
     """One sentence of a streaming answer, as the gate hands it to a stage."""
 
     text: str
-    """With its trailing white space."""
+    """With the white space around it."""
     choice: int
     index: int
     """0-based, within its choice."""

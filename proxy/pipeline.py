@@ -15,6 +15,7 @@ from dataclasses import replace
 from proxy.errors import PolicyBlocked, ProxyError
 from proxy.exchange import Exchange, Sentence, Verdict
 from proxy.stage import SentenceStage, Stage
+from proxy.text import replaced
 
 log = logging.getLogger("groundwire.pipeline")
 
@@ -64,7 +65,7 @@ class Pipeline:
 
             verdict = await self._run(stage, hook, "sentence", exchange)
             if verdict is not None and verdict.replacement is not None:
-                sentence = replace(sentence, text=verdict.replacement)
+                sentence = replace(sentence, text=replaced(sentence.text, verdict.replacement))
                 if not sentence.text:
                     break
         return sentence.text

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Protocol
 from msgspec import Meta, Struct
 
 from proxy.exchange import ContextUse, Exchange, Message, Sentence, Tool, Verdict
-from proxy.text import split_sentences
+from proxy.text import replaced, split_sentences
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 """A number from 0 to 1."""
@@ -91,7 +91,7 @@ class SentenceStage(Stage):
             for i, text in enumerate(sentences):
                 sentence = Sentence(text, choice.index, i, offset, final=i == len(sentences) - 1)
                 verdict = await self.on_sentence(exchange, sentence)
-                said.append(text if verdict is None or verdict.replacement is None else verdict.replacement)
+                said.append(text if verdict is None or verdict.replacement is None else replaced(text, verdict.replacement))
                 offset += len(text)
                 if verdict is not None:
                     found.append(verdict)

@@ -128,11 +128,13 @@ class ScriptedUpstream:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        assert self._server is not None
+        if self._server is None:
+            return
         self._server.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._server = None
 
     @property
     def base_url(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -28,7 +29,7 @@ class Running:
 
     async def post(self, body: object = CHAT, path: str = "/v1/chat/completions", **headers: str) -> Answer:
         """POST JSON (or bytes as they are); header names with _ for -."""
-        data = {"data": body} if isinstance(body, bytes) else {"json": body}
+        data = {"data": io.BytesIO(body)} if isinstance(body, bytes) else {"json": body}
         named = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._session.post(self.url + path, headers=named, **data) as response:
             return Answer(response, await response.read())
@@ -79,6 +80,7 @@ def start(tmp_path: Path) -> Start:
         policies: dict[str, str] | None = None,
         config: str = "",
         upstream_options: str = "retries: {attempts: 0}",
+        api_key: str = "sk-upstream-secret",
         route_options: str = "allow_skip: true",
         stages: Sequence[type[Stage]] = STAGES,
     ) -> AsyncIterator[Running]:
@@ -88,7 +90,8 @@ def start(tmp_path: Path) -> Start:
         async with ScriptedUpstream(*(replies or [reply(completion())])) as upstream:
             (tmp_path / "config.yaml").write_text(
                 f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: true}}\n"
-                f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', api_key: 'sk-upstream-secret', {upstream_options}}}}}\n"
+                f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', {upstream_options}, "
+                f"api_key: {api_key}}}}}\n"
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,
                 encoding="utf-8",
             )

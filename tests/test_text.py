@@ -2,23 +2,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.text import MAX_HELD_CHARS, SentenceSplitter, split_sentences
+from proxy.text import MAX_HELD_CHARS, SentenceSplitter, replaced, split_sentences
 
 
 @pytest.mark.parametrize(
     "sentences",
     [
-        ["It rains. ", "Take a coat! ", "Really? ", "Yes"],
-        ["Dr. Smith paid 3.50 dollars, e.g. in cash. ", "He left."],
-        ["Am 3. Mai, d.h. z.B. gestern, kam Dr. Weiß. ", "Er ging."],
-        ["El Sr. López llegó. ", "¿Cuándo? ", "Ayer."],
-        ["M. Dupont est là. ", "Oui."],
+        ["It rains.", " Take a coat!", " Really?", " Yes"],
+        ["Dr. Smith paid 3.50 dollars, e.g. in cash.", " He left."],
+        ["Am 3. Mai, d.h. z.B. gestern, kam Dr. Weiß.", " Er ging."],
+        ["El Sr. López llegó.", " ¿Cuándo?", " Ayer."],
+        ["M. Dupont est là.", " Oui."],
         ["東京は首都です。", "人口は多い！", "はい"],
         ["First paragraph\n\n", "Second one."],
+        ["It ends.\n\n", "Second one."],
         ["Shopping:\n", "- milk\n", "- bread\n", "Done."],
         ["Steps:\n", "1. Go. \n", "2. Stay."],
-        ['He said "no." ', "Then he left."],
-        ["Wait... ", "What?! ", "Fine."],
+        ['He said "no."', " Then he left."],
+        ["See No. 5 for more.", " He said no.", " Well."],
+        ["Wait...", " What?!", " Fine."],
     ],
 )
 def test_sentences_of_several_languages(sentences: list[str]) -> None:
@@ -44,3 +46,8 @@ def test_text_without_full_stops_does_not_wait_for_ever() -> None:
     found = [sentence for _ in range(1000) for sentence in splitter.feed("word ")]
     assert found
     assert max(map(len, found)) <= MAX_HELD_CHARS
+
+
+@pytest.mark.parametrize(("old", "new", "expected"), [(" Old.", "New.", " New."), ("Old.\n\n", "N", "N\n\n"), (" Old. ", "", ""), ("", "N", "N")])
+def test_a_replacement_keeps_the_white_space(old: str, new: str, expected: str) -> None:
+    assert expected == replaced(old, new)

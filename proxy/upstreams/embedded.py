@@ -36,8 +36,8 @@ _PATHS = frozenset(("/models", "/chat/completions", "/completions", "/embeddings
 _SENT_HEADERS = frozenset(("content-type", "accept"))
 """No others: llama.cpp gives some a meaning, such as a generation that outlives its client."""
 _RETURNED_HEADERS = frozenset(("content-type", "content-length", "transfer-encoding", "retry-after"))
-_DEFAULT_SAMPLING = {"temp": 0.2, "top_p": 0.9}
-"""For the default model, from its model card; at llama.cpp's own 0.8 a model this small rambles. A request's values win."""
+_DEFAULT_SAMPLING = {"temp": 0.2, "top_p": 0.9, "penalty_repeat": 1.05}
+"""For the default model: its model card's values, and a small penalty against the loops it falls into. A request's values win."""
 _LOAD_S = 300.0
 _STOP_S = 2.0
 _SPARE_HTTP_THREADS = 64

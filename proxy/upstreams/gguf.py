@@ -136,7 +136,7 @@ def _tool() -> tuple[str, list[str]]:
 
 def _run(command: Sequence[str]) -> tuple[int, str]:
     try:
-        done = subprocess.run(  # noqa: S603 - a literal command with our own arguments
+        done = subprocess.run(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_FETCH_S, check=False
         )
     except subprocess.TimeoutExpired:

@@ -206,6 +206,7 @@ def _import_litellm() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         litellm: Any = importlib.import_module("litellm")
+    warnings.filterwarnings("ignore", message=".*using the `ReadOnly` qualifier", category=UserWarning)  # pydantic about litellm's types
     litellm.suppress_debug_info = True
     litellm.drop_params = False
     litellm.num_retries = None

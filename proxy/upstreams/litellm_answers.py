@@ -20,7 +20,9 @@ _KEPT_NULLS = frozenset(("finish_reason", "content"))
 _EMPTY_CHUNK = frozenset(("id", "object", "created", "model", "choices", "system_fingerprint", "service_tier"))
 """What a chunk that says nothing has."""
 _PASSED_HEADERS = ("retry-after", "retry-after-ms")
-_PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception): )?(?:litellm\.\w+: )*")
+_PREFIX = re.compile(r"^(?:(?:litellm\.)?\w+(?:Error|Exception|Timeout)(?:: | - ))+")
+_SUFFIX = re.compile(r"\.? (?:Original exception: |Handle with `litellm).*|\n.*", re.DOTALL)
+"""What litellm puts around a provider's message."""
 _NO_ANSWER = ("ConnectionError", "TransportError", "APIConnectionError", "ClientConnectionError")
 """Classes of the standard library, httpx, openai and aiohttp, by name."""
 _TIMEOUTS = ("TimeoutException", "APITimeoutError", "Timeout", "ServerTimeoutError")
@@ -85,7 +87,7 @@ def error_reply(error: Exception, upstream: str) -> tuple[int, dict[str, Any], H
         return UpstreamTimeout(f"upstream {upstream}: the provider did not answer in time")
     status = getattr(error, "status_code", None)
     if not causes.isdisjoint(_NO_ANSWER) or not isinstance(status, int) or not 400 <= status <= 599:
-        said = _PREFIX.sub("", str(error)).partition("\n")[0][:300].rstrip(" .")
+        said = _SUFFIX.sub("", _PREFIX.sub("", str(error)))[:300].rstrip(" .")
         return UpstreamUnreachable(f"upstream {upstream}: no usable answer from the provider: {said or type(error).__name__}")
     body = getattr(error, "body", None)
     inner = body.get("error", body) if isinstance(body, dict) else {}
