@@ -136,7 +136,7 @@ class Database:
                 attempted.set()
                 return
             attempted.set()
-            await asyncio.sleep(pause_s * random.uniform(0.75, 1.25))
+            await asyncio.sleep(pause_s * random.uniform(0.75, 1.25))  # noqa: S311 - jitter, not a secret
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _open(self) -> None:
@@ -220,7 +220,7 @@ class Database:
         log.info("store %s: open again", self.name)
 
     def _converted(self, error: Exception) -> StoreUnavailable:
-        """A driver's error as ours; the connection is given up where the error says that the store, not the statement, is at fault."""
+        """A driver's error as ours; the pool is given up where the error says that the store, not the statement, is at fault."""
         words = self._words(error)
         original = getattr(error, "orig", None) or error
         state = str(getattr(original, "sqlstate", None) or "")
@@ -233,11 +233,7 @@ class Database:
         if "locked" in words or "busy" in words:
             return StoreUnavailable(f"the store is locked by another process: {words}")
         disconnected = isinstance(error, sa_errors.DBAPIError) and error.connection_invalidated
-        if (
-            disconnected
-            or isinstance(original, OSError)
-            or isinstance(error, sa_errors.OperationalError | sa_errors.InterfaceError)
-        ):
+        if disconnected or isinstance(original, OSError) or isinstance(error, sa_errors.OperationalError | sa_errors.InterfaceError):
             return self._lost(words)
         return StoreUnavailable(words)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -20,24 +21,25 @@ _MIN_RANDOM_CHARS = 24
 """A token without a digit or inner capital is taken for one from this length on; words are shorter."""
 
 _HINTS = (
-    "sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "bearer", "eyj", "akia", "asia", "aroa", "aida", "private key", "://", "ghp_", "gho_",
-    "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "aiza", "hf_", "xai-", "gsk_", "npm_", "pypi-",
-    "pi_key", "pi-key", "pikey", "assw", "passphrase", "secret", "uthorization", "credential", "token", "ess_key", "esskey", "ess-key",
-    "ate_key", "atekey", "ate-key",
-)  # fmt: skip
+    *("sk-", "sk_", "pk-", "pk_", "rk-", "rk_", "bearer", "eyj", "akia", "asia", "aroa", "aida", "private key", "://"),
+    *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "aiza", "hf_", "xai-", "gsk_", "npm_", "pypi-"),
+    *("pi_key", "pi-key", "pikey", "passw", "passphrase", "secret", "authorization", "credential", "token"),
+    *("ess_key", "esskey", "ess-key", "ate_key", "atekey", "ate-key"),
+)
 """In lower case, one in every text that `mask_text` changes."""
 _SHAPES = tuple(hint.encode() for hint in _HINTS if hint not in ("token", "secret", "credential", "://"))
 """The hints that do not stand in every record's own field names."""
 
 _KEY = re.compile(r"(?<![A-Za-z0-9])((?:sk|pk|rk)[-_])([A-Za-z0-9_-]{16,})", re.ASCII)
 _PREFIXED = re.compile(
-    r"(?<![A-Za-z0-9])(gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AIza|hf_|xai-|gsk_|npm_|pypi-)[A-Za-z0-9_-]{16,}", re.ASCII
+    r"(?<![A-Za-z0-9])(gh[pousr]_|github_pat_|glpat-|xox[abeoprs]-|AIza|hf_|xai-|gsk_|npm_|pypi-)([A-Za-z0-9_-]{16,})", re.ASCII
 )
 _AWS = re.compile(r"(?<![A-Za-z0-9])(AKIA|ASIA|AROA|AIDA)[A-Z0-9]{16}(?![A-Za-z0-9])", re.ASCII)
 _JWT = re.compile(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*", re.ASCII)
 _BEARER = re.compile(r"(?<![A-Za-z0-9])(bearer[ \t]{1,8})([A-Za-z0-9._~+/-]{8,}={0,2})", re.ASCII | re.IGNORECASE)
 _SCHEME = re.compile(
-    r"(authorization\\{0,4}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,4}[\"']?(?:basic|bearer|token|digest|apikey)[ \t]{1,4})([^\s\"'\\,;]{4,})",
+    r"(authorization\\{0,4}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,4}[\"']?"
+    r"(?:basic|bearer|token|digest|apikey)[ \t]{1,4})([^\s\"'\\,;]{4,})",
     re.ASCII | re.IGNORECASE,
 )
 _URL = re.compile(r"(://[^\s/:@\"']{0,64}:)([^\s/@\"']{1,256})(?=@)", re.ASCII)
@@ -45,25 +47,22 @@ _BLOCK_BEGIN = re.compile(r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?----
 _BLOCK_END = re.compile(r"-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----")
 _NAME = r"api[_-]?key|passwo?r?d|passphrase|secret|authorization|credentials?|(?:access|private)[_-]?key|token"
 _QUOTED = re.compile(
-    rf"(?P<name>(?:{_NAME})[A-Za-z0-9_-]{{0,40}})(?P<gap>(?P<close>\\{{0,8}}[\"'])[ \t\r\n]{{0,4}}[:=][ \t\r\n]{{0,4}})"
-    r"(?P<open>\\{0,8}[\"'])(?P<value>[^\"'\\]{1,4096}|(?:[^\"\\]|\\.){1,4096}?)(?=\\{0,8}[\"'])",
+    rf"(?P<name>(?:{_NAME})[A-Za-z0-9_-]{{0,40}})\\{{0,8}}[\"']?[ \t\r\n]{{0,4}}[:=][ \t\r\n]{{0,4}}(?P<open>\\{{0,8}}[\"'])",
     re.ASCII | re.IGNORECASE,
 )
+"""A secret's name up to its value's opening quote, which in JSON inside JSON has backslashes before it."""
 _ASSIGNED = re.compile(
-    rf"(?P<name>(?:{_NAME})[A-Za-z0-9_-]{{0,40}})(?P<gap>[ \t]{{0,4}}[:=][ \t]{{0,4}}\\{{0,8}}[\"']?)(?P<value>[^\s\"'\\,;&{{}}()\[\]<>]{{4,512}})",
+    rf"(?P<name>(?:{_NAME})[A-Za-z0-9_-]{{0,40}})(?P<gap>[ \t]{{0,4}}[:=][ \t]{{0,4}})"
+    r"(?P<value>[^\s\"'\\,;&{}()\[\]<>]{4,})",
     re.ASCII | re.IGNORECASE,
 )
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.ASCII)
 _SECRET_WORDS = frozenset(
-    ("password", "passwd", "passphrase", "pwd", "secret", "secrets", "authorization", "credential", "credentials", "apikey", "cookie",
-     "passwords")
-)  # fmt: skip
-_KEY_KINDS = frozenset(("api", "access", "private", "secret", "auth", "encryption", "signing", "account", "master", "admin"))
-_COUNTING_WORDS = frozenset(
-    ("max", "min", "prompt", "completion", "total", "stop", "eos", "bos", "pad", "unk", "mask", "num", "per", "next", "page", "count",
-     "continuation")
-)  # fmt: skip
+    "password passwords passwd passphrase pwd secret secrets authorization credential credentials apikey cookie".split()
+)
+_KEY_KINDS = frozenset("api access private secret auth encryption signing account master admin".split())
+_COUNTING_WORDS = frozenset("max min prompt completion total stop eos bos pad unk mask num per next page count continuation".split())
 
 
 def is_secret_name(name: str) -> bool:
@@ -75,7 +74,7 @@ def is_secret_name(name: str) -> bool:
         return True
     if words[-1] == "token":
         return not any(word in _COUNTING_WORDS for word in words)
-    return any(a in _KEY_KINDS and b in ("key", "keys") for a, b in zip(words, words[1:], strict=False))
+    return any(a in _KEY_KINDS and b in ("key", "keys") for a, b in pairwise(words))
 
 
 def mask(value: Any, depth: int = 0) -> Any:
@@ -120,12 +119,12 @@ def mask_text(text: str) -> str:
     text = _mask_blocks(text)
     text = _SCHEME.sub(rf"\1{MASK}", text)
     text = _KEY.sub(_masked_if_random, text)
-    text = _PREFIXED.sub(rf"\1{MASK}", text)
+    text = _PREFIXED.sub(_masked_if_random, text)
     text = _AWS.sub(MASK, text)
     text = _JWT.sub(MASK, text)
     text = _BEARER.sub(_masked_if_random, text)
     text = _URL.sub(rf"\1{MASK}", text)
-    text = _QUOTED.sub(_masked_if_quoted, text)
+    text = _mask_quoted(text)
     return _ASSIGNED.sub(_masked_if_assigned, text)
 
 
@@ -138,7 +137,7 @@ def mask_body(body: bytes) -> bytes:
 
 
 def mask_json(encoded: bytes) -> bytes:
-    """JSON of our own making, which holds other people's words only here and there: parsed only if it looks as if it held a secret."""
+    """JSON of our own making, with other people's words only here and there: parsed only if it looks as if it held a secret."""
     lower = encoded.lower()
     return encoded if not any(shape in lower for shape in _SHAPES) else json_masked(encoded)
 
@@ -164,10 +163,29 @@ def _masked_if_random(match: re.Match[str]) -> str:
     return match[1] + MASK if _looks_random(match[2]) else match[0]
 
 
-def _masked_if_quoted(match: re.Match[str]) -> str:
-    if match["value"] == MASK or not is_secret_name(_whole_name(match)):
-        return match[0]
-    return match["name"] + match["gap"] + match["open"] + MASK
+def _mask_quoted(text: str) -> str:
+    """Replace quoted values that follow a secret's name; one whose quote never closes is hidden to the end of its line."""
+    pieces: list[str] = []
+    position, unclosed = 0, set()
+    while match := _QUOTED.search(text, position):
+        opened = match["open"]
+        end = -1 if opened in unclosed else _closing(text, match.end(), opened)
+        if end < 0:
+            unclosed.add(opened)  # nor will a later one find its end: looking again would cost quadratic time
+            end = text.find("\n", match.end())
+            end = len(text) if end < 0 else end
+        hide = end > match.end() and is_secret_name(_whole_name(match))
+        pieces += (text[position : match.end()], MASK if hide else "")
+        position = end if hide else match.end()
+    return "".join(pieces) + text[position:] if pieces else text
+
+
+def _closing(text: str, start: int, quote: str) -> int:
+    """Where the string that opened with `quote` (backslashes and a quotation mark) ends; -1 if it does not."""
+    end = text.find(quote, start)
+    while end >= 0 and end > start and text[end - 1] == "\\":
+        end = text.find(quote, end + 1)
+    return end
 
 
 def _masked_if_assigned(match: re.Match[str]) -> str:
@@ -190,6 +208,6 @@ def _looks_random(token: str) -> bool:
     """Whether a word is no word: it has a digit, a capital after a small letter, or a run without a hyphen that no word reaches."""
     if any(char.isdigit() for char in token):
         return True
-    if any(a.islower() and b.isupper() for a, b in zip(token, token[1:], strict=False)):
+    if any(a.islower() and b.isupper() for a, b in pairwise(token)):
         return True
     return max(map(len, re.split(r"[-_./~+]", token))) >= _MIN_RANDOM_CHARS

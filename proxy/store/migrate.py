@@ -14,7 +14,7 @@ _FOLDER = Path(__file__).parent / "migrations"
 
 
 def head_revision() -> str:
-    """The newest revision. A file in ``migrations/versions`` is named REVISION_what.py, REVISION being four digits that count up."""
+    """The newest revision. A file in ``migrations/versions`` is named REVISION_what.py, with four digits that count up."""
     return max(file.name[:4] for file in (_FOLDER / "versions").glob("[0-9]*.py"))
 
 

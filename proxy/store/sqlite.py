@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy.engine import URL
@@ -29,10 +30,10 @@ def prepare_file(path: str, *, timeout_s: float) -> FileIdentity:
 
     `auto_vacuum` takes effect only before the first table. Raises `sqlite3.Error` or `OSError`.
     """
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
+    folder = Path(path).absolute().parent
+    if not folder.is_dir():
         raise FileNotFoundError(f"the folder {folder} does not exist")
-    if os.path.exists(path) and not os.access(path, os.W_OK):
+    if Path(path).exists() and not os.access(path, os.W_OK):
         raise PermissionError(f"{path} is not writable")
     deadline = time.monotonic() + timeout_s
     connection = sqlite3.connect(path, timeout=timeout_s, isolation_level=None)
@@ -61,7 +62,7 @@ def prepare_file(path: str, *, timeout_s: float) -> FileIdentity:
 def file_identity(path: str) -> FileIdentity | None:
     """Which file stands at `path` now; None when there is none."""
     try:
-        found = os.stat(path)
+        found = Path(path).stat()
     except OSError:
         return None
     return found.st_dev, found.st_ino

@@ -68,9 +68,7 @@ class RecordWriter:
             remaining = len(self)
             self._waiting, self._writing, self._rows = {}, {}, None
             self._counters.count("records.lost", remaining)
-            log.warning(
-                "%d records were not written before shutdown: %s", remaining, self._database.problem or "the store is too slow"
-            )
+            log.warning("%d records were not written before shutdown: %s", remaining, self._database.problem or "the store is too slow")
 
     def __len__(self) -> int:
         """Records that are not in the database yet."""

