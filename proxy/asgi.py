@@ -28,17 +28,26 @@ class ClientGone(Exception):
 
 async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
     """The whole request body. Raises `RequestTooLarge`, `ClientGone`."""
-    return b"".join([chunk async for chunk in body_chunks(scope, receive, limit_bytes)])
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body", False):  # the common case: one piece
+        body: bytes = message.get("body", b"")
+        if len(body) > limit_bytes:
+            raise _too_large(limit_bytes)
+        return body
+    return b"".join([chunk async for chunk in body_chunks(scope, receive, limit_bytes, first=message)])
 
 
-async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int) -> AsyncIterator[bytes]:
-    """The request body in pieces. Raises `RequestTooLarge` as soon as it is known, `ClientGone`."""
+async def body_chunks(
+    scope: Scope, receive: Receive, limit_bytes: int, *, first: dict[str, Any] | None = None
+) -> AsyncIterator[bytes]:
+    """The request body in pieces; `first` is a message already received. Raises `RequestTooLarge` as soon as it is known, `ClientGone`."""
     declared = declared_length(scope)
     if declared > limit_bytes:
         raise _too_large(limit_bytes)
     size = 0
     while True:
-        message = await receive()
+        message = first or await receive()
+        first = None
         if message["type"] == "http.disconnect":
             raise ClientGone
         chunk: bytes = message.get("body", b"")
@@ -81,8 +90,10 @@ class Responder:
     def watch(self) -> None:
         """From now on, until the response ends, cancel the current task when the client leaves. The body must have been read."""
         self._task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-        self._timer = loop.call_later(_WATCH_AFTER_S, lambda: setattr(self, "_watcher", loop.create_task(self._watch())))
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._start_watching)
+
+    def _start_watching(self) -> None:
+        self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":

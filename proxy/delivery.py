@@ -66,6 +66,9 @@ class Delivery:
 
     async def read_whole(self) -> bytes:
         """The reply's body. Raises `UpstreamUnreachable` when it is too long to hold."""
+        length = next((value for name, value in self.reply.headers if name == "content-length"), "")
+        if length.isdigit() and int(length) <= self.max_bytes:
+            return await self.reply.read()
         chunks, size = [], 0
         async for chunk in self.reply.chunks():
             size += len(chunk)

@@ -2,7 +2,7 @@
 
 Made once by a dialect in `proxy.wire`, read and replaced by stages, turned into upstream bytes by the dialect, into headers
 by `proxy.headers` and into a record by `proxy.store`. Messages, tools and answers are in OpenAI's chat form whatever dialect the
-client spoke, so that no stage needs to know it. `original` is never changed. `messages`, `tools` and `params` are replaced as a
+client spoke, so that no stage needs to know it (msgspec structs: a fifth of a dataclass's cost to make). `original` is never changed. `messages`, `tools` and `params` are replaced as a
 whole and their items are never edited in place: an item that is still the same object is sent upstream in the bytes it came in.
 """
 
@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 Message = Mapping[str, Any]
 """One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
@@ -20,8 +22,7 @@ Tool = Mapping[str, Any]
 Outcome = Literal["pass", "warn", "block", "error"]
 
 
-@dataclass(slots=True, frozen=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """What one stage found. ``error`` means the check could not run; it is never reported as ``pass``."""
 
     stage: str
@@ -39,8 +40,7 @@ class Verdict:
     """From a sentence check: the text that goes out instead of the sentence, within its white space ("" removes both)."""
 
 
-@dataclass(slots=True, frozen=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """A piece of text that an answer may rest on; kept also when its message has left the prompt."""
 
     content: str
@@ -59,8 +59,7 @@ class Evidence:
     """Whatever else the client said about it."""
 
 
-@dataclass(slots=True, frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A request as it came, parsed. Never changed."""
 
     model: str
@@ -81,8 +80,7 @@ class Request:
     """The dialect's own memory of the bytes; opaque to everyone else."""
 
 
-@dataclass(slots=True, frozen=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call that the model asked for, put together from its deltas."""
 
     id: str
@@ -92,8 +90,7 @@ class ToolCall:
     index: int = 0
 
 
-@dataclass(slots=True, frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of an answer's ``n`` alternatives."""
 
     index: int
@@ -105,8 +102,7 @@ class Choice:
     finish_reason: str | None = None
 
 
-@dataclass(slots=True, frozen=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Token counts as the upstream reported them."""
 
     prompt_tokens: int
@@ -115,8 +111,7 @@ class Usage:
     """The part of the prompt that the provider read from its cache."""
 
 
-@dataclass(slots=True, frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """An answer put together from one body or from a stream."""
 
     choices: tuple[Choice, ...]
@@ -133,8 +128,7 @@ class Answer:
         return replace(self, choices=tuple(replace(c, text=text) if c.index == index else c for c in self.choices))
 
 
-@dataclass(slots=True, frozen=True)
-class Sentence:
+class Sentence(Struct, frozen=True):
     """One sentence of a streaming answer, as the gate hands it to a stage."""
 
     text: str
@@ -148,8 +142,7 @@ class Sentence:
     """Whether the choice ended with it (it may then lack its full stop)."""
 
 
-@dataclass(slots=True, frozen=True)
-class ContextUse:
+class ContextUse(Struct, frozen=True):
     """Tokens of a prompt against its model's window."""
 
     used_tokens: int
@@ -166,8 +159,7 @@ class ContextUse:
         return self.used_tokens / self.window_tokens if self.window_tokens else 0.0
 
 
-@dataclass(slots=True, frozen=True)
-class Compression:
+class Compression(Struct, frozen=True):
     """What compression did: strategies in order, tokens before and after; or why it did nothing."""
 
     strategies: tuple[str, ...] = ()
@@ -177,8 +169,7 @@ class Compression:
     """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped``, ``failed-kept-original``."""
 
 
-@dataclass(slots=True, frozen=True)
-class ToolSelection:
+class ToolSelection(Struct, frozen=True):
     """How many of the offered tools go to the model; the reason when it is all of them."""
 
     offered: int
@@ -186,8 +177,7 @@ class ToolSelection:
     reason: str = ""
 
 
-@dataclass(slots=True)
-class Facts:
+class Facts(Struct):
     """The figures behind the response headers; each is None until a stage sets it."""
 
     context_before: ContextUse | None = None
@@ -210,8 +200,7 @@ class Facts:
     failures_injected: int | None = None
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(Struct):
     """One request and its answer on their way through a policy."""
 
     id: str

@@ -124,14 +124,18 @@ RESPONSE: tuple[_Header, ...] = (
     _Header("warnings", "comma-separated codes", lambda e: _codes(e.warnings)),
     _Header("overhead-ms", "time the proxy added before the upstream call and after its last byte", lambda e: None),
 )
-_COMPUTED = tuple((f"{PREFIX}{h.name}".encode(), h.value) for h in RESPONSE if h.name not in ("verdict", "overhead-ms"))
+_OF_FACTS = tuple((f"{PREFIX}{h.name}".encode(), h.value) for h in RESPONSE if h.name not in ("id", "policy", "verdict", "overhead-ms"))
 
 
 def response_headers(exchange: Exchange, verdict: str, overhead_ms: float) -> list[tuple[bytes, bytes]]:
     """Every header that has a value, ready for ASGI."""
-    found = [(name, ascii_value(value)) for name, get in _COMPUTED if (value := get(exchange)) is not None]
-    found.append((b"x-groundwire-verdict", verdict.encode("ascii")))
-    found.append((b"x-groundwire-overhead-ms", b"%.2f" % overhead_ms))
+    found = [
+        (b"x-groundwire-id", exchange.id.encode("ascii")),
+        (b"x-groundwire-policy", exchange.policy.encode("ascii")),
+        (b"x-groundwire-verdict", verdict.encode("ascii")),
+        (b"x-groundwire-overhead-ms", b"%.2f" % overhead_ms),
+    ]
+    found += [(name, ascii_value(value)) for name, get in _OF_FACTS if (value := get(exchange)) is not None]
     return found
 
 

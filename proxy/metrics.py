@@ -39,7 +39,8 @@ class Metrics:
         self._tokens = Counter(
             "groundwire_tokens", "Tokens as the upstream reported them", ("route", "kind"), registry=self._registry
         )
-        self._children: dict[tuple[str, ...], Counter] = {}
+        self._children: dict[tuple[str, str, int], Counter] = {}
+        self._by_route: dict[str, tuple[Histogram, Counter, Counter]] = {}
 
     def count(self, name: str, value: int = 1) -> None:
         """Raise the dotted counter `name`."""
@@ -50,19 +51,28 @@ class Metrics:
         counter.inc(value)
 
     def exchange(self, route: str, verdict: str, status: int, overhead_s: float | None) -> None:
-        """One finished exchange."""
-        key = (route or "/", verdict, f"{status // 100}xx")
+        """One finished exchange; `overhead_s` where there was something to add time to."""
+        key = (route, verdict, status // 100)
         child = self._children.get(key)
         if child is None:
-            child = self._children[key] = self._exchanges.labels(*key)
+            child = self._children[key] = self._exchanges.labels(route or "/", verdict, f"{status // 100}xx")
         child.inc()
         if overhead_s is not None:
-            self._overhead.labels(route or "/").observe(overhead_s)
+            self._of(route)[0].observe(overhead_s)
 
     def tokens(self, route: str, prompt: int, completion: int) -> None:
         """Tokens of one exchange."""
-        self._tokens.labels(route or "/", "prompt").inc(prompt)
-        self._tokens.labels(route or "/", "completion").inc(completion)
+        _, prompts, completions = self._of(route)
+        prompts.inc(prompt)
+        completions.inc(completion)
+
+    def _of(self, route: str) -> tuple[Histogram, Counter, Counter]:
+        found = self._by_route.get(route)
+        if found is None:
+            label = route or "/"
+            found = self._overhead.labels(label), self._tokens.labels(label, "prompt"), self._tokens.labels(label, "completion")
+            self._by_route[route] = found
+        return found
 
     def prometheus(self) -> bytes:
         """The text exposition, over all workers."""

@@ -10,7 +10,8 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from proxy.errors import PolicyBlocked, ProxyError
 from proxy.exchange import Exchange, Sentence, Verdict
@@ -34,20 +35,28 @@ class Pipeline:
 
     def judges_answers(self, exchange: Exchange) -> bool:
         """Whether a stage will look at the whole answer."""
+        if not exchange.skip:
+            return bool(self._answer)
         return any(not self._skipped(stage, exchange) for stage, _ in self._answer)
 
     def judges_sentences(self, exchange: Exchange) -> bool:
         """Whether a stage will look at single sentences."""
+        if not exchange.skip:
+            return bool(self._sentence)
         return any(not self._skipped(stage, exchange) for stage in self._sentence)
 
     def ran(self, exchange: Exchange) -> bool:
         """Whether anything of the policy applied: false when it has no stages, or every one was left out."""
+        if not exchange.skip:
+            return bool(self.stages)
         return any(not self._skipped(stage, exchange) for stage in self.stages)
 
     async def request(self, exchange: Exchange) -> None:
         """Before the model. Raises `ProxyError`."""
-        await self._run_all(self._request, "request", exchange)
-        await self._run_all(self._forward, "forward", exchange)
+        if self._request:
+            await self._run_all(self._request, "request", exchange)
+        if self._forward:
+            await self._run_all(self._forward, "forward", exchange)
 
     async def answer(self, exchange: Exchange) -> None:
         """After the model. Raises `PolicyBlocked`."""

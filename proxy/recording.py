@@ -6,9 +6,9 @@ so, with secrets masked always.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+import msgspec
 import orjson
 
 from proxy.errors import ProxyError
@@ -73,7 +73,7 @@ def exchange_detail(exchange: Exchange) -> dict[str, Any]:
     detail: dict[str, Any] = {}
     if exchange.verdicts:
         detail["verdicts"] = [_verdict(v) for v in exchange.verdicts]
-    facts = {name: _plain(value) for name in exchange.facts.__slots__ if (value := getattr(exchange.facts, name)) is not None}
+    facts = {name: _plain(value) for name in exchange.facts.__struct_fields__ if (value := getattr(exchange.facts, name)) is not None}
     if facts:
         detail["facts"] = facts
     if exchange.timings:
@@ -108,7 +108,7 @@ def _verdict(verdict: Verdict) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, ContextUse):
         return {name: getattr(value, name) for name in ("used_tokens", "window_tokens", "exact")} | {"components": dict(value.components)}
-    return asdict(value) if hasattr(value, "__dataclass_fields__") else value
+    return msgspec.to_builtins(value) if isinstance(value, msgspec.Struct) else value
 
 
 def _request_body(exchange: Exchange) -> bytes:
@@ -117,7 +117,7 @@ def _request_body(exchange: Exchange) -> bytes:
 
 
 def _answer_body(answer: Answer) -> bytes:
-    return orjson.dumps({"choices": [asdict(choice) for choice in answer.choices]})
+    return msgspec.json.encode({"choices": answer.choices})
 
 
 def _changed_bodies(exchange: Exchange) -> dict[str, Any]:
@@ -126,5 +126,5 @@ def _changed_bodies(exchange: Exchange) -> dict[str, Any]:
     if exchange.messages is not exchange.original.messages or exchange.tools is not exchange.original.tools:
         found["forwarded"] = mask({"messages": list(exchange.messages), "tools": list(exchange.tools)})
     if exchange.answer is not None and exchange.answer != exchange.upstream_answer:
-        found["delivered"] = mask([asdict(choice) for choice in exchange.answer.choices])
+        found["delivered"] = mask(msgspec.to_builtins(exchange.answer.choices))
     return found

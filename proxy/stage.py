@@ -10,7 +10,6 @@ Stages, models and the store do not import each other: a stage gets what it need
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 from msgspec import Meta, Struct
@@ -105,8 +104,7 @@ class SentenceStage(Stage):
 # ---- ports: what a stage may use of models and store ----
 
 
-@dataclass(slots=True, frozen=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     """What is known of a model."""
 
     name: str
@@ -159,8 +157,7 @@ class Scratchpad(Protocol):
         """The bytes, or None. With `client`, only what belongs to it."""
 
 
-@dataclass(slots=True, frozen=True)
-class Ports:
+class Ports(Struct, frozen=True):
     """What a stage may ask for; filled by `proxy.app`."""
 
     tokens: TokenCounter

@@ -31,7 +31,7 @@ def announce(settings: Settings, server: ServerSettings, path: Path, uvicorn: An
             )
     config = uvicorn.Config(
         "proxy.app:from_environment", factory=True, host=server.host, port=server.port, workers=server.workers,
-        log_config=None, access_log=False, server_header=False, date_header=False, lifespan="on", ws="none",
+        log_config=None, access_log=False, server_header=False, date_header=False, lifespan="on", ws="none", proxy_headers=False,
         timeout_graceful_shutdown=int(server.drain_s), h11_max_incomplete_event_size=65536,
     )  # fmt: skip
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

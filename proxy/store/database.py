@@ -79,6 +79,11 @@ class Database:
         self.available, self.problem = False, "stopped"
         await self._dispose()
 
+    async def wait(self) -> None:
+        """Return once the store is available."""
+        while not self.available and self._opening:
+            await asyncio.shield(self._opening)
+
     async def ping(self) -> None:
         """See that the store can be written now. Raises `StoreUnavailable`, also when it is only locked."""
         async with self.transaction() as connection:
@@ -136,7 +141,7 @@ class Database:
                 attempted.set()
                 return
             attempted.set()
-            await asyncio.sleep(pause_s * random.uniform(0.75, 1.25))  # noqa: S311 - jitter, not a secret
+            await asyncio.sleep(pause_s * random.uniform(0.75, 1.25))
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _open(self) -> None:
@@ -145,12 +150,17 @@ class Database:
         self._engine = self._make_engine()
         async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
             current = await connection.run_sync(current_revision)
+            await connection.rollback()
+            await self._take_write_lock(connection)
         if current == head_revision():
             return
         if current is not None and current > head_revision():
             raise StoreUnavailable(f"its tables are of revision {current}, newer than this groundwire knows ({head_revision()})")
+        await self._migrate(self._engine)
+
+    async def _migrate(self, engine: AsyncEngine) -> None:
         started = time.monotonic()
-        async with asyncio.timeout(_MIGRATION_TIMEOUT_S), self._engine.begin() as connection:
+        async with asyncio.timeout(_MIGRATION_TIMEOUT_S), engine.begin() as connection:
             await self._take_migration_lock(connection)
             if await connection.run_sync(current_revision) != head_revision():  # another worker may have been first
                 await connection.run_sync(upgrade)

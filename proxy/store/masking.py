@@ -59,10 +59,43 @@ _ASSIGNED = re.compile(
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.ASCII)
 _SECRET_WORDS = frozenset(
-    "password passwords passwd passphrase pwd secret secrets authorization credential credentials apikey cookie".split()
+    [
+        "password",
+        "passwords",
+        "passwd",
+        "passphrase",
+        "pwd",
+        "secret",
+        "secrets",
+        "authorization",
+        "credential",
+        "credentials",
+        "apikey",
+        "cookie",
+    ]
 )
-_KEY_KINDS = frozenset("api access private secret auth encryption signing account master admin".split())
-_COUNTING_WORDS = frozenset("max min prompt completion total stop eos bos pad unk mask num per next page count continuation".split())
+_KEY_KINDS = frozenset(["api", "access", "private", "secret", "auth", "encryption", "signing", "account", "master", "admin"])
+_COUNTING_WORDS = frozenset(
+    [
+        "max",
+        "min",
+        "prompt",
+        "completion",
+        "total",
+        "stop",
+        "eos",
+        "bos",
+        "pad",
+        "unk",
+        "mask",
+        "num",
+        "per",
+        "next",
+        "page",
+        "count",
+        "continuation",
+    ]
+)
 
 
 def is_secret_name(name: str) -> bool:

@@ -91,8 +91,8 @@ class Retention:
                     for name in ("page_count", "freelist_count", "page_size")
                 ]
                 return (pages - free) * size
-            names = ", ".join(f"pg_total_relation_size('{table.name}')" for table, _ in _TABLES)
-            return int((await connection.execute(text(f"SELECT {' + '.join(names.split(', '))}"))).scalar_one())
+            total = " + ".join(f"pg_total_relation_size('{table.name}')" for table, _ in _TABLES)
+            return int((await connection.execute(text(f"SELECT {total}"))).scalar_one())
 
     async def _shrink(self) -> int:
         size = await self.size_bytes()

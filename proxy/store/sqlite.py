@@ -26,7 +26,7 @@ def file_path(url: URL) -> str | None:
 
 
 def prepare_file(path: str, *, timeout_s: float) -> FileIdentity:
-    """Create the file if it is missing, switch it to WAL, and see that it can be written. Blocking: call it in a thread.
+    """Create the file if it is missing and switch it to WAL. Blocking: call it in a thread.
 
     `auto_vacuum` takes effect only before the first table. Raises `sqlite3.Error` or `OSError`.
     """
@@ -43,8 +43,6 @@ def prepare_file(path: str, *, timeout_s: float) -> FileIdentity:
                 if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
                     connection.execute("PRAGMA journal_mode = WAL")
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute("ROLLBACK")
                 break
             except sqlite3.OperationalError as error:
                 # Two workers that switch a new file to WAL at once: SQLite answers "locked" here without waiting.

@@ -7,14 +7,14 @@ runs a small model in this process. `resilience.py` wraps them with retries, fal
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 Headers = Sequence[tuple[str, str]]
 
 
-@dataclass(slots=True, frozen=True)
-class Call:
+class Call(Struct, frozen=True):
     """One call to an upstream."""
 
     method: str

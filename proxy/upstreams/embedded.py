@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import importlib.util
 import logging
 import os
@@ -21,7 +20,6 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 
 from proxy.config import EmbeddedSettings, OpenAISettings
 from proxy.errors import ConfigError, NotFound, UpstreamUnreachable
@@ -82,7 +80,7 @@ class EmbeddedUpstream:
             return _EmbeddedReply(self.name, 404, _JSON, msgspec.json.encode(missing.envelope()))
         inner = await self._running()
         headers = [item for item in call.headers if item[0] in _SENT_HEADERS]
-        reply = await inner.send(dataclasses.replace(call, headers=headers))
+        reply = await inner.send(msgspec.structs.replace(call, headers=headers))
         if reply.status < 400:
             return _EmbeddedReply(self.name, reply.status, [h for h in reply.headers if h[0] in _RETURNED_HEADERS], reply)
         try:

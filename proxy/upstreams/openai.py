@@ -8,7 +8,6 @@ In: a `Call` with the body to send. Out: the server's own status, headers and by
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from urllib.parse import urlsplit
 
@@ -125,13 +124,20 @@ class OpenAIUpstream:
 
 
 class _OpenAIReply:
-    """Implements `proxy.upstreams.Reply`."""
+    """Implements `proxy.upstreams.Reply`. A single timer watches the body: it looks when the last piece came, and re-arms itself."""
 
-    __slots__ = ("_between_s", "_deadline", "_response", "_upstream", "attempts", "headers", "status", "upstream")
+    __slots__ = (
+        "_between_s", "_deadline", "_last", "_loop", "_response", "_timed_out", "_timer", "_upstream",
+        "attempts", "headers", "status", "upstream",
+    )  # fmt: skip
 
     def __init__(self, upstream: OpenAIUpstream, response: aiohttp.ClientResponse, between_s: float, deadline: float) -> None:
         self._upstream, self._response = upstream, response
         self._between_s, self._deadline = between_s, deadline
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._last = 0.0
+        self._timed_out = False
         self.status = response.status
         self.headers: Headers = [(k.lower(), v) for k, v in response.headers.items()]
         self.upstream = upstream.name
@@ -139,28 +145,59 @@ class _OpenAIReply:
 
     async def read(self) -> bytes:
         """The whole body."""
-        return b"".join([chunk async for chunk in self.chunks()])
+        self._watch()
+        try:
+            return await self._response.read()
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._broken(error) from error
+        finally:
+            self._unwatch()
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives."""
-        content, now = self._response.content, asyncio.get_running_loop().time
-        while True:
-            try:
-                async with asyncio.timeout(max(0.0, min(self._between_s, self._deadline - now()))):
-                    chunk = await content.readany()
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                self._response.close()
-                if isinstance(error, TimeoutError) and now() >= self._deadline:
-                    raise UpstreamTimeout(f"upstream {self.upstream}: the answer was not whole within its total time") from error
-                raise self._upstream._failure(error, connecting=False) from error
-            if not chunk:
-                return
-            yield chunk
+        content = self._response.content
+        self._watch()
+        try:
+            while chunk := await content.readany():
+                self._last = self._loop.time()
+                yield chunk
+                self._last = self._loop.time()  # a slow client is not the upstream's fault
+        except (aiohttp.ClientError, OSError) as error:
+            raise self._broken(error) from error
+        finally:
+            self._unwatch()
 
     async def close(self) -> None:
         """Give the connection back, or drop it when the body has not ended."""
-        with contextlib.suppress(aiohttp.ClientError):
-            if self._response.content.at_eof():
-                self._response.release()
-            else:
-                self._response.close()
+        self._unwatch()
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
+
+    def _watch(self) -> None:
+        self._last = self._loop.time()
+        self._timer = self._loop.call_at(min(self._last + self._between_s, self._deadline), self._look)
+
+    def _unwatch(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _look(self) -> None:
+        due = min(self._last + self._between_s, self._deadline)
+        if self._loop.time() < due:
+            self._timer = self._loop.call_at(due, self._look)
+            return
+        self._timed_out = True
+        self._response.close()
+        # Closing alone leaves a reader waiting when part of the body is there.
+        self._response.content.set_exception(aiohttp.ClientConnectionError("timed out"))
+
+    def _broken(self, error: Exception) -> ProxyError:
+        self._response.close()
+        if not self._timed_out:
+            return self._upstream._failure(error, connecting=False)
+        if self._loop.time() >= self._deadline:
+            return UpstreamTimeout(f"upstream {self.upstream}: the answer was not whole within its total time")
+        return self._upstream._failure(TimeoutError(), connecting=False)

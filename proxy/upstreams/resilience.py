@@ -29,11 +29,15 @@ class Slots:
         self._free, self._queue = places, queue
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def acquire(self, name: str) -> None:
-        """Take a place. Raises `Overloaded` when the queue is full."""
+    def take(self) -> bool:
+        """Take a place if one is free and nobody waits."""
         if self._free > 0 and not self._waiting:
             self._free -= 1
-            return
+            return True
+        return False
+
+    async def acquire(self, name: str) -> None:
+        """Wait for a place. Raises `Overloaded` when the queue is full."""
         if len(self._waiting) >= self._queue:
             message = f"upstream {name} is busy and its queue of {self._queue} is full; try again in a moment"
             raise Overloaded(message, headers=(("retry-after", "1"),))
@@ -74,7 +78,9 @@ class Resilient:
 
         A pass-through whose body is a stream of pieces is tried once, as its pieces cannot be sent twice.
         """
-        chain = [self, *(others[name] for name in self.fallback)] if isinstance(call.body, bytes) else [self]
+        if not self.fallback or not isinstance(call.body, bytes):
+            return await self._send(call)
+        chain = [self, *(others[name] for name in self.fallback)]
         tries = 0
         for position, candidate in enumerate(chain):
             last = position == len(chain) - 1
@@ -95,7 +101,8 @@ class Resilient:
         raise AssertionError("unreachable: the chain is never empty")
 
     async def _send(self, call: Call) -> Reply:
-        await self._slots.acquire(self.name)
+        if not self._slots.take():
+            await self._slots.acquire(self.name)
         try:
             reply = await self._with_retries(call)
         except BaseException:

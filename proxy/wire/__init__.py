@@ -9,14 +9,14 @@ module with these two classes, listed in `proxy.app`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from proxy.exchange import Answer, Exchange, Request
 
 
-@dataclass(slots=True, frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """One event of a streamed answer, as the gate sees it."""
 
     raw: bytes

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from proxy.errors import UpstreamUnreachable
 
@@ -21,8 +22,7 @@ _LINE = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(slots=True, frozen=True)
-class Event:
+class Event(Struct, frozen=True):
     """One event with its blank line."""
 
     raw: bytes

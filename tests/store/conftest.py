@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,25 @@ _numbers = itertools.count(1)
 
 
 class CountingCounters(Counter[str]):
-    """The `Counters` port, as a collection."""
+    """The `Counters` port, as a collection that can be waited for."""
 
-    def count(self, name: str, value: int = 1) -> None:  # type: ignore[override]
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiting: list[tuple[str, int, asyncio.Future[None]]] = []
+
+    def count(self, name: str, value: int = 1) -> None:
         self[name] += value
+        for wanted, least, future in self._waiting:
+            if wanted == name and self[name] >= least and not future.done():
+                future.set_result(None)
+
+    async def reaches(self, name: str, least: int) -> None:
+        """Return once `name` has been raised to `least`."""
+        if self[name] < least:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((name, least, future))
+            async with asyncio.timeout(10):
+                await future
 
 
 @pytest.fixture
@@ -44,15 +60,40 @@ def postgres_server() -> Iterator[str]:
         running.__exit__(None, None, None)
 
 
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite store with its tables, to be copied: a migration takes ten times as long."""
+    path = tmp_path_factory.mktemp("template") / "store.db"
+    _in_thread(_migrate(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture(scope="session")
+def migrated_server(postgres_server: str) -> str:
+    """The server, with a database `migrated` to be copied."""
+    _in_thread(_create(postgres_server, "migrated"))
+    _in_thread(_migrate(f"{postgres_server}/migrated"))
+    return postgres_server
+
+
 @pytest.fixture
 def url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
-    """A store of this test's own. The server is asked for only here, so that SQLite's tests start none."""
+    """A migrated store of this test's own. The server is asked for only here, so that SQLite's tests start none."""
     if kind == "sqlite":
+        shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "store.db")
         return f"sqlite:///{tmp_path / 'store.db'}"
+    server, name = request.getfixturevalue("migrated_server"), f"test_{next(_numbers)}"
+    _in_thread(_create(server, name, template="migrated"))
+    return f"{server}/{name}"
+
+
+@pytest.fixture
+def empty_url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
+    """A store without tables."""
+    if kind == "sqlite":
+        return f"sqlite:///{tmp_path / 'empty.db'}"
     server, name = request.getfixturevalue("postgres_server"), f"test_{next(_numbers)}"
-    # In a thread: the test's own event loop may be running already.
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(lambda: asyncio.run(_create(server, name))).result()
+    _in_thread(_create(server, name))
     return f"{server}/{name}"
 
 
@@ -61,12 +102,31 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-async def _create(server: str, name: str) -> None:
+def _in_thread(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work` to its end, though the test's own event loop may be running already."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(asyncio.run, work).result()
+
+
+async def _create(server: str, name: str, template: str = "template1") -> None:
+    await execute(f"{server}/postgres", f"CREATE DATABASE {name} TEMPLATE {template}")
+
+
+async def _migrate(url: str) -> None:
+    async with opened(url):
+        pass
+
+
+async def execute(url: str, *statements: str) -> None:
+    """Run statements on a PostgreSQL database, past the store."""
     import asyncpg
 
-    connection = await asyncpg.connect(f"{server}/postgres")
-    await connection.execute(f"CREATE DATABASE {name}")
-    await connection.close()
+    connection = await asyncpg.connect(url)
+    try:
+        for statement in statements:
+            await connection.execute(statement)
+    finally:
+        await connection.close()
 
 
 @pytest.fixture
@@ -75,7 +135,7 @@ async def database(url: str) -> AsyncIterator[Database]:
         yield found
 
 
-class opened:  # noqa: N801 - read as a verb: async with opened(url)
+class opened:
     """A started database, stopped at the end."""
 
     def __init__(self, url: str, **options: Any) -> None:

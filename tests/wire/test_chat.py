@@ -1,9 +1,9 @@
 import json
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import Exchange

@@ -1,0 +1,153 @@
+"""Masking: a planted secret never survives, ordinary text is untouched."""
+
+import json
+import string
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.store.masking import MASK, is_secret_name, mask, mask_body, mask_json, mask_text
+
+_ALNUM = string.ascii_letters + string.digits
+
+
+def _random(least: int, most: int, alphabet: str = _ALNUM) -> st.SearchStrategy[str]:
+    """What a generator of keys would make: with a digit in it."""
+    return st.builds(lambda a, b: a + "7" + b, st.text(alphabet, min_size=least, max_size=most), st.text(alphabet, min_size=4, max_size=8))
+
+
+secrets = st.one_of(
+    _random(20, 48).map("sk-".__add__),
+    _random(20, 80, _ALNUM + "-_").map("sk-proj-".__add__),
+    _random(24, 24).map("sk_live_".__add__),
+    _random(30, 36).map("ghp_".__add__),
+    _random(30, 34).map("hf_".__add__),
+    st.text(string.ascii_uppercase + string.digits, min_size=16, max_size=16).map("AKIA".__add__),
+    st.builds("eyJ{}.{}.{}".format, _random(10, 40), _random(10, 80), _random(10, 40)),
+)
+keys_under_names = st.tuples(
+    st.sampled_from(["api_key", "apiKey", "OPENAI_API_KEY", "password", "client_secret", "access_token", "Authorization", "x-api-key"]),
+    st.text(string.ascii_letters + string.digits + " .-_!$%", min_size=8, max_size=40).filter(lambda s: s.strip() == s and MASK not in s),
+)
+surroundings = st.text(string.ascii_letters + string.digits + " .,:;\n\"'{}[]()äß世🙂", max_size=60)
+
+
+@given(surroundings, secrets, surroundings)
+def test_a_planted_secret_never_survives(before: str, secret: str, after: str) -> None:
+    assert secret not in mask_text(f"{before} {secret} {after}")
+    assert secret not in json.dumps(mask({"messages": [{"content": f"{before} {secret}"}, {secret: 1}]}))
+    assert secret.encode() not in mask_body(json.dumps({"content": [{"text": f'{before}"{secret}"{after}'}]}).encode())
+    assert secret.encode() not in mask_json(json.dumps({"error": f"{before} {secret}."}).encode())
+
+
+@given(_random(8, 40, _ALNUM + "-._~+/"))
+def test_a_bearer_token_never_survives(token: str) -> None:
+    for text in (f"Authorization: Bearer {token}", f"bearer {token}, and more", f'{{"h": "Bearer {token}"}}'):
+        assert token not in mask_text(text)
+
+
+@given(keys_under_names)
+def test_what_stands_under_a_secrets_name_never_survives(named: tuple[str, str]) -> None:
+    name, value = named
+    once = json.dumps({name: value})
+    assert mask({name: value, "nested": [{name: [value]}]}) == {name: MASK, "nested": [{name: [MASK]}]}
+    assert json.loads(mask_body(once.encode())) == {name: MASK}
+    assert json.loads(mask_text(once)) == {name: MASK}
+    assert json.loads(json.loads(mask_body(json.dumps({"arguments": once}).encode()))["arguments"]) == {name: MASK}
+
+
+@given(surroundings, secrets, surroundings)
+def test_masking_twice_changes_nothing_more(before: str, secret: str, after: str) -> None:
+    once = mask_text(f"{before} {secret} {after}")
+    assert mask_text(once) == once
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]).filter(lambda c: c not in "_-:=/"), max_size=200))
+def test_text_without_a_keys_marks_is_untouched(text: str) -> None:
+    if "bearer" not in text.lower() and "eyj" not in text.lower():
+        assert mask_text(text) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The bearer instruments of a basic authorization need a secret handshake.",
+        "Bearer authentication is required.",
+        "max_tokens=4096, prompt_tokens: 12, token: required",
+        "Password: must be chosen",
+        "The desk-top and the risk-averse sk-learn user; task-oriented-dialogue-systems",
+        "see https://example.com:8080/a/b?c=d and user@example.com",
+        "eyJust kidding. AKIA is a prefix.",
+        "for token in tokens: total += len(token)",
+        "Das Geheimnis 世界 🙂",
+    ],
+)
+def test_ordinary_text_is_untouched(text: str) -> None:
+    assert mask_text(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("OPENAI_API_KEY=sk-proj-abcdefghij0123456789", "OPENAI_API_KEY=sk-[masked]"),
+        ("postgresql://u:pw@host/db", "postgresql://u:[masked]@host/db"),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG+bPxRfiCY", "aws_secret_access_key = [masked]"),
+        ("Authorization: Basic dXNlcjpwYXNz", "Authorization: Basic [masked]"),
+        ('password="correct horse"', 'password="[masked]"'),
+        (r"{\"api_key\": \"plain words\", \"n\": 1}", r"{\"api_key\": \"[masked]\", \"n\": 1}"),
+        ("a\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----\nb", "a\n[masked]\nb"),
+        ("a -----BEGIN PRIVATE KEY----- MIIE cut off", "a [masked]"),
+    ],
+)
+def test_known_shapes_are_masked_in_place(text: str, expected: str) -> None:
+    assert mask_text(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [("api_key", True), ("apiKey", True), ("x-api-key", True), ("Authorization", True), ("clientSecret", True), ("access_token", True),
+     ("token", True), ("dbPassword", True), ("private_key", True), ("max_tokens", False), ("prompt_tokens", False), ("maxToken", False),
+     ("eos_token", False), ("next_page_token", False), ("key", False), ("monkey", False), ("tokenizer", False), ("", False)],
+)  # fmt: skip
+def test_names_of_secrets(name: str, secret: bool) -> None:
+    assert is_secret_name(name) == secret
+
+
+def test_structure_stays() -> None:
+    body = {
+        "max_tokens": 5,
+        "logprobs": {"content": [{"token": "hello", "logprob": -0.1, "top_logprobs": [{"token": "hi", "logprob": -2}]}]},
+        "tools": [{"parameters": {"properties": {"password": {"type": "string"}}, "required": ["password"]}}],
+        "api_key": None,
+        "nothing": [1, 2.5, True, None, {}],
+    }
+    assert mask(body) == body
+
+
+def test_a_body_that_is_no_json_is_masked_as_text() -> None:
+    assert mask_body(b'data: {"api_key": "abc"}\n\xff') == 'data: {"api_key": "[masked]"}\n\ufffd'.encode()
+
+
+def test_a_body_nested_too_deep_is_masked_all_the_same() -> None:
+    body = b"[" * 100_000 + b'"sk-abcdefghijklmnop123456"' + b"]" * 100_000
+    assert b"abcdefghijklmnop" not in mask_body(body)
+    assert b"secret" not in mask_body(b"[" * 250 + b'"secret"' + b"]" * 250)
+
+
+@settings(deadline=None, max_examples=20)
+@given(st.sampled_from(["sk-", "eyJ", "eyJaaaaaaaa.", "token", "token=", 'token":"', "token='\n", "-----BEGIN PRIVATE KEY-----", "://a:",
+                        "bearer ", "authorization: ", 'api_key=\\\\\\"', "password ", "ghp_", "-_sk-"]))  # fmt: skip
+def test_time_is_linear(piece: str) -> None:
+    short, long = _best_s(piece * (20_000 // len(piece))), _best_s(piece * (160_000 // len(piece)))
+    assert long < 40 * short + 0.01  # eight times the text; a quadratic pattern would take 64 times as long
+
+
+def _best_s(text: str) -> float:
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        mask_text(text)
+        best = min(best, time.process_time() - started)
+    return best

@@ -1,0 +1,138 @@
+"""The queue of records: bounded, batched, tried again, flushed at the end."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy.errors import StoreUnavailable
+from proxy.store.database import Database
+from proxy.store.records import Records
+from proxy.store.writer import RecordWriter
+from tests.store.conftest import CountingCounters, make_record, opened
+
+
+async def test_records_are_written_without_being_asked(database: Database, counters: CountingCounters) -> None:
+    writer = RecordWriter(database, counters, flush_every_s=0.01)
+    writer.start()
+    for n in range(1200):
+        writer.submit(make_record(n))
+    await counters.reaches("records.written", 1200)
+    writer.submit(make_record(5000))
+    await counters.reaches("records.written", 1201)
+    assert len(writer) == 0
+    await writer.stop()
+
+
+async def test_a_full_batch_does_not_wait_for_its_time(database: Database, counters: CountingCounters) -> None:
+    writer = RecordWriter(database, counters, flush_every_s=3600, batch_rows=10)
+    writer.start()
+    for n in range(10):
+        writer.submit(make_record(n))
+    await counters.reaches("records.written", 10)
+    await writer.stop()
+
+
+async def test_stop_writes_what_waits(database: Database, counters: CountingCounters) -> None:
+    writer = RecordWriter(database, counters, flush_every_s=3600)
+    writer.start()
+    writer.submit(make_record())
+    await writer.stop()
+    assert await Records(database).get("gw_00000001") == make_record()
+
+
+async def test_the_same_record_twice_is_one(database: Database, counters: CountingCounters) -> None:
+    writer = RecordWriter(database, counters)
+    for _ in range(2):
+        writer.submit(make_record())
+        await writer.flush()
+    assert await Records(database).list() == ([make_record()], False)
+
+
+async def test_a_full_queue_drops_the_newest_and_counts_them(counters: CountingCounters) -> None:
+    writer = RecordWriter(Database("sqlite://"), counters, max_rows=3)
+    for n in range(5):
+        writer.submit(make_record(n))
+    assert [writer.pending(f"gw_{n:08d}") is not None for n in range(5)] == [True, True, True, False, False]
+    assert counters == {"records.lost": 2}
+
+
+async def test_the_queue_is_bounded_in_bytes_too(database: Database, counters: CountingCounters) -> None:
+    writer = RecordWriter(database, counters, max_bytes=1000)
+    for n in range(5):
+        writer.submit(make_record(n, request_body=b"x" * 600))
+    assert counters == {"records.lost": 3}
+    await writer.flush()
+    writer.submit(make_record(9, request_body=b"x" * 600))
+    assert len(writer) == 1
+
+
+async def test_records_wait_while_the_store_is_locked(tmp_path: Path, migrated_file: Path, counters: CountingCounters) -> None:
+    path = tmp_path / "x.db"
+    path.write_bytes(migrated_file.read_bytes())
+    other = sqlite3.connect(path, isolation_level=None)
+    async with opened(f"sqlite:///{path}", timeout_s=0.1) as database:
+        writer = RecordWriter(database, counters, flush_every_s=0.01)
+        writer.start()
+        other.execute("BEGIN IMMEDIATE")
+        writer.submit(make_record(1))
+        await counters.reaches("records.write_errors", 2)
+        writer.submit(make_record(2))
+        other.execute("ROLLBACK")
+        await counters.reaches("records.written", 2)
+        await writer.stop()
+    other.close()
+    assert counters["records.lost"] == 0
+
+
+async def test_stop_gives_up_at_its_deadline_and_counts_the_loss(counters: CountingCounters) -> None:
+    writer = RecordWriter(Database("sqlite://"), counters)
+    writer.start()
+    writer.submit(make_record())
+    await writer.stop(deadline_s=0.05)
+    assert counters["records.lost"] == 1
+    assert len(writer) == 0
+
+
+async def test_flush_keeps_the_records_when_it_fails(counters: CountingCounters) -> None:
+    writer = RecordWriter(Database("sqlite://"), counters)
+    writer.submit(make_record())
+    with pytest.raises(StoreUnavailable):
+        await writer.flush()
+    assert writer.pending("gw_00000001") == make_record()
+
+
+_VICTIM = """
+import asyncio, itertools, sys
+from proxy.store.database import Database
+from proxy.store.writer import RecordWriter
+from tests.store.conftest import CountingCounters, make_record
+
+async def main():
+    database = Database(sys.argv[1])
+    await database.start()
+    writer = RecordWriter(database, CountingCounters(), flush_every_s=0.001, batch_rows=50)
+    for n in itertools.count(1):
+        writer.submit(make_record(n))
+        if n % 100 == 0:
+            await writer.flush()
+            print(n, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_after_kill_9_the_store_opens_with_all_that_was_flushed(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'x.db'}"
+    victim = subprocess.Popen([sys.executable, "-c", _VICTIM, url], stdout=subprocess.PIPE)
+    assert victim.stdout is not None
+    flushed = [int(victim.stdout.readline()) for _ in range(10)][-1]
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.communicate()
+    async with opened(url) as database, database.transaction() as connection:
+        assert (await connection.exec_driver_sql("PRAGMA integrity_check")).scalar_one() == "ok"
+        assert (await connection.exec_driver_sql("SELECT count(*) FROM records")).scalar_one() >= flushed
