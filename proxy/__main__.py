@@ -104,10 +104,11 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logger) -> dict[str, str]:
     """What worker processes need to build the same application; makes the admin key that a public address must have."""
     from proxy.admin.access import is_loopback
+    from proxy.app import CONFIG_VARIABLE, GENERATED_KEY_VARIABLE
 
-    found = {"GROUNDWIRE_CONFIG": str(path.resolve())}
+    found = {CONFIG_VARIABLE: str(path.resolve())}
     if not admin_key and not is_loopback(host):
-        found["GROUNDWIRE_GENERATED_ADMIN_KEY"] = key = secrets.token_urlsafe(32)
+        found[GENERATED_KEY_VARIABLE] = key = secrets.token_urlsafe(32)
         log.warning("no admin key is set and %s is not loopback: this start's admin key is %s", host, key)
     return found
 

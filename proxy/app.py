@@ -28,7 +28,6 @@ from proxy.policy import Policy, load_policies
 from proxy.recording import Recorder
 from proxy.registry import STAGES
 from proxy.stage import Ports, Stage
-from proxy.startup import generated_admin_key
 from proxy.store.database import Database
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -43,6 +42,8 @@ from proxy.wire.chat import ChatDialect
 log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
+GENERATED_KEY_VARIABLE = "GROUNDWIRE_GENERATED_ADMIN_KEY"
+"""How ``serve`` hands workers the admin key that it made for this start."""
 DIALECTS: tuple[Dialect, ...] = (ChatDialect(),)
 
 
@@ -74,7 +75,7 @@ class App:
             dialects={dialect.path: dialect for dialect in DIALECTS},
         )
         self._endpoint = Endpoint(services)
-        admin_key = settings.server.admin_key or generated_admin_key()
+        admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         self._admin = make_admin(AdminParts(admin_key, self.database, records, scratchpad, self.metrics, self.missing))
         self._warming: asyncio.Task[bool] | None = None
 

@@ -115,7 +115,7 @@ class LiteLLMSettings(_Upstream, frozen=True, kw_only=True, tag="litellm"):
 
 
 class EmbeddedSettings(_Upstream, frozen=True, kw_only=True, tag="embedded"):
-    """A small local model in this process, to try everything without network or key."""
+    """A small local model beside this process, to try everything without network or key."""
 
     model_path: str = ""
     """A GGUF file; empty for the one that ``groundwire fetch-model`` unpacks."""
@@ -355,6 +355,10 @@ def _check_whole(settings: Settings, file: str) -> None:
     if settings.keys and forwarding:
         problem = "forward cannot go with keys: a client's Authorization is then Groundwire's own key and must not leave"
         raise ConfigError(file, f"upstreams.{forwarding[0]}.api_key", problem)
+    for name, upstream in settings.upstreams.items():
+        if isinstance(upstream, LiteLLMSettings) and upstream.api_key not in ("", "forward") and not upstream.model_prefix:
+            problem = "is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key"
+            raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
     names = [key.name for key in settings.keys]
     for i, key in enumerate(settings.keys):
         if names.index(key.name) != i:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +80,7 @@ def welcome(settings: Settings, server: ServerSettings, port: int) -> list[str]:
             f"  {address}{route.prefix}/v1 -> {route.upstream} ({_kind(upstream)}), policy {policy.label}, delivery {policy.delivery}"
         )
     first = settings.routes[-1]
-    body = """'{"model": "MODEL", "messages": [{"role": "user", "content": "Say hello"}]}'"""
+    body = """'{"model": "MODEL", "messages": [{"role": "user", "content": "Which planet is the largest?"}]}'"""
     model = "smollm2" if _kind(settings.upstreams[first.upstream]).startswith("embedded") else "gpt-4o-mini"
     key = " -H 'authorization: Bearer KEY'" if settings.keys else ""
     lines.append(f"  dashboard: {address}/dashboard")
@@ -94,8 +93,3 @@ def _kind(upstream: UpstreamSettings) -> str:
     if isinstance(upstream, OpenAISettings):
         return f"openai, {upstream.base_url}"
     return str(upstream.__struct_config__.tag)
-
-
-def generated_admin_key() -> str:
-    """The key that ``serve`` made for this start, in a worker; empty when none was needed."""
-    return os.environ.get("GROUNDWIRE_GENERATED_ADMIN_KEY", "")

@@ -71,6 +71,10 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
             BASE.replace('"http://x/v1"', '"http://x/v1", api_key: forward') + f"keys: [{{name: a, sha256: {'a' * 64}}}]",
             "upstreams.openai.api_key: forward cannot go with keys: a client's Authorization is then Groundwire's own key and must not leave",
         ),
+        (
+            BASE.replace("kind: embedded", "kind: litellm, api_key: x"),
+            "upstreams.local.model_prefix: is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key",
+        ),
         (BASE + 'server: {admin_key: "${NOT_SET}"}', "server.admin_key: the environment variable NOT_SET is not set; write ${NOT_SET:-default} to give a default"),
         ("upstreams: {}\nroutes: []\n", "routes: at least one route is needed"),
         ("routes: []\n", "object missing required field `upstreams`"),

@@ -32,6 +32,8 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.25, 10.0
 _MIGRATION_TIMEOUT_S = 600.0
 _MIGRATION_LOCK = 0x67726F756E647772
 """Key of PostgreSQL's advisory lock: "groundwr" in ASCII."""
+_WRITE_NOTHING = text("UPDATE alembic_version SET version_num = version_num WHERE version_num IS NULL")
+"""Takes the lock that a write takes, and is refused where a write would be, but changes no byte."""
 
 
 class StoreRejected(StoreUnavailable):
@@ -87,7 +89,7 @@ class Database:
     async def ping(self) -> None:
         """See that the store can be written now. Raises `StoreUnavailable`, also when it is only locked."""
         async with self.transaction() as connection:
-            await self._take_write_lock(connection)
+            await connection.execute(_WRITE_NOTHING)
 
     @asynccontextmanager
     async def transaction(self, timeout_s: float | None = None) -> AsyncIterator[AsyncConnection]:
@@ -150,13 +152,12 @@ class Database:
         self._engine = self._make_engine()
         async with asyncio.timeout(self.timeout_s), self._engine.connect() as connection:
             current = await connection.run_sync(current_revision)
-            await connection.rollback()
-            await self._take_write_lock(connection)
-        if current == head_revision():
-            return
         if current is not None and current > head_revision():
             raise StoreUnavailable(f"its tables are of revision {current}, newer than this groundwire knows ({head_revision()})")
-        await self._migrate(self._engine)
+        if current != head_revision():
+            await self._migrate(self._engine)
+        async with asyncio.timeout(self.timeout_s), self._engine.begin() as connection:
+            await connection.execute(_WRITE_NOTHING)
 
     async def _migrate(self, engine: AsyncEngine) -> None:
         started = time.monotonic()
@@ -191,12 +192,6 @@ class Database:
         busy_timeout_ms = int(self.timeout_s * 800)
         event.listen(engine.sync_engine, "connect", lambda connection, _: lite.set_up_connection(connection, busy_timeout_ms))
         return engine
-
-    async def _take_write_lock(self, connection: AsyncConnection) -> None:
-        if self.is_sqlite:
-            await connection.exec_driver_sql("BEGIN IMMEDIATE")
-        elif await connection.scalar(text("SELECT pg_is_in_recovery() OR current_setting('transaction_read_only') = 'on'")):
-            raise StoreUnavailable("the server is read-only")
 
     async def _take_migration_lock(self, connection: AsyncConnection) -> None:
         if self.is_sqlite:

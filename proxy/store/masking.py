@@ -59,42 +59,15 @@ _ASSIGNED = re.compile(
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", re.ASCII)
 _SECRET_WORDS = frozenset(
-    [
-        "password",
-        "passwords",
-        "passwd",
-        "passphrase",
-        "pwd",
-        "secret",
-        "secrets",
-        "authorization",
-        "credential",
-        "credentials",
-        "apikey",
-        "cookie",
-    ]
+    word
+    for words in ("password passwords passwd passphrase pwd secret secrets", "authorization credential credentials apikey cookie")
+    for word in words.split()
 )
-_KEY_KINDS = frozenset(["api", "access", "private", "secret", "auth", "encryption", "signing", "account", "master", "admin"])
+_KEY_KINDS = frozenset(("api", "access", "private", "secret", "auth", "encryption", "signing", "account", "master", "admin"))
 _COUNTING_WORDS = frozenset(
-    [
-        "max",
-        "min",
-        "prompt",
-        "completion",
-        "total",
-        "stop",
-        "eos",
-        "bos",
-        "pad",
-        "unk",
-        "mask",
-        "num",
-        "per",
-        "next",
-        "page",
-        "count",
-        "continuation",
-    ]
+    word
+    for words in ("max min num total count per prompt completion", "stop eos bos pad unk mask next page continuation")
+    for word in words.split()
 )
 
 

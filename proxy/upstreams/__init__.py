@@ -1,7 +1,7 @@
 """Upstreams: where requests go. One protocol, three kinds.
 
 `openai.py` speaks to any OpenAI-compatible server byte for byte; `litellm.py` translates for every other provider; `embedded.py`
-runs a small model in this process. `resilience.py` wraps them with retries, fallbacks and a concurrency cap.
+runs a small model beside this process. `resilience.py` wraps them with retries, fallbacks and a concurrency cap.
 """
 
 from __future__ import annotations

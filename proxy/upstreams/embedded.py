@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 
 from proxy.config import EmbeddedSettings, OpenAISettings
 from proxy.errors import ConfigError, NotFound, UpstreamUnreachable

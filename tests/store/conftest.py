@@ -70,7 +70,7 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def migrated_server(postgres_server: str) -> str:
-    """The server, with a database `migrated` to be copied."""
+    """The server, with a database `migrated` that has its tables."""
     _in_thread(_create(postgres_server, "migrated"))
     _in_thread(_migrate(f"{postgres_server}/migrated"))
     return postgres_server
@@ -82,9 +82,10 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
     if kind == "sqlite":
         shutil.copy(request.getfixturevalue("migrated_file"), tmp_path / "store.db")
         return f"sqlite:///{tmp_path / 'store.db'}"
-    server, name = request.getfixturevalue("migrated_server"), f"test_{next(_numbers)}"
-    _in_thread(_create(server, name, template="migrated"))
-    return f"{server}/{name}"
+    # Emptied, not made anew: that takes a tenth of the time.
+    address = f"{request.getfixturevalue('migrated_server')}/migrated"
+    _in_thread(execute(address, "TRUNCATE records, scratchpad"))
+    return address
 
 
 @pytest.fixture
@@ -108,8 +109,8 @@ def _in_thread(work: Coroutine[Any, Any, None]) -> None:
         pool.submit(asyncio.run, work).result()
 
 
-async def _create(server: str, name: str, template: str = "template1") -> None:
-    await execute(f"{server}/postgres", f"CREATE DATABASE {name} TEMPLATE {template}")
+async def _create(server: str, name: str) -> None:
+    await execute(f"{server}/postgres", f"CREATE DATABASE {name}")
 
 
 async def _migrate(url: str) -> None:

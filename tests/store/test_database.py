@@ -175,13 +175,18 @@ async def test_a_wrong_password_is_a_problem_and_is_not_shown(postgres_server: s
 
 
 async def test_a_server_that_never_answers_does_not_hold_up_the_start() -> None:
-    silent = await asyncio.start_server(lambda reader, _: reader.read(), "127.0.0.1", 0)
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    silent = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
     database = Database(f"postgresql://u:p@127.0.0.1:{silent.sockets[0].getsockname()[1]}/d", timeout_s=0.2)
     async with asyncio.timeout(2):
         await database.start()
     assert (database.available, database.problem) == (False, "no answer within 0.2 s")
     await database.stop()
     silent.close()
+    await silent.wait_closed()
 
 
 async def test_a_server_that_goes_away_is_found_again(migrated_server: str) -> None:

@@ -77,10 +77,10 @@ def test_a_current_store_opens_without_importing_alembic(migrated_file: Path) ->
     subprocess.run([sys.executable, "-c", script, f"sqlite:///{migrated_file}"], check=True)
 
 
-async def test_a_store_of_a_newer_version_is_left_alone(url: str) -> None:
-    async with opened(url) as database, database.transaction() as connection:
+async def test_a_store_of_a_newer_version_is_left_alone(empty_url: str) -> None:
+    async with opened(empty_url) as database, database.transaction() as connection:
         await connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    database = Database(url)
+    database = Database(empty_url)
     await database.start()
     assert not database.available
     assert "revision 9999, newer than this groundwire knows" in database.problem

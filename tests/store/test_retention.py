@@ -1,5 +1,7 @@
 """Retention by age and by size, on both databases."""
 
+import base64
+import random
 from pathlib import Path
 
 from proxy.store.database import Database
@@ -15,8 +17,10 @@ _NOW = 1_700_000_000.0 + 100 * _DAY_S
 
 async def _fill(database: Database, count: int, body_bytes: int, step_s: float = 1.0) -> None:
     writer = RecordWriter(database, CountingCounters())
+    noise = random.Random(0)
     for n in range(count):
-        writer.submit(make_record(n, created_at=1_700_000_000.0 + n * step_s, request_body=bytes(range(32, 127)) * (body_bytes // 95)))
+        body = base64.b64encode(noise.randbytes(body_bytes * 3 // 4))  # nothing that a database could compress
+        writer.submit(make_record(n, created_at=1_700_000_000.0 + n * step_s, request_body=body))
     await writer.flush()
 
 
