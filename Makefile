@@ -57,13 +57,12 @@ bench: $(VENV)/.installed  ## the measurements behind the README's numbers
 docs: $(VENV)/.installed  ## write the README's generated tables anew
 	$(BIN)/python -m benchmarks.readme
 
-lock: $(VENV)/.installed  ## resolve the lock files anew (needs uv)
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --no-header pyproject.toml --extra local --extra postgres --group dev -o requirements/dev.txt
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --no-header pyproject.toml -o requirements/core.txt
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links \
-	  --no-header requirements/clients.in -o requirements/clients.txt
+LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
+
+lock:  ## resolve the lock files anew (needs uv)
+	$(LOCK) pyproject.toml --extra local --extra postgres -o requirements/all.txt
+	$(LOCK) pyproject.toml --extra local --extra postgres --group dev -c requirements/all.txt -o requirements/dev.txt
+	$(LOCK) requirements/clients.in -o requirements/clients.txt
 
 clean:  ## remove environments and caches
 	rm -rf $(VENV) $(VENV)-clients build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

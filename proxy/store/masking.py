@@ -7,7 +7,6 @@ pieces are bounded or consume what they reject. Over-masking a token-like word c
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from itertools import pairwise
@@ -27,8 +26,14 @@ _HINTS = (
     *("ess_key", "esskey", "ess-key", "ate_key", "atekey", "ate-key"),
 )
 """In lower case, one in every text that `mask_text` changes."""
-_SHAPES = tuple(hint.encode() for hint in _HINTS if hint not in ("token", "secret", "credential", "://"))
-"""The hints that do not stand in every record's own field names."""
+_TOKEN_BYTES = bytes(ord("x") if chr(byte) in "_-" or (byte < 128 and chr(byte).isalnum()) else ord(" ") for byte in range(256))
+_LONG_TOKEN = b"x" * 19
+"""The shortest match of the patterns that are one word: ``sk-`` or ``hf_`` and 16 characters. A float has 18 digits in a row at most."""
+_LONG_HINTS = tuple(
+    hint.encode() for hint in _HINTS[: _HINTS.index("private key")] + _HINTS[_HINTS.index("://") + 1 : _HINTS.index("pi_key")]
+)
+_SHORT_HINTS = (b"bearer", b"eyj", b"key", b"://", b"passw", b"passphrase", b"secret", b"authorization", b"credential")
+"""In every JSON text of ours that another pattern would change. "token" is not among them: each record counts tokens."""
 
 _KEY = re.compile(r"(?<![A-Za-z0-9])((?:sk|pk|rk)[-_])([A-Za-z0-9_-]{16,})", re.ASCII)
 _PREFIXED = re.compile(
@@ -143,14 +148,15 @@ def mask_body(body: bytes) -> bytes:
 
 
 def mask_json(encoded: bytes) -> bytes:
-    """JSON of our own making, with other people's words only here and there: parsed only if it looks as if it held a secret."""
+    """JSON of our own making, with other people's words only here and there: parsed only if it looks as if it held a secret.
+
+    Every record comes by here. Most leave after one search for a long word and nine for short hints: 6 µs instead of 20 for 800 bytes.
+    """
     lower = encoded.lower()
-    return encoded if not any(shape in lower for shape in _SHAPES) else json_masked(encoded)
-
-
-def json_masked(encoded: bytes) -> bytes:
-    """JSON without secrets."""
-    return msgspec.json.encode(mask(json.loads(encoded)))
+    long = _LONG_TOKEN in encoded.translate(_TOKEN_BYTES) and any(hint in lower for hint in _LONG_HINTS)
+    if not long and not any(hint in lower for hint in _SHORT_HINTS):
+        return encoded
+    return msgspec.json.encode(mask(msgspec.json.decode(encoded)))
 
 
 def _mask_blocks(text: str) -> str:

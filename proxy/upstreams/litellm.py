@@ -53,20 +53,31 @@ class LiteLLMUpstream:
         self._settings = settings
         self._secrets = [settings.api_key, *(value for value in settings.params.values() if isinstance(value, str))]
         self._importing: asyncio.Future[Any] | None = None
+        self._started = False
 
     def catalogue_name(self, model: str) -> str:
         """The model's name with the configured prefix, as litellm's price list has it."""
         return self._settings.model_prefix + model
 
     async def start(self) -> None:
-        """Begin to import litellm, in a thread. Raises `ConfigError` where there is none."""
+        """Begin to import litellm, in a thread, if a key says that it will be used; else its first call does.
+
+        Raises `ConfigError` where there is none.
+        """
         if importlib.util.find_spec("litellm") is None:
             raise ConfigError("config.yaml", f"upstreams.{self.name}", "kind litellm needs the package litellm: pip install litellm")
-        self._importing = asyncio.get_running_loop().run_in_executor(None, _import_litellm)
+        self._started = True
+        if self._settings.api_key:
+            self._import()
+
+    def _import(self) -> asyncio.Future[Any]:
+        if self._importing is None:
+            self._importing = asyncio.get_running_loop().run_in_executor(None, _import_litellm)
+        return self._importing
 
     async def stop(self) -> None:
         """Close litellm's connections."""
-        importing, self._importing = self._importing, None
+        importing, self._importing, self._started = self._importing, None, False
         if importing is None or not importing.done() or importing.exception() is not None:
             return
         close = getattr(importing.result(), "close_litellm_async_clients", None)
@@ -142,10 +153,10 @@ class LiteLLMUpstream:
         return arguments
 
     async def _litellm(self) -> Any:
-        if self._importing is None:
+        if not self._started:
             raise UpstreamUnreachable(f"upstream {self.name} is not started")
         try:
-            return await asyncio.shield(self._importing)
+            return await asyncio.shield(self._import())
         except ImportError as error:
             raise UpstreamUnreachable(f"upstream {self.name}: litellm does not import here: {error}") from error
 

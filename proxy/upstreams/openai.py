@@ -39,7 +39,9 @@ class OpenAIUpstream:
         self._replaced = frozenset(k for k, _ in self._own_headers) | (
             frozenset() if settings.api_key == "forward" else _KEY_HEADERS
         )
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=settings.timeouts.connect_s, ceil_threshold=60)
+        times = settings.timeouts
+        # No total: aiohttp's costs a context manager per read. The reply looks at its deadline with every piece.
+        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=times.connect_s, sock_read=min(times.first_byte_s, times.total_s))
         self._urls: dict[str, URL] = {}
         self._session: aiohttp.ClientSession | None = None
 
@@ -71,17 +73,16 @@ class OpenAIUpstream:
         times = self._settings.timeouts
         deadline = asyncio.get_running_loop().time() + times.total_s
         try:
-            async with asyncio.timeout(min(times.connect_s + times.first_byte_s, times.total_s)):
-                response = await self._session.request(
-                    call.method,
-                    self._url(call.path),
-                    data=call.body,
-                    headers=self._headers(call),
-                    allow_redirects=False,
-                    auto_decompress=not call.raw,
-                )
+            response = await self._session.request(
+                call.method,
+                self._url(call.path),
+                data=call.body,
+                headers=self._headers(call),
+                allow_redirects=False,
+                auto_decompress=not call.raw,
+            )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise self._failure(error, connecting=True) from error
+            raise self.failure(error, connecting=True) from error
         return _OpenAIReply(self, response, times.between_chunks_s, deadline)
 
     def _url(self, path: str) -> URL:
@@ -101,7 +102,7 @@ class OpenAIUpstream:
             headers.append(("user-agent", f"groundwire/{__version__}"))
         return headers
 
-    def _failure(self, error: Exception, *, connecting: bool) -> ProxyError:
+    def failure(self, error: Exception, *, connecting: bool) -> ProxyError:
         """The one converter from aiohttp's exceptions to ours."""
         who = f"upstream {self.name} ({self._where})"
         if isinstance(error, aiohttp.ConnectionTimeoutError):
@@ -124,20 +125,16 @@ class OpenAIUpstream:
 
 
 class _OpenAIReply:
-    """Implements `proxy.upstreams.Reply`. A single timer watches the body: it looks when the last piece came, and re-arms itself."""
+    """Implements `proxy.upstreams.Reply`."""
 
-    __slots__ = (
-        "_between_s", "_deadline", "_last", "_loop", "_response", "_timed_out", "_timer", "_upstream",
-        "attempts", "headers", "status", "upstream",
-    )  # fmt: skip
+    __slots__ = ("_deadline", "_response", "_upstream", "attempts", "headers", "status", "upstream")
 
     def __init__(self, upstream: OpenAIUpstream, response: aiohttp.ClientResponse, between_s: float, deadline: float) -> None:
-        self._upstream, self._response = upstream, response
-        self._between_s, self._deadline = between_s, deadline
-        self._loop = asyncio.get_running_loop()
-        self._timer: asyncio.TimerHandle | None = None
-        self._last = 0.0
-        self._timed_out = False
+        self._upstream, self._response, self._deadline = upstream, response, deadline
+        connection = response.connection
+        if connection is not None and connection.protocol is not None:  # the body is not here yet: from now on, pauses count
+            connection.protocol.read_timeout = between_s
+            connection.protocol.start_timeout()
         self.status = response.status
         self.headers: Headers = [(k.lower(), v) for k, v in response.headers.items()]
         self.upstream = upstream.name
@@ -145,59 +142,30 @@ class _OpenAIReply:
 
     async def read(self) -> bytes:
         """The whole body."""
-        self._watch()
-        try:
-            return await self._response.read()
-        except (aiohttp.ClientError, OSError) as error:
-            raise self._broken(error) from error
-        finally:
-            self._unwatch()
+        pieces = []
+        while piece := await self._piece():
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives."""
-        content = self._response.content
-        self._watch()
+        while piece := await self._piece():
+            yield piece
+
+    async def _piece(self) -> bytes:
         try:
-            while chunk := await content.readany():
-                self._last = self._loop.time()
-                yield chunk
-                self._last = self._loop.time()  # a slow client is not the upstream's fault
+            piece = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:
-            raise self._broken(error) from error
-        finally:
-            self._unwatch()
+            self._response.close()
+            raise self._upstream.failure(error, connecting=False) from error
+        if piece and asyncio.get_running_loop().time() > self._deadline:  # an upstream that drips on for ever
+            self._response.close()
+            raise UpstreamTimeout(f"upstream {self.upstream}: the answer was not whole within its total time")
+        return piece
 
     async def close(self) -> None:
         """Give the connection back, or drop it when the body has not ended."""
-        self._unwatch()
         if self._response.content.at_eof():
             self._response.release()
         else:
             self._response.close()
-
-    def _watch(self) -> None:
-        self._last = self._loop.time()
-        self._timer = self._loop.call_at(min(self._last + self._between_s, self._deadline), self._look)
-
-    def _unwatch(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-
-    def _look(self) -> None:
-        due = min(self._last + self._between_s, self._deadline)
-        if self._loop.time() < due:
-            self._timer = self._loop.call_at(due, self._look)
-            return
-        self._timed_out = True
-        self._response.close()
-        # Closing alone leaves a reader waiting when part of the body is there.
-        self._response.content.set_exception(aiohttp.ClientConnectionError("timed out"))
-
-    def _broken(self, error: Exception) -> ProxyError:
-        self._response.close()
-        if not self._timed_out:
-            return self._upstream._failure(error, connecting=False)
-        if self._loop.time() >= self._deadline:
-            return UpstreamTimeout(f"upstream {self.upstream}: the answer was not whole within its total time")
-        return self._upstream._failure(TimeoutError(), connecting=False)

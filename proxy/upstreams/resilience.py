@@ -122,10 +122,11 @@ class Resilient:
                     raise
                 pause = 0.0 if attempt == 1 else backoff_s(attempt, self._retries)  # a kept-alive connection often just went stale
             else:
+                reply.attempts = attempt
+                if reply.status not in RETRIED or attempt > allowed:
+                    return reply
                 wait = retry_after_s(reply.headers)
-                give_up = wait is not None and wait > self._retries.max_s
-                if reply.status not in RETRIED or attempt > allowed or give_up:
-                    reply.attempts = attempt
+                if wait is not None and wait > self._retries.max_s:
                     return reply
                 await reply.close()
                 pause = backoff_s(attempt, self._retries) if wait is None else wait

@@ -1,0 +1,195 @@
+"""The proxy on a real socket before a provider that answers by its request, and client libraries as processes of their own.
+
+The libraries live in an environment of their own (`make test-clients` makes it: .venv-clients and node_modules). A script runs once
+for each delivery; each of its cases is one entry of what it writes, so that one failure leaves the others to be seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from proxy.app import App
+from proxy.config import load_settings
+from proxy.exchange import Exchange, Sentence, Verdict
+from proxy.registry import STAGES
+from proxy.stage import SentenceStage
+from proxy.testing import ScriptedUpstream, serving
+from tests.clients import provider
+
+ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+DELIVERIES = ("tap", "gate", "hold")
+KEY, PROVIDER_KEY = "gw-test-client-key", "sk-test-provider-key"
+WINDOW_TOKENS = 8000
+SCRIPT_TIMEOUT_S = 120
+
+POLICY = "name: {0}\ndelivery: {0}\nstages: [budget: {{window: %d}}, look]\n" % WINDOW_TOKENS
+CONFIG = """
+store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
+upstreams: {{provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}}}
+routes:
+  - {{prefix: /tap, upstream: provider, policy: tap.yaml, allow_skip: true}}
+  - {{prefix: /gate, upstream: provider, policy: gate.yaml, allow_skip: true}}
+  - {{prefix: /hold, upstream: provider, policy: hold.yaml, allow_skip: true}}
+keys: [{{name: tests, sha256: {digest}}}]
+"""
+
+
+class Look(SentenceStage):
+    """Looks at every sentence, lets all pass, and remembers what it saw."""
+
+    name = "look"
+    seen: dict[str, str] = {}
+
+    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict:
+        key = f"{exchange.id}/{sentence.choice}"
+        self.seen[key] = self.seen.get(key, "") + sentence.text
+        return Verdict("look", "pass")
+
+
+class Proxy(threading.Thread):
+    """Proxy and provider on an event loop of their own, so that a test may wait for a process."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(name="proxy", daemon=True)
+        self._folder, self._ready = folder, threading.Event()
+        self.url = ""
+        self.provider: ScriptedUpstream
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        for name in DELIVERIES:
+            (self._folder / f"{name}.yaml").write_text(POLICY.format(name), encoding="utf-8")
+        async with ScriptedUpstream(provider.answer) as self.provider:
+            digest = hashlib.sha256(KEY.encode()).hexdigest()
+            config = CONFIG.format(folder=self._folder, upstream=self.provider.base_url, provider_key=PROVIDER_KEY, digest=digest)
+            (self._folder / "config.yaml").write_text(config, encoding="utf-8")
+            self._app = App(load_settings(self._folder / "config.yaml", {}), (*STAGES, Look))
+            async with serving(self._app) as self.url:
+                self._ready.set()
+                await self._stopped.wait()
+
+    def wait_until_up(self) -> None:
+        self._ready.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def stop(self) -> None:
+        if self.is_alive():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+        self.join()
+
+    def record(self, record_id: str) -> Any:
+        """The record of an exchange, flushed."""
+        asyncio.run_coroutine_threadsafe(self._app.records_writer.flush(), self._loop).result(timeout=10)
+        with urllib.request.urlopen(f"{self.url}/groundwire/v1/records/{record_id}", timeout=10) as response:
+            return json.load(response)
+
+    def seen(self, record_id: str, choice: int = 0) -> str:
+        """The text that the policy's stage saw."""
+        return Look.seen[f"{record_id}/{choice}"]
+
+
+class Outcome:
+    """What a script's cases got."""
+
+    def __init__(self, results: dict[str, dict[str, Any]]) -> None:
+        self._results = results
+
+    def __getitem__(self, name: str) -> Any:
+        result = self._results[name]
+        if "error" in result:
+            pytest.fail(f"the client failed:\n{result['error']}", pytrace=False)
+        return result["value"]
+
+
+@pytest.fixture(scope="session")
+def proxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
+    running = Proxy(tmp_path_factory.mktemp("proxy"))
+    running.start()
+    running.wait_until_up()
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="session", params=DELIVERIES)
+def delivery(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def client_python() -> Path:
+    """The interpreter with the client libraries; skips without one."""
+    found = [Path(f"{sys.prefix}-clients/bin/python"), ROOT / ".venv-clients/bin/python"]
+    for path in found:
+        if path.exists():
+            return path
+    pytest.skip(f"no environment with client libraries ({found[-1].parents[1].name}): `make test-clients` makes it")
+
+
+def node() -> Path:
+    """The node command; skips without it or without the packages."""
+    command = shutil.which("node")
+    if command is None:
+        pytest.skip("no node on this machine")
+    if not (HERE / "node/node_modules/openai").is_dir():
+        pytest.skip("no openai-node (tests/clients/node/node_modules): `make test-clients` installs it with npm")
+    return Path(command)
+
+
+def environment(home: Path, base_url: str, **more: str) -> dict[str, str]:
+    """What a client process sees: an address, a key, and nothing of this machine's settings."""
+    base = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONUTF8": "1", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
+    return {**base, "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": KEY, **more}
+
+
+def run_script(command: Sequence[str | Path], folder: Path, base_url: str) -> Outcome:
+    """Run a script of cases to its end."""
+    results = folder / "results.json"
+    done = subprocess.run(
+        [*map(str, command), str(results)], env=environment(folder, base_url), cwd=folder, capture_output=True, text=True, timeout=SCRIPT_TIMEOUT_S
+    )
+    if done.returncode or not results.exists():
+        pytest.fail(f"{command[-1]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}", pytrace=False)
+    return Outcome(json.loads(results.read_text(encoding="utf-8")))
+
+
+RunScript = Callable[[str, str], Outcome]
+
+
+@pytest.fixture(scope="session")
+def run(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> RunScript:
+    """``run("openai_sync.py", "gate")``: the script's outcome on that route; a script runs once a route."""
+    kept: dict[tuple[str, str], Outcome] = {}
+
+    def once(script: str, route: str) -> Outcome:
+        if (script, route) not in kept:
+            if script.endswith(".mjs"):
+                command = [node(), HERE / "node" / script]
+            else:
+                command = [sys.executable if script.startswith("litellm") else client_python(), HERE / "scripts" / script]
+            kept[script, route] = run_script(command, tmp_path_factory.mktemp(Path(script).stem), f"{proxy.url}/{route}/v1")
+        return kept[script, route]
+
+    return once

@@ -1,0 +1,12 @@
+"""What every client must have understood of the provider's tool calls."""
+
+from __future__ import annotations
+
+import json
+
+from tests.clients.provider import CITIES
+
+CALLS = [[f"call_{i}_get_weather", "get_weather", json.dumps({"city": city}, ensure_ascii=False)] for i, city in enumerate(CITIES)]
+"""Id, name and arguments, to the byte."""
+TOLD = "The tool said: 21.5 °C in Zürich. The tool said: 4 °C in Oslo."
+"""The answer after the tools' results (WEATHER in scripts/cases.py)."""

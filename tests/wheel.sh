@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The wheel in an environment of its own: the built-in configuration serves, and one request is answered by the local model.
+set -euo pipefail
+wheel=$(realpath "$1")
+root=$(realpath "$(dirname "$0")/..")
+work=$(mktemp -d)
+trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$work"' EXIT
+python3 -m venv "$work/venv"
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$root/requirements/all.txt"
+"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$wheel"
+cd "$work"
+venv/bin/groundwire check
+venv/bin/groundwire fetch-model
+venv/bin/groundwire serve --port 0 >log 2>&1 &
+server=$!
+for _ in $(seq 200); do
+  url=$(sed -n 's/.*Groundwire is up at //p' log)
+  [ -n "$url" ] && break
+  kill -0 "$server" || { cat log; exit 1; }
+  sleep 0.1
+done
+answer=$(venv/bin/python - "$url" <<'PY'
+import json, sys, urllib.request
+body = {"model": "smollm2", "messages": [{"role": "user", "content": "Which planet is the largest?"}], "max_tokens": 40}
+request = urllib.request.Request(sys.argv[1] + "/v1/chat/completions", json.dumps(body).encode(), {"content-type": "application/json"})
+with urllib.request.urlopen(request, timeout=60) as response:
+    print(response.headers["x-groundwire-verdict"], json.load(response)["choices"][0]["message"]["content"])
+PY
+)
+echo "the wheel's answer: $answer"
+case "$answer" in pass*) ;; *) cat log; exit 1 ;; esac
