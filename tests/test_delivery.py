@@ -124,7 +124,12 @@ async def test_a_stream_that_breaks_under_hold_is_a_plain_502(start: Start) -> N
 async def test_an_unreadable_answer_is_an_error_not_a_pass(start: Start) -> None:
     async with start(reply(b"<html>hi</html>"), policy=policy("hold", "score"), stages=ALL) as proxy:
         got = await proxy.post()
-    assert (200, b"<html>hi</html>", "error", "answer_unreadable") == (got.status, got.body, got.verdict, got.headers["x-groundwire-warnings"])
+    assert (200, b"<html>hi</html>", "error", "answer_unreadable") == (
+        got.status,
+        got.body,
+        got.verdict,
+        got.headers["x-groundwire-warnings"],
+    )
 
 
 async def test_an_unstreamed_answer_is_judged_by_its_sentences_too(start: Start) -> None:
@@ -212,7 +217,10 @@ async def test_text_waits_while_tool_calls_and_comments_pass(start: Start) -> No
         chunk({}, "tool_calls"),
         b"data: [DONE]\n\n",
     ]
-    async with start(stream(events, wait={5: later}), policy=policy("gate", "patient"), stages=ALL) as proxy, proxy.open(STREAM) as response:
+    async with (
+        start(stream(events, wait={5: later}), policy=policy("gate", "patient"), stages=ALL) as proxy,
+        proxy.open(STREAM) as response,
+    ):
         got = b""
         while call not in got:
             got += await response.content.readany()

@@ -9,7 +9,7 @@ import pytest
 from proxy.testing import ScriptedReply, chunk, completion, reply, stream, streamed
 from tests.conftest import CHAT, Start
 
-TEXTS = ["Hello.", "", "Größe, 漢字, 🙂 and \u2028", '{"a": [1, 2.50]}', "line\nline\r\n\ttab \\ \" quote", "<b>&amp;</b>", "x" * 70_000]
+TEXTS = ["Hello.", "", "Größe, 漢字, 🙂 and \u2028", '{"a": [1, 2.50]}', 'line\nline\r\n\ttab \\ " quote', "<b>&amp;</b>", "x" * 70_000]
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
 
 
@@ -47,11 +47,17 @@ def whole_answers() -> list[tuple[str, ScriptedReply]]:
     ]
     found = [(name, reply(body)) for name, body in bodies]
     error = {"error": {"message": "Ü", "type": "t", "param": None, "code": None}}
-    found += [(f"status {code}", reply(error, code, {"retry-after": "3", "x-ratelimit-remaining": "0"})) for code in (400, 401, 403, 404, 409, 422, 429, 500, 502, 503, 529)]
+    found += [
+        (f"status {code}", reply(error, code, {"retry-after": "3", "x-ratelimit-remaining": "0"}))
+        for code in (400, 401, 403, 404, 409, 422, 429, 500, 502, 503, 529)
+    ]
     found += [
         ("html error", reply(b"<html>", 502, {"content-type": "text/html; charset=utf-8"})),
         ("201", reply(completion(), 201)),
-        ("headers", reply(completion(), headers={"x-request-id": "r", "openai-version": "2020-10-01", "set-cookie": "a=b", "x-latin": "\xfc"})),
+        (
+            "headers",
+            reply(completion(), headers={"x-request-id": "r", "openai-version": "2020-10-01", "set-cookie": "a=b", "x-latin": "\xfc"}),
+        ),
         ("problem json", reply(b"{}", 400, {"content-type": "application/problem+json"})),
     ]
     return found
@@ -80,7 +86,10 @@ def event_streams() -> list[tuple[str, ScriptedReply]]:
         ("in sevens", [joined[i : i + 7] for i in range(0, len(joined), 7)]),
         ("crlf", [crlf]),
         ("crlf cut between", [crlf[: crlf.index(b"\r") + 1], crlf[crlf.index(b"\r") + 1 :]]),
-        ("multi-line data", [b'data: {"choices":\ndata: [{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n', b"data: [DONE]\n\n"]),
+        (
+            "multi-line data",
+            [b'data: {"choices":\ndata: [{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}\n\n', b"data: [DONE]\n\n"],
+        ),
         ("comments", [b": ping\n\n", *plain]),
         ("ids and retry", [b"id: 1\nretry: 100\n" + plain[0], *plain[1:]]),
         ("named events", [b"event: message\n" + event for event in plain]),
@@ -94,7 +103,10 @@ def event_streams() -> list[tuple[str, ScriptedReply]]:
         ("reasoning", [chunk({"reasoning_content": "hm"}), *plain]),
         ("content and end in one", [chunk({"role": "assistant", "content": "all"}, "stop"), b"data: [DONE]\n\n"]),
         ("content filter", [chunk({}, "content_filter"), b"data: [DONE]\n\n"]),
-        ("legacy function call", [chunk({"function_call": {"name": "f", "arguments": "{}"}}), chunk({}, "function_call"), b"data: [DONE]\n\n"]),
+        (
+            "legacy function call",
+            [chunk({"function_call": {"name": "f", "arguments": "{}"}}), chunk({}, "function_call"), b"data: [DONE]\n\n"],
+        ),
         ("azure's first chunk", [b'data: {"id":"","choices":[],"prompt_filter_results":[]}\n\n', *plain]),
         ("an error event", [plain[0], b'data: {"error": {"message": "overloaded", "code": 529}}\n\n', b"data: [DONE]\n\n"]),
         ("garbage between", [b"data: {\n\n", b"nonsense\n\n", *plain]),
@@ -136,7 +148,10 @@ async def test_every_answer_is_what_the_upstream_sent(start: Start) -> None:
     assert all(a == b for a, b in zip(bodies[::2], bodies[1::2], strict=True))
 
 
-@pytest.mark.parametrize("body", [b'{"model":"m","messages":[{"role":"user","content":"\\u00fc"}],"n":1.0}', b'\n{ "model": "m", "messages": [{"role":"user"}] }'])
+@pytest.mark.parametrize(
+    "body",
+    [b'{"model":"m","messages":[{"role":"user","content":"\\u00fc"}],"n":1.0}', b'\n{ "model": "m", "messages": [{"role":"user"}] }'],
+)
 async def test_every_request_is_what_the_client_sent(start: Start, body: bytes) -> None:
     async with start() as proxy:
         await proxy.post(body)

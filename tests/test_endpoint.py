@@ -11,7 +11,10 @@ STREAM = {**CHAT, "stream": True}
 
 
 async def test_a_request_and_its_answer_pass_byte_for_byte(start: Start) -> None:
-    body, answer = b'{"model":"gpt-4o" ,"messages":[{"role":"user","content":"Gr\\u00fc\\u00dfe"}],"x":1.0}', json.dumps(completion("Ünï")).encode()
+    body, answer = (
+        b'{"model":"gpt-4o" ,"messages":[{"role":"user","content":"Gr\\u00fc\\u00dfe"}],"x":1.0}',
+        json.dumps(completion("Ünï")).encode(),
+    )
     async with start(reply(answer, headers={"x-request-id": "req_1", "openai-processing-ms": "7"})) as proxy:
         got = await proxy.post(body)
     assert (200, answer, body) == (got.status, got.body, proxy.upstream.calls[0].body)
@@ -67,7 +70,14 @@ async def test_groundwires_own_headers_and_fields_do_not_go_upstream(start: Star
 
 async def test_the_clients_headers_go_upstream_but_not_its_key(start: Start) -> None:
     async with start() as proxy:
-        await proxy.post(openai_organization="org", authorization="Bearer client", x_api_key="client", idempotency_key="i", connection="x-hop, close", x_hop="1")
+        await proxy.post(
+            openai_organization="org",
+            authorization="Bearer client",
+            x_api_key="client",
+            idempotency_key="i",
+            connection="x-hop, close",
+            x_hop="1",
+        )
     headers = proxy.upstream.calls[0].headers
     assert ("org", "i") == (headers["openai-organization"], headers["idempotency-key"])
     assert "client" not in str(headers)
@@ -253,7 +263,9 @@ async def test_ten_thousand_messages_are_served(start: Start) -> None:
 
 
 async def test_odd_message_contents_do_not_stop_the_budget(start: Start) -> None:
-    messages = [{"role": "user", "content": content} for content in (None, 3, {}, [], [None], [{"type": "zzz"}], [{"type": "text", "text": 3}], "")]
+    messages = [
+        {"role": "user", "content": content} for content in (None, 3, {}, [], [None], [{"type": "zzz"}], [{"type": "text", "text": 3}], "")
+    ]
     async with start(policy=BUDGET) as proxy:
         got = await proxy.post({"model": "never-heard-of-it", "messages": messages, "tools": [{"type": "function"}, {}]})
     assert 200 == got.status

@@ -48,6 +48,8 @@ def test_text_without_full_stops_does_not_wait_for_ever() -> None:
     assert max(map(len, found)) <= MAX_HELD_CHARS
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), [(" Old.", "New.", " New."), ("Old.\n\n", "N", "N\n\n"), (" Old. ", "", ""), ("", "N", "N")])
+@pytest.mark.parametrize(
+    ("old", "new", "expected"), [(" Old.", "New.", " New."), ("Old.\n\n", "N", "N\n\n"), (" Old. ", "", ""), ("", "N", "N")]
+)
 def test_a_replacement_keeps_the_white_space(old: str, new: str, expected: str) -> None:
     assert expected == replaced(old, new)

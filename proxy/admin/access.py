@@ -33,13 +33,9 @@ def check(connection: HTTPConnection, admin_key: str) -> None:
             raise InvalidApiKey("the admin key is needed here: send it as 'Authorization: Bearer KEY'")
         return
     if not is_loopback(_host_name(connection.headers.get("host", ""))):
-        raise PolicyNotAllowed(
-            "without an admin key this is open only under a loopback name: use http://127.0.0.1 or http://localhost"
-        )
+        raise PolicyNotAllowed("without an admin key this is open only under a loopback name: use http://127.0.0.1 or http://localhost")
     origin = connection.headers.get("origin")
-    if connection.headers.get("sec-fetch-site") == "cross-site" or (
-        origin and not is_loopback(_host_name(origin.partition("://")[2]))
-    ):
+    if connection.headers.get("sec-fetch-site") == "cross-site" or (origin and not is_loopback(_host_name(origin.partition("://")[2]))):
         raise PolicyNotAllowed("requests from another site's page are refused")
 
 

@@ -89,9 +89,7 @@ class Api:
             await self._p.database.ping()
         except StoreUnavailable as error:
             missing = {**missing, "store": str(error)}
-        return _json(
-            {"status": "not ready" if missing else "ready", **({"missing": missing} if missing else {})}, 503 if missing else 200
-        )
+        return _json({"status": "not ready" if missing else "ready", **({"missing": missing} if missing else {})}, 503 if missing else 200)
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus."""
@@ -171,9 +169,7 @@ async def _proxy_error(request: Request, error: Exception) -> Response:
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
-    found = NotFound(
-        f"nothing is served at {request.url.path}; a route's API is at its prefix + /v1, the operator's at /groundwire/v1"
-    )
+    found = NotFound(f"nothing is served at {request.url.path}; a route's API is at its prefix + /v1, the operator's at /groundwire/v1")
     return _json(found.envelope(), found.status)
 
 

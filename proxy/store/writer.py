@@ -2,7 +2,8 @@
 
 A batch goes to the database every quarter of a second, or sooner once 500 records wait. While the store is locked or gone the
 batch is kept and tried again; when the queue is full the newest records are dropped and counted. Encoding and masking happen in a
-thread. Inserting is the driver's own ``executemany`` with rows as tuples: SQLAlchemy's compiled INSERT costs 1.5 times its CPU.
+thread. Rows go to the driver as tuples: with SQLAlchemy Core's dictionaries a record costs about a third more CPU
+(``python -m benchmarks.records``).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
 _ROWS_PER_STATEMENT = 250
-"""5,250 parameters, a sixth of SQLite's limit; more rows gain nothing (``python -m benchmarks.records``)."""
+"""5,250 parameters, a sixth of SQLite's limit."""
 
 
 class RecordWriter:
@@ -68,7 +69,8 @@ class RecordWriter:
             self._task = None
         try:
             async with asyncio.timeout(deadline_s):
-                await self._flush_until_empty()
+                while len(self):
+                    await self._flush_patiently()
         except TimeoutError:
             remaining = len(self)
             self._waiting, self._writing, self._rows = {}, {}, None
@@ -98,10 +100,14 @@ class RecordWriter:
         return self._waiting.get(record_id) or self._writing.get(record_id)
 
     async def flush(self) -> None:
-        """Write all that waits now. Raises `StoreUnavailable`; the records are then kept for the next try."""
+        """Write all that waits now. Raises `StoreUnavailable`; the records are then kept for the next try.
+
+        What comes in meanwhile is left to gather: written at once it would go in batches of a few rows, at twice the CPU.
+        """
         async with self._lock:
-            while self._writing or self._waiting:
-                await self._write_batch()
+            due = len(self)
+            while due > 0 and len(self):
+                due -= await self._write_batch()
 
     # ---- the task ----
 
@@ -113,9 +119,9 @@ class RecordWriter:
                     await self._full.wait()
             except TimeoutError:
                 pass
-            await self._flush_until_empty()
+            await self._flush_patiently()
 
-    async def _flush_until_empty(self) -> None:
+    async def _flush_patiently(self) -> None:
         pause_s, failing = _FIRST_PAUSE_S, False
         while True:
             try:
@@ -133,7 +139,8 @@ class RecordWriter:
             self._dropping = False
             return
 
-    async def _write_batch(self) -> None:
+    async def _write_batch(self) -> int:
+        """Write one batch; returns how many records it held."""
         if not self._writing:
             self._take_batch()
         if self._rows is None:
@@ -148,12 +155,14 @@ class RecordWriter:
         except Exception:  # a bug of ours must not stop all later records
             log.exception("a batch of %d records could not be written", len(self._rows))
             written, lost = 0, len(self._rows)
+        handled = len(self._writing)
         self._body_bytes -= sum(map(_body_bytes, self._writing.values()))
         self._writing, self._rows = {}, None
         if written:
             self._counters.count("records.written", written)
         if lost:
             self._counters.count("records.lost", lost)
+        return handled
 
     def _take_batch(self) -> None:
         waiting = self._waiting
@@ -164,7 +173,8 @@ class RecordWriter:
             self._writing = {record_id: waiting.pop(record_id) for record_id in chosen}
         if not self._waiting:
             self._some.clear()
-        self._full.clear()
+        if len(self._waiting) < self._batch_rows:  # `submit` sets it only on reaching this number
+            self._full.clear()
 
     async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
         # A batch whose commit was cut off may be there already: the same id twice is not an error.
@@ -173,7 +183,8 @@ class RecordWriter:
             if not self._database.is_sqlite:
                 await connection.exec_driver_sql(insert, rows)
                 return
-            # One statement for many rows: sqlite3 hands the interpreter over at every step, and each hand-over costs more than a row.
+            # One statement for many rows: sqlite3 then hands the interpreter over once, not at every row. In benchmarks.records that is
+            # no cheaper than ``executemany``: their intervals overlap.
             for i in range(0, len(rows), _ROWS_PER_STATEMENT):
                 part = rows[i : i + _ROWS_PER_STATEMENT]
                 await connection.exec_driver_sql(_for_rows(insert, len(part)), tuple(value for row in part for value in row))

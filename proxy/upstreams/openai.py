@@ -36,9 +36,7 @@ class OpenAIUpstream:
         self._own_headers = [(k.lower(), v) for k, v in settings.headers.items()]
         if settings.api_key and settings.api_key != "forward":
             self._own_headers.append(("authorization", f"Bearer {settings.api_key}"))
-        self._replaced = frozenset(k for k, _ in self._own_headers) | (
-            frozenset() if settings.api_key == "forward" else _KEY_HEADERS
-        )
+        self._replaced = frozenset(k for k, _ in self._own_headers) | (frozenset() if settings.api_key == "forward" else _KEY_HEADERS)
         times = settings.timeouts
         # No total: aiohttp's costs a context manager per read. The reply looks at its deadline with every piece.
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=times.connect_s, sock_read=min(times.first_byte_s, times.total_s))
@@ -110,9 +108,7 @@ class OpenAIUpstream:
         if isinstance(error, TimeoutError):
             times = self._settings.timeouts
             limit = (
-                f"no first byte within {times.first_byte_s:g} s"
-                if connecting
-                else f"no further byte within {times.between_chunks_s:g} s"
+                f"no first byte within {times.first_byte_s:g} s" if connecting else f"no further byte within {times.between_chunks_s:g} s"
             )
             return UpstreamTimeout(f"{who}: {limit}")
         if isinstance(error, aiohttp.ClientConnectorError):

@@ -159,9 +159,7 @@ def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Ma
         if not isinstance(message, dict):
             raise InvalidRequest(f"messages[{i}]: expected an object, got {_kind(message)}", param=f"messages[{i}]")
         if not isinstance(message.get("role"), str):
-            raise InvalidRequest(
-                f"messages[{i}].role: expected a string, got {_kind(message.get('role'))}", param=f"messages[{i}].role"
-            )
+            raise InvalidRequest(f"messages[{i}].role: expected a string, got {_kind(message.get('role'))}", param=f"messages[{i}].role")
         if _EXTENSION in message:
             hint = message.pop(_EXTENSION)
             if not isinstance(hint, dict):
@@ -188,9 +186,7 @@ def _passages(extension: object) -> tuple[Evidence, ...]:
         return ()
     context = extension.get("context", []) if isinstance(extension, dict) else None
     if not isinstance(context, list):
-        raise InvalidRequest(
-            "groundwire.context: expected a list of {content, source?, score?, timestamp?, fields?}", param="groundwire"
-        )
+        raise InvalidRequest("groundwire.context: expected a list of {content, source?, score?, timestamp?, fields?}", param="groundwire")
     return tuple(_passage(item, i) for i, item in enumerate(context))
 
 

@@ -133,9 +133,7 @@ class ChatStream:
 
     def blocked(self, choices: Sequence[int]) -> bytes:
         """The events that end `choices` with ``finish_reason: "content_filter"``."""
-        return b"".join(
-            self._own([{"index": i, "delta": {}, "logprobs": None, "finish_reason": "content_filter"}]) for i in choices
-        )
+        return b"".join(self._own([{"index": i, "delta": {}, "logprobs": None, "finish_reason": "content_filter"}]) for i in choices)
 
     def failed(self, envelope: Mapping[str, object]) -> bytes:
         """An event with an ``error`` object, which OpenAI's clients raise."""

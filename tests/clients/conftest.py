@@ -36,7 +36,7 @@ KEY, PROVIDER_KEY = "gw-test-client-key", "sk-test-provider-key"
 WINDOW_TOKENS = 8000
 SCRIPT_TIMEOUT_S = 120
 
-POLICY = "name: {0}\ndelivery: {0}\nstages: [budget: {{window: %d}}, look]\n" % WINDOW_TOKENS
+POLICY = "name: {0}\ndelivery: {0}\nstages: [budget: {{window: {1}}}, look]\n"
 CONFIG = """
 store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
 upstreams: {{provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}}}
@@ -81,7 +81,7 @@ class Proxy(threading.Thread):
     async def _serve(self) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         for name in DELIVERIES:
-            (self._folder / f"{name}.yaml").write_text(POLICY.format(name), encoding="utf-8")
+            (self._folder / f"{name}.yaml").write_text(POLICY.format(name, WINDOW_TOKENS), encoding="utf-8")
         async with ScriptedUpstream(provider.answer) as self.provider:
             digest = hashlib.sha256(KEY.encode()).hexdigest()
             config = CONFIG.format(folder=self._folder, upstream=self.provider.base_url, provider_key=PROVIDER_KEY, digest=digest)
@@ -168,7 +168,12 @@ def run_script(command: Sequence[str | Path], folder: Path, base_url: str) -> Ou
     """Run a script of cases to its end."""
     results = folder / "results.json"
     done = subprocess.run(
-        [*map(str, command), str(results)], env=environment(folder, base_url), cwd=folder, capture_output=True, text=True, timeout=SCRIPT_TIMEOUT_S
+        [*map(str, command), str(results)],
+        env=environment(folder, base_url),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_TIMEOUT_S,
     )
     if done.returncode or not results.exists():
         pytest.fail(f"{command[-1]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}", pytrace=False)

@@ -24,7 +24,13 @@ CITIES = ("Zürich", "Oslo")
 LOGPROBS = (("Grüße", -0.125), (" aus Zürich!", -0.5), (" Ja.", -0.0625))
 PIECE_BYTES = 23
 """Length of the pieces that a stream is written in: it ends inside events and inside characters."""
-HEAD = {"id": "chatcmpl-test", "created": 1700000000, "model": "gpt-4o-2024-08-06", "system_fingerprint": "fp_test", "service_tier": "default"}
+HEAD = {
+    "id": "chatcmpl-test",
+    "created": 1700000000,
+    "model": "gpt-4o-2024-08-06",
+    "system_fingerprint": "fp_test",
+    "service_tier": "default",
+}
 _flaky: set[str] = set()
 
 
@@ -120,7 +126,9 @@ async def _stream(writer: asyncio.StreamWriter, body: dict[str, Any]) -> None:
     elif body["model"] == "fails":
         events = [*events[: len(events) // 2], f"data: {json.dumps(_error('The server had an error', 'server_error'))}\n\n"]
     data = ("".join(events) + ("" if broken else "data: [DONE]\n\n")).encode()
-    writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\nx-request-id: req_test\r\n\r\n")
+    writer.write(
+        b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\nx-request-id: req_test\r\n\r\n"
+    )
     for start in range(0, len(data), PIECE_BYTES):
         piece = data[start : start + PIECE_BYTES]
         writer.write(b"%x\r\n%s\r\n" % (len(piece), piece))

@@ -24,7 +24,9 @@ def got_async(run: RunScript, delivery: str) -> Outcome:
 def test_a_chat_with_the_headers_to_be_seen(got: Outcome, delivery: str, proxy: Proxy) -> None:
     whole = got["whole"]
     assert (TEXT, "stop", list(USAGE.values())) == (whole["text"], whole["finish"], whole["tokens"])
-    assert ("req_test", "gpt-4o-2024-08-06", "fp_test", "default") == tuple(whole[k] for k in ("request_id", "model", "fingerprint", "tier"))
+    assert ("req_test", "gpt-4o-2024-08-06", "fp_test", "default") == tuple(
+        whole[k] for k in ("request_id", "model", "fingerprint", "tier")
+    )
     headers = whole["headers"]
     assert headers["x-groundwire-policy"].startswith(f"{delivery}@")
     assert ("pending" if delivery == "tap" else "pass") == headers["x-groundwire-verdict"]
@@ -160,5 +162,7 @@ def test_leaving_a_stream_early_harms_nothing(got_async: Outcome) -> None:
 
 def test_async_errors(got_async: Outcome) -> None:
     found = got_async["errors"]
-    assert ["AuthenticationError", "BadRequestError", "RateLimitError"] == [found[k]["kinds"][0] for k in ("wrong_key", "too_long", "limited")]
+    assert ["AuthenticationError", "BadRequestError", "RateLimitError"] == [
+        found[k]["kinds"][0] for k in ("wrong_key", "too_long", "limited")
+    ]
     assert "APIError" in found["breaks"]["kinds"]

@@ -52,7 +52,7 @@ async def test_migrations_make_the_tables_that_the_code_expects(empty_url: str) 
 async def test_several_workers_may_start_and_write_at_once(empty_url: str) -> None:
     workers = [
         subprocess.Popen([sys.executable, "-c", _WORKER, empty_url, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        for n in range(3)
+        for n in range(2)
     ]
     for worker in workers:
         assert worker.stdout is not None
@@ -63,9 +63,9 @@ async def test_several_workers_may_start_and_write_at_once(empty_url: str) -> No
         worker.stdin.flush()
     for worker in workers:
         worker.communicate()
-    assert [worker.returncode for worker in workers] == [0, 0, 0]
+    assert [worker.returncode for worker in workers] == [0, 0]
     async with opened(empty_url) as database, database.transaction() as connection:
-        assert (await connection.exec_driver_sql("SELECT count(*) FROM records")).scalar_one() == 600
+        assert (await connection.exec_driver_sql("SELECT count(*) FROM records")).scalar_one() == 400
 
 
 def test_a_current_store_opens_without_importing_alembic(migrated_file: Path) -> None:

@@ -1,5 +1,6 @@
 """The queue of records: bounded, batched, tried again, flushed at the end."""
 
+import asyncio
 import os
 import signal
 import sqlite3
@@ -35,6 +36,28 @@ async def test_a_full_batch_does_not_wait_for_its_time(database: Database, count
         writer.submit(make_record(n))
     await counters.reaches("records.written", 10)
     await writer.stop()
+
+
+async def test_more_than_two_batches_do_not_wait_for_their_time(database: Database, counters: CountingCounters) -> None:
+    writer = RecordWriter(database, counters, flush_every_s=3600, batch_rows=10)
+    for n in range(35):
+        writer.submit(make_record(n))
+    writer.start()
+    await counters.reaches("records.written", 35)
+    await writer.stop()
+
+
+async def test_a_flush_leaves_what_comes_meanwhile_to_gather(database: Database, counters: CountingCounters) -> None:
+    writer = RecordWriter(database, counters)
+    writer.submit(make_record(1))
+    flushing = asyncio.create_task(writer.flush())
+    while writer.pending("gw_00000001") is not None:
+        await asyncio.sleep(0)
+        if writer.pending("gw_00000002") is None and not writer._waiting:  # the first batch is on its way
+            writer.submit(make_record(2))
+    await flushing
+    assert writer.pending("gw_00000002") is not None
+    assert counters == {"records.written": 1}
 
 
 async def test_stop_writes_what_waits(database: Database, counters: CountingCounters) -> None:

@@ -61,7 +61,11 @@ def test_the_extension_is_read_and_stripped() -> None:
         }
     ).encode()
     exchange = exchange_of(body)
-    assert ("P", "a.md", 0.5) == (exchange.original.passages[0].content, exchange.original.passages[0].source, exchange.original.passages[0].score)
+    assert ("P", "a.md", 0.5) == (
+        exchange.original.passages[0].content,
+        exchange.original.passages[0].source,
+        exchange.original.passages[0].score,
+    )
     assert {0: {"timestamp": 5}} == exchange.original.message_hints
     assert {"model": "m", "messages": [{"role": "user", "content": "Q"}]} == json.loads(DIALECT.render_request(exchange))
 
@@ -76,7 +80,13 @@ def test_legacy_functions_are_tools_to_a_stage_and_functions_on_the_wire() -> No
 
 def test_no_tools_left_means_no_tools_field_at_all() -> None:
     tool = {"type": "function", "function": {"name": "a"}}
-    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": [tool], "tool_choice": "auto", "parallel_tool_calls": True}
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "x"}],
+        "tools": [tool],
+        "tool_choice": "auto",
+        "parallel_tool_calls": True,
+    }
     exchange = exchange_of(json.dumps(body).encode())
     exchange.tools = ()
     assert {"model", "messages"} == set(json.loads(DIALECT.render_request(exchange)))
@@ -87,7 +97,11 @@ def test_all_roles_and_content_parts_pass() -> None:
         {"role": "developer", "content": "d"},
         {"role": "user", "content": [{"type": "text", "text": "t"}, {"type": "image_url", "image_url": {"url": "data:x"}}]},
         {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}, {"type": "file", "file": {"file_id": "f"}}]},
-        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
+        },
         {"role": "tool", "tool_call_id": "1", "content": "r"},
         {"role": "assistant", "content": None, "refusal": "no", "reasoning_content": "because"},
         {"role": "function", "name": "f", "content": "r"},
@@ -152,7 +166,12 @@ def test_null_and_odd_usage_are_no_error(usage: object) -> None:
 
 
 def test_only_the_changed_choice_is_written_anew() -> None:
-    first = {"index": 0, "message": {"role": "assistant", "content": "one", "annotations": []}, "finish_reason": "stop", "logprobs": {"content": []}}
+    first = {
+        "index": 0,
+        "message": {"role": "assistant", "content": "one", "annotations": []},
+        "finish_reason": "stop",
+        "logprobs": {"content": []},
+    }
     second = {"index": 1, "message": {"role": "assistant", "content": "two"}, "finish_reason": "stop"}
     body = json.dumps({"id": "x", "choices": [first, second], "z": 1.50}).encode()
     before = DIALECT.parse_answer(body)
@@ -173,7 +192,13 @@ def test_an_inline_verdict_is_one_more_field_of_the_completion() -> None:
 
 
 TOOL_STREAM = [
-    chunk({"role": "assistant", "content": None, "tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
+    chunk(
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}],
+        }
+    ),
     chunk({"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "g", "arguments": '{"y'}}]}),
     chunk({"tool_calls": [{"index": 0, "function": {"arguments": '{"x": '}}]}),
     chunk({"tool_calls": [{"index": 1, "function": {"arguments": '": 2}'}}, {"index": 0, "function": {"arguments": "1}"}}]}),
@@ -207,7 +232,9 @@ def test_a_stream_cut_anywhere_gives_the_same_answer(data: st.DataObject) -> Non
 
 
 def test_separated_pieces_say_the_same_as_the_events_they_came_from() -> None:
-    both = json.loads(chunk({"role": "assistant", "content": "Hi", "tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}, "stop")[6:])
+    both = json.loads(
+        chunk({"role": "assistant", "content": "Hi", "tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}, "stop")[6:]
+    )
     both["choices"].append({"index": 1, "delta": {"content": "Ho"}, "finish_reason": None})
     event = b"data: " + json.dumps(both).encode() + b"\n\n"
     plain, separate, again = DIALECT.stream(), DIALECT.stream(separate=True), DIALECT.stream()
@@ -218,7 +245,9 @@ def test_separated_pieces_say_the_same_as_the_events_they_came_from() -> None:
     assert plain.answer == separate.answer == again.answer
 
 
-@pytest.mark.parametrize("garbage", [b"data: not json\n\n", b"data: [1]\n\n", b'data: {"choices": [3]}\n\n', b'data: {"choices": null}\n\n'])
+@pytest.mark.parametrize(
+    "garbage", [b"data: not json\n\n", b"data: [1]\n\n", b'data: {"choices": [3]}\n\n', b'data: {"choices": null}\n\n']
+)
 def test_garbage_events_are_kept_and_never_raise(garbage: bytes) -> None:
     stream = DIALECT.stream()
     assert garbage == b"".join(piece.raw for piece in stream.feed(garbage))

@@ -41,7 +41,9 @@ def items_of(result):
 
 async def streamed(result):
     """The text deltas of a run, read to its end."""
-    deltas = [e.data.delta async for e in result.stream_events() if e.type == "raw_response_event" and e.data.type == "response.output_text.delta"]
+    deltas = [
+        e.data.delta async for e in result.stream_events() if e.type == "raw_response_event" and e.data.type == "response.output_text.delta"
+    ]
     return "".join(deltas)
 
 
@@ -75,7 +77,10 @@ async def stream_tools():
 async def structured():
     result = Runner.run_streamed(agent(output_type=Report), HI)
     await streamed(result)
-    return {"whole": (await Runner.run(agent(output_type=Report), HI)).final_output.model_dump(), "stream": result.final_output.model_dump()}
+    return {
+        "whole": (await Runner.run(agent(output_type=Report), HI)).final_output.model_dump(),
+        "stream": result.final_output.model_dump(),
+    }
 
 
 @case

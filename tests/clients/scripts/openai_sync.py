@@ -112,7 +112,7 @@ def two_choices():
 def parsed():
     whole = chat.parse(**HELLO, response_format=Report).choices[0].message
     with chat.stream(**HELLO, response_format=Report) as events:
-        streamed = [event for event in events if event.type == "content.done"][0]
+        streamed = next(event for event in list(events) if event.type == "content.done")
     return {"whole": whole.parsed.model_dump(), "raw": [whole.content, streamed.content], "stream": streamed.parsed.model_dump()}
 
 
@@ -147,7 +147,10 @@ def inline():
 def inline_parse():
     with chat.stream(**HELLO, extra_headers=INLINE) as events:
         text = events.get_final_completion().choices[0].message.content
-    return {"whole": chat.parse(**HELLO, response_format=Report, extra_headers=INLINE).choices[0].message.parsed.model_dump(), "stream": text}
+    return {
+        "whole": chat.parse(**HELLO, response_format=Report, extra_headers=INLINE).choices[0].message.parsed.model_dump(),
+        "stream": text,
+    }
 
 
 @case

@@ -1,0 +1,77 @@
+"""The `llm` command with the proxy as an OpenAI-compatible server, under every delivery."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.clients.conftest import KEY, SCRIPT_TIMEOUT_S, Proxy, client_python, environment
+from tests.clients.expected import TOLD
+from tests.clients.provider import REPORT, TEXT
+
+pytestmark = pytest.mark.clients
+
+MODEL = """
+- {{model_id: gw, model_name: gpt-4o, api_base: '{url}', api_key_name: groundwire, supports_tools: true, supports_schema: true}}
+- {{model_id: gw-inline, model_name: gpt-4o, api_base: '{url}', api_key_name: groundwire, headers: {{x-groundwire-inline: '1'}}}}
+- {{model_id: gw-breaks, model_name: breaks, api_base: '{url}', api_key_name: groundwire}}
+"""
+QUESTION = "How is the weather in Zürich and in Oslo?"
+TOOL = '''
+def get_weather(city: str) -> str:
+    """The weather of a city, now."""
+    return {"Zürich": "21.5 °C in Zürich", "Oslo": "4 °C in Oslo"}[city]
+'''
+LLM = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def llm(proxy: Proxy, delivery: str, tmp_path: Path) -> LLM:
+    url = f"{proxy.url}/{delivery}/v1"
+    (tmp_path / "extra-openai-models.yaml").write_text(MODEL.format(url=url), encoding="utf-8")
+    command = client_python().with_name("llm")
+
+    def call(*arguments: str, key: str = KEY) -> subprocess.CompletedProcess[str]:
+        seen = environment(tmp_path, url, LLM_USER_PATH=str(tmp_path))
+        line = [str(command), *arguments, "--key", key]
+        return subprocess.run(line, env=seen, cwd=tmp_path, capture_output=True, text=True, input="", timeout=SCRIPT_TIMEOUT_S)
+
+    return call
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    """What a call that must succeed printed."""
+    assert (0, "") == (done.returncode, done.stderr)
+    return done.stdout.removesuffix("\n")
+
+
+def test_a_streamed_prompt(llm: LLM) -> None:
+    assert TEXT == said(llm("-m", "gw", "Hi"))
+
+
+def test_a_prompt_without_stream(llm: LLM) -> None:
+    assert TEXT == said(llm("-m", "gw", "--no-stream", "Hi"))
+
+
+@pytest.mark.parametrize("options", [(), ("--no-stream",)])
+def test_tools(llm: LLM, options: tuple[str, ...]) -> None:
+    assert TOLD == said(llm("-m", "gw", "--functions", TOOL, *options, QUESTION)).strip()
+
+
+def test_a_schema(llm: LLM) -> None:
+    assert REPORT == json.loads(said(llm("-m", "gw", "--schema", "city, degrees float", "Hi")))
+
+
+def test_an_inline_verdict_does_not_break_it(llm: LLM) -> None:
+    assert [TEXT, TEXT] == [said(llm("-m", "gw-inline", *options, "Hi")) for options in ((), ("--no-stream",))]
+
+
+def test_errors_are_said(llm: LLM) -> None:
+    wrong_key, broken = llm("-m", "gw", "Hi", key="wrong"), llm("-m", "gw-breaks", "Hi")
+    assert 0 not in (wrong_key.returncode, broken.returncode)
+    assert "401" in wrong_key.stderr
+    assert "before the answer was whole" in broken.stderr

@@ -1,0 +1,172 @@
+"""openai-python against `groundwire serve` as a process of its own: shipped policies, the litellm upstream, the embedded model."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from proxy.upstreams.gguf import default_model_path
+from tests.clients.conftest import HERE, KEY, PROVIDER_KEY, ROOT, Outcome, Proxy, client_python, run_script
+from tests.clients.expected import CALLS, TOLD
+from tests.clients.provider import REPORT, SECOND, TEXT, USAGE
+
+pytestmark = pytest.mark.clients
+
+POLICIES = ("default", "rag", "agent", "strict")
+CONFIG = """
+store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
+upstreams:
+  provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+  translated: {{kind: litellm, model_prefix: openai/, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+models: {{gpt-4o: {{window: 8000, encoding: o200k_base}}}}
+routes:
+  - {{prefix: /default, upstream: provider, policy: policies/default.yaml, allow_skip: true}}
+  - {{prefix: /rag, upstream: provider, policy: policies/rag.yaml, allow_skip: true}}
+  - {{prefix: /agent, upstream: provider, policy: policies/agent.yaml, allow_skip: true}}
+  - {{prefix: /strict, upstream: provider, policy: policies/strict.yaml, allow_skip: true}}
+  - {{prefix: /translated, upstream: translated, policy: policies/default.yaml, allow_skip: true}}
+keys: [{{name: tests, sha256: {digest}}}]
+"""
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """`groundwire serve` with the config.yaml in `folder`, on a free port; gives its address, and ends it as an operator would."""
+    command = [sys.executable, "-m", "proxy", "serve", "--config", "config.yaml", "--port", "0"]
+    seen = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=seen, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        try:
+            for line in process.stderr:
+                said += line
+                if found := re.search(r"Groundwire is up at (http://\S+)", line):
+                    break
+            else:
+                pytest.fail(f"groundwire serve did not come up:\n{said}", pytrace=False)
+            threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop the server
+            yield found[1]
+        finally:
+            process.terminate()
+    assert process.returncode in (0, -signal.SIGTERM)
+
+
+@pytest.fixture(scope="module")
+def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copytree(ROOT / "policies", folder / "policies")
+    digest = hashlib.sha256(KEY.encode()).hexdigest()
+    config = CONFIG.format(folder=folder, upstream=proxy.provider.base_url, provider_key=PROVIDER_KEY, digest=digest)
+    (folder / "config.yaml").write_text(config, encoding="utf-8")
+    with serve(folder) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def got(request: pytest.FixtureRequest, address: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """openai-python's cases on the route named by the parameter."""
+    command = [client_python(), HERE / "scripts/openai_sync.py"]
+    return run_script(command, tmp_path_factory.mktemp(request.param), f"{address}/{request.param}/v1")
+
+
+SHIPPED = pytest.mark.parametrize("got", POLICIES, indirect=True)
+TRANSLATED = pytest.mark.parametrize("got", [pytest.param("translated", marks=pytest.mark.slow)], indirect=True)
+
+
+@SHIPPED
+def test_a_shipped_policy_lets_chats_and_streams_pass(got: Outcome) -> None:
+    assert [TEXT, TEXT] == [got["whole"]["text"], got["stream"]["text"]]
+    assert "pass" == got["whole"]["headers"]["x-groundwire-verdict"]
+    assert {"choices": 0, "total": USAGE["total_tokens"], "others": []} == got["stream_with_usage"]
+
+
+@SHIPPED
+def test_a_shipped_policy_lets_tools_pass(got: Outcome) -> None:
+    assert {"calls": CALLS, "text": TOLD} == got["tools"]
+    assert (CALLS, TOLD) == (got["stream_tools"]["calls"], got["stream_tools"]["text"])
+    assert CALLS == got["interleaved_tools"]
+
+
+@SHIPPED
+def test_a_shipped_policy_lets_structured_output_and_choices_pass(got: Outcome) -> None:
+    assert [REPORT, REPORT] == [got["parsed"]["whole"], got["parsed"]["stream"]]
+    assert {"whole": [TEXT, SECOND], "stream": [TEXT, SECOND]} == got["two_choices"]
+
+
+@SHIPPED
+def test_a_shipped_policy_can_say_its_verdict_inline(got: Outcome) -> None:
+    assert ([TEXT, "pass"], [0, "pass"]) == (got["inline"]["whole"], got["inline"]["last"])
+
+
+@SHIPPED
+def test_a_shipped_policy_refuses_what_cannot_fit(got: Outcome) -> None:
+    error = got["errors"]["too_long"]
+    assert ("BadRequestError", "context_length_exceeded") == (error["kinds"][0], error["code"])
+
+
+@TRANSLATED
+def test_chats_and_streams_through_the_litellm_upstream(got: Outcome) -> None:
+    assert [TEXT, TEXT] == [got["whole"]["text"], got["stream"]["text"]]
+    assert {"choices": 0, "total": USAGE["total_tokens"], "others": []} == got["stream_with_usage"]
+    assert {"whole": [TEXT, SECOND], "stream": [TEXT, SECOND]} == got["two_choices"]
+
+
+@TRANSLATED
+def test_tools_through_the_litellm_upstream(got: Outcome) -> None:
+    assert {"calls": CALLS, "text": TOLD} == got["tools"]
+
+
+@TRANSLATED
+def test_streamed_tools_through_the_litellm_upstream(got: Outcome) -> None:
+    assert (CALLS, TOLD) == (got["stream_tools"]["calls"], got["stream_tools"]["text"])
+    assert CALLS == got["interleaved_tools"]
+
+
+@TRANSLATED
+def test_structured_output_through_the_litellm_upstream(got: Outcome) -> None:
+    assert [REPORT, REPORT] == [got["parsed"]["whole"], got["parsed"]["stream"]]
+
+
+@TRANSLATED
+@pytest.mark.parametrize(
+    ("name", "kind", "code"),
+    [
+        ("wrong_key", "AuthenticationError", "invalid_api_key"),
+        ("limited", "RateLimitError", "rate_limit_exceeded"),
+        ("refused", "BadRequestError", "unsupported_value"),
+    ],
+)
+def test_errors_through_the_litellm_upstream(got: Outcome, name: str, kind: str, code: str) -> None:
+    assert (kind, code) == (got["errors"][name]["kinds"][0], got["errors"][name]["code"])
+
+
+@pytest.mark.slow
+def test_the_default_config_answers_with_the_embedded_model(tmp_path: Path) -> None:
+    if not default_model_path().exists():
+        pytest.skip("no embedded model: `groundwire fetch-model` fetches it")
+    shutil.copytree(ROOT / "policies", tmp_path / "policies")
+    shutil.copy(ROOT / "config.yaml", tmp_path / "config.yaml")
+    with serve(tmp_path) as url:
+        got = run_script([client_python(), HERE / "scripts/embedded.py"], tmp_path, f"{url}/v1")
+    whole, stream = got["whole"], got["stream"]
+    assert "paris" in whole["text"].lower()
+    assert whole["headers"]["x-groundwire-policy"].startswith("default@")
+    assert ("pass", "assistant") == (whole["headers"]["x-groundwire-verdict"], whole["role"])
+    assert whole["tokens"][0] > 0
+    assert whole["text"] == stream["text"]
+    assert stream["pieces"] > 2
+    assert whole["tokens"] == stream["tokens"]
+    assert got["models"]
+    assert "BadRequestError" in got["errors"]["too_long"]["kinds"]
+    assert "context_length_exceeded" == got["errors"]["too_long"]["code"]

@@ -1,0 +1,76 @@
+"""Several workers behind one port: one store, one set of figures, one admin key."""
+
+import asyncio
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import aiohttp
+
+from proxy.testing import ScriptedUpstream, completion, reply
+from tests.conftest import CHAT
+from tests.processes import PATIENCE_S, Process, free_port, served
+
+
+async def ask(url: str) -> int:
+    """One request on a connection of its own."""
+    async with aiohttp.ClientSession() as session, session.post(url + "/v1/chat/completions", json=CHAT) as response:
+        await response.read()
+        return response.status
+
+
+async def get(url: str, **headers: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(url, headers=headers) as response:
+        return response.status, await response.text()
+
+
+async def all_up(proxy: Process) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                if (await get(proxy.url + "/ready"))[0] == 200:
+                    return
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.05)
+
+
+def exchanges(exposition: str) -> float:
+    return sum(float(line.rpartition(" ")[2]) for line in exposition.splitlines() if line.startswith("groundwire_exchanges_total{"))
+
+
+def record_count(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "store.db")) as store:
+        return int(store.execute("SELECT count(*) FROM records").fetchone()[0])
+
+
+async def test_two_workers_share_a_store_the_figures_and_a_generated_admin_key(tmp_path: Path) -> None:
+    async with (
+        ScriptedUpstream(reply(completion())) as upstream,
+        served(tmp_path, upstream.base_url, "--host", "0.0.0.0", port=free_port(), server="{workers: 2}") as proxy,
+    ):
+        await all_up(proxy)
+        statuses = [await ask(proxy.url) for _ in range(40)]
+        figures = {exchanges((await get(proxy.url + "/metrics"))[1]) for _ in range(8)}
+        key = re.sub(r".*admin key is ", "", await proxy.line("this start's admin key is"))
+        listed = [(await get(proxy.url + "/groundwire/v1/records", authorization=f"Bearer {key}"))[0] for _ in range(8)]
+        keyless = [(await get(proxy.url + "/groundwire/v1/records"))[0] for _ in range(4)]
+        async with asyncio.timeout(PATIENCE_S):
+            while record_count(tmp_path) < 40:
+                await asyncio.sleep(0.05)
+    assert ([200] * 40, {40.0}) == (statuses, figures)
+    assert ([200] * 8, [401] * 4) == (listed, keyless)
+    assert 1 == sum("admin key" in line for line in proxy.lines)
+    assert 40 == record_count(tmp_path)
+
+
+async def test_four_workers_at_once_migrate_an_empty_store_safely(tmp_path: Path) -> None:
+    async with (
+        ScriptedUpstream(reply(completion())) as upstream,
+        served(tmp_path, upstream.base_url, port=free_port(), server="{workers: 4}") as proxy,
+    ):
+        await all_up(proxy)
+        assert [(200, '{"status":"ready"}')] * 12 == [await get(proxy.url + "/ready") for _ in range(12)]
+    assert 1 == sum("migrated to revision" in line for line in proxy.lines)
+    assert [] == [line for line in proxy.lines if "cannot be opened" in line or "Traceback" in line]
