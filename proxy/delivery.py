@@ -126,8 +126,10 @@ async def deliver_tap(d: Delivery) -> None:
                 if size <= d.max_bytes:
                     stream.feed(chunk)
             stream.finish()
-            if size > d.max_bytes:
+            if size > d.max_bytes:  # it has left, but nobody can say what it was
                 d.unreadable(f"longer than server.max_answer_bytes ({d.max_bytes} bytes)")
+                await d.responder.end()
+                return
     except ProxyError as error:
         await end_with_error(d, stream, error)
         return
@@ -153,7 +155,7 @@ async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> None:
         else:
             await d.responder.write(piece.raw)
     d.exchange.upstream_answer = d.exchange.answer = stream.answer
-    if stream.complete:
+    if stream.complete or stream.done:
         await _check(d)
         await d.responder.write(stream.inline(d.inline()) + ending)
 

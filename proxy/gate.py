@@ -97,10 +97,10 @@ class Gate:
         """Stop every task."""
         for task in self._tasks:
             task.cancel()
-        if self._failure.done():
-            self._failure.exception()  # seen
-        else:
+        if not self._failure.done():
             self._failure.cancel()
+        elif not self._failure.cancelled():
+            self._failure.exception()  # seen
 
     def open_choices(self) -> list[int]:
         """Choices whose end has not been sent; the first, when nothing has come yet."""

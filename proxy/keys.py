@@ -35,7 +35,8 @@ class Clients:
         scheme, _, token = authorization.partition(" ")
         key = self._keys.get(_sha256(token.strip())) if scheme.lower() == "bearer" else None
         if key is None:
-            message = "this key is not known here" if authorization else "a key is needed: send it as 'Authorization: Bearer KEY'"
+            # Client libraries look for these words to raise their own authentication error.
+            message = "Incorrect API key provided: this key is not known here" if authorization else "a key is needed: send it as 'Authorization: Bearer KEY'"
             raise InvalidApiKey(message)
         if key.routes and route not in key.routes:
             raise PolicyNotAllowed(f"the key {key.name!r} may not use this route")

@@ -29,7 +29,7 @@ def announce(settings: Settings, server: ServerSettings, path: Path, uvicorn: An
     config = uvicorn.Config(
         "proxy.app:from_environment", factory=True, host=server.host, port=server.port, workers=server.workers,
         log_config=None, access_log=False, server_header=False, date_header=False, lifespan="on", ws="none", proxy_headers=False,
-        timeout_graceful_shutdown=int(server.drain_s), h11_max_incomplete_event_size=65536,
+        timeout_graceful_shutdown=int(server.drain_s),
     )  # fmt: skip
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     if server.workers > 1:

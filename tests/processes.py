@@ -35,6 +35,10 @@ class Process:
                 self.lines.append(line.decode().rstrip())
                 self._news.notify_all()
 
+    @property
+    def is_over(self) -> bool:
+        return self._reading.done()
+
     async def line(self, part: str) -> str:
         """The first line that contains `part`, awaited."""
         async with self._news, asyncio.timeout(PATIENCE_S):

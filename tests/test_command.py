@@ -77,14 +77,14 @@ def test_a_store_that_can_never_work_is_one_line_with_its_place(config: Path, ca
     assert "store.url: unknown database or driver 'mysql'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("port", ["-1", "65536"])
-def test_a_port_that_cannot_be_is_refused_in_one_line(config: Path, port: str, capsys: Captured) -> None:
-    try:
-        status: object = main(["serve", "--config", str(config), "--port", port])
-    except SystemExit as refused:
-        status = refused.code
-    assert 2 == status
-    assert "port" in capsys.readouterr().err
+@pytest.mark.parametrize(("option", "value"), [("--port", "65536"), ("--workers", "0")])
+def test_a_number_that_cannot_be_is_refused_before_anything_starts(config: Path, option: str, value: str) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", "0", option, value], cwd=ROOT, capture_output=True, text=True, timeout=10
+    )
+    assert 2 == ended.returncode
+    assert option in ended.stderr.splitlines()[-1]
+    assert "Traceback" not in ended.stderr
 
 
 # ---- check ----

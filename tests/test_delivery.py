@@ -322,3 +322,27 @@ async def test_a_policy_without_answer_checks_does_not_hold_anything(start: Star
                 later.set()
                 got += await response.content.read()
         assert b"".join(events) == got
+
+
+async def test_a_tapped_stream_too_long_to_keep_still_passes_whole(start: Start) -> None:
+    events = streamed(["word "] * 50)
+    async with start(stream(events), config="server: {max_answer_bytes: 500}\n") as proxy:
+        got = await proxy.post(STREAM)
+        record = await proxy.record(got)
+    assert b"".join(events) == got.body
+    assert ["answer_unreadable"] == [v["code"] for v in record["detail"]["verdicts"]]
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_an_answer_too_long_to_hold_is_an_error(start: Start, streams: bool) -> None:
+    answer = stream(streamed(["word "] * 50)) if streams else reply(completion("word " * 500))
+    async with start(answer, policy=policy("hold", "score"), stages=ALL, config="server: {max_answer_bytes: 500}\n") as proxy:
+        got = await proxy.post({**CHAT, "stream": streams})
+    assert (502, "upstream_unreachable") == (got.status, got.json["error"]["code"])
+
+
+async def test_an_inline_verdict_does_not_lose_the_end_mark_of_an_empty_stream(start: Start) -> None:
+    async with start(stream([b"data: [DONE]\n\n"])) as proxy:
+        got = await proxy.post(STREAM, x_groundwire_inline="1")
+    assert got.body.endswith(b"data: [DONE]\n\n")
+    assert 1 == got.body.count(b"[DONE]")

@@ -278,7 +278,7 @@ async def test_a_prompt_over_the_window_never_reaches_the_upstream(start: Start)
         got = await proxy.post(body)
     error = got.json["error"]
     assert (400, "context_length_exceeded", "block") == (got.status, error["code"], got.verdict)
-    for part in ("3008 tokens", "500 are reserved", "window is 2000", "Compress context or split content", "current_query"):
+    for part in ("resulted in 3008 tokens", "500 are reserved", "limit of 2000", "Compress context or split content", "current_query"):
         assert part in error["message"]
     assert [] == proxy.upstream.calls
 

@@ -82,5 +82,5 @@ def test_the_welcome_gives_an_address_that_can_be_opened(tmp_path: Path) -> None
 def test_the_welcome_shows_where_a_key_goes_only_if_there_are_keys(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
     assert "authorization" not in welcome(load_settings(config, {}), ServerSettings(), 80)[-1]
-    config.write_text(config.read_text() + f"keys: [{{name: ann, sha256: {'0' * 64}}}]\n")
+    config.write_text(config.read_text() + f"keys: [{{name: ann, sha256: '{'0' * 64}'}}]\n")
     assert "-H 'authorization: Bearer KEY'" in welcome(load_settings(config, {}), ServerSettings(), 80)[-1]

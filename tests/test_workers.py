@@ -27,13 +27,14 @@ async def get(url: str, **headers: str) -> tuple[int, str]:
 
 async def all_up(proxy: Process) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while True:
+        while not proxy.is_over:
             try:
                 if (await get(proxy.url + "/ready"))[0] == 200:
                     return
             except aiohttp.ClientError:
                 pass
             await asyncio.sleep(0.05)
+    raise AssertionError("the server ended:\n" + "\n".join(proxy.lines))
 
 
 def exchanges(exposition: str) -> float:

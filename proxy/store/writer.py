@@ -12,7 +12,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import Any
 
 from proxy.errors import StoreUnavailable
@@ -24,10 +23,6 @@ from proxy.store.tables import records as table
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
-
-
-_ROWS_PER_STATEMENT = 250
-"""5,250 parameters, a sixth of SQLite's limit."""
 
 
 class RecordWriter:
@@ -178,16 +173,9 @@ class RecordWriter:
 
     async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
         # A batch whose commit was cut off may be there already: the same id twice is not an error.
-        insert = self._database.compiled(self._database.insert(table).on_conflict_do_nothing())
+        insert = self._database.insert(table).on_conflict_do_nothing()
         async with self._database.transaction() as connection:
-            if not self._database.is_sqlite:
-                await connection.exec_driver_sql(insert, rows)
-                return
-            # One statement for many rows: sqlite3 then hands the interpreter over once, not at every row. In benchmarks.records that is
-            # no cheaper than ``executemany``: their intervals overlap.
-            for i in range(0, len(rows), _ROWS_PER_STATEMENT):
-                part = rows[i : i + _ROWS_PER_STATEMENT]
-                await connection.exec_driver_sql(_for_rows(insert, len(part)), tuple(value for row in part for value in row))
+            await connection.exec_driver_sql(self._database.compiled(insert), rows)
 
     async def _insert_one_by_one(self) -> tuple[int, int]:
         """The rows of a refused batch, each in its own transaction. Returns how many were written and lost."""
@@ -207,14 +195,6 @@ class RecordWriter:
         if not self._dropping:
             self._dropping = True
             log.warning("the queue of records is full (%d): new ones are dropped", len(self))
-
-
-@lru_cache(maxsize=4)
-def _for_rows(insert: str, rows: int) -> str:
-    """An INSERT of one row as one of `rows` rows."""
-    start = insert.index("VALUES (") + len("VALUES ")
-    end = insert.index(")", start) + 1
-    return insert[:start] + ", ".join([insert[start:end]] * rows) + insert[end:]
 
 
 def _encoded(records: Sequence[Record], encode: Callable[[Record], tuple[Any, ...]]) -> list[tuple[Any, ...]]:

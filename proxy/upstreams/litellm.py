@@ -99,6 +99,8 @@ class LiteLLMUpstream:
         if key:
             arguments["api_key"] = key
         litellm = await self._litellm()
+        if path == "/chat/completions":
+            arguments["_skip_mcp_handler"] = True  # with tools it would import litellm's MCP gateway, which needs packages of its own
         function = litellm.acompletion if path == "/chat/completions" else litellm.aembedding
         return await self._ask(function, arguments, scrubber([key, *self._secrets]))
 

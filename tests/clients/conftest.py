@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -112,11 +113,24 @@ class Proxy(threading.Thread):
         return Look.seen[f"{record_id}/{choice}"]
 
 
+class Errors(logging.Handler):
+    """Keeps what the server logs as errors: none of it may come from what a client does."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.lines: list[str] = []
+        self.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+
+
 class Outcome:
-    """What a script's cases got."""
+    """What a script's cases got, and what the server logged as errors meanwhile."""
 
     def __init__(self, results: dict[str, dict[str, Any]]) -> None:
         self._results = results
+        self.logged: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
         result = self._results[name]
@@ -194,7 +208,13 @@ def run(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> RunScript:
                 command = [node(), HERE / "node" / script]
             else:
                 command = [sys.executable if script.startswith("litellm") else client_python(), HERE / "scripts" / script]
-            kept[script, route] = run_script(command, tmp_path_factory.mktemp(Path(script).stem), f"{proxy.url}/{route}/v1")
+            errors = Errors()
+            logging.getLogger().addHandler(errors)
+            try:
+                kept[script, route] = run_script(command, tmp_path_factory.mktemp(Path(script).stem), f"{proxy.url}/{route}/v1")
+            finally:
+                logging.getLogger().removeHandler(errors)
+            kept[script, route].logged = errors.lines
         return kept[script, route]
 
     return once

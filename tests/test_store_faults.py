@@ -1,0 +1,161 @@
+"""A store that cannot be had: requests are answered, /ready says it, the counters tell what was not recorded."""
+
+import asyncio
+import os
+import re
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from proxy.app import App
+from proxy.config import load_settings
+from proxy.testing import ScriptedUpstream, completion, reply, serving
+from tests.conftest import CHAT, Running, Start
+
+
+def figure(exposition: bytes, name: str) -> float:
+    found = re.search(rf"^{name} (\S+)$", exposition.decode(), re.M)
+    return float(found[1]) if found else 0.0
+
+
+async def until(condition: Any) -> Any:
+    """Poll what happens in the background."""
+    async with asyncio.timeout(15):
+        while not (found := await condition()):
+            await asyncio.sleep(0.02)
+    return found
+
+
+def store_at(path: object) -> str:
+    return f"store: {{url: 'sqlite+aiosqlite:///{path}'}}\n"
+
+
+class Elsewhere:
+    """A proxy like that of the `start` fixture, with its store at `path`; ``lost`` is known once it has stopped."""
+
+    def __init__(self, folder: Path, path: object) -> None:
+        self._folder, self._path = folder, path
+
+    async def __aenter__(self) -> Running:
+        self._upstream = ScriptedUpstream(reply(completion()))
+        await self._upstream.__aenter__()
+        (self._folder / "policy.yaml").write_text("name: empty\ndelivery: tap\nstages: []\n")
+        config = self._folder / "config.yaml"
+        config.write_text(
+            store_at(self._path)
+            + f"upstreams: {{main: {{kind: openai, base_url: '{self._upstream.base_url}'}}}}\nroutes: [{{upstream: main, policy: policy.yaml}}]\n"
+        )
+        self.app = App(load_settings(config, {}))
+        self._serving = serving(self.app)
+        url = await self._serving.__aenter__()
+        self._session = aiohttp.ClientSession()
+        return Running(self.app, self._upstream, url, self._session)
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self._session.close()
+        await self._serving.__aexit__(None, None, None)
+        await self._upstream.__aexit__(None)
+
+
+async def test_a_store_in_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    elsewhere = Elsewhere(tmp_path, tmp_path / "missing" / "store.db")
+    async with elsewhere as proxy:
+        answers = [await proxy.post() for _ in range(3)]
+        ready, health = await proxy.get("/ready"), await proxy.get("/health")
+        records = await proxy.get("/groundwire/v1/records")
+        exposition = await until(lambda: _with_errors(proxy))
+    assert [200] * 3 == [a.status for a in answers]
+    assert (503, 200) == (ready.status, health.status)
+    assert f"the folder {tmp_path}/missing does not exist" in ready.json["missing"]["store"]
+    assert (503, "overloaded") == (records.status, records.json["error"]["code"])
+    assert figure(exposition, "groundwire_records_write_errors_total") >= 1
+
+
+async def _with_errors(proxy: Running) -> bytes | None:
+    exposition = (await proxy.get("/metrics")).body
+    return exposition if figure(exposition, "groundwire_records_write_errors_total") else None
+
+
+async def test_a_folder_that_comes_gets_the_records_that_waited(tmp_path: Path) -> None:
+    folder = tmp_path / "later"
+    async with Elsewhere(tmp_path, folder / "store.db") as proxy:
+        answer = await proxy.post()
+        folder.mkdir()
+        await until(lambda: _ready(proxy))
+        assert 200 == (await proxy.record(answer))["status"]
+
+
+async def _ready(proxy: Running) -> bool:
+    return (await proxy.get("/ready")).status == 200
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+async def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
+    folder = tmp_path / "sealed"
+    folder.mkdir(mode=0o500)
+    async with Elsewhere(tmp_path, folder / "store.db") as proxy:
+        assert 200 == (await proxy.post()).status
+        assert (503, ["store"]) == ((ready := await proxy.get("/ready")).status, list(ready.json["missing"]))
+
+
+async def test_a_store_that_is_a_folder(tmp_path: Path) -> None:
+    async with Elsewhere(tmp_path, tmp_path) as proxy:
+        assert 200 == (await proxy.post()).status
+        assert (503, ["store"]) == ((ready := await proxy.get("/ready")).status, list(ready.json["missing"]))
+
+
+async def test_a_store_that_is_locked_delays_nobody_and_gets_its_records_later(start: Start, tmp_path: Path) -> None:
+    async with start() as proxy:
+        await proxy.record(await proxy.post())
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
+            other.execute("BEGIN EXCLUSIVE")
+            before = time.monotonic()
+            answers = await asyncio.gather(*(proxy.post() for _ in range(20)))
+            took_s = time.monotonic() - before
+            waiting = len(proxy.app.records_writer)
+            other.execute("ROLLBACK")
+        listed = (await _flushed(proxy))["data"]
+        lost = figure((await proxy.get("/metrics")).body, "groundwire_records_lost_total")
+    assert [200] * 20 == [a.status for a in answers]
+    assert took_s < 1.5
+    assert (20, 21, 0.0) == (waiting, len(listed), lost)
+
+
+async def _flushed(proxy: Running) -> Any:
+    await proxy.app.records_writer.flush()
+    return (await proxy.get("/groundwire/v1/records?limit=100")).json
+
+
+async def test_a_store_file_that_is_deleted_is_noticed_and_made_anew(start: Start, tmp_path: Path) -> None:
+    async with start() as proxy:
+        await proxy.record(await proxy.post())
+        for file in tmp_path.glob("store.db*"):
+            file.unlink()
+        assert 200 == (await proxy.post()).status
+        await until(lambda: _ready(proxy))
+        after = await proxy.post()
+        assert (await _record_of(proxy, after))["id"] == after.headers["x-groundwire-id"]
+    assert (tmp_path / "store.db").is_file()
+
+
+async def _record_of(proxy: Running, answer: Any) -> Any:
+    async def found() -> Any:
+        got = await proxy.get(f"/groundwire/v1/records/{answer.headers['x-groundwire-id']}")
+        return got.json if got.status == 200 else None
+
+    return await until(found)
+
+
+async def test_records_that_can_never_be_written_are_counted_as_lost_at_the_end(tmp_path: Path) -> None:
+    elsewhere = Elsewhere(tmp_path, tmp_path / "missing" / "store.db")
+    async with elsewhere as proxy:
+        for _ in range(3):
+            await proxy.post()
+        await elsewhere.app.records_writer.stop(deadline_s=0.01)
+        exposition = (await proxy.get("/metrics")).body
+    assert 3.0 == figure(exposition, "groundwire_records_lost_total")
