@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy import __version__
+from proxy import __version__, logs
 from proxy.config import load_settings
 from proxy.errors import ConfigError
 
@@ -24,7 +24,7 @@ BUNDLED = Path(__file__).parent / "bundled"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit status: 0, or 2 for what was refused."""
     arguments = _parser().parse_args(argv)
-    logging.basicConfig(level=getattr(arguments, "log_level", "info").upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    logs.configure(getattr(arguments, "log_level", None))
     try:
         return int(arguments.run(arguments) or 0)
     except ConfigError as error:
@@ -76,9 +76,7 @@ def _bundled() -> Path:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    import uvicorn
-
-    from proxy.startup import announce, effective_server
+    from proxy.startup import effective_server, run
 
     path = config_path(arguments.config)
     settings = load_settings(path)
@@ -91,7 +89,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     if server.workers > 1 and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         metrics_folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="groundwire-metrics-")
     try:
-        return announce(settings, server, path, uvicorn)
+        return run(settings, server)
     finally:
         if metrics_folder:
             shutil.rmtree(metrics_folder, ignore_errors=True)
@@ -111,10 +109,12 @@ def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logg
 
 def _check(arguments: argparse.Namespace) -> int:
     from proxy.policy import load_policies
+    from proxy.store.database import Database
 
     path = config_path(arguments.config)
     settings = load_settings(path)
     policies = load_policies(settings)
+    Database(settings.store.url, source=str(path))
     print(f"{path}: ok")
     for route in settings.routes:
         found = policies[route.prefix]
@@ -147,8 +147,11 @@ def _init(arguments: argparse.Namespace) -> int:
         if target.exists():
             print(f"{target}: left as it is")
             continue
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source, target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, target)
+        except OSError as error:
+            raise ConfigError(str(target), "", f"cannot be written: {error.strerror}") from error
         print(f"{target}: written")
     return 0
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from proxy import logs
 from proxy.admin.api import AdminParts, make_admin
 from proxy.asgi import Receive, Responder, Scope, Send
 from proxy.config import EmbeddedSettings, LiteLLMSettings, ModelSettings, OpenAISettings, Settings, UpstreamSettings, load_settings
@@ -196,4 +197,5 @@ def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
 
 def from_environment() -> App:
     """The application for a worker process: the config file's path comes in an environment variable."""
+    logs.configure()
     return App(load_settings(Path(os.environ[CONFIG_VARIABLE])))

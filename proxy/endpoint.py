@@ -21,7 +21,7 @@ import orjson
 from proxy import asgi, delivery
 from proxy.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
 from proxy.config import ServerSettings
-from proxy.errors import InternalError, InvalidRequest, NotFound, PolicyNotAllowed, ProxyError
+from proxy.errors import InternalError, InvalidRequest, NotFound, Overloaded, PolicyNotAllowed, ProxyError, RequestTooLarge
 from proxy.exchange import Exchange, Request, Verdict
 from proxy.gate import deliver_gate
 from proxy.headers import PREFIX, Hints, parse_hints, plain_headers, response_headers
@@ -47,9 +47,11 @@ _HOP_BY_HOP = frozenset(
         b"transfer-encoding",
         b"upgrade",
         b"host",
+        b"expect",
     )
 )
-"""RFC 9110 section 7.6.1, and host."""
+"""RFC 9110 section 7.6.1, host, and expect (the server has answered it)."""
+_MAX_HEADERS_BYTES = 65536
 _REWRITTEN = _HOP_BY_HOP | {b"content-length", b"accept-encoding"}
 _NOT_RETURNED = frozenset(
     (
@@ -104,8 +106,8 @@ class Services:
 
 
 def new_id(now: float) -> str:
-    """A record id: sorts by time, 64 random bits."""
-    return f"gw_{int(now * 1000):012x}{os.urandom(8).hex()}"
+    """A record id: sorts by time, in microseconds; 56 random bits."""
+    return f"gw_{int(now * 1e6):014x}{os.urandom(7).hex()}"
 
 
 class Endpoint:
@@ -122,9 +124,10 @@ class Endpoint:
         except ClientGone:
             job.left()
         except asyncio.CancelledError:
-            job.left()
-            if not job.responder.client_gone:
-                raise  # the server is stopping
+            if job.responder.client_gone:
+                job.left()
+            else:
+                await job.failed(Overloaded("the server is stopping and has waited long enough for this answer"))
         except ProxyError as error:
             await job.failed(error)
         except Exception:
@@ -175,16 +178,19 @@ class _Job:
 
     def _read_headers(self) -> tuple[list[tuple[str, str]], Hints, str]:
         """The headers to forward, Groundwire's own, and the ``Authorization``."""
-        forwarded, hints, authorization = [], {}, ""
+        forwarded, hints, authorization, size = [], {}, "", 0
         dropped = _REWRITTEN if self._is_dialect() else _HOP_BY_HOP
         named = _connection_names(self._scope["headers"])
         for name, value in self._scope["headers"]:
+            size += len(name) + len(value)
             if name.startswith(_HINT):
                 hints[name.decode("latin-1")] = value.decode("latin-1")
             elif name not in dropped and name not in named:
                 forwarded.append((name.decode("latin-1"), _text(value)))
                 if name == b"authorization":
                     authorization = forwarded[-1][1]
+        if size > _MAX_HEADERS_BYTES:
+            raise RequestTooLarge(f"the headers are larger than {_MAX_HEADERS_BYTES} bytes")
         return forwarded, parse_hints(hints), authorization
 
     def _is_dialect(self) -> bool:

@@ -54,6 +54,8 @@ class ProxyError(GroundwireError):
         self.param = param
         self.headers = headers
         """Extra response headers, such as ``retry-after``."""
+        self.attempts = 0
+        """Calls to the upstream that it took to come to this."""
 
     def envelope(self) -> dict[str, Any]:
         """The body: ``{"error": {"message", "type", "param", "code"}}``."""

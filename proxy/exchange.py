@@ -2,7 +2,7 @@
 
 Made once by a dialect in `proxy.wire`, read and replaced by stages, turned into upstream bytes by the dialect, into headers
 by `proxy.headers` and into a record by `proxy.store`. Messages, tools and answers are in OpenAI's chat form whatever dialect the
-client spoke, so that no stage needs to know it (msgspec structs: a fifth of a dataclass's cost to make). `original` is never changed. `messages`, `tools` and `params` are replaced as a
+client spoke, so that no stage needs to know it. `original` is never changed. `messages`, `tools` and `params` are replaced as a
 whole and their items are never edited in place: an item that is still the same object is sent upstream in the bytes it came in.
 """
 

@@ -145,19 +145,28 @@ def plain_headers(record_id: str, verdict: str) -> list[tuple[bytes, bytes]]:
 
 
 def ascii_value(value: str) -> bytes:
-    """`value` as a legal header value: percent-encoded where needed, cut to `MAX_VALUE_BYTES` at a whole escape."""
+    """`value` as a legal header value: percent-encoded where needed, cut to `MAX_VALUE_BYTES` at a whole character."""
     if len(value) <= MAX_VALUE_BYTES and value.isascii() and _PLAIN.issuperset(value.encode("ascii")):
         return value.encode("ascii")
-    encoded = quote(value, safe="-._~@,;:/+> =()*", errors="replace").encode("ascii")
+    encoded = _quoted(value)
     if len(encoded) <= MAX_VALUE_BYTES:
         return encoded
-    cut = encoded[:MAX_VALUE_BYTES]
-    percent = cut.rfind(b"%", MAX_VALUE_BYTES - 2)
-    return cut[:percent] if percent >= 0 else cut
+    out, size = [], 0
+    for character in value:
+        piece = _quoted(character)
+        size += len(piece)
+        if size > MAX_VALUE_BYTES:
+            break
+        out.append(piece)
+    return b"".join(out)
+
+
+def _quoted(text: str) -> bytes:
+    return quote(text, safe="-._~@,;:/+> =()*", errors="replace").encode("ascii")
 
 
 def _codes(codes: list[str]) -> str | None:
     """Comma-separated, as many whole codes as fit."""
-    while codes and len(",".join(codes)) > MAX_VALUE_BYTES:
+    while codes and len(_quoted(",".join(codes))) > MAX_VALUE_BYTES:
         codes = codes[:-1]
     return ",".join(codes) or None

@@ -36,7 +36,8 @@ class Clients:
         key = self._keys.get(_sha256(token.strip())) if scheme.lower() == "bearer" else None
         if key is None:
             # Client libraries look for these words to raise their own authentication error.
-            message = "Incorrect API key provided: this key is not known here" if authorization else "a key is needed: send it as 'Authorization: Bearer KEY'"
+            wrong, missing = "this key is not known here", "a key is needed: send it as 'Authorization: Bearer KEY'"
+            message = f"Incorrect API key provided: {wrong if authorization else missing}"
             raise InvalidApiKey(message)
         if key.routes and route not in key.routes:
             raise PolicyNotAllowed(f"the key {key.name!r} may not use this route")

@@ -3,66 +3,82 @@
 from __future__ import annotations
 
 import logging
-from pathlib import Path
-from typing import Any
+import math
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
+import uvicorn
 
-from proxy.config import OpenAISettings, ServerSettings, Settings, UpstreamSettings
+from proxy.config import OpenAISettings, ServerSettings, Settings, UpstreamSettings, checked
+from proxy.errors import ConfigError
 from proxy.policy import load_policies
 
 log = logging.getLogger("groundwire")
 
 
 def effective_server(server: ServerSettings, host: str | None, port: int | None, workers: int | None) -> ServerSettings:
-    """``server:`` with the command line's wishes."""
+    """``server:`` with the command line's wishes. Raises `ConfigError` for one that cannot be."""
     wishes = {name: value for name, value in (("host", host), ("port", port), ("workers", workers)) if value is not None}
-    return msgspec.structs.replace(server, **wishes)
+    try:
+        return checked({**msgspec.structs.asdict(server), **wishes}, ServerSettings, "")
+    except ConfigError as error:
+        raise ConfigError("command line", f"--{error.path}", error.problem) from error
 
 
-def announce(settings: Settings, server: ServerSettings, path: Path, uvicorn: Any) -> int:
+def run(settings: Settings, server: ServerSettings) -> int:
     """Run the server until it is told to stop; returns the exit status."""
     load_policies(settings)  # refuse a wrong policy here, in one line, not in every worker
     for name, upstream in settings.upstreams.items():
         if isinstance(upstream, OpenAISettings) and not upstream.api_key and any(r.upstream == name for r in settings.routes):
             log.warning("upstream %s has no api_key: calls go out without one (set it, or api_key: forward for the client's own)", name)
     config = uvicorn.Config(
-        "proxy.app:from_environment", factory=True, host=server.host, port=server.port, workers=server.workers,
-        log_config=None, access_log=False, server_header=False, date_header=False, lifespan="on", ws="none", proxy_headers=False,
-        timeout_graceful_shutdown=int(server.drain_s),
+        "proxy.app:from_environment", factory=True, host=server.host, port=server.port, workers=server.workers, log_config=None,
+        access_log=False, server_header=False, date_header=False, lifespan="on", ws="none", proxy_headers=False,
+        timeout_graceful_shutdown=math.ceil(server.drain_s),
     )  # fmt: skip
-    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     if server.workers > 1:
-        lines = welcome(settings, server, server.port)
-        socket = config.bind_socket()
-        for line in lines:
-            log.info(line)
-        uvicorn.supervisors.Multiprocess(config, target=uvicorn.Server(config).run, sockets=[socket]).run()
-        return 0
-    instance = _Announcing(uvicorn.Server(config), settings, server)
-    return instance.run()
+        return _run_workers(config, settings, server)
+    one = Server(config, settings, server)
+    one.run()
+    return 0 if one.started else 2
 
 
-class _Announcing:
-    """Logs the welcome once uvicorn listens."""
+def _run_workers(config: uvicorn.Config, settings: Settings, server: ServerSettings) -> int:
+    socket = config.bind_socket()
+    port = socket.getsockname()[1]
+    for line in welcome(settings, server, port):
+        log.info(line)
+    uvicorn.supervisors.Multiprocess(config, sockets=[socket]).run()
+    return 0
 
-    def __init__(self, server: Any, settings: Settings, wishes: ServerSettings) -> None:
-        self._server = server
-        started = server.startup
 
-        async def startup(sockets: Any = None) -> None:
-            await started(sockets=sockets)
-            if server.started:
-                port = server.servers[0].sockets[0].getsockname()[1]
-                for line in welcome(settings, wishes, port):
-                    log.info(line)
+class Server(uvicorn.Server):
+    """uvicorn's server, which says where it is once it listens, and whose orderly end is exit status 0."""
 
-        server.startup = startup
+    def __init__(self, config: uvicorn.Config, settings: Settings, wishes: ServerSettings) -> None:
+        super().__init__(config)
+        self._settings, self._wishes = settings, wishes
 
-    def run(self) -> int:
-        """Until it is told to stop."""
-        self._server.run()
-        return 0 if self._server.started else 2
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, then say so."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            port = self.servers[0].sockets[0].getsockname()[1]
+            for line in welcome(self._settings, self._wishes, port):
+                log.info(line)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """SIGTERM and SIGINT drain; unlike uvicorn's own, they are not raised again when all is done."""
+        previous = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
 
 
 def welcome(settings: Settings, server: ServerSettings, port: int) -> list[str]:

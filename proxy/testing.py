@@ -124,7 +124,7 @@ class ScriptedUpstream:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> ScriptedUpstream:
-        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", 0, limit=2**20)
         return self
 
     async def __aexit__(self, *exc: object) -> None:

@@ -26,7 +26,8 @@ async def connected(proxy: Running) -> AsyncIterator[tuple[asyncio.StreamReader,
 
 
 def request(method: str = "POST", path: str = "/v1/chat/completions", body: bytes = BODY, **headers: str) -> bytes:
-    fields = {"host": "x", "content-type": "application/json", **({"content-length": str(len(body))} if body else {}), **{k.replace("_", "-"): v for k, v in headers.items()}}
+    length = {"content-length": str(len(body))} if body else {}
+    fields = {"host": "x", "content-type": "application/json", **length, **{k.replace("_", "-"): v for k, v in headers.items()}}
     return f"{method} {path} HTTP/1.1\r\n".encode() + b"".join(f"{k}: {v}\r\n".encode() for k, v in fields.items()) + b"\r\n" + body
 
 
@@ -37,7 +38,7 @@ async def read_response(reader: asyncio.StreamReader, *, bodiless: bool = False)
     return int(head[0].split(" ")[1]), headers, body
 
 
-@pytest.mark.parametrize("size", [40_000, 100_000, 300_000])
+@pytest.mark.parametrize("size", [40_000, 70_000])
 async def test_a_huge_header_is_answered_or_refused_and_the_process_lives(start: Start, size: int) -> None:
     async with start() as proxy:
         async with connected(proxy) as (reader, writer):

@@ -80,7 +80,11 @@ def test_a_store_that_can_never_work_is_one_line_with_its_place(config: Path, ca
 @pytest.mark.parametrize(("option", "value"), [("--port", "65536"), ("--workers", "0")])
 def test_a_number_that_cannot_be_is_refused_before_anything_starts(config: Path, option: str, value: str) -> None:
     ended = subprocess.run(
-        [sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", "0", option, value], cwd=ROOT, capture_output=True, text=True, timeout=10
+        [sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", "0", option, value],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=10,
     )
     assert 2 == ended.returncode
     assert option in ended.stderr.splitlines()[-1]

@@ -240,14 +240,14 @@ async def test_text_waits_while_tool_calls_and_comments_pass(start: Start) -> No
 async def test_keep_alive_comments_flow_while_text_is_held(start: Start) -> None:
     Patient.seen, Patient.go = [], {}
     config = "server: {keep_alive_s: 0.02}\n"
-    async with start(stream(streamed(["A. ", "B."])), policy=policy("gate", "patient"), stages=ALL, config=config) as proxy:
-        async with proxy.open(STREAM) as response:
-            got = b""
-            while got.count(b": keep-alive\n\n") < 3:
-                got += await response.content.readany()
-            for name in ("A.", "B."):
-                Patient.go.setdefault(name, asyncio.Event()).set()
-            got += await response.content.read()
+    held = start(stream(streamed(["A. ", "B."])), policy=policy("gate", "patient"), stages=ALL, config=config)
+    async with held as proxy, proxy.open(STREAM) as response:
+        got = b""
+        while got.count(b": keep-alive\n\n") < 3:
+            got += await response.content.readany()
+        for name in ("A.", "B."):
+            Patient.go.setdefault(name, asyncio.Event()).set()
+        got += await response.content.read()
     assert {0: "A. B."} == said(got)
 
 
@@ -314,13 +314,13 @@ async def test_a_policy_without_answer_checks_does_not_hold_anything(start: Star
     events = streamed(["One. ", "Two."])
     for delivery in ("hold", "gate"):
         later = asyncio.Event()
-        async with start(stream(events, wait={2: later}), policy=policy(delivery, "budget"), stages=ALL) as proxy:
-            async with proxy.open(STREAM) as response:
-                got = b""
-                while events[1] not in got:
-                    got += await response.content.readany()
-                later.set()
-                got += await response.content.read()
+        waiting = start(stream(events, wait={2: later}), policy=policy(delivery, "budget"), stages=ALL)
+        async with waiting as proxy, proxy.open(STREAM) as response:
+            got = b""
+            while events[1] not in got:
+                got += await response.content.readany()
+            later.set()
+            got += await response.content.read()
         assert b"".join(events) == got
 
 

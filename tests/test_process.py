@@ -45,7 +45,7 @@ async def get(session: aiohttp.ClientSession, url: str) -> object:
 
 async def test_serve_says_where_it_is_what_it_serves_and_how_to_try_it(tmp_path: Path) -> None:
     async with ScriptedUpstream(reply(completion())) as upstream, served(tmp_path, upstream.base_url) as proxy:
-        tried = await proxy.line("try it: curl ")
+        tried, leads_to = await proxy.line("try it: curl "), f"main (openai, {upstream.base_url}), policy empty@"
         async with aiohttp.ClientSession() as session:
             assert 200 == await ask(session, proxy.url)
     said = "\n".join(proxy.lines)
@@ -114,7 +114,8 @@ async def test_a_stream_that_outlasts_the_drain_time_is_cut_and_recorded(tmp_pat
     async with (
         ScriptedUpstream(stream(EVENTS, wait={1: never})) as upstream,
         served(tmp_path, upstream.base_url, server="{drain_s: 0.9}") as proxy,
-        aiohttp.ClientSession() as session,session.post(proxy.url + "/v1/chat/completions", json=STREAM) as response
+        aiohttp.ClientSession() as session,
+        session.post(proxy.url + "/v1/chat/completions", json=STREAM) as response,
     ):
         await _first_event(response)
         proxy.signal(signal.SIGTERM)

@@ -176,9 +176,10 @@ def too_long(use: ContextUse, reserve: int) -> str:
     largest = sorted(use.components.items(), key=lambda item: (-item[1], item[0]))[:2]
     parts = ", ".join(f"{name} {tokens}" for name, tokens in largest if tokens)
     counted = "" if use.exact else " (estimated)"
-    # The first sentence is OpenAI's own, which client libraries look for to raise their context-length error.
+    # The first sentences are OpenAI's own, which client libraries look for to raise their context-length error.
     return (
-        f"Input tokens exceed the configured limit of {use.window_tokens} tokens. Your messages resulted in {use.used_tokens} tokens{counted}, "
-        f"and {reserve} are reserved for the answer; nothing is left to compress. Compress context or split content: the largest parts are "
-        f"{parts or 'unknown'}. A smaller max_tokens or a model with a larger window helps too."
+        f"Input tokens exceed the configured limit of {use.window_tokens} tokens. "
+        f"Your messages resulted in {use.used_tokens} tokens{counted}, and {reserve} are reserved for the answer; nothing is left to "
+        f"compress. Compress context or split content: the largest parts are {parts or 'unknown'}. "
+        "A smaller max_tokens or a model with a larger window helps too."
     )

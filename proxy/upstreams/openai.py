@@ -8,7 +8,9 @@ In: a `Call` with the body to send. Out: the server's own status, headers and by
 from __future__ import annotations
 
 import asyncio
+import io
 from collections.abc import AsyncIterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -21,6 +23,7 @@ from proxy.upstreams import Call, Headers, Reply
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key"))
 _SKIP_AUTO = frozenset(("User-Agent", "Accept", "Accept-Encoding", "Content-Type"))
+_WHOLE_BODY_BYTES = 2**20
 _READ_BUFFER_BYTES = 2**18
 """Bytes read ahead of a slow client before the upstream is made to wait."""
 
@@ -74,7 +77,7 @@ class OpenAIUpstream:
             response = await self._session.request(
                 call.method,
                 self._url(call.path),
-                data=call.body,
+                data=_payload(call.body),
                 headers=self._headers(call),
                 allow_redirects=False,
                 auto_decompress=not call.raw,
@@ -118,6 +121,11 @@ class OpenAIUpstream:
         if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError | aiohttp.ClientOSError):
             return UpstreamUnreachable(f"{who}: the connection was closed{' before an answer' if connecting else ' mid-answer'}")
         return UpstreamUnreachable(f"{who}: not a usable HTTP answer ({type(error).__name__})")
+
+
+def _payload(body: bytes | AsyncIterator[bytes]) -> Any:
+    """What aiohttp takes: it writes bytes in one go, which above a mebibyte would hold up the event loop."""
+    return io.BytesIO(body) if isinstance(body, bytes) and len(body) > _WHOLE_BODY_BYTES else body
 
 
 class _OpenAIReply:

@@ -90,7 +90,7 @@ class Resilient:
                 if last:
                     raise
                 self._counters.count("upstream.fallback_count")
-                tries += getattr(error, "attempts", 0)
+                tries += error.attempts
                 continue
             tries += reply.attempts
             if reply.status not in RETRIED or last:
@@ -117,7 +117,8 @@ class Resilient:
             attempt += 1
             try:
                 reply = await self.upstream.send(call)
-            except UpstreamUnreachable:
+            except UpstreamUnreachable as error:
+                error.attempts = attempt
                 if attempt > allowed:
                     raise
                 pause = 0.0 if attempt == 1 else backoff_s(attempt, self._retries)  # a kept-alive connection often just went stale

@@ -1,0 +1,15 @@
+"""How the log looks: one line an event, on standard error, the same in every worker process."""
+
+from __future__ import annotations
+
+import logging
+import os
+
+LEVEL_VARIABLE = "GROUNDWIRE_LOG_LEVEL"
+
+
+def configure(level: str | None = None) -> None:
+    """Send the log to standard error from `level` on; without one, as the process that started this one does."""
+    level = os.environ.setdefault(LEVEL_VARIABLE, level or "info")
+    logging.basicConfig(level=level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    logging.getLogger("uvicorn.error").setLevel(logging.WARNING)

@@ -1,0 +1,278 @@
+"""The raw upstream against real sockets: connections, time-outs, big bodies, encodings."""
+
+import asyncio
+import gzip
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from proxy.config import OpenAISettings, Retries, Timeouts
+from proxy.errors import UpstreamTimeout, UpstreamUnreachable
+from proxy.testing import CountedNames, ReceivedCall, ScriptedUpstream, completion, hang, raw, reply, stream
+from proxy.upstreams import Call
+from proxy.upstreams.openai import OpenAIUpstream
+from proxy.upstreams.resilience import Resilient, Slots
+from tests.conftest import CHAT, Start
+
+CALL = Call("POST", "/chat/completions", (("content-type", "application/json"),), b"{}")
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+Answering = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def opened(base_url: str, **settings: object) -> AsyncIterator[OpenAIUpstream]:
+    upstream = OpenAIUpstream("main", OpenAISettings(base_url=base_url, **settings))  # type: ignore[arg-type]
+    await upstream.start()
+    try:
+        yield upstream
+    finally:
+        await upstream.stop()
+
+
+@asynccontextmanager
+async def listening(answering: Answering) -> AsyncIterator[tuple[str, list[asyncio.StreamWriter]]]:
+    """A bare server; gives its address and the connections it got."""
+    connections: list[asyncio.StreamWriter] = []
+
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        try:
+            await answering(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", connections
+
+
+async def _read_request(reader: asyncio.StreamReader) -> None:
+    await reader.readuntil(b"\r\n\r\n{}")
+
+
+async def said(upstream: OpenAIUpstream, call: Call = CALL) -> bytes:
+    answer = await upstream.send(call)
+    try:
+        return await answer.read()
+    finally:
+        await answer.close()
+
+
+# ---- connections ----
+
+
+async def test_calls_one_after_the_other_share_a_connection() -> None:
+    async def always(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await _read_request(reader)
+            writer.write(HEAD + b"content-length: 2\r\n\r\nok")
+
+    async with listening(always) as (url, connections), opened(url) as upstream:
+        assert [b"ok"] * 5 == [await said(upstream) for _ in range(5)]
+        assert 1 == len(connections)
+
+
+async def test_calls_at_once_have_a_connection_each() -> None:
+    all_here = asyncio.Barrier(4)
+
+    async def together(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _read_request(reader)
+        await all_here.wait()
+        writer.write(HEAD + b"content-length: 2\r\n\r\nok")
+
+    async with listening(together) as (url, connections), opened(url) as upstream, asyncio.timeout(5):
+        assert [b"ok"] * 4 == await asyncio.gather(*(said(upstream) for _ in range(4)))
+        assert 4 == len(connections)
+
+
+async def test_an_answer_that_is_not_read_to_its_end_does_not_spoil_the_next_call() -> None:
+    async with (
+        ScriptedUpstream(stream([b"a" * 10, b"b"], wait={1: asyncio.Event()}), reply(b"ok")) as server,
+        opened(server.base_url) as upstream,
+    ):
+        unread = await upstream.send(CALL)
+        await unread.close()
+        assert b"ok" == await said(upstream)
+
+
+async def test_a_kept_connection_that_went_stale_is_replaced() -> None:
+    async def once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answers, then closes only when the next request is already on its way."""
+        await _read_request(reader)
+        writer.write(HEAD + b"content-length: 2\r\n\r\nok")
+        await reader.read(1)
+
+    async with listening(once) as (url, connections), opened(url) as upstream:
+        resilient = Resilient(upstream, Retries(attempts=1, base_s=1e-6), Slots(8, 8), (), CountedNames())
+        for _ in range(3):
+            answer = await resilient.send(CALL, {})
+            assert b"ok" == await answer.read()
+            await answer.close()
+        assert 3 == len(connections)
+
+
+async def test_a_stopped_upstream_says_so() -> None:
+    upstream = OpenAIUpstream("main", OpenAISettings(base_url="http://127.0.0.1:9/v1"))
+    with pytest.raises(UpstreamUnreachable, match="main is not started"):
+        await upstream.send(CALL)
+
+
+# ---- time-outs ----
+
+
+async def test_no_connection_in_time() -> None:
+    async with opened("http://192.0.2.1:9/v1", timeouts=Timeouts(connect_s=0.05)) as upstream:  # RFC 5737: an address that nobody has
+        with pytest.raises((UpstreamTimeout, UpstreamUnreachable), match=r"no connection within 0\.05 s|cannot connect"):
+            await upstream.send(CALL)
+
+
+async def test_no_first_byte_in_time() -> None:
+    async with ScriptedUpstream(hang) as server, opened(server.base_url, timeouts=Timeouts(first_byte_s=0.05)) as upstream:
+        with pytest.raises(UpstreamTimeout, match=r"main .*: no first byte within 0\.05 s"):
+            await upstream.send(CALL)
+        async with asyncio.timeout(1):
+            await server.gone.wait()
+
+
+async def test_no_further_byte_in_time() -> None:
+    slow = stream([b"one", b"two"], wait={1: asyncio.Event()})
+    async with ScriptedUpstream(slow) as server, opened(server.base_url, timeouts=Timeouts(between_chunks_s=0.05)) as upstream:
+        answer = await upstream.send(CALL)
+        chunks = answer.chunks()
+        assert b"one" == await anext(chunks)
+        with pytest.raises(UpstreamTimeout, match=r"main .*: no further byte within 0\.05 s"):
+            await anext(chunks)
+        async with asyncio.timeout(1):
+            await server.gone.wait()
+
+
+async def test_headers_that_never_end_count_as_no_first_byte() -> None:
+    async def stuck(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-ty")
+        await asyncio.Event().wait()
+
+    async with ScriptedUpstream(stuck) as server, opened(server.base_url, timeouts=Timeouts(first_byte_s=0.1)) as upstream:
+        with pytest.raises(UpstreamTimeout):
+            await upstream.send(CALL)
+
+
+async def test_a_slow_but_steady_answer_is_read_to_its_end() -> None:
+    async def drip(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
+        writer.write(HEAD + b"content-length: 20\r\n\r\n")
+        for _ in range(20):
+            await asyncio.sleep(0.02)
+            writer.write(b"x")
+
+    async with (
+        ScriptedUpstream(drip) as server,
+        opened(server.base_url, timeouts=Timeouts(first_byte_s=0.2, between_chunks_s=0.2)) as upstream,
+    ):
+        assert b"x" * 20 == await said(upstream)
+
+
+async def test_the_time_outs_of_one_call_do_not_reach_into_the_next() -> None:
+    async def later(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
+        await asyncio.sleep(0.2)
+        writer.write(HEAD + b"content-length: 2\r\n\r\nok")
+
+    timeouts = Timeouts(first_byte_s=5, between_chunks_s=0.05)
+    async with ScriptedUpstream(reply(b"ok"), later) as server, opened(server.base_url, timeouts=timeouts) as upstream:
+        assert [b"ok", b"ok"] == [await said(upstream), await said(upstream)]
+
+
+async def test_a_reader_that_takes_its_time_is_not_the_upstreams_fault() -> None:
+    body = b"x" * 3_000_000
+    async with ScriptedUpstream(reply(body)) as server, opened(server.base_url, timeouts=Timeouts(between_chunks_s=0.1)) as upstream:
+        answer = await upstream.send(CALL)
+        chunks = answer.chunks()
+        got = await anext(chunks)
+        await asyncio.sleep(0.3)  # the client's own pause
+        got += b"".join([chunk async for chunk in chunks])
+    assert len(body) == len(got)
+
+
+# ---- bodies ----
+
+
+async def test_five_megabytes_both_ways() -> None:
+    question, answer = b'"' + b"q" * 5_000_000 + b'"', b"a" * 5_000_000
+    async with ScriptedUpstream(reply(answer)) as server, opened(server.base_url) as upstream:
+        got = await said(upstream, Call("POST", "/chat/completions", (), question))
+    assert (True, True) == (got == answer, server.calls[0].body == question)
+
+
+async def test_a_body_in_pieces_goes_on_in_pieces() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"abc"
+
+    async with ScriptedUpstream(reply(b"ok")) as server, opened(server.base_url) as upstream:
+        await said(upstream, Call("POST", "/files", (), pieces(), raw=True))
+    assert b"abc" * 3 == server.calls[0].body
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_a_redirect_is_the_clients_to_follow(status: int) -> None:
+    async with (
+        ScriptedUpstream(reply(b"", status, {"location": "http://127.0.0.1:9/elsewhere"})) as server,
+        opened(server.base_url, api_key="sk-1") as upstream,
+    ):
+        answer = await upstream.send(CALL)
+        await answer.close()
+    assert (status, "http://127.0.0.1:9/elsewhere", 1) == (answer.status, dict(answer.headers)["location"], len(server.calls))
+
+
+async def test_cookies_of_one_answer_are_not_sent_with_the_next_call() -> None:
+    async with ScriptedUpstream(reply(b"ok", headers={"set-cookie": "session=ann; Path=/"})) as server, opened(server.base_url) as upstream:
+        await said(upstream)
+        await said(upstream)
+    assert "cookie" not in server.calls[1].headers
+
+
+async def test_a_broken_answer_is_said_without_the_key() -> None:
+    async with (
+        ScriptedUpstream(raw(b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nab")) as server,
+        opened(server.base_url, api_key="sk-1") as upstream,
+    ):
+        with pytest.raises(UpstreamUnreachable, match="the connection broke before the answer was whole") as raised:
+            await said(upstream)
+    assert "sk-1" not in str(raised.value)
+
+
+# ---- content encodings, through the proxy ----
+
+
+async def test_a_compressed_chat_answer_arrives_decoded(start: Start) -> None:
+    plain = json.dumps(completion("Hello.")).encode()
+    async with start(reply(gzip.compress(plain), headers={"content-encoding": "gzip"})) as proxy:
+        got = await proxy.post(accept_encoding="gzip, br")
+        record = await proxy.record(got)
+    assert (200, plain, "identity") == (got.status, got.body, proxy.upstream.calls[0].headers["accept-encoding"])
+    assert "content-encoding" not in got.headers
+    assert str(len(plain)) == got.headers["content-length"]
+    assert 3 == record["completion_tokens"]
+
+
+async def test_a_compressed_error_arrives_decoded(start: Start) -> None:
+    plain = b'{"error": {"message": "m", "code": "c"}}'
+    async with start(reply(gzip.compress(plain), 429, {"content-encoding": "gzip"})) as proxy:
+        got = await proxy.post(CHAT)
+    assert (429, plain, "upstream_c") == (got.status, got.body, got.headers["x-groundwire-warnings"])
+
+
+async def test_a_compressed_answer_on_another_path_passes_as_it_is(start: Start) -> None:
+    packed = gzip.compress(b'{"data": []}')
+    async with start(reply(packed, headers={"content-encoding": "gzip"})) as proxy:
+        got = await proxy.get("/v1/models", accept_encoding="gzip")
+    assert (packed, "gzip", str(len(packed))) == (got.body, got.headers["content-encoding"], got.headers["content-length"])
+    assert "gzip" == proxy.upstream.calls[0].headers["accept-encoding"]
+
+
+async def test_an_answer_that_is_not_what_its_encoding_says_is_a_502(start: Start) -> None:
+    async with start(reply(b"not gzip at all", headers={"content-encoding": "gzip"})) as proxy:
+        got = await proxy.post()
+    assert (502, "upstream_unreachable") == (got.status, got.json["error"]["code"])
