@@ -45,8 +45,12 @@ class Running:
 
     async def record(self, answer: Answer) -> Any:
         """The answer's record, flushed."""
+        return await self.record_of(answer)
+
+    async def record_of(self, response: Any) -> Any:
+        """The record that a response's headers name."""
         await self.app.records_writer.flush()
-        return (await self.get(f"/groundwire/v1/records/{answer.headers['x-groundwire-id']}")).json
+        return (await self.get(f"/groundwire/v1/records/{response.headers['x-groundwire-id']}")).json
 
 
 class Answer:

@@ -240,15 +240,17 @@ async def test_text_waits_while_tool_calls_and_comments_pass(start: Start) -> No
 async def test_keep_alive_comments_flow_while_text_is_held(start: Start) -> None:
     Patient.seen, Patient.go = [], {}
     config = "server: {keep_alive_s: 0.02}\n"
-    held = start(stream(streamed(["A. ", "B."])), policy=policy("gate", "patient"), stages=ALL, config=config)
+    held = start(stream(streamed(["One. ", "Two."])), policy=policy("gate", "patient"), stages=ALL, config=config)
     async with held as proxy, proxy.open(STREAM) as response:
         got = b""
         while got.count(b": keep-alive\n\n") < 3:
             got += await response.content.readany()
-        for name in ("A.", "B."):
+        for name in ("One.", "Two."):
             Patient.go.setdefault(name, asyncio.Event()).set()
         got += await response.content.read()
-    assert {0: "A. B."} == said(got)
+        record = await proxy.record_of(response)
+    assert {0: "One. Two."} == said(got)
+    assert "verdicts" not in record["detail"]
 
 
 async def test_each_choice_goes_its_own_way(start: Start) -> None:
@@ -301,7 +303,7 @@ async def test_a_gated_stream_that_breaks_off_says_so(start: Start) -> None:
 
 async def test_a_client_that_leaves_stops_the_checks_and_the_upstream(start: Start) -> None:
     Patient.seen, Patient.go = [], {}
-    events = streamed(["A. ", "B."])
+    events = streamed(["One. ", "Two."])
     async with start(stream(events, wait={3: asyncio.Event()}), policy=policy("gate", "patient"), stages=ALL) as proxy:
         response = await proxy.open(STREAM)
         await response.content.readany()
