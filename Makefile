@@ -27,9 +27,9 @@ serve: $(VENV)/.installed  ## install and start the proxy with config.yaml
 test: $(VENV)/.installed  ## the tests that need no key (without the marks slow and clients)
 	$(BIN)/python -m pytest -m "not slow and not clients"
 
-test-slow: $(VENV)/.installed  ## the tests that load real models or litellm
+test-slow: $(VENV)/.installed  ## the tests that load real models or litellm (but the clients')
 	@$(BIN)/groundwire fetch-model
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m "slow and not clients"
 
 test-clients: $(VENV)/.installed $(VENV)/.clients  ## real client libraries against the running proxy
 	@$(BIN)/groundwire fetch-model
@@ -39,7 +39,7 @@ test-clients: $(VENV)/.installed $(VENV)/.clients  ## real client libraries agai
 $(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
 	$(PYTHON) -m venv $(VENV)-clients
 	$(VENV)-clients/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/clients.txt
-	@if command -v npm >/dev/null; then npm ci --prefix tests/clients/node --silent --no-fund --no-audit; \
+	@if command -v npm >/dev/null; then npm ci --prefix tests/clients/node --loglevel=error --no-fund --no-audit; \
 	else echo "no npm here: the tests of openai-node will be skipped"; fi
 	touch $@
 
