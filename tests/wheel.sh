@@ -4,7 +4,14 @@ set -euo pipefail
 wheel=$(realpath "$1")
 root=$(realpath "$(dirname "$0")/..")
 work=$(mktemp -d)
-trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$work"' EXIT
+finish() {
+  if [ -n "${server:-}" ]; then
+    kill "$server" 2>/dev/null || true
+    wait "$server" || true
+  fi
+  rm -rf "$work"
+}
+trap finish EXIT
 python3 -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$root/requirements/all.txt"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$wheel"
