@@ -1,0 +1,139 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from proxy.errors import ContextLengthExceeded
+from proxy.exchange import ContextUse, Exchange, Verdict
+from proxy.stage import ModelInfo
+from proxy.stages.budget import Allocations, Budget, BudgetOptions, output_reserve, over_allocation, threshold, too_long
+from proxy.testing import CountedNames, WordCounter, make_exchange, make_ports
+
+MODEL = ModelInfo("m", 8192, encoding="words")
+
+
+def words(count: int) -> list[dict[str, str]]:
+    return [{"role": "user", "content": "w " * count}]
+
+
+async def judged(
+    messages: list[dict[str, str]], counters: CountedNames | None = None, window: int | None = 1000, **options: Any
+) -> tuple[Verdict | None, Exchange]:
+    ports = make_ports(tokens=WordCounter(window), counters=counters or CountedNames())
+    stage = Budget(BudgetOptions(reserve_output_tokens=options.pop("reserve_output_tokens", 0), **options), ports)
+    exchange = make_exchange(messages)
+    await stage.on_request(exchange)
+    return await stage.on_forward(exchange), exchange
+
+
+@pytest.mark.parametrize(
+    ("used", "code", "counter"),
+    [
+        (699, "", None),
+        (700, "context_usage_high", "context.usage_warning_count"),
+        (799, "context_usage_high", "context.usage_warning_count"),
+        (800, "context_usage_compress", "context.compression_triggered_count"),
+        (900, "context_usage_critical", "context.critical_alerts_count"),
+        (1000, "context_usage_critical", "context.critical_alerts_count"),
+    ],
+)
+async def test_the_thresholds_of_the_window(used: int, code: str, counter: str | None) -> None:
+    counters = CountedNames()
+    verdict, _ = await judged(words(used), counters)
+    assert verdict is not None
+    assert ("warn" if code else "pass", code, used / 1000) == (verdict.outcome, verdict.code, verdict.score)
+    assert ({counter: 1} if counter else {}) == counters.counts
+
+
+async def test_what_does_not_fit_with_its_answer_is_refused() -> None:
+    with pytest.raises(ContextLengthExceeded, match=r"resulted in 7900 tokens, and 500 are reserved .* Compress context or split content"):
+        await judged(words(7900), window=8192, reserve_output_tokens=500)
+
+
+async def test_what_fits_with_its_answer_passes() -> None:
+    verdict, exchange = await judged(words(7000), window=8192, reserve_output_tokens=500)
+    assert verdict is not None
+    assert ("warn", 7000) == (verdict.outcome, exchange.facts.context.used_tokens if exchange.facts.context else None)
+
+
+async def test_the_policys_window_wins_over_the_models() -> None:
+    stage = Budget(BudgetOptions(window=100, reserve_output_tokens=0), make_ports(tokens=WordCounter(8192)))
+    exchange = make_exchange(words(150))
+    await stage.on_request(exchange)
+    with pytest.raises(ContextLengthExceeded, match="limit of 100 tokens"):
+        await stage.on_forward(exchange)
+
+
+async def test_an_unknown_window_is_a_warning_and_never_a_refusal() -> None:
+    verdict, exchange = await judged(words(100_000), window=None)
+    assert verdict is not None
+    assert ("warn", "window_unknown") == (verdict.outcome, verdict.code)
+    assert exchange.facts.context == ContextUse(100_000, None, True, exchange.facts.context.components if exchange.facts.context else {})
+
+
+async def test_what_later_stages_changed_is_what_is_judged() -> None:
+    stage = Budget(BudgetOptions(reserve_output_tokens=0), make_ports(tokens=WordCounter(1000)))
+    exchange = make_exchange(words(950))
+    await stage.on_request(exchange)
+    exchange.messages = words(100)
+    verdict = await stage.on_forward(exchange)
+    assert verdict is not None
+    assert "pass" == verdict.outcome
+    assert exchange.facts.context_before is not None
+    assert exchange.facts.context is not None
+    assert (950, 100) == (exchange.facts.context_before.used_tokens, exchange.facts.context.used_tokens)
+
+
+async def test_a_component_over_its_allocation_is_reported() -> None:
+    counters = CountedNames()
+    verdict, _ = await judged(words(50), counters, allocations=Allocations(current_query=40, tool_descriptions=40))
+    assert verdict is not None
+    assert "allocation_exceeded" == verdict.code
+    assert {"current_query": {"used_tokens": 50, "allocated_tokens": 40}} == verdict.detail["over_allocation"]
+    assert {"context.allocation_exceeded_count": 1} == counters.counts
+
+
+def test_room_for_tools_is_over_when_too_little_is_left() -> None:
+    assert {} == over_allocation({"current_query": 500}, {"available_for_tools": 500}, 1000)
+    assert {"available_for_tools": {"free_tokens": 499, "allocated_tokens": 500}} == over_allocation(
+        {"current_query": 501}, {"available_for_tools": 500}, 1000
+    )
+    assert {} == over_allocation({"current_query": 501}, {"available_for_tools": 500}, None)
+
+
+def test_allocations_may_not_pass_the_window() -> None:
+    options = {"window": 1000, "allocations": {"system_instructions": 600, "conversation_history": 500}}
+    with pytest.raises(msgspec.ValidationError, match="add up to 1100 tokens, more than the window's 1000"):
+        msgspec.convert(options, BudgetOptions)
+
+
+@pytest.mark.parametrize(
+    ("params", "reserve", "expected"),
+    [
+        ({}, 1024, 1024),
+        ({"max_tokens": 50}, 1024, 50),
+        ({"max_completion_tokens": 60, "max_tokens": 50}, 1024, 60),
+        ({"max_tokens": None}, 1024, 1024),
+        ({"max_tokens": "many"}, 1024, 1024),
+        ({"max_tokens": True}, 1024, 1024),
+        ({"max_tokens": -1}, 1024, 1024),
+        ({}, 5000, 2048),
+    ],
+)
+def test_room_for_the_answer(params: dict[str, Any], reserve: int, expected: int) -> None:
+    assert expected == output_reserve(params, MODEL, reserve, 8192)
+
+
+def test_the_reserve_stays_within_what_the_model_can_say() -> None:
+    assert 256 == output_reserve({}, ModelInfo("m", 8192, max_output_tokens=256), 1024, 8192)
+
+
+def test_the_60_72_82_92_ladder() -> None:
+    codes = [threshold(share, BudgetOptions()) for share in (0.60, 0.72, 0.82, 0.92)]
+    assert ["", "context_usage_high", "context_usage_compress", "context_usage_critical"] == codes
+
+
+def test_the_refusal_names_the_largest_parts_and_says_when_it_is_an_estimate() -> None:
+    message = too_long(ContextUse(900, 800, False, {"current_query": 100, "conversation_history": 700, "tool_descriptions": 100}), 50)
+    assert "900 tokens (estimated)" in message
+    assert "conversation_history 700, current_query 100" in message
