@@ -111,7 +111,6 @@ class App:
             await upstream.upstream.start()
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
             self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
-
         calm_collector()
 
     async def stop(self) -> None:
@@ -165,8 +164,8 @@ class App:
 def calm_collector() -> None:
     """Make the garbage collector look less often, and never at what lives as long as the process.
 
-    An exchange makes some hundred objects and no cycles; with CPython's defaults a fifth of the request path's time went into looking
-    through them (``python -m benchmarks.overhead`` shows the difference).
+    An exchange makes some hundred objects and no cycles, and CPython's defaults look through them again and again. To see what that costs,
+    run ``python -m benchmarks.overhead --quick`` with and without the call.
     """
     gc.collect()
     gc.freeze()

@@ -6,7 +6,7 @@ Specification: https://asgi.readthedocs.io/en/latest/specs/www.html
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import orjson
@@ -135,8 +135,3 @@ class Responder:
         extra = [(k.encode("ascii"), v.encode("ascii")) for k, v in error.headers]
         body = orjson.dumps(error.envelope())
         await self.whole(error.status, [(b"content-type", b"application/json"), *extra, *headers], body)
-
-
-def header_values(scope: Scope, names: Sequence[bytes]) -> dict[bytes, str]:
-    """The last value of each of `names` that the request has, decoded as Latin-1 (RFC 9110's octets)."""
-    return {name: value.decode("latin-1") for name, value in scope["headers"] if name in names}

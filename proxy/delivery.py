@@ -57,7 +57,7 @@ class Delivery:
     @property
     def verdict(self) -> str:
         """The verdict so far, for a header."""
-        return self.exchange.outcome if self.pipeline.ran(self.exchange) else "skipped"
+        return self.pipeline.verdict(self.exchange)
 
     def unreadable(self, problem: str) -> None:
         """Note that the answer is not what the dialect knows: a check of it cannot have run."""

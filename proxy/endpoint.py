@@ -147,6 +147,8 @@ class _Job:
         self.received_at = time.time()
         self.id = new_id(self.received_at)
         self.path = _tail(scope, route.prefix)
+        self._dialect = services.dialects.get(self.path.partition("?")[0]) if scope["method"] == "POST" else None
+        """None for a path that is passed through."""
         self.exchange: Exchange | None = None
         self._policy: ActivePolicy = route.default
         self._reply: Reply | None = None
@@ -156,12 +158,11 @@ class _Job:
 
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
-        path = self.path.partition("?")[0]
-        if ".." in path.split("/"):
+        if ".." in self.path.partition("?")[0].split("/"):
             raise NotFound("no such path")
         forwarded, hints, authorization = self._read_headers()
         self._client = self._s.clients.identify(authorization, self.route.prefix)
-        dialect = self._s.dialects.get(path) if self._scope["method"] == "POST" else None
+        dialect = self._dialect
         if dialect is None:
             await self._pass_through(forwarded)
             return
@@ -179,7 +180,7 @@ class _Job:
     def _read_headers(self) -> tuple[list[tuple[str, str]], Hints, str]:
         """The headers to forward, Groundwire's own, and the ``Authorization``."""
         forwarded, hints, authorization, size = [], {}, "", 0
-        dropped = _REWRITTEN if self._is_dialect() else _HOP_BY_HOP
+        dropped = _HOP_BY_HOP if self._dialect is None else _REWRITTEN
         named = _connection_names(self._scope["headers"])
         for name, value in self._scope["headers"]:
             size += len(name) + len(value)
@@ -192,9 +193,6 @@ class _Job:
         if size > _MAX_HEADERS_BYTES:
             raise RequestTooLarge(f"the headers are larger than {_MAX_HEADERS_BYTES} bytes")
         return forwarded, parse_hints(hints), authorization
-
-    def _is_dialect(self) -> bool:
-        return self._scope["method"] == "POST" and self.path.partition("?")[0] in self._s.dialects
 
     def _choose_policy(self, hints: Hints) -> ActivePolicy:
         if hints.skip:
@@ -295,10 +293,7 @@ class _Job:
         return response_headers(self.exchange, verdict, self._before_ms + self.exchange.timings.get("after_ms", 0.0))
 
     def _verdict(self) -> str:
-        exchange = self.exchange
-        if exchange is None:
-            return "skipped"
-        return exchange.outcome if exchange.verdicts or self._policy.pipeline.ran(exchange) else "skipped"
+        return "skipped" if self.exchange is None else self._policy.pipeline.verdict(self.exchange)
 
     def left(self) -> None:
         """The client has left."""

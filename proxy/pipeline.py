@@ -51,6 +51,10 @@ class Pipeline:
             return bool(self.stages)
         return any(not self._skipped(stage, exchange) for stage in self.stages)
 
+    def verdict(self, exchange: Exchange) -> str:
+        """The verdict so far, as headers, bodies and records say it: ``skipped`` where nothing applied and nothing was found."""
+        return exchange.outcome if exchange.verdicts or self.ran(exchange) else "skipped"
+
     async def request(self, exchange: Exchange) -> None:
         """Before the model. Raises `ProxyError`."""
         if self._request:

@@ -47,11 +47,10 @@ def run(settings: Settings, server: ServerSettings) -> int:
 
 
 def _run_workers(config: uvicorn.Config, settings: Settings, server: ServerSettings) -> int:
-    socket = config.bind_socket()
-    port = socket.getsockname()[1]
-    for line in welcome(settings, server, port):
+    bound = config.bind_socket()
+    for line in welcome(settings, server, bound.getsockname()[1]):
         log.info(line)
-    uvicorn.supervisors.Multiprocess(config, sockets=[socket]).run()
+    uvicorn.supervisors.Multiprocess(config, sockets=[bound]).run()
     return 0
 
 

@@ -217,7 +217,6 @@ async def serving(app: Any) -> AsyncIterator[str]:
 
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=2, ws="none")
     server = uvicorn.Server(config)
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     task = asyncio.create_task(server._serve())
     try:
         while not server.started:

@@ -1,0 +1,31 @@
+import pytest
+from starlette.requests import HTTPConnection
+
+from proxy.admin.access import check
+from proxy.errors import InvalidApiKey, PolicyNotAllowed
+
+
+def connection(peer: str | None, **headers: str) -> HTTPConnection:
+    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
+    return HTTPConnection({"type": "http", "headers": raw, "client": (peer, 1234) if peer else None})
+
+
+@pytest.mark.parametrize(("peer", "host"), [("127.0.0.1", "localhost:4000"), ("::1", "[::1]:4000"), ("127.0.0.1", "127.0.0.1")])
+def test_without_a_key_its_own_machine_may(peer: str, host: str) -> None:
+    check(connection(peer, host=host), "")
+
+
+@pytest.mark.parametrize("peer", ["10.0.0.5", "2001:db8::1", None])
+def test_without_a_key_another_machine_may_not_whatever_name_it_calls(peer: str | None) -> None:
+    with pytest.raises(PolicyNotAllowed, match=r"set server\.admin_key"):
+        check(connection(peer, host="localhost"), "")
+
+
+def test_with_the_key_any_machine_may() -> None:
+    check(connection("10.0.0.5", host="proxy.example", authorization="Bearer s3cret"), "s3cret")
+
+
+@pytest.mark.parametrize("authorization", ["", "s3cret", "Basic s3cret", "Bearer s3creT"])
+def test_without_the_right_key_nobody_may(authorization: str) -> None:
+    with pytest.raises(InvalidApiKey):
+        check(connection("127.0.0.1", host="localhost", authorization=authorization), "s3cret")
