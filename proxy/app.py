@@ -23,7 +23,9 @@ from proxy.errors import ConfigError, NotFound
 from proxy.headers import plain_headers
 from proxy.keys import Clients
 from proxy.metrics import Metrics
+from proxy.models.embedding import BuiltinEmbedder
 from proxy.models.tokens import TiktokenCounter
+from proxy.models.tools import EmbeddingToolRanker
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, load_policies
 from proxy.recording import Recorder
@@ -35,6 +37,7 @@ from proxy.store.retention import Retention
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.writer import RecordWriter
 from proxy.upstreams import Upstream
+from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.wire import Dialect
@@ -63,8 +66,16 @@ class App:
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
         records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
         self.tokens = TiktokenCounter(model_settings(settings))
-        ports = Ports(tokens=self.tokens, counters=self.metrics, scratchpad=scratchpad)
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
+        self.embedder = BuiltinEmbedder()
+        ports = Ports(
+            tokens=self.tokens,
+            counters=self.metrics,
+            scratchpad=scratchpad,
+            embedder=self.embedder,
+            chat=UpstreamChat(self.upstreams),
+            ranker=EmbeddingToolRanker(self.embedder),
+        )
         self.routes = self._make_routes(ports, stages)
         services = Services(
             server=settings.server,
@@ -148,7 +159,7 @@ class App:
 
         def activate(policy: Policy) -> ActivePolicy:
             if id(policy) not in active:
-                pipeline = Pipeline([spec.stage(spec.options, ports) for spec in policy.stages])
+                pipeline = Pipeline([spec.stage(spec.options, ports) for spec in policy.stages], policy.retrieval_tools)
                 active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline)
             return active[id(policy)]
 

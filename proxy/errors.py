@@ -3,6 +3,7 @@
     GroundwireError
     ├── ConfigError              config.yaml or a policy file is refused at start-up; never reaches a client
     ├── StoreUnavailable         the database did not take or give something; never reaches a chat client
+    ├── ModelUnavailable         a model of the proxy's own could not be loaded or run; never reaches a chat client
     └── ProxyError               ends a request: status, code, type, param
         ├── InvalidRequest            400  invalid_request
         │   └── ContextLengthExceeded 400  context_length_exceeded
@@ -39,6 +40,10 @@ class ConfigError(GroundwireError):
 
 class StoreUnavailable(GroundwireError):
     """The store is locked, read-only, gone or too slow."""
+
+
+class ModelUnavailable(GroundwireError):
+    """An embedding model (or another of the proxy's own) could not be loaded or run; says what to do."""
 
 
 class ProxyError(GroundwireError):

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from proxy.errors import PolicyBlocked, ProxyError
 from proxy.exchange import Exchange, Sentence, Verdict
+from proxy.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.stage import SentenceStage, Stage
 from proxy.text import replaced
 
@@ -26,8 +27,9 @@ Hook = Callable[[Exchange], Awaitable[Verdict | None]]
 class Pipeline:
     """The stages of one policy, ready to run."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
+    def __init__(self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> None:
         self.stages = tuple(stages)
+        self._retrieval_tools = tuple(retrieval_tools)
         self._request = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
         self._forward = [(s, s.on_forward) for s in stages if _overrides(s, "on_forward")]
         self._answer = [(s, s.on_answer) for s in stages if _overrides(s, "on_answer")]
@@ -57,6 +59,8 @@ class Pipeline:
 
     async def request(self, exchange: Exchange) -> None:
         """Before the model. Raises `ProxyError`."""
+        if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
+            exchange.evidence += find_passages(exchange.original.messages, self._retrieval_tools)
         if self._request:
             await self._run_all(self._request, "request", exchange)
         if self._forward:

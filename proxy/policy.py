@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from proxy.config import RouteSettings, Settings, checked, read_yaml
 from proxy.errors import ConfigError
+from proxy.passages import RETRIEVAL_TOOLS
 from proxy.registry import STAGES
 from proxy.stage import Stage, StageOptions
 
@@ -41,6 +42,8 @@ class Policy:
     stages: tuple[StageSpec, ...]
     """Without those that are not enabled."""
     file: str
+    retrieval_tools: tuple[str, ...] = RETRIEVAL_TOOLS
+    """Tools whose results are passages; ``*`` stands for anything."""
 
     @property
     def label(self) -> str:

@@ -10,12 +10,16 @@ Stages, models and the store do not import each other: a stage gets what it need
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import ContextUse, Exchange, Message, Sentence, Tool, Verdict
+from proxy.exchange import ContextUse, Exchange, Message, Sentence, Tool, ToolCall, Verdict
 from proxy.text import replaced, split_sentences
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 """A number from 0 to 1."""
@@ -49,6 +53,10 @@ class Stage:
     """What it may replace: ``messages``, ``tools``, ``params``, ``answer``."""
     reports: ClassVar[tuple[str, ...]] = ()
     """Headers and warning codes it may set, for ``groundwire explain``."""
+    reads_passages: ClassVar[bool] = False
+    """Whether it needs `exchange.evidence` to hold the passages found in the messages, too."""
+    answers: ClassVar[tuple[str, ...]] = ()
+    """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
 
     def __init__(self, options: Any, ports: Ports) -> None:
         self.options = options
@@ -67,9 +75,16 @@ class Stage:
         """The request as it is about to be sent, after every stage's `on_request`."""
         return None
 
+    async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
+        """The result of a call of one of its own tools (`answers`), for the model. It may replace `exchange.tools`."""
+        raise NotImplementedError
+
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """The whole answer, in `exchange.answer`."""
         return None
+
+    async def on_done(self, exchange: Exchange) -> None:
+        """After the answer has left, to learn from it: `exchange.answer` is set when there was one. Off the client's path."""
 
 
 class SentenceStage(Stage):
@@ -157,9 +172,57 @@ class Scratchpad(Protocol):
         """The bytes, or None. With `client`, only what belongs to it."""
 
 
+class Embedder(Protocol):
+    """Turns texts into vectors; implemented in `proxy.models.embedding`."""
+
+    name: str
+    """Model and version: vectors of two names cannot be compared."""
+    dimensions: int
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """``(len(texts), dimensions)`` float32, each row of unit length. Cached, batched, off the event loop.
+
+        A text too long for the model is cut, an empty one has a vector like any other. Raises `ModelUnavailable` when the model
+        cannot be loaded.
+        """
+
+
+class ChatModel(Protocol):
+    """Asks a configured upstream a question of the proxy's own; implemented in `proxy.upstreams.chat_model`."""
+
+    async def complete(
+        self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
+    ) -> str:
+        """The answer's text. Raises `ProxyError`: the upstream is unknown, unreachable, too slow, or answers with an error."""
+
+
+class ToolRanking(Struct, frozen=True):
+    """How much each tool of a request is needed."""
+
+    relevance: tuple[float, ...]
+    """For each tool, in the request's order: calibrated probability that it is needed, 0 to 1."""
+
+
+class ToolRanker(Protocol):
+    """Ranks tools for a request; implemented in `proxy.models.tools`."""
+
+    async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
+        """None while a catalogue too large to embed at once is still being indexed (it goes on in the background).
+
+        `query` is what the user asks now, `context` what else is known of the task (may be empty). What `client` taught by its
+        outcomes counts for `client` only.
+        """
+
+    async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
+        """Remember that for `query` the model called the tools named `called` out of `tools`."""
+
+
 class Ports(Struct, frozen=True):
     """What a stage may ask for; filled by `proxy.app`."""
 
     tokens: TokenCounter
     counters: Counters
     scratchpad: Scratchpad
+    embedder: Embedder
+    chat: ChatModel
+    ranker: ToolRanker

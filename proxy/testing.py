@@ -7,15 +7,20 @@ a list of replies (the last one repeats) and keeps every call it got.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
-from proxy.stage import ModelInfo, Ports
+from proxy.stage import ModelInfo, Ports, ToolRanking
 
 
 @dataclass(slots=True, frozen=True)
@@ -287,9 +292,71 @@ class MemoryScratchpad:
         return content if client in (None, owner) else None
 
 
+class HashEmbedder:
+    """A `proxy.stage.Embedder` without a model: the mean of a random vector for each word, so texts that share words are close."""
+
+    name = "hash-64"
+    dimensions = 64
+
+    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """``(len(texts), 64)`` float32, unit length."""
+        found = np.zeros((len(texts), self.dimensions), np.float32)
+        for row, text in zip(found, texts, strict=True):
+            for word in re.findall(r"\w+", text.lower()) or [""]:
+                seed = int.from_bytes(hashlib.blake2b(word.encode(), digest_size=8).digest(), "big")
+                row += np.random.default_rng(seed).standard_normal(self.dimensions, np.float32)
+        unit: NDArray[np.float32] = found / np.linalg.norm(found, axis=1, keepdims=True)
+        return unit
+
+
+@dataclass
+class ScriptedChat:
+    """A `proxy.stage.ChatModel` that gives its answers in order (the last one repeats) and keeps what it was asked."""
+
+    answers: Sequence[str | Exception] = ("",)
+    asked: list[Sequence[Message]] = field(default_factory=list)
+
+    async def complete(
+        self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
+    ) -> str:
+        """The next answer."""
+        answer = self.answers[min(len(self.asked), len(self.answers) - 1)]
+        self.asked.append(messages)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class SharedWords:
+    """A `proxy.stage.ToolRanker`: a tool's relevance is the share of its name's words that the query has."""
+
+    def __init__(self) -> None:
+        self.learned: list[tuple[str, str, tuple[str, ...]]] = []
+        """Client, query and called tools of each `learn`."""
+
+    async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
+        """Never None."""
+        said = set(re.findall(r"[a-z0-9]+", query.lower()))
+        names = [re.findall(r"[a-z0-9]+", str(tool["function"]["name"]).lower()) for tool in tools]
+        return ToolRanking(tuple(sum(word in said for word in words) / max(1, len(words)) for words in names))
+
+    async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
+        """Keep it in `learned`."""
+        self.learned.append((client, query, tuple(called)))
+
+
 def make_ports(**parts: Any) -> Ports:
-    """Ports with a `WordCounter`, `CountedNames` and a `MemoryScratchpad`, or those given."""
-    return Ports(**{"tokens": WordCounter(), "counters": CountedNames(), "scratchpad": MemoryScratchpad(), **parts})
+    """Ports with this module's parts, or those given."""
+    embedder = parts.get("embedder") or HashEmbedder()
+    made = {
+        "tokens": WordCounter(),
+        "counters": CountedNames(),
+        "scratchpad": MemoryScratchpad(),
+        "embedder": embedder,
+        "chat": ScriptedChat(),
+        "ranker": SharedWords(),
+    }
+    return Ports(**{**made, **parts})
 
 
 def make_exchange(
