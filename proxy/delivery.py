@@ -5,6 +5,7 @@ In: an upstream's reply with a 2xx status, the exchange, its pipeline. Out: byte
 - *hold*: the whole answer is read and checked; then it leaves with every header.
 - *gate*: events leave as they come, but answer text waits until its sentence is complete and has been judged.
 - *tap*: bytes leave as they come; the answer is checked when it is whole, for the record (and the inline verdict).
+- *own*: a stage's answer in the model's stead, for which no upstream was asked.
 
 A policy whose stages look at no answer is delivered as a tap whatever it says: there is nothing to wait for. Text that did not
 change leaves in the upstream's own bytes. An error after the first byte is an event with ``error`` and the end mark.
@@ -28,8 +29,6 @@ from proxy.upstreams import Reply
 from proxy.wire import AnswerStream, Dialect, Piece, sse
 
 log = logging.getLogger("groundwire.delivery")
-
-EVENT_STREAM = "text/event-stream"
 
 
 @dataclass(slots=True)
@@ -76,6 +75,20 @@ class Delivery:
                 raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({self.max_bytes} bytes)")
             chunks.append(chunk)
         return b"".join(chunks)
+
+
+async def deliver_own(
+    exchange: Exchange, dialect: Dialect, responder: Responder, headers: Callable[[], RawHeaders], inline: Callable[[], dict[str, Any]]
+) -> None:
+    """An answer that a stage gave in the model's stead: it leaves at once, whatever the policy's delivery, and is not checked."""
+    exchange.answer = dialect.own_answer(exchange)
+    content_type, body = dialect.render_own(exchange, inline() if exchange.inline else None)
+    fields = [(b"content-type", content_type.encode("ascii")), *headers()]
+    if exchange.original.stream:
+        await responder.start(200, fields)
+        await responder.end(body)
+    else:
+        await responder.whole(200, fields, body)
 
 
 async def deliver_body(d: Delivery, *, tap: bool) -> None:

@@ -11,62 +11,35 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 import orjson
 
 from proxy import asgi, delivery
+from proxy.afterwards import Afterwards
 from proxy.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
 from proxy.config import ServerSettings
-from proxy.errors import InternalError, InvalidRequest, NotFound, Overloaded, PolicyNotAllowed, ProxyError, RequestTooLarge
+from proxy.errors import InternalError, InvalidRequest, NotFound, Overloaded, PolicyNotAllowed, ProxyError
 from proxy.exchange import Exchange, Request, Verdict
 from proxy.gate import deliver_gate
 from proxy.headers import PREFIX, Hints, parse_hints, plain_headers, response_headers
+from proxy.hops import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
 from proxy.keys import Clients
 from proxy.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.policy import Delivery
 from proxy.recording import Recorder, verdict_detail
-from proxy.upstreams import Call, Reply
+from proxy.rounds import Rounds
+from proxy.upstreams import Call, Reply, is_event_stream
 from proxy.upstreams.resilience import Resilient
 from proxy.wire import Dialect
 
 log = logging.getLogger("groundwire.endpoint")
 
-_HOP_BY_HOP = frozenset(
-    (
-        b"connection",
-        b"keep-alive",
-        b"proxy-authenticate",
-        b"proxy-authorization",
-        b"te",
-        b"trailer",
-        b"transfer-encoding",
-        b"upgrade",
-        b"host",
-        b"expect",
-    )
-)
-"""RFC 9110 section 7.6.1, host, and expect (the server has answered it)."""
-_MAX_HEADERS_BYTES = 65536
-_REWRITTEN = _HOP_BY_HOP | {b"content-length", b"accept-encoding"}
-_NOT_RETURNED = frozenset(
-    (
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-        "content-length",
-        "content-encoding",
-    )
-)
-_NOT_RETURNED_RAW = _NOT_RETURNED - {"content-length", "content-encoding"}
-_HINT = PREFIX.encode("ascii")
+OWN = "groundwire"
+"""What a record names as upstream of an answer that a stage gave."""
 CLIENT_CLOSED_REQUEST = 499
 """Status in a record whose client left; nginx's convention, never sent."""
 
@@ -103,6 +76,7 @@ class Services:
     stage_names: frozenset[str]
     dialects: Mapping[str, Dialect]
     """By path below ``/v1``."""
+    afterwards: Afterwards
 
 
 def new_id(now: float) -> str:
@@ -146,7 +120,7 @@ class _Job:
         self._started = time.perf_counter()
         self.received_at = time.time()
         self.id = new_id(self.received_at)
-        self.path = _tail(scope, route.prefix)
+        self.path = tail(scope, route.prefix)
         self._dialect = services.dialects.get(self.path.partition("?")[0]) if scope["method"] == "POST" else None
         """None for a path that is passed through."""
         self.exchange: Exchange | None = None
@@ -160,39 +134,54 @@ class _Job:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
         if ".." in self.path.partition("?")[0].split("/"):
             raise NotFound("no such path")
-        forwarded, hints, authorization = self._read_headers()
-        self._client = self._s.clients.identify(authorization, self.route.prefix)
         dialect = self._dialect
+        headers = client_headers(self._scope["headers"], raw=dialect is None)
+        hints = parse_hints(headers.hints)
+        self._client = self._s.clients.identify(headers.authorization, self.route.prefix)
         if dialect is None:
-            await self._pass_through(forwarded)
+            await self._pass_through(headers.forwarded)
             return
         self._policy = self._choose_policy(hints)
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
         self.exchange = exchange = self._make_exchange(dialect.parse_request(body), hints)
         await self._policy.pipeline.request(exchange)
-        call = Call("POST", self.path, forwarded, dialect.render_request(exchange), exchange.original.stream)
-        self._before_ms = (time.perf_counter() - self._started) * 1000
-        reply = self._reply = await self.route.upstream.send(call, self._s.upstreams)
+        if exchange.answer is not None:
+            await self._deliver_own(exchange, dialect)
+            return
+        reply = self._reply = await self._send(exchange, dialect, headers.forwarded)
         exchange.upstream = reply.upstream
+        if self._policy.pipeline.own_tools(exchange):
+            reply = await self._over_rounds(exchange, dialect, reply, headers.forwarded)
         await self._deliver(exchange, dialect, reply)
 
-    def _read_headers(self) -> tuple[list[tuple[str, str]], Hints, str]:
-        """The headers to forward, Groundwire's own, and the ``Authorization``."""
-        forwarded, hints, authorization, size = [], {}, "", 0
-        dropped = _HOP_BY_HOP if self._dialect is None else _REWRITTEN
-        named = _connection_names(self._scope["headers"])
-        for name, value in self._scope["headers"]:
-            size += len(name) + len(value)
-            if name.startswith(_HINT):
-                hints[name.decode("latin-1")] = value.decode("latin-1")
-            elif name not in dropped and name not in named:
-                forwarded.append((name.decode("latin-1"), _text(value)))
-                if name == b"authorization":
-                    authorization = forwarded[-1][1]
-        if size > _MAX_HEADERS_BYTES:
-            raise RequestTooLarge(f"the headers are larger than {_MAX_HEADERS_BYTES} bytes")
-        return forwarded, parse_hints(hints), authorization
+    async def _send(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]], later: int = 0) -> Reply:
+        """Call the upstream; `later` counts the calls after the exchange's first."""
+        started = time.perf_counter()
+        body = dialect.render_request(exchange)
+        call = Call("POST", self.path, following(headers, later) if later else headers, body, exchange.original.stream)
+        now = time.perf_counter()
+        if later:
+            exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
+        else:
+            self._before_ms = (now - self._started) * 1000
+        return await self.route.upstream.send(call, self._s.upstreams)
+
+    async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
+        """The reply of an exchange in which the model may call tools that the proxy answers itself."""
+        rounds = self._reply = Rounds(
+            first, exchange, self._policy.pipeline, dialect, lambda later: self._send(exchange, dialect, headers, later),
+            whole=self._delivery(exchange) == "hold", max_bytes=self._s.server.max_answer_bytes,
+        )  # fmt: skip
+        await rounds.open()
+        return rounds
+
+    def _delivery(self, exchange: Exchange) -> Delivery:
+        """How a streamed answer leaves: as the policy says, but as a tap where no stage looks at it."""
+        pipeline, said = self._policy.pipeline, self._policy.delivery
+        if said == "tap" or not pipeline.judges_answers(exchange):
+            return "tap"
+        return "gate" if said == "gate" and pipeline.judges_sentences(exchange) else "hold"
 
     def _choose_policy(self, hints: Hints) -> ActivePolicy:
         if hints.skip:
@@ -230,29 +219,38 @@ class _Job:
         )
 
     async def _deliver(self, exchange: Exchange, dialect: Dialect, reply: Reply) -> None:
-        pipeline = self._policy.pipeline
         d = delivery.Delivery(
-            exchange=exchange, pipeline=pipeline, dialect=dialect, reply=reply, responder=self.responder,
+            exchange=exchange, pipeline=self._policy.pipeline, dialect=dialect, reply=reply, responder=self.responder,
             headers=self._response_headers, inline=lambda: verdict_detail(exchange, self._verdict()),
             keep_alive_s=self._s.server.keep_alive_s, max_bytes=self._s.server.max_answer_bytes,
         )  # fmt: skip
-        content_type = next((value for name, value in reply.headers if name == "content-type"), "")
         if not 200 <= reply.status < 300:
             await self._pass_error(reply)
-        elif not content_type.startswith(delivery.EVENT_STREAM):
+        elif not is_event_stream(reply.headers):
             await delivery.deliver_body(d, tap=self._policy.delivery == "tap")
-        elif self._policy.delivery == "tap" or not d.judged:
-            await delivery.deliver_tap(d)
-        elif self._policy.delivery == "gate" and pipeline.judges_sentences(exchange):
-            await deliver_gate(d)
         else:
-            await delivery.deliver_hold(d)
+            deliver = {"tap": delivery.deliver_tap, "gate": deliver_gate, "hold": delivery.deliver_hold}
+            await deliver[self._delivery(exchange)](d)
+
+    async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
+        """Send the answer that a stage gave in the model's stead."""
+        self._s.metrics.count("answers.own_count")
+        exchange.upstream = OWN
+        exchange.facts.context = None  # nothing was sent upstream
+        self._before_ms = (time.perf_counter() - self._started) * 1000
+        await delivery.deliver_own(
+            exchange,
+            dialect,
+            self.responder,
+            lambda: self._response_headers(self._verdict()),
+            lambda: verdict_detail(exchange, self._verdict()),
+        )
 
     async def _pass_error(self, reply: Reply) -> None:
         """The upstream's own error: status, body and ``retry-after`` as they are."""
         body = await reply.read()
         if self.exchange is not None:
-            code = _error_code(body)
+            code = error_code(body)
             self.exchange.verdicts.append(
                 Verdict("upstream", "warn", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
             )
@@ -263,7 +261,7 @@ class _Job:
     async def _pass_through(self, forwarded: list[tuple[str, str]]) -> None:
         """Any other path, byte for byte."""
         body: Any = b""
-        if _has_body(self._scope):
+        if has_body(self._scope):
             body = asgi.body_chunks(self._scope, self._receive, self._s.server.max_body_bytes)
         else:
             self.responder.watch()
@@ -272,7 +270,7 @@ class _Job:
         reply = self._reply = await self.route.upstream.send(call, self._s.upstreams)
         if body:
             self.responder.watch()
-        headers = _returned(reply, _NOT_RETURNED_RAW) + plain_headers(self.id, "skipped")
+        headers = returned_headers(reply, NOT_RETURNED_RAW) + plain_headers(self.id, "skipped")
         await self.responder.start(reply.status, headers)
         try:
             async for chunk in reply.chunks():
@@ -284,13 +282,15 @@ class _Job:
             await self.responder.end()
 
     def _response_headers(self, verdict: str) -> RawHeaders:
-        headers = _returned(self._reply, _NOT_RETURNED) if self._reply is not None else []
+        headers = returned_headers(self._reply) if self._reply is not None else []
         return headers + self._own_headers(verdict)
 
     def _own_headers(self, verdict: str) -> RawHeaders:
         if self.exchange is None:
             return plain_headers(self.id, verdict)
-        return response_headers(self.exchange, verdict, self._before_ms + self.exchange.timings.get("after_ms", 0.0))
+        timings = self.exchange.timings
+        added = self._before_ms + timings.get("between_ms", 0.0) + timings.get("after_ms", 0.0)
+        return response_headers(self.exchange, verdict, added)
 
     def _verdict(self) -> str:
         return "skipped" if self.exchange is None else self._policy.pipeline.verdict(self.exchange)
@@ -318,12 +318,16 @@ class _Job:
         """Give the connection back and leave a record."""
         if self._reply is not None:
             await self._reply.close()
+        exchange, pipeline = self.exchange, self._policy.pipeline
+        between_ms = exchange.timings.get("between_ms", 0.0) if exchange is not None else 0.0
         self._s.recorder.record(
             record_id=self.id, received_at=self.received_at, duration_ms=(time.perf_counter() - self._started) * 1000,
-            overhead_ms=self._before_ms, client=self._client, route=self.route.prefix, path=self.path, status=self.responder.status,
-            verdict=self._verdict(), exchange=self.exchange, reply=self._reply, error=self._error, policy=self._policy.label,
-            upstream=self.route.upstream.name,
+            overhead_ms=self._before_ms + between_ms, client=self._client, route=self.route.prefix, path=self.path,
+            status=self.responder.status, verdict=self._verdict(), exchange=exchange, reply=self._reply, error=self._error,
+            policy=self._policy.label, upstream=self.route.upstream.name,
         )  # fmt: skip
+        if exchange is not None and exchange.answer is not None and pipeline.learns(exchange):
+            self._s.afterwards.submit(lambda: pipeline.done(exchange))
 
 
 def derived_run_id(client: str, route: str, request: Request) -> str:
@@ -334,47 +338,3 @@ def derived_run_id(client: str, route: str, request: Request) -> str:
         if message.get("role") == "user":
             break
     return "run_" + digest.hexdigest()
-
-
-def _tail(scope: Scope, prefix: str) -> str:
-    """What follows ``/v1``, as it was sent, with the query."""
-    raw = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
-    start = prefix.encode("ascii") + b"/v1"
-    tail = raw[len(start) :] if raw.startswith(start) else quote(scope["path"][len(prefix) + 3 :]).encode("ascii")
-    query = scope.get("query_string") or b""
-    return (tail + b"?" + query if query else tail).decode("latin-1")
-
-
-def _text(value: bytes) -> str:
-    """A header value as text that encodes to UTF-8 again; RFC 9110 leaves the bytes above ASCII open."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
-
-
-def _has_body(scope: Scope) -> bool:
-    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in scope["headers"])
-
-
-def _connection_names(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """Headers that ``connection`` declares to be for this hop only."""
-    for name, value in headers:
-        if name == b"connection" and value.lower() not in (b"keep-alive", b"close"):
-            return frozenset(part.strip().lower() for part in value.split(b","))
-    return frozenset()
-
-
-def _returned(reply: Reply, dropped: frozenset[str]) -> RawHeaders:
-    """The upstream's headers for the client."""
-    return [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in reply.headers if k not in dropped]
-
-
-def _error_code(body: bytes) -> str:
-    """The code inside an upstream's error body, if it is a plain word."""
-    try:
-        error = orjson.loads(body)["error"]
-        code = error.get("code") or error.get("type")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return ""
-    return code if isinstance(code, str) and code.isascii() and code.replace("_", "").isalnum() else ""

@@ -14,6 +14,11 @@ from msgspec import Struct
 Headers = Sequence[tuple[str, str]]
 
 
+def is_event_stream(headers: Headers) -> bool:
+    """Whether an answer with these headers is a stream of server-sent events."""
+    return next((value for name, value in headers if name == "content-type"), "").startswith("text/event-stream")
+
+
 class Call(Struct, frozen=True):
     """One call to an upstream."""
 

@@ -8,12 +8,12 @@ module with these two classes, listed in `proxy.app`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
-from proxy.exchange import Answer, Exchange, Request
+from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
 
 
 class Piece(Struct, frozen=True):
@@ -77,6 +77,46 @@ class AnswerStream(Protocol):
         """The event that carries the verdict."""
 
 
+class Turn(Struct, frozen=True):
+    """What one upstream answer came to, where the model may call tools that the proxy answers itself."""
+
+    calls: tuple[ToolCall, ...]
+    """Calls of the proxy's own tools, each with an id."""
+    mixed: bool
+    """Whether it calls tools of the client's, too."""
+    whole: bool
+    """Whether it has ended of itself: nothing broke off, no limit cut it."""
+
+
+class CallFilter(Protocol):
+    """Takes the calls of the proxy's own tools out of an exchange's upstream answers, which come one after another."""
+
+    def begin(self, own: Collection[str]) -> None:
+        """The next answer is about to come; the client must not see calls of the tools `own`."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """A piece of a streamed answer: what may leave now."""
+
+    def finish(self) -> bytes:
+        """The stream is over: what still may leave now."""
+
+    def read(self, body: bytes) -> None:
+        """An answer that is one body. Raises `ValueError` when it is not this API's."""
+
+    @property
+    def turn(self) -> Turn:
+        """What the answer came to, after `finish` or `read`."""
+
+    def messages(self, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
+        """The answer and the results of its `calls`, as the next request carries them."""
+
+    def close(self) -> bytes:
+        """No further answer comes: the rest of this one."""
+
+    def failed(self, status: int, body: bytes) -> bytes:
+        """An upstream's error answer as the event that tells a client after bytes have left."""
+
+
 class Dialect(Protocol):
     """One API."""
 
@@ -94,6 +134,18 @@ class Dialect(Protocol):
 
     def render_answer(self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None) -> bytes:
         """The body for the client: `body` itself when nothing changed and no inline verdict was asked for."""
+
+    def own_answer(self, exchange: Exchange) -> Answer:
+        """`exchange.answer`, which a stage gave in the model's stead, in the form that the request asks for."""
+
+    def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
+        """Content type and body, or whole event stream, of an `own_answer`; with the inline verdict, if one was asked for."""
+
+    def call_filter(self, exchange: Exchange, *, whole: bool) -> CallFilter:
+        """For an exchange in which the proxy's own tools are offered; with `whole`, no answer leaves before it has ended."""
+
+    def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
+        """Change the request so that the model cannot call the tools `own` any more."""
 
     def stream(self, *, separate: bool = False) -> AnswerStream:
         """A reader for one streamed answer; with `separate`, an event that does several things (several choices, text and an end,

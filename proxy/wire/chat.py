@@ -7,14 +7,17 @@ a message, a tool or a field that is still the object it was goes out in the byt
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 import orjson
 
 from proxy.errors import InvalidRequest
-from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, Request, Tool, ToolCall
+from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, Request, Tool, ToolCall, tool_name
+from proxy.text import text_of
+from proxy.wire.chat_calls import ChatCallFilter
+from proxy.wire.chat_own import own_answer, own_body, own_events, wants_json
 from proxy.wire.chat_stream import ChatStream, usage
 
 _EXTENSION = "groundwire"
@@ -47,7 +50,7 @@ class ChatDialect:
             stream=bool(stream),
             passages=_passages(fields.get(_EXTENSION)),
             message_hints=hints,
-            wire=_Wire(body, legacy="functions" in fields and "tools" not in fields, extended=_EXTENSION in fields),
+            wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=_EXTENSION in fields),
         )
 
     def render_request(self, exchange: Exchange) -> bytes:
@@ -83,7 +86,7 @@ class ChatDialect:
         elif wire.legacy:
             raw[key] = msgspec.Raw(orjson.dumps([tool["function"] for tool in tools]))
         else:
-            raw[key] = _splice(raw.get(key, msgspec.Raw(b"[]")), request.tools, tools, set())
+            raw[key] = _splice(raw[key] if request.tools else msgspec.Raw(b"[]"), request.tools, tools, set())
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
@@ -109,6 +112,30 @@ class ChatDialect:
             raw[_EXTENSION] = msgspec.Raw(orjson.dumps(verdict))
         return msgspec.json.encode(raw)
 
+    def own_answer(self, exchange: Exchange) -> Answer:
+        """A stage's answer in the form that the request asks for."""
+        return own_answer(exchange)
+
+    def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
+        """Content type and bytes of a stage's answer."""
+        answer = exchange.answer or own_answer(exchange)
+        if exchange.original.stream:
+            return "text/event-stream; charset=utf-8", own_events(exchange, answer, verdict)
+        return "application/json", own_body(exchange, answer, verdict)
+
+    def call_filter(self, exchange: Exchange, *, whole: bool) -> ChatCallFilter:
+        """Where JSON was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
+        return ChatCallFilter(whole=whole or wants_json(exchange.params))
+
+    def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
+        """Take the tools `own` out; where there are no others, leave them, since providers want to see the tools of earlier calls."""
+        others = [tool for tool in exchange.tools if tool_name(tool) not in own]
+        if others:
+            exchange.tools = others
+        else:
+            wire: _Wire = exchange.original.wire
+            exchange.params = {**exchange.params, "function_call" if wire.legacy else "tool_choice": "none"}
+
     def stream(self, *, separate: bool = False) -> ChatStream:
         """A reader for one streamed answer."""
         return ChatStream(separate=separate)
@@ -121,16 +148,6 @@ class _Wire:
 
     def __init__(self, body: bytes, *, legacy: bool, extended: bool) -> None:
         self.body, self.legacy, self.extended = body, legacy, extended
-
-
-def text_of(content: object) -> str:
-    """The text of a message's content: a string, or its text parts joined by line ends."""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        return ""
-    parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in ("text", "output_text")]
-    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 def _load(body: bytes) -> dict[str, Any]:

@@ -13,18 +13,19 @@ import orjson
 
 from proxy.exchange import Answer, Choice, ToolCall, Usage
 from proxy.wire import Piece, sse
+from proxy.wire.chat_message import Calls
 
 
 class _ChoiceState:
     """One choice, growing."""
 
-    __slots__ = ("finish_reason", "reasoning", "refusal", "text", "tool_calls")
+    __slots__ = ("calls", "finish_reason", "reasoning", "refusal", "text")
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.refusal: list[str] = []
         self.reasoning: list[str] = []
-        self.tool_calls: dict[int, dict[str, Any]] = {}
+        self.calls = Calls()
         self.finish_reason: str | None = None
 
 
@@ -183,30 +184,14 @@ def _absorb(state: _ChoiceState, delta: object) -> str:
             if isinstance(value, str) and value:
                 into.append(value)
                 break
-    calls = delta.get("tool_calls")
-    if isinstance(delta.get("function_call"), dict):
-        calls = [{"index": 0, "function": delta["function_call"]}]
-    for position, call in enumerate(calls if isinstance(calls, list) else ()):
-        if isinstance(call, dict):
-            _absorb_call(state, call, position)
+    state.calls.absorb(delta)
     return text
 
 
-def _absorb_call(state: _ChoiceState, call: dict[str, Any], position: int) -> None:
-    index = call.get("index")
-    known = state.tool_calls.setdefault(index if isinstance(index, int) else position, {"id": "", "name": "", "arguments": []})
-    if isinstance(call.get("id"), str) and call["id"]:
-        known["id"] = call["id"]
-    function = call.get("function")
-    if isinstance(function, dict):
-        if isinstance(function.get("name"), str) and function["name"]:
-            known["name"] = function["name"]
-        if isinstance(function.get("arguments"), str):
-            known["arguments"].append(function["arguments"])
-
-
 def _choice(index: int, state: _ChoiceState) -> Choice:
-    calls = tuple(ToolCall(c["id"], c["name"], "".join(c["arguments"]), i) for i, c in sorted(state.tool_calls.items()))
+    calls = tuple(
+        ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in enumerate(sorted(state.calls.parts, key=lambda part: part.index))
+    )
     text, refusal, reasoning = ("".join(parts) for parts in (state.text, state.refusal, state.reasoning))
     return Choice(index, text, refusal, reasoning, calls, state.finish_reason)
 

@@ -92,6 +92,22 @@ def test_no_tools_left_means_no_tools_field_at_all() -> None:
     assert {"model", "messages"} == set(json.loads(DIALECT.render_request(exchange)))
 
 
+def test_a_tool_choice_stays_when_the_tool_it_names_is_taken_out() -> None:
+    tools = [{"type": "function", "function": {"name": name}} for name in ("a", "b")]
+    choice = {"type": "function", "function": {"name": "a"}}
+    body = {"model": "m", "messages": [{"role": "user", "content": "x"}], "tools": tools, "tool_choice": choice}
+    exchange = exchange_of(json.dumps(body).encode())
+    exchange.tools = exchange.tools[1:]
+    assert {**body, "tools": tools[1:]} == json.loads(DIALECT.render_request(exchange))
+
+
+@pytest.mark.parametrize("none", [{}, {"tools": None}, {"tools": []}, {"functions": None}])
+def test_a_tool_can_be_offered_where_there_was_none(none: dict[str, object]) -> None:
+    exchange = exchange_of(json.dumps({"model": "m", "messages": [{"role": "user", "content": "x"}], **none}).encode())
+    exchange.tools = ({"type": "function", "function": {"name": "a"}},)
+    assert list(exchange.tools) == json.loads(DIALECT.render_request(exchange))["tools"]
+
+
 def test_all_roles_and_content_parts_pass() -> None:
     messages = [
         {"role": "developer", "content": "d"},

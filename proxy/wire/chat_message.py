@@ -1,0 +1,182 @@
+"""One assistant message out of its deltas, and the messages that go on with it when its tool calls have been answered.
+
+Providers want back what they sent beside the call (reasoning, a signature), so unknown fields are kept. Deltas come in many dialects:
+a name in pieces or again with every delta, an index that is missing or the same for every call, a whole call in one delta.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from proxy.exchange import Message, ToolCall
+
+
+class CallParts:
+    """One tool call, growing."""
+
+    __slots__ = ("arguments", "fields", "id", "index", "legacy", "name", "new_index", "own")
+
+    def __init__(self, index: int, *, legacy: bool = False) -> None:
+        self.index, self.legacy = index, legacy
+        self.id = self.name = ""
+        self.arguments: list[str] = []
+        self.fields: dict[str, Any] = {}
+        """Whatever else the provider says of it."""
+        self.own: bool | None = None
+        """Whether it calls a tool of the proxy's own; None while its name may still turn out to be either."""
+        self.new_index = index
+        """Its place among the calls that the client sees."""
+
+    def absorb(self, delta: Mapping[str, Any]) -> None:
+        """Add a delta."""
+        if isinstance(delta.get("id"), str) and delta["id"]:
+            self.id = delta["id"]
+        function = delta.get("function")
+        if isinstance(function, dict):
+            name, arguments = function.get("name"), function.get("arguments")
+            self.name = joined_name(self.name, name) if isinstance(name, str) else self.name
+            if arguments:
+                self.arguments.append(arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode())
+        self.fields |= {k: v for k, v in delta.items() if k not in ("id", "index", "function") and v is not None}
+
+    def decide(self, own: frozenset[str], *, final: bool = False) -> None:
+        """Tell whose tool it is, as soon as its name says so."""
+        if self.own is not None:
+            return
+        if self.name in own:
+            self.own = True
+        elif final or self.arguments or not any(name.startswith(self.name) for name in own):
+            self.own = False
+
+
+class Calls:
+    """The tool calls of one message, growing."""
+
+    def __init__(self) -> None:
+        self.parts: list[CallParts] = []
+        """In the order in which they began."""
+
+    def absorb(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[CallParts]:
+        """Add a delta, or a `whole` message; the call that each of its call entries belongs to, in order."""
+        found = []
+        for position, (entry, legacy) in enumerate(call_entries(delta)):
+            call = self._begin(position, legacy) if whole else self._of(entry, position, legacy)
+            call.absorb(entry)
+            found.append(call)
+        return found
+
+    def _of(self, entry: Mapping[str, Any], position: int, legacy: bool) -> CallParts:
+        index, identity, function = entry.get("index"), entry.get("id"), entry.get("function")
+        known: CallParts | None = None
+        if isinstance(index, int):
+            known = next((c for c in reversed(self.parts) if c.index == index), None)
+        elif self.parts and not position:
+            names = isinstance(function, dict) and bool(function.get("name"))
+            last = self.parts[-1]
+            known = None if names and last.arguments and not identity and not legacy else last
+        if known is None or (identity and known.id and identity != known.id):
+            known = self._begin(index if isinstance(index, int) else len(self.parts), legacy)
+        return known
+
+    def _begin(self, index: int, legacy: bool) -> CallParts:
+        call = CallParts(index, legacy=legacy)
+        self.parts.append(call)
+        return call
+
+
+class MessageParts:
+    """An assistant message, growing."""
+
+    def __init__(self) -> None:
+        self.calls = Calls()
+        self._said: dict[str, list[Any]] = {}
+
+    def absorb(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[CallParts]:
+        """Add a delta, or a `whole` message; the call that each of its call entries belongs to, in order."""
+        for key, value in delta.items():
+            if key not in ("role", "tool_calls", "function_call") and value not in (None, "", [], {}):
+                self._said.setdefault(key, []).append(value)
+        return self.calls.absorb(delta, whole=whole)
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Everything that has a value, but the role and the calls."""
+        return {key: _joined(values) for key, values in self._said.items()}
+
+
+def call_entries(message: Mapping[str, Any]) -> list[tuple[dict[str, Any], bool]]:
+    """The calls in a message or delta, each with whether it stands in the legacy field ``function_call``."""
+    calls, legacy = message.get("tool_calls"), message.get("function_call")
+    found = [(call, False) for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+    if isinstance(legacy, dict):
+        found.append(({"function": legacy}, True))
+    return found
+
+
+def joined_name(known: str, piece: str) -> str:
+    """A tool's name with one more piece of it; providers that say it again, or say all of it so far, add nothing."""
+    return piece if piece.startswith(known) else known + piece
+
+
+def tool_calls(calls: Sequence[CallParts], answer: int) -> tuple[ToolCall, ...]:
+    """The calls of an exchange's answer number `answer`, each with an id of its own: providers may leave it out, but want results to
+    name one.
+    """
+    taken: set[str] = set()
+    found = []
+    for position, call in enumerate(calls):
+        made = f"gw{answer:03d}{position:04d}"  # nine letters or digits: Mistral's form
+        identity = call.id if call.id and call.id not in taken else made
+        taken.add(identity)
+        found.append(ToolCall(identity, call.name, "".join(call.arguments), position))
+    return tuple(found)
+
+
+def continued(message: MessageParts, calls: Sequence[ToolCall], results: Sequence[str]) -> list[Message]:
+    """The assistant's turn and the results of its calls, as the next request carries them."""
+    turn: dict[str, Any] = {"role": "assistant", "content": None, **message.fields}
+    if message.calls.parts[0].legacy:
+        turn["function_call"] = {"name": calls[0].name, "arguments": _legible(calls[0])}
+        return [turn, {"role": "function", "name": calls[0].name, "content": results[0]}]
+    turn["tool_calls"] = [
+        {"type": "function", **part.fields, "id": call.id, "function": {"name": call.name, "arguments": _legible(call)}}
+        for part, call in zip(message.calls.parts, calls, strict=True)
+    ]
+    return [turn, *({"role": "tool", "tool_call_id": c.id, "content": r} for c, r in zip(calls, results, strict=True))]
+
+
+def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
+    """Two usage objects added up, figure by figure."""
+    total = dict(now)
+    for key, value in (before or {}).items():
+        other = total.get(key)
+        if isinstance(value, dict):
+            total[key] = summed(value, other if isinstance(other, dict) else {})
+        elif _is_number(value):
+            total[key] = value + other if _is_number(other) else value
+        elif other is None:
+            total[key] = value
+    return total
+
+
+def _legible(call: ToolCall) -> str:
+    """The arguments, or an empty object: providers refuse a conversation with arguments that are not JSON."""
+    return call.arguments if call.arguments.strip() and call.parsed is not None else "{}"
+
+
+def _joined(values: list[Any]) -> Any:
+    """The value of a field from what its deltas say: texts and lists one after another, objects merged, else the last."""
+    if all(isinstance(value, str) for value in values):
+        return "".join(values)
+    if all(isinstance(value, list) for value in values):
+        return [item for value in values for item in value]
+    if all(isinstance(value, dict) for value in values):
+        return {key: item for value in values for key, item in value.items()}
+    return values[-1]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
