@@ -1,15 +1,193 @@
-"""Retrieved passages in a conversation: tool results of retrieval tools and marked blocks -> `Evidence`. Pure functions."""
+"""Retrieved passages in a conversation: results of retrieval tools, and marked blocks -> `Evidence`. Pure functions.
+
+A tool's result that is JSON with objects that carry text (LangChain's, LlamaIndex's, OpenAI's file search, Elasticsearch's, MCP's
+content, …) is one passage per object; any other is searched for marked blocks (`proxy.blocks`), or else is one passage.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Any
 
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.blocks import find_blocks
 from proxy.exchange import Evidence, Message
+from proxy.text import text_of
 
-RETRIEVAL_TOOLS = ("session_search", "read_file", "web_extract", "browser")
-"""Tools whose results are passages, unless the policy names others (patterns as of `fnmatch`)."""
+RETRIEVAL_TOOLS = (
+    "session_search", "read_file", "web_extract", "web_search", "file_search", "browser", "browser_*", "search_docs", "search_documents",
+    "*retriev*", "*knowledge_base*",
+)  # fmt: skip
+"""Tools whose results are passages, unless the policy names others (patterns as of `fnmatch`, whatever the case)."""
+CONTENT_KEYS = ("page_content", "content", "text", "passage", "chunk", "snippet", "body", "excerpt", "document", "markdown", "summary")
+SOURCE_KEYS = ("source", "url", "uri", "link", "href", "path", "file_path", "file", "filename", "file_name", "title", "name", "id")
+SCORE_KEYS = ("score", "relevance", "relevance_score", "similarity", "rerank_score", "_score")
+TIME_KEYS = ("timestamp", "date", "published_at", "published", "updated_at", "last_modified", "created_at")
+ARGUMENT_KEYS = ("path", "file_path", "filename", "file", "url", "uri")
+"""Arguments of a retrieval tool that say where its result comes from."""
+MAX_DEPTH = 8
+MIN_STRING_CHARS = 20
+"""A list's bare string is a passage from this length on; shorter ones are names and tags."""
+_FAILED = re.compile(
+    r"\s{0,20}(?:<?error\s{0,3}[:>]|error (?:while|reading|executing|calling|code|\d)|\w{0,40}(?:exception|error)\s{0,3}:|traceback \("
+    r"|failed (?:to|with)|fehler\s{0,3}:|no (?:\w{1,20} )?(?:results?|match(?:es)?|documents?|passages?) (?:were )?found|not found|"
+    r"(?:null|none|no results?|\[\]|\{\})[.!]?\s{0,20}$)",
+    re.I,
+)
+MAX_ERROR_CHARS = 400
+"""A result that begins like an error and is longer than this is taken for content."""
+
+
+class _Call(Struct, frozen=True):
+    name: str
+    source: str
 
 
 def find_passages(messages: Sequence[Message], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> list[Evidence]:
-    """The passages that stand in `messages`, in order."""
-    return []
+    """The passages that stand in `messages`, in order, each text once."""
+    calls: dict[str, _Call] = {}
+    found: dict[str, Evidence] = {}
+    for i, message in enumerate(messages):
+        role = message.get("role")
+        if role == "assistant":
+            calls |= _calls(message)
+        elif role in ("tool", "function"):
+            call = _call_of(message, calls)
+            if is_retrieval_tool(call.name, retrieval_tools):
+                for passage in result_passages(text_of(message.get("content")), call.source or call.name):
+                    found.setdefault(passage.content.strip(), replace(passage, message_index=i))
+        elif role in ("system", "developer", "user"):
+            for block in find_blocks(text_of(message.get("content"))):
+                found.setdefault(block.content.strip(), Evidence(block.content, block.source, message_index=i, score=block.score))
+    return list(found.values())
+
+
+def is_retrieval_tool(name: str, patterns: Sequence[str] = RETRIEVAL_TOOLS) -> bool:
+    """Whether `name`, or what follows ``__`` in a name such as ``server__tool``, matches one of `patterns`."""
+    names = {name.lower(), name.lower().rpartition("__")[2]}
+    return any(fnmatchcase(candidate, pattern.lower()) for candidate in names if candidate for pattern in patterns)
+
+
+def result_passages(text: str, source: str = "") -> list[Evidence]:
+    """A tool's result as passages; none when it is empty or reports an error. `source` counts where the result names none."""
+    if not text.strip() or (len(text) <= MAX_ERROR_CHARS and _FAILED.match(text)):
+        return []
+    value = _json(text)
+    if value is not None:
+        if _is_error(value):
+            return []
+        if found := list(_walk(value, Evidence("", source, "tool_result"), MAX_DEPTH)):
+            return found
+    blocks = [Evidence(b.content, b.source or source, "tool_result", score=b.score) for b in find_blocks(text)]
+    return blocks or [Evidence(text, source, "tool_result")]
+
+
+def _calls(message: Message) -> dict[str, _Call]:
+    """The tools that an assistant message calls, by the call's id."""
+    found = {}
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(function, Mapping) and isinstance(call.get("id"), str):
+            found[call["id"]] = _Call(str(function.get("name") or ""), _argument(function.get("arguments")))
+    legacy = message.get("function_call")
+    if isinstance(legacy, Mapping):
+        found[f"function {legacy.get('name')}"] = _Call(str(legacy.get("name") or ""), _argument(legacy.get("arguments")))
+    return found
+
+
+def _call_of(message: Message, calls: Mapping[str, _Call]) -> _Call:
+    name = message.get("name")
+    name = name if isinstance(name, str) else ""
+    key = f"function {name}" if message.get("role") == "function" else message.get("tool_call_id")
+    return calls.get(key, _Call(name, "")) if isinstance(key, str) else _Call(name, "")
+
+
+def _argument(arguments: object) -> str:
+    value = _json(arguments) if isinstance(arguments, str) else arguments
+    return _first(value, ARGUMENT_KEYS) if isinstance(value, Mapping) else ""
+
+
+# ---- JSON results ----
+
+
+def _json(text: str) -> Any:
+    """The object or list that `text` is in JSON; None for anything else."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _is_error(value: Any) -> bool:
+    """Whether a result says that it failed: ``error`` with a value, ``isError``, ``success: false``."""
+    if not isinstance(value, Mapping):
+        return not value
+    failed = value.get("isError") is True or value.get("is_error") is True or value.get("success") is False or value.get("ok") is False
+    return failed or bool(value.get("error") or value.get("errors")) or not value
+
+
+def _walk(value: Any, about: Evidence, depth: int) -> Iterator[Evidence]:
+    """The passages in `value`; what an object says of its source, score and time counts for all below it."""
+    if depth == 0:
+        return
+    if isinstance(value, list):
+        for item in value:
+            if not isinstance(item, str):
+                yield from _walk(item, about, depth - 1)
+            elif len(item.strip()) >= MIN_STRING_CHARS:
+                yield replace(about, content=item)
+    elif isinstance(value, Mapping):
+        about = _described(value, about)
+        own = next((text for key in CONTENT_KEYS if isinstance(text := value.get(key), str) and text.strip()), "")
+        kinds = list if own else (list, Mapping)
+        nested = [item for key, item in value.items() if key != "metadata" and isinstance(item, kinds)]
+        below = [passage for item in nested for passage in _walk(item, about, depth - 1)]
+        if len(own) > sum(len(passage.content) for passage in below):
+            yield replace(about, content=own)
+        else:  # a few words about the results that follow, or none
+            yield from below
+
+
+def _described(value: Mapping[str, Any], about: Evidence) -> Evidence:
+    metadata = value.get("metadata")
+    for layer in (value, metadata if isinstance(metadata, Mapping) else {}):
+        score = next((n for key in SCORE_KEYS if (n := _finite(layer.get(key))) is not None), about.score)
+        timestamp = next((t for key in TIME_KEYS if (t := _seconds(layer.get(key))) is not None), about.timestamp)
+        about = replace(about, source=_first(layer, SOURCE_KEYS) or about.source, score=score, timestamp=timestamp)
+    return about
+
+
+def _first(value: Mapping[str, Any], keys: Sequence[str]) -> str:
+    return next((text.strip() for key in keys if isinstance(text := value.get(key), str) and text.strip()), "")
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _seconds(value: object) -> float | None:
+    """Seconds since the epoch of a number (seconds or milliseconds) or an ISO 8601 date (UTC unless it says otherwise)."""
+    if isinstance(value, str):
+        try:
+            moment = datetime.fromisoformat(value.strip())
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError, OSError):
+            return None
+    number = _finite(value)
+    return number / 1000 if number is not None and number > 1e11 else number

@@ -1,4 +1,4 @@
-"""Sentences: pure, language-aware functions over text.
+"""Sentences, and the text of a message: pure, language-aware functions.
 
 `SentenceSplitter` cuts text that is still growing, for the gate: what it returns, joined, is what went in.
 """
@@ -69,6 +69,16 @@ class SentenceSplitter:
                 return end if "\n" in self._text[match.end() - 1 : end] else match.end()
         self._searched = max(self._searched, len(self._text) - 40)
         return None
+
+
+def text_of(content: object) -> str:
+    """The text of a message's content: a string, or its text parts joined by line ends."""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        return ""
+    parts = [part.get("text") for part in content if isinstance(part, dict) and part.get("type") in ("text", "output_text")]
+    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 def replaced(sentence: str, text: str) -> str:

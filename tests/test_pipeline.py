@@ -1,9 +1,10 @@
 import asyncio
 
+import msgspec
 import pytest
 
 from proxy.errors import ContextLengthExceeded, PolicyBlocked
-from proxy.exchange import Exchange, Sentence, Verdict
+from proxy.exchange import Evidence, Exchange, Sentence, Verdict
 from proxy.pipeline import Pipeline
 from proxy.stage import SentenceStage, Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
@@ -118,3 +119,23 @@ async def test_cancellation_passes_through() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert [] == exchange.verdicts
+
+
+async def test_a_stage_that_reads_passages_gets_hints_first_then_those_found_in_the_messages() -> None:
+    exchange = make_exchange([{"role": "user", "content": "<context>found</context> Why?"}])
+    exchange.original = msgspec.structs.replace(exchange.original, passages=(Evidence("hint"),))
+    exchange.evidence = list(exchange.original.passages)
+    await Pipeline([stage_of(reads_passages=True)], ["wiki"]).request(exchange)
+    assert ["hint", "found"] == [p.content for p in exchange.passages] == [e.content for e in exchange.evidence]
+    assert ("wiki",) == exchange.retrieval_tools
+
+
+async def test_a_failed_stage_leaves_the_passages_as_they_were() -> None:
+    async def broken(self: Stage, exchange: Exchange) -> Verdict:
+        exchange.passages = ()
+        raise ValueError
+
+    exchange = make_exchange()
+    exchange.passages = (Evidence("kept"),)
+    await Pipeline([stage_of(on_request=broken)]).request(exchange)
+    assert ["kept"] == [p.content for p in exchange.passages]

@@ -5,6 +5,7 @@ import pytest
 from proxy.config import load_settings
 from proxy.errors import ConfigError
 from proxy.explain import explain, stage_table
+from proxy.passages import RETRIEVAL_TOOLS
 from proxy.policy import load_policies, load_policy
 from proxy.registry import STAGES
 from proxy.stage import Stage, StageOptions
@@ -60,7 +61,7 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("- a", "expected a mapping with name, delivery and stages"),
-        ("name: a\nstagse: []", "stagse: unknown key; known here: name, delivery, stages"),
+        ("name: a\nstagse: []", "stagse: unknown key; known here: name, delivery, retrieval_tools, stages"),
         ("stages: []", "name: expected `str`, got `null`"),
         ("name: a b\nstages: []", "name: expected a word of ASCII letters, digits, - and _, got 'a b'"),
         ("name: a\ndelivery: fast", "delivery: expected one of hold, gate, tap, got 'fast'"),
@@ -89,11 +90,22 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
             "stages[0].blocks: can hold back or change an answer, which delivery: tap cannot; use hold or gate",
         ),
         ("name: a\nname: b\n", "line 2, column 1: not valid YAML: key 'name' stands here twice"),
+        ("name: a\nretrieval_tools: search", "retrieval_tools: expected `array`, got `str`"),
+        ("name: a\nretrieval_tools: [search, 3]", "retrieval_tools[1]: expected `str`, got `int`"),
+        ("name: a\nretrieval_tools: [search, ' ']", "retrieval_tools[1]: expected a tool's name or a pattern as search_*, got ' '"),
         ("name: [a\n", "line 2, column 1: not valid YAML: expected ',' or ']', but got '<stream end>'"),
     ],
 )
 def test_a_wrong_policy_is_refused_with_its_place_and_what_was_expected(tmp_path: Path, text: str, message: str) -> None:
     assert message == refused(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", RETRIEVAL_TOOLS), ("retrieval_tools: [search_*, wiki]", ("search_*", "wiki")), ("retrieval_tools: []", ())],
+)
+def test_a_policy_may_name_its_retrieval_tools(tmp_path: Path, text: str, expected: tuple[str, ...]) -> None:
+    assert expected == load_policy(policy(tmp_path, f"name: a\nstages: []\n{text}\n")).retrieval_tools
 
 
 def test_a_stage_that_is_not_enabled_is_left_out(tmp_path: Path) -> None:
@@ -116,6 +128,12 @@ def test_explain_names_what_a_stage_needs_changes_and_reports(tmp_path: Path) ->
     assert "1. budget: Counts the prompt's tokens" in text
     assert "warn_at = 0.5" in text
     assert "reports: x-groundwire-context" in text
+
+
+def test_explain_names_the_retrieval_tools_where_a_stage_reads_passages(tmp_path: Path) -> None:
+    text = explain(load_policy(policy(tmp_path, "name: a\nretrieval_tools: [wiki]\nstages: [faithful]")))
+    assert "retrieval tools, whose results are passages: wiki" in text
+    assert "whose results are passages" not in explain(load_policy(policy(tmp_path, "name: a\nstages: [budget]")))
 
 
 def test_every_option_of_every_stage_says_what_it_means() -> None:

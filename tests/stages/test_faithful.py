@@ -1,0 +1,389 @@
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from proxy.exchange import Evidence, Exchange, Message, Verdict
+from proxy.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX, LANGUAGES, build_context_block, texts
+from proxy.passages import RETRIEVAL_TOOLS, find_passages
+from proxy.pipeline import Pipeline
+from proxy.stages.faithful import Faithful, FaithfulOptions, fixed_format
+from proxy.testing import chunk, make_exchange, make_ports, reply, stream, streamed
+from tests.conftest import Running
+
+Start = Callable[..., AbstractAsyncContextManager[Running]]
+SUFFIX = CONTEXT_FAITHFUL_SYSTEM_SUFFIX
+PLAIN = texts("en").system_suffix_plain
+SYSTEM = {"role": "system", "content": "You are a guide."}
+ASK = {"role": "user", "content": "How tall is the Eiffel Tower?"}
+TOLD = {"role": "user", "content": "<context>The tower is 330 m tall.</context>\n\nHow tall is the tower in Paris?"}
+READ = {"type": "function", "function": {"name": "read_file", "parameters": {"type": "object", "properties": {}}}}
+MAIL = {"type": "function", "function": {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}}
+HINT = Evidence("The tower is 330 m tall.", "guide.md", score=0.9)
+
+
+async def run(
+    messages: Sequence[Message],
+    tools: Sequence[Any] = (),
+    passages: Sequence[Evidence] = (),
+    options: Mapping[str, Any] | None = None,
+    **params: Any,
+) -> tuple[Exchange, Verdict]:
+    """One pass through a pipeline of this stage alone."""
+    exchange = make_exchange(messages, tools, **params)
+    exchange.original = replace(exchange.original, passages=tuple(passages))
+    exchange.evidence = list(passages)
+    await Pipeline([Faithful(FaithfulOptions(**(options or {})), make_ports())], RETRIEVAL_TOOLS).request(exchange)
+    return exchange, exchange.verdicts[-1]
+
+
+def system_text(exchange: Exchange) -> Any:
+    return exchange.messages[0]["content"]
+
+
+# ---- when ----
+
+
+async def test_without_context_nothing_changes() -> None:
+    exchange, verdict = await run([SYSTEM, ASK], [MAIL])
+    assert exchange.messages is exchange.original.messages
+    assert ("pass", {"reason": "no context"}, []) == (verdict.outcome, verdict.detail, exchange.changes)
+
+
+@pytest.mark.parametrize(
+    ("messages", "tools", "grounds"),
+    [
+        ([SYSTEM, TOLD], [], ["passages"]),
+        ([SYSTEM, ASK], [MAIL, READ], ["retrieval_tool"]),
+        ([SYSTEM, ASK], [{"type": "function", "function": {"name": "files__read_file"}}], ["retrieval_tool"]),
+        ([SYSTEM, ASK, {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "browser"}}]}], [], ["retrieval_tool"]),
+        ([SYSTEM, {"role": "function", "name": "web_search", "content": "It is 330 m."}], [], ["passages"]),
+    ],
+)
+async def test_context_or_a_retrieval_tool_brings_the_rules(messages: list[Message], tools: list[Any], grounds: list[str]) -> None:
+    exchange, verdict = await run(messages, tools)
+    assert "You are a guide." + SUFFIX == system_text(exchange)
+    assert grounds == verdict.detail["grounds"]
+    assert [{"stage": "faithful", "what": "rules", "language": "en", "variant": "full"}] == exchange.changes
+
+
+async def test_always_brings_them_without_context_too() -> None:
+    exchange, _ = await run([SYSTEM, ASK], options={"always": True})
+    assert "You are a guide." + SUFFIX == system_text(exchange)
+
+
+# ---- where ----
+
+
+async def test_they_stand_once_at_the_end_of_the_first_system_message() -> None:
+    second = {"role": "system", "content": "Be kind."}
+    exchange, _ = await run([{"role": "developer", "content": "You are a guide."}, TOLD, second])
+    assert [{"role": "developer", "content": "You are a guide." + SUFFIX}, TOLD, second] == list(exchange.messages)
+
+
+async def test_unchanged_messages_stay_the_same_objects() -> None:
+    exchange, _ = await run([SYSTEM, TOLD])
+    assert exchange.messages[1] is TOLD
+    assert {"role": "system", "content": "You are a guide."} == SYSTEM
+
+
+async def test_without_a_system_message_there_is_a_new_one() -> None:
+    exchange, _ = await run([TOLD])
+    assert [{"role": "system", "content": SUFFIX.strip()}, TOLD] == list(exchange.messages)
+
+
+async def test_a_system_message_in_parts_keeps_its_parts() -> None:
+    parts = [{"type": "text", "text": "A"}, {"type": "text", "text": "B", "cache_control": {"type": "ephemeral"}}]
+    exchange, _ = await run([{"role": "system", "content": parts, "name": "ops"}, TOLD])
+    assert {"role": "system", "name": "ops", "content": [parts[0], {**parts[1], "text": "B" + SUFFIX}]} == exchange.messages[0]
+
+
+@pytest.mark.parametrize(
+    "rules", [f(texts(code)) for code in LANGUAGES for f in (lambda t: t.system_suffix, lambda t: t.system_suffix_plain)]
+)
+async def test_rules_that_the_client_added_itself_are_not_added_again(rules: str) -> None:
+    exchange, verdict = await run([{"role": "system", "content": "You are a guide." + rules}, TOLD])
+    assert exchange.messages is exchange.original.messages
+    assert "already there" == verdict.detail["reason"]
+
+
+# ---- which ----
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "json_schema", "json_schema": {}}},
+        {"tool_choice": "required"},
+        {"tool_choice": {"type": "function", "function": {"name": "read_file"}}},
+        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required"}}},
+        {"function_call": {"name": "read_file"}},
+        {"guided_json": {"type": "object"}},
+    ],
+)
+async def test_a_fixed_format_asks_for_no_citations(params: dict[str, Any]) -> None:
+    exchange, verdict = await run([SYSTEM, TOLD], [READ], **params)
+    assert "You are a guide." + PLAIN == system_text(exchange)
+    assert "plain" == verdict.detail["variant"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"response_format": {"type": "text"}, "tool_choice": "auto"},
+        {"response_format": None, "tool_choice": None, "function_call": "none"},
+        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}}},
+    ],
+)
+def test_an_open_format(params: dict[str, Any]) -> None:
+    assert not fixed_format(params)
+
+
+@pytest.mark.parametrize(
+    ("expected", "messages"),
+    [
+        ("de", [SYSTEM, {"role": "user", "content": "Wie hoch ist der Eiffelturm?"}]),
+        ("es", [SYSTEM, {"role": "user", "content": "¿Qué altura tiene la Torre Eiffel?"}]),
+        ("en", [SYSTEM, {"role": "user", "content": "Quelle est la hauteur de la tour Eiffel ?"}]),
+        ("de", [{"role": "system", "content": "Du bist ein freundlicher Reiseführer."}, {"role": "user", "content": "Hi"}]),
+        ("de", [{"role": "user", "content": "Wie hoch ist er?"}, {"role": "assistant", "content": "330 m"}, ASK]),
+        ("de", [{"role": "user", "content": "<context>It is one of the tallest towers.</context>\nWie hoch ist der Turm?"}]),
+    ],
+)
+async def test_the_language_is_that_of_the_first_user_message(expected: str, messages: list[Message]) -> None:
+    _, verdict = await run(messages, [READ])
+    assert expected == verdict.detail["language"]
+
+
+async def test_the_policy_may_fix_the_language() -> None:
+    exchange, _ = await run([SYSTEM, TOLD], options={"language": "es"})
+    assert system_text(exchange).endswith(texts("es").system_suffix)
+
+
+# ---- passages that come as hints ----
+
+
+async def test_they_stand_numbered_before_the_question() -> None:
+    exchange, verdict = await run([SYSTEM, ASK], passages=[HINT])
+    content = exchange.messages[1]["content"]
+    assert build_context_block([HINT]) in content
+    assert content.endswith("Question: How tall is the Eiffel Tower?")
+    assert 1 == verdict.detail["passages"]
+    assert {"stage": "faithful", "what": "passages", "passages": 1} == exchange.changes[-1]
+
+
+@pytest.mark.parametrize(
+    ("template", "start"),
+    [("rag", "Read the passages"), ("prefix", "Answer from the following passages only"), ("none", "## Retrieved Context")],
+)
+async def test_templates(template: str, start: str) -> None:
+    exchange, _ = await run([ASK], passages=[HINT], options={"template": template})
+    assert exchange.messages[1]["content"].startswith(start)
+    assert exchange.messages[1]["content"].endswith(ASK["content"])
+
+
+async def test_a_fixed_format_gets_the_bare_block() -> None:
+    exchange, _ = await run([ASK], passages=[HINT], response_format={"type": "json_object"})
+    assert build_context_block([HINT]) + "\n\n" + ASK["content"] == exchange.messages[1]["content"]
+
+
+async def test_no_more_than_max_passages() -> None:
+    exchange, _ = await run([ASK], passages=[Evidence(f"fact {i}") for i in range(5)], options={"max_passages": 2})
+    assert ["fact 0", "fact 1"] == [p.content for p in find_passages(exchange.messages)]
+    assert 5 == len(exchange.evidence)
+
+
+async def test_only_what_an_earlier_stage_left() -> None:
+    exchange = make_exchange([ASK])
+    exchange.evidence = [HINT, Evidence("Unrelated.")]
+    exchange.passages = [HINT]
+    await Faithful(FaithfulOptions(), make_ports()).on_request(exchange)
+    assert [HINT.content] == [p.content for p in find_passages(exchange.messages)]
+
+
+async def test_the_rules_stay_when_an_earlier_stage_left_every_passage_out() -> None:
+    exchange = make_exchange([SYSTEM, ASK])
+    exchange.evidence = [HINT]
+    await Faithful(FaithfulOptions(), make_ports()).on_request(exchange)
+    assert ["You are a guide." + SUFFIX, ASK["content"]] == [m["content"] for m in exchange.messages]
+
+
+async def test_a_passage_that_stands_in_the_prompt_is_not_repeated() -> None:
+    exchange, _ = await run([SYSTEM, TOLD], passages=[HINT])
+    assert exchange.messages[1] is TOLD
+
+
+async def test_images_and_other_parts_stay_and_the_last_text_is_wrapped() -> None:
+    parts = [
+        {"type": "text", "text": "Look."},
+        {"type": "image_url", "image_url": {"url": "data:,"}},
+        {"type": "text", "text": "How tall?"},
+    ]
+    exchange, _ = await run([{"role": "user", "content": parts}], passages=[HINT])
+    content = exchange.messages[1]["content"]
+    assert (3, True, True) == (len(content), content[0] is parts[0], content[1] is parts[1])
+    assert content[2]["text"].endswith("Question: How tall?")
+
+
+async def test_a_message_of_an_image_alone_gets_a_text_part() -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:,"}}
+    exchange, _ = await run([{"role": "user", "content": [image]}], passages=[HINT])
+    assert [{"type": "text", "text": build_context_block([HINT])}, image] == exchange.messages[1]["content"]
+
+
+async def test_in_a_tool_loop_they_stay_with_the_users_message() -> None:
+    call = {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "send_mail", "arguments": "{}"}}],
+    }
+    result = {"role": "tool", "tool_call_id": "1", "content": "sent"}
+    exchange, _ = await run([SYSTEM, ASK, call, result], [MAIL], [HINT])
+    assert HINT.content in exchange.messages[1]["content"]
+    assert (call, result) == tuple(exchange.messages[2:])
+
+
+async def test_without_a_user_message_the_rules_stand_alone() -> None:
+    exchange, _ = await run([SYSTEM], passages=[HINT])
+    assert ["You are a guide." + SUFFIX] == [m["content"] for m in exchange.messages]
+
+
+# ---- invariants ----
+
+CONTENT = st.sampled_from(
+    [
+        "How tall?",
+        "",
+        "Wie hoch ist der Turm?",
+        None,
+        "<context>a b</context> What?",
+        [],
+        [{"type": "text", "text": "x"}, {"type": "image_url"}],
+        [{"type": "text"}],
+    ]
+)
+MESSAGES = st.lists(
+    st.builds(lambda r, c: {"role": r, "content": c}, st.sampled_from(["system", "developer", "user", "assistant", "tool"]), CONTENT),
+    max_size=6,
+)
+HINTS = st.lists(st.builds(Evidence, st.sampled_from(["fact one", "### Passage 1\nx", " ", "a b", "## End of it"])), max_size=3)
+OPTIONS = st.fixed_dictionaries(
+    {"template": st.sampled_from(["rag", "prefix", "none"]), "max_passages": st.integers(1, 3), "always": st.booleans()}
+)
+
+
+@given(MESSAGES, HINTS, OPTIONS)
+async def test_twice_changes_nothing_more(messages: list[Message], hints: list[Evidence], options: dict[str, Any]) -> None:
+    exchange, _ = await run(messages, [READ], hints, options)
+    once, changes = exchange.messages, len(exchange.changes)
+    await Faithful(FaithfulOptions(**options), make_ports()).on_request(exchange)
+    assert (once, changes) == (exchange.messages, len(exchange.changes))
+
+
+@given(MESSAGES, HINTS, OPTIONS)
+async def test_no_message_is_lost_or_reordered(messages: list[Message], hints: list[Evidence], options: dict[str, Any]) -> None:
+    before = json.dumps(messages)
+    exchange, _ = await run(messages, [READ], hints, options)
+    kept = exchange.messages[len(exchange.messages) - len(messages) :]
+    assert [m["role"] for m in messages] == [m["role"] for m in kept]
+    assert before == json.dumps(messages)
+    assert all(new is old for new, old in zip(kept, messages, strict=True) if old["role"] in ("assistant", "tool"))
+
+
+# ---- through the running proxy ----
+
+POLICY = "name: t\ndelivery: hold\nstages:\n  - faithful: {}\n"
+
+
+def body(*messages: Message, **more: Any) -> dict[str, Any]:
+    return {"model": "gpt-4o", "messages": list(messages), **more}
+
+
+async def test_the_upstream_sees_the_rules_once_and_the_record_says_so(start: Start) -> None:
+    async with start(policy=POLICY) as proxy:
+        answer = await proxy.post(body(SYSTEM, TOLD))
+        sent = proxy.upstream.calls[0].json["messages"]
+        record = await proxy.record(answer)
+    assert 1 == json.dumps(sent).count("## Using the context")
+    assert "rules" in json.dumps(record["detail"]["changes"])
+    assert "pass" == answer.verdict
+
+
+async def test_hints_reach_the_upstream_as_numbered_passages(start: Start) -> None:
+    async with start(policy=POLICY) as proxy:
+        await proxy.post(body(SYSTEM, ASK, groundwire={"context": [{"content": HINT.content, "source": "guide.md", "score": 0.9}]}))
+        sent = proxy.upstream.calls[0].json
+    assert "groundwire" not in sent
+    assert "### Passage 1 [Source: guide.md] (relevance: 0.90)\nThe tower is 330 m tall." in sent["messages"][1]["content"]
+
+
+async def test_the_prefix_has_the_same_bytes_in_every_turn(start: Start) -> None:
+    first = body(SYSTEM, TOLD)
+    again = {"role": "user", "content": "<context>It opened in 1889.</context>\n\nUnd wann wurde er eröffnet?"}
+    second = body(SYSTEM, TOLD, {"role": "assistant", "content": "330 m [Passage 1]"}, again)
+    async with start(policy=POLICY) as proxy:
+        await proxy.post(first)
+        await proxy.post(second)
+        sent = [call.body.partition(b'"messages":[')[2] for call in proxy.upstream.calls]
+    assert sent[1].startswith(sent[0].rpartition(b"]")[0])
+
+
+async def test_json_mode_gets_the_rules_that_leave_json_alone(start: Start) -> None:
+    async with start(policy=POLICY) as proxy:
+        await proxy.post(body(SYSTEM, TOLD, response_format={"type": "json_object"}))
+        sent = proxy.upstream.calls[0].json
+    assert SYSTEM["content"] + PLAIN == sent["messages"][0]["content"]
+    assert {"type": "json_object"} == sent["response_format"]
+
+
+async def test_streaming(start: Start) -> None:
+    events = streamed(["It is ", "330 m [Passage 1]."])
+    async with start(stream(events), policy=POLICY.replace("hold", "tap")) as proxy:
+        answer = await proxy.post(body(SYSTEM, TOLD, stream=True))
+        sent = proxy.upstream.calls[0].json
+    assert b"".join(events) == answer.body
+    assert sent["messages"][0]["content"].endswith(SUFFIX)
+    assert chunk({"content": "It is "}) in answer.body
+
+
+async def test_content_parts_with_an_image(start: Start) -> None:
+    image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+    parts = [{"type": "text", "text": "How tall is this tower?"}, image]
+    async with start(policy=POLICY) as proxy:
+        await proxy.post(body({"role": "user", "content": parts}, groundwire={"context": [{"content": HINT.content}]}))
+        content = proxy.upstream.calls[0].json["messages"][1]["content"]
+    assert image == content[1]
+    assert HINT.content in content[0]["text"]
+
+
+async def test_a_german_conversation(start: Start) -> None:
+    frage = {"role": "user", "content": "Wie hoch ist der Eiffelturm?"}
+    async with start(policy=POLICY) as proxy:
+        await proxy.post(body(frage, groundwire={"context": [{"content": "Der Turm ist 330 m hoch.", "source": "Führer"}]}))
+        system, user = proxy.upstream.calls[0].json["messages"]
+    assert texts("de").system_suffix.strip() == system["content"]
+    assert "### Passage 1 [Quelle: Führer]\nDer Turm ist 330 m hoch." in user["content"]
+    assert user["content"].endswith("Frage: Wie hoch ist der Eiffelturm?")
+
+
+async def test_the_policys_retrieval_tools_count(start: Start) -> None:
+    tool = {"type": "function", "function": {"name": "crm__lookup_account", "parameters": {"type": "object", "properties": {}}}}
+    async with start(policy=POLICY + "retrieval_tools: [lookup_*]\n") as proxy:
+        await proxy.post(body(SYSTEM, ASK, tools=[tool]))
+        await proxy.post(body(SYSTEM, ASK, tools=[READ]))
+        sent = [call.json["messages"][0]["content"] for call in proxy.upstream.calls]
+    assert [SYSTEM["content"] + SUFFIX, SYSTEM["content"]] == sent
+
+
+async def test_a_request_without_context_passes_in_its_own_bytes(start: Start) -> None:
+    raw = b'{"model": "gpt-4o",  "messages": [{"role":"user","content":"Hi"}]}'
+    async with start(reply({"choices": []}), policy=POLICY) as proxy:
+        await proxy.post(raw)
+        assert raw == proxy.upstream.calls[0].body
