@@ -178,12 +178,12 @@ def environment(home: Path, base_url: str, **more: str) -> dict[str, str]:
     return {**base, "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": KEY, **more}
 
 
-def run_script(command: Sequence[str | Path], folder: Path, base_url: str) -> Outcome:
-    """Run a script of cases to its end."""
+def run_script(command: Sequence[str | Path], folder: Path, base_url: str, **more: str) -> Outcome:
+    """Run a script of cases to its end, with `more` in its environment."""
     results = folder / "results.json"
     done = subprocess.run(
         [*map(str, command), str(results)],
-        env=environment(folder, base_url),
+        env=environment(folder, base_url, **more),
         cwd=folder,
         capture_output=True,
         text=True,

@@ -1,0 +1,291 @@
+"""Does tool RAG keep the tools that are needed, how sure is it, and what does it cost?
+
+    python -m benchmarks.tools [--quick] [--seed N]
+
+Data: the test parts of ``../shared/data/tools`` (`benchmarks.tool_data` says how they are split); nothing of them was trained on. Every
+query is ranked over its source's whole catalogue. Baselines in the same run: BM25 (bm25s) and the plain embedding (inner product of query
+and description). *COMP@k* is the share of queries all of whose needed tools are among the first k. Intervals are 95% bootstrap.
+
+*Outcomes*: MetaTool's training part stands for earlier calls, each of which called its needed tool. *Ten candidates* is MetaTool's own
+setting, in which a query comes with ten tools: those needed, the rest drawn at random or those whose descriptions are nearest.
+
+*False selection*: BFCL queries that no tool of theirs fits, over these and forty others of the pool; how often one of their own is at or
+above `min_relevance`. *Reliability* compares relevance with how often the tool is needed, over all candidates of a catalogue's queries.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import bm25s
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+
+from benchmarks.tool_data import SEED, Catalogue, catalogues, queries_that_fit_nothing
+from proxy.models.encodings import Encodings
+from proxy.models.tool_index import Query, ToolIndex
+from proxy.models.tool_outcomes import Moves, fit
+from proxy.models.tool_relevance import probability, shipped
+from proxy.models.tool_text import terms
+from proxy.models.tools import EmbeddingToolRanker
+from proxy.stage import ToolOutcome
+
+RESULTS = Path(__file__).parent / "results" / "tools.json"
+Floats = NDArray[np.float32]
+Ranker = Callable[[int], Floats]
+"""Position of a test query -> a score for every tool."""
+THRESHOLDS = (0.7, 0.3, 0.1)
+"""Of `min_relevance`."""
+TOP_K = 5
+LEARNED = "groundwire, outcomes"
+TOKEN_SHARE = 0.15
+"""85% fewer tool tokens."""
+
+
+def ours(catalogue: Catalogue, index: ToolIndex, moves: Moves | None = None) -> Ranker:
+    """Relevance as the proxy computes it."""
+
+    def rank(i: int) -> Floats:
+        return relevance(index, catalogue.test_query(i), moves)
+
+    return rank
+
+
+def relevance(index: ToolIndex, query: Query, moves: Moves | None = None) -> Floats:
+    candidates, features = index.features(query)
+    logits = shipped().logits(features)
+    if moves is not None:
+        logits = logits + moves.gains(query.vector, len(index.tools))[candidates]
+    found = np.zeros(len(index.tools), np.float32)
+    found[candidates] = probability(logits)
+    return found
+
+
+def bm25(catalogue: Catalogue) -> Ranker:
+    """bm25s with its defaults, over the same words as ours."""
+    retriever = bm25s.BM25()
+    retriever.index([list(text.terms) or [""] for text in catalogue.texts], show_progress=False)
+
+    def rank(i: int) -> Floats:
+        known = [term for term in terms(catalogue.test_query(i).text) if term in retriever.vocab_dict]
+        return np.asarray(retriever.get_scores(known) if known else np.zeros(len(catalogue.tools)), np.float32)
+
+    return rank
+
+
+def embedding(catalogue: Catalogue) -> Ranker:
+    return lambda i: catalogue.vectors[1] @ catalogue.test_query(i).vector
+
+
+def learned(catalogue: Catalogue, index: ToolIndex) -> Moves:
+    """Moves out of the training part."""
+    position = {name: i for i, name in enumerate(catalogue.names)}
+    pairs = [(position[name], i) for i, asked in enumerate(catalogue.train) for name in asked.needed]
+    vectors = np.stack([catalogue.train_query(i).vector for _, i in pairs])
+    return fit(index.descriptions, np.array([p for p, _ in pairs]), vectors, np.ones(len(pairs), np.float32))
+
+
+# ---- measures ----
+
+
+def measured(catalogue: Catalogue, rank: Ranker, queries: Sequence[int], tokens: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    """One value for each query of every measure."""
+    position = {name: i for i, name in enumerate(catalogue.names)}
+    rows = []
+    for i in queries:
+        needed = {position[name] for name in catalogue.test[i].needed}
+        scores = rank(i)
+        order = np.argsort(-scores, kind="stable")
+        rows.append(of_ranking(order.tolist(), needed, tokens) | selection(scores, order, needed, tokens))
+    return {name: np.array([row[name] for row in rows], np.float64) for name in rows[0]}
+
+
+def of_ranking(order: Sequence[int], needed: set[int], tokens: NDArray[np.int64]) -> dict[str, float]:
+    found: dict[str, float] = {f"recall@{k}": len(needed & set(order[:k])) / len(needed) for k in (1, 5, 10)}
+    found["nDCG@5"] = ndcg(order, needed)
+    found["COMP@5"] = float(needed <= set(order[:5]))
+    spent = np.cumsum(tokens[list(order)])
+    affordable = int(np.searchsorted(spent, TOKEN_SHARE * spent[-1], side="right"))
+    found["COMP at 85% fewer tokens"] = float(needed <= set(order[:affordable]))
+    return found
+
+
+def ndcg(order: Sequence[int], needed: set[int], k: int = 5) -> float:
+    gained = sum(1 / np.log2(rank + 2) for rank, tool in enumerate(order[:k]) if tool in needed)
+    return float(gained / sum(1 / np.log2(rank + 2) for rank in range(min(k, len(needed)))))
+
+
+def selection(scores: Floats, order: NDArray[np.int64], needed: set[int], tokens: NDArray[np.int64]) -> dict[str, float]:
+    """What the stage keeps at several thresholds: of the top k those at or above it, or the top k where none is."""
+    found, top = {}, order[:TOP_K]
+    for least in THRESHOLDS:
+        kept = top[scores[top] >= least] if (scores[top] >= least).any() else top
+        found[f"kept at {least}"] = float(len(kept))
+        found[f"COMP at {least}"] = float(needed <= set(kept.tolist()))
+        found[f"tokens saved at {least}"] = float(1 - tokens[kept].sum() / tokens.sum())
+    return found
+
+
+def interval(values: NDArray[np.float64], seed: int) -> tuple[float, float, float]:
+    """Mean with its 95% bootstrap interval."""
+    random = np.random.default_rng(seed)
+    means = [values[random.integers(0, len(values), len(values))].mean() for _ in range(400)]
+    return float(values.mean()), float(np.quantile(means, 0.025)), float(np.quantile(means, 0.975))
+
+
+def ten_candidates(catalogue: Catalogue, rank: Ranker, queries: Sequence[int], *, nearest: bool, seed: int) -> NDArray[np.float64]:
+    """nDCG@5 where a query comes with ten tools."""
+    position = {name: i for i, name in enumerate(catalogue.names)}
+    alike = catalogue.vectors[1] @ catalogue.vectors[1].T
+    random = np.random.default_rng(seed)
+    found = []
+    for i in queries:
+        needed = {position[name] for name in catalogue.test[i].needed}
+        by = np.argsort(-alike[next(iter(needed))]) if nearest else random.permutation(len(catalogue.tools))
+        offered = [*needed, *(int(t) for t in by if t not in needed)][:10]
+        scores = rank(i)
+        found.append(ndcg(sorted(offered, key=lambda tool: (-scores[tool], tool)), needed))
+    return np.array(found)
+
+
+def reliability(pairs: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[float, list[tuple[float, float, int]]]:
+    """Expected calibration error over ten bins, and the curve: mean relevance, share needed, count. Relevance below 0.01 is left out:
+    it is nearly all candidates and right, and would hide every other error."""
+    said, true = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    said, true = said[said >= 0.01], true[said >= 0.01]
+    bins = np.minimum((said * 10).astype(int), 9)
+    curve = [(float(said[bins == b].mean()), float(true[bins == b].mean()), int((bins == b).sum())) for b in range(10) if (bins == b).any()]
+    return sum(n * abs(p - t) for p, t, n in curve) / len(said), curve
+
+
+class NoOutcomes:
+    """A `proxy.stage.ToolOutcomes` that knows nothing."""
+
+    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
+        """Forget them."""
+
+    async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
+        return []
+
+    async def version(self, client: str) -> int:
+        return 0
+
+
+async def latencies(catalogue: Catalogue, size: int, rounds: int) -> tuple[float, float]:
+    """p50 and p95 in ms of a whole `rank` of a new query over a catalogue that is indexed."""
+    from proxy.models.embedding import BatchingEmbedder
+    from proxy.models.embedding_use import UseEncoder, available_cores
+
+    tools = list(catalogue.tools)[:size]
+    while len(tools) < size:
+        tools += [
+            {**t, "function": {**t["function"], "name": f"{t['function']['name']}_{len(tools)}"}}
+            for t in catalogue.tools[: size - len(tools)]
+        ]
+    embedder = BatchingEmbedder(UseEncoder(available_cores()))
+    ranker = EmbeddingToolRanker(embedder, NoOutcomes(), wait_s=600)
+    await ranker.rank(tools, "warm up")
+    taken = []
+    for asked in catalogue.test[:rounds]:
+        started = time.perf_counter()
+        await ranker.rank(tools, asked.text)
+        taken.append((time.perf_counter() - started) * 1000)
+    await ranker.stop()
+    embedder.stop()
+    return float(np.quantile(taken, 0.5)), float(np.quantile(taken, 0.95))
+
+
+class Report:
+    """Prints as it goes and keeps everything for the file."""
+
+    def __init__(self, seed: int, queries: int | None) -> None:
+        self.seed, self.queries = seed, queries
+        self.found: dict[str, Any] = {"seed": seed, "catalogues": {}}
+        self._encodings = Encodings()
+        self._encodings.load("o200k_base")
+
+    def catalogue(self, catalogue: Catalogue) -> None:
+        """One catalogue under every ranker."""
+        queries = [int(i) for i in np.random.default_rng(self.seed).permutation(len(catalogue.test))[: self.queries]]
+        index = catalogue.index()
+        rankers = {"BM25": bm25(catalogue), "embedding": embedding(catalogue), "groundwire": ours(catalogue, index)}
+        if catalogue.name == "metatool":
+            rankers[LEARNED] = ours(catalogue, index, learned(catalogue, index))
+        tokens = np.array([self._encodings.count(orjson.dumps(tool).decode(), "o200k_base").tokens for tool in catalogue.tools])
+        print(f"\n{catalogue.name}: {len(catalogue.tools)} tools, {tokens.sum()} tokens, {len(queries)} queries")
+        table = self.found["catalogues"][catalogue.name] = {}
+        for name, rank in rankers.items():
+            values = measured(catalogue, rank, queries, tokens)
+            table[name] = {measure: interval(v, self.seed) for measure, v in values.items()}
+            print(f"  {name}\n" + "".join(f"    {m:26s} {told(v)}\n" for m, v in table[name].items()), end="")
+        if catalogue.name == "metatool":
+            table["ten candidates"] = self._ten_candidates(catalogue, rankers, queries)
+        self._curves(catalogue, rankers, queries)
+
+    def _ten_candidates(self, catalogue: Catalogue, rankers: dict[str, Ranker], queries: list[int]) -> dict[str, Any]:
+        found = {}
+        for nearest in (False, True):
+            for name, rank in rankers.items():
+                label = f"{'nearest' if nearest else 'random'}, {name}"
+                found[label] = interval(ten_candidates(catalogue, rank, queries, nearest=nearest, seed=self.seed), self.seed)
+                print(f"  ten candidates, {label}: nDCG@5 {told(found[label])}")
+        return found
+
+    def _curves(self, catalogue: Catalogue, rankers: dict[str, Ranker], queries: list[int]) -> None:
+        position = {name: i for i, name in enumerate(catalogue.names)}
+        for name in [name for name in rankers if name.startswith("groundwire")]:
+            pairs = []
+            for i in queries:
+                said = rankers[name](i)
+                pairs.append((said, np.isin(np.arange(len(said)), [position[n] for n in catalogue.test[i].needed])))
+            error, curve = reliability(pairs)
+            self.found["catalogues"][catalogue.name][name] |= {"calibration_error": error, "reliability": curve}
+            points = "  ".join(f"{said:.2f}:{true:.2f}" for said, true, _ in curve)
+            print(f"  reliability of {name}: expected calibration error {error:.3f}; said:needed {points}")
+
+    def misfits(self) -> None:
+        """How often a tool is chosen for a query that none fits."""
+        drawn = list(queries_that_fit_nothing("test", np.random.default_rng(self.seed)))
+        best = np.array([relevance(index, query)[judged].max() for query, index, judged in drawn])
+        for least in THRESHOLDS:
+            value = self.found[f"false_selection_at_{least}"] = interval((best >= least).astype(np.float64), self.seed)
+            print(f"false selection at min_relevance {least}: {told(value)} of {len(drawn)} queries that no tool fits")
+
+    def latency(self) -> None:
+        """A new query over an indexed catalogue."""
+        seal = next(c for c in catalogues() if c.name == "seal-tools")
+        for size in (50, 500, 5000):
+            p50, p95 = asyncio.run(latencies(seal, size, self.queries or 300))
+            self.found[f"latency_ms_{size}_tools"] = {"p50": p50, "p95": p95}
+            print(f"{size} tools, indexed, a new query: p50 {p50:.1f} ms, p95 {p95:.1f} ms")
+
+
+def told(value: tuple[float, float, float]) -> str:
+    """A mean with its interval."""
+    return f"{value[0]:.3f} [{value[1]:.3f}, {value[2]:.3f}]"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="200 queries of each catalogue")
+    parser.add_argument("--seed", type=int, default=SEED)
+    options = parser.parse_args()
+    report = Report(options.seed, 200 if options.quick else None)
+    for catalogue in catalogues():
+        report.catalogue(catalogue)
+    print()
+    report.misfits()
+    report.latency()
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(report.found, indent=1))
+
+
+if __name__ == "__main__":
+    main()

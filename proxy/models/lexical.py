@@ -1,0 +1,76 @@
+"""BM25 over a few thousand short documents, with the coverage figures that a ranker needs beside it.
+
+Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond" (2009); the inverse document frequency is Lucene's,
+which is never negative. Postings are one pair of arrays ordered by term, so that a query is a few slices and one count.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+_K1, _B = 1.2, 0.75
+"""The values that Lucene uses."""
+
+
+class Match(Struct, frozen=True):
+    """How a query matches every document; arrays of shape ``(documents,)``, float32."""
+
+    bm25: NDArray[np.float32]
+    coverage: NDArray[np.float32]
+    """Share of the query's terms that the document has, weighted by inverse document frequency, 0 to 1."""
+    covered: NDArray[np.float32]
+    """Share of the document's distinct terms that the query has, weighted likewise, 0 to 1."""
+
+
+class LexicalIndex:
+    """An inverted index of documents that are lists of terms."""
+
+    def __init__(self, documents: Sequence[Sequence[str]]) -> None:
+        self._size = len(documents)
+        lengths = np.array([len(document) for document in documents], np.float32)
+        mean = max(1.0, float(lengths.mean())) if self._size else 1.0
+        postings: dict[str, list[tuple[int, int]]] = {}
+        for i, document in enumerate(documents):
+            for term, count in Counter(document).items():
+                postings.setdefault(term, []).append((i, count))
+        self._unknown = math.log(1 + (self._size + 0.5) / 0.5)
+        self._slices: dict[str, tuple[slice, float]] = {}
+        rows, weights, start = [], [], 0
+        for term, found in postings.items():
+            idf = math.log(1 + (self._size - len(found) + 0.5) / (len(found) + 0.5))
+            documents_of, counts = (np.array(column) for column in zip(*found, strict=True))
+            rows.append(documents_of)
+            weights.append(idf * counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * lengths[documents_of] / mean)))
+            self._slices[term] = slice(start, start + len(found)), idf
+            start += len(found)
+        self._rows = np.concatenate(rows) if rows else np.zeros(0, np.int64)
+        self._weights = np.concatenate(weights).astype(np.float32) if weights else np.zeros(0, np.float32)
+        self._totals = self._sum((idf, where) for where, idf in self._slices.values()) + np.float32(1e-6)
+
+    def match(self, query: Iterable[str]) -> Match:
+        """`query`'s terms against every document; a term counts once."""
+        distinct = set(query)
+        found = sorted((self._slices[term] for term in distinct if term in self._slices), key=lambda item: item[0].start)
+        total = sum(idf for _, idf in found) + self._unknown * sum(term not in self._slices for term in distinct)
+        shared = self._sum((idf, where) for where, idf in found)
+        bm25 = np.zeros(self._size, np.float32)
+        if found:
+            rows = np.concatenate([self._rows[where] for where, _ in found])
+            weights = np.concatenate([self._weights[where] for where, _ in found])
+            bm25 = np.bincount(rows, weights, self._size).astype(np.float32)
+        return Match(bm25, shared / np.float32(total + 1e-6), shared / self._totals)
+
+    def _sum(self, parts: Iterable[tuple[float, slice]]) -> NDArray[np.float32]:
+        """For each document the sum of the given values of its terms."""
+        pairs = list(parts)
+        if not pairs:
+            return np.zeros(self._size, np.float32)
+        rows = np.concatenate([self._rows[where] for _, where in pairs])
+        values = np.repeat([value for value, _ in pairs], [where.stop - where.start for _, where in pairs])
+        return np.bincount(rows, values, self._size).astype(np.float32)

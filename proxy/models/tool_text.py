@@ -1,0 +1,123 @@
+"""What is indexed of a tool, and what is asked of the index: pure functions from a tool or a query to words and texts.
+
+A tool is seen three ways: its name as words, its name with its description, and the words of both with its parameters'. Names come in
+every style (``searchFlights``, ``mcp_server__search-flights``), descriptions are mostly English, queries are in any language.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from proxy.exchange import Tool
+
+MAX_DESCRIPTION_CHARS = 600
+"""Of a description that is embedded: what a tool is for stands at its start, and the encoder's time grows with the length."""
+MAX_QUERY_CHARS = 1500
+MAX_SEGMENTS = 12
+_MIN_SEGMENT_CHARS = 9
+_MAX_PARAMETER_DEPTH = 3
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+_SEPARATORS = re.compile(r"[_.\-/:]+")
+_WORD = re.compile(r"[a-z0-9]+|[^\W\d_a-z]+")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_SEGMENT = re.compile(r"(?<=[.!?;])\s+|[,\n]\s*|\s(?:and|then|also|und|dann|sowie|y|luego|et|puis)\s|[。！？；，、]")
+_SUFFIXES = ("ations", "ation", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "s", "e")
+_STOP_WORDS = frozenset(
+    """
+    a an the of for to in on at by with and or is are was be this that these those i you me my we it its can could would please do
+    does how what which who when where from about as need want like help get give tell show find some any if your their there have
+    has into
+    """.split()  # noqa: SIM905 - a list of words reads better as words
+)
+
+
+class ToolText(Struct, frozen=True):
+    """The three views of one tool."""
+
+    key: str
+    """Identifies the tool and its wording: what was learned of it holds for this key."""
+    name: str
+    described: str
+    terms: tuple[str, ...]
+    name_terms: tuple[str, ...]
+
+
+def tool_text(tool: Tool) -> ToolText:
+    """Of any tool, however incomplete; a tool without a name has empty views."""
+    function = tool.get("function")
+    function = function if isinstance(function, Mapping) else {}
+    name, description = _string(function.get("name")), _string(function.get("description"))
+    parameters = " ".join(_parameter_words(function.get("parameters"), 0))
+    spoken = spaced(name)
+    names = terms(name)
+    digest = hashlib.blake2b(f"{name}\0{description}\0{parameters}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return ToolText(
+        key=f"{name[:128]}@{digest}",
+        name=spoken,
+        described=f"{spoken}: {description}"[:MAX_DESCRIPTION_CHARS],
+        terms=(*names, *names, *terms(description), *terms(parameters)),
+        name_terms=names,
+    )
+
+
+def spaced(name: str) -> str:
+    """``searchFlights``, ``search_flights`` and ``search-flights`` as ``search Flights``, ``search flights``."""
+    return " ".join(_SEPARATORS.sub(" ", _CAMEL.sub(" ", name)).split())
+
+
+def terms(text: str) -> tuple[str, ...]:
+    """Words for lexical matching: lower case, without English stop words and endings; pairs of characters where no spaces part words."""
+    found: list[str] = []
+    for word in _WORD.findall(spaced(text).lower()):
+        if _WIDE.search(word):
+            found += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
+        elif word not in _STOP_WORDS:
+            found.append(_stem(word))
+    return tuple(found)
+
+
+def segments(query: str) -> list[str]:
+    """The parts of a query that may each need a tool of its own; none where it is one part."""
+    parts = [part.strip() for part in _SEGMENT.split(query)]
+    parts = [part for part in parts if len(part) >= _MIN_SEGMENT_CHARS or (_WIDE.search(part) and len(part) > 2)]
+    return list(dict.fromkeys(parts))[:MAX_SEGMENTS] if len(parts) > 1 else []
+
+
+def clipped(query: str) -> str:
+    """The head and the tail of a long query: an instruction stands before or after what was pasted."""
+    if len(query) <= MAX_QUERY_CHARS:
+        return query
+    half = MAX_QUERY_CHARS // 2
+    return f"{query[:half]}\n{query[-half:]}"
+
+
+def _stem(word: str) -> str:
+    if len(word) > 4 and word.isascii():
+        for suffix in _SUFFIXES:
+            if word.endswith(suffix) and len(word) - len(suffix) >= 3:
+                return word[: -len(suffix)]
+    return word
+
+
+def _parameter_words(schema: Any, depth: int) -> Iterator[str]:
+    """Names and descriptions of a JSON schema's properties, those of nested objects too."""
+    if not isinstance(schema, Mapping) or depth > _MAX_PARAMETER_DEPTH:
+        return
+    properties = schema.get("properties")
+    if isinstance(properties, Mapping):
+        for name, value in properties.items():
+            yield str(name)
+            if isinstance(value, Mapping):
+                yield _string(value.get("description"))
+                yield from _parameter_words(value, depth + 1)
+    yield from _parameter_words(schema.get("items"), depth + 1)
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,192 @@
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from proxy.errors import ModelUnavailable, StoreUnavailable
+from proxy.models.tool_index import FEATURES, Query, ToolIndex
+from proxy.models.tool_relevance import shipped
+from proxy.models.tool_text import tool_text
+from proxy.models.tools import EmbeddingToolRanker
+from proxy.stage import ToolOutcome
+from proxy.testing import HashEmbedder
+
+NAMES = ("search_flights", "book_hotel", "send_mail", "read_calendar", "convert_currency")
+
+
+def tool(name: str, description: str = "") -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": description or name.replace("_", " ")}}
+
+
+TOOLS = [tool(name) for name in NAMES]
+
+
+class Outcomes:
+    """A `ToolOutcomes` in memory."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], list[ToolOutcome]] = {}
+        self.loads = 0
+        self.broken = False
+
+    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
+        self.rows.setdefault((client, embedder), []).extend(outcomes)
+
+    async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
+        self.loads += 1
+        return [row for row in self.rows.get((client, embedder), []) if tool_keys is None or row.tool_key in tool_keys]
+
+    async def version(self, client: str) -> int:
+        if self.broken:
+            raise StoreUnavailable("gone")
+        return sum(len(rows) for (owner, _), rows in self.rows.items() if owner == client)
+
+
+class CountingEmbedder(HashEmbedder):
+    """Counts what it embeds, and waits or fails when told to."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.go = asyncio.Event()
+        self.go.set()
+        self.broken = False
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
+        await self.go.wait()
+        if self.broken:
+            raise ModelUnavailable("no model")
+        self.texts += texts
+        return await super().embed(texts)
+
+
+@pytest.fixture
+def embedder() -> CountingEmbedder:
+    return CountingEmbedder()
+
+
+@pytest.fixture
+def outcomes() -> Outcomes:
+    return Outcomes()
+
+
+@pytest.fixture
+async def ranker(embedder: CountingEmbedder, outcomes: Outcomes) -> AsyncIterator[EmbeddingToolRanker]:
+    made = EmbeddingToolRanker(embedder, outcomes)
+    yield made
+    await made.stop()
+
+
+async def order(ranker: EmbeddingToolRanker, query: str, client: str = "a", **more: str) -> list[str]:
+    ranking = await ranker.rank(TOOLS, query, client=client, **more)
+    assert ranking is not None
+    return [NAMES[i] for i in np.argsort([-r for r in ranking.relevance], kind="stable")]
+
+
+async def test_the_tool_that_the_query_names_comes_first(ranker: EmbeddingToolRanker) -> None:
+    assert "book_hotel" == (await order(ranker, "book a hotel in Paris"))[0]
+    assert "search_flights" == (await order(ranker, "search for flights"))[0]
+
+
+async def test_relevance_is_a_probability_for_each_tool(ranker: EmbeddingToolRanker) -> None:
+    ranking = await ranker.rank(TOOLS, "book a hotel in Paris and send a mail")
+    assert ranking is not None
+    assert len(TOOLS) == len(ranking.relevance)
+    assert all(0 <= value <= 1 for value in ranking.relevance)
+
+
+async def test_a_set_is_embedded_once_for_all_clients(ranker: EmbeddingToolRanker, embedder: CountingEmbedder) -> None:
+    await asyncio.gather(*(order(ranker, "book a hotel", client) for client in "abc"))
+    assert 2 * len(TOOLS) == len([text for text in embedder.texts if text != "book a hotel"])
+
+
+async def test_a_set_that_takes_long_is_indexed_in_the_background(embedder: CountingEmbedder, outcomes: Outcomes) -> None:
+    ranker = EmbeddingToolRanker(embedder, outcomes, wait_s=0.01)
+    embedder.go.clear()
+    assert await ranker.rank(TOOLS, "book a hotel") is None
+    embedder.go.set()
+    ranker.wait_s = 10
+    assert "book_hotel" == (await order(ranker, "book a hotel"))[0]
+    await ranker.stop()
+
+
+async def test_a_failed_index_is_tried_again(ranker: EmbeddingToolRanker, embedder: CountingEmbedder) -> None:
+    embedder.broken = True
+    with pytest.raises(ModelUnavailable):
+        await ranker.rank(TOOLS, "book a hotel")
+    embedder.broken = False
+    assert "book_hotel" == (await order(ranker, "book a hotel"))[0]
+
+
+async def test_context_brings_up_what_the_query_leaves_unsaid(ranker: EmbeddingToolRanker) -> None:
+    alone = await ranker.rank(TOOLS, "yes please")
+    told = await ranker.rank(TOOLS, "yes please", context="Shall I convert the currency?")
+    assert alone is not None and told is not None
+    assert told.relevance[4] > alone.relevance[4]
+
+
+async def test_outcomes_move_a_tool_towards_its_queries(ranker: EmbeddingToolRanker) -> None:
+    assert "read_calendar" != (await order(ranker, "am I free on Tuesday"))[0]
+    for query in ("am I free on Monday", "am I free at noon", "am I free on Friday"):
+        await ranker.learn(TOOLS, query, ["read_calendar"], client="a")
+    await order(ranker, "am I free on Tuesday")
+    await asyncio.gather(*(item.task for item in ranker._learned.values() if item.task))
+    assert "read_calendar" == (await order(ranker, "am I free on Tuesday"))[0]
+
+
+async def test_what_one_client_taught_does_not_change_anothers_ranking(ranker: EmbeddingToolRanker) -> None:
+    before = await ranker.rank(TOOLS, "am I free on Tuesday", client="b")
+    await ranker.learn(TOOLS, "am I free on Tuesday", ["read_calendar"], client="a")
+    await order(ranker, "am I free on Tuesday", client="a")
+    after = await EmbeddingToolRanker(ranker.embedder, ranker.outcomes).rank(TOOLS, "am I free on Tuesday", client="b")
+    assert before == after
+
+
+async def test_another_worker_learns_of_outcomes_when_they_are_no_longer_fresh(embedder: CountingEmbedder, outcomes: Outcomes) -> None:
+    now = 100.0
+    other = EmbeddingToolRanker(embedder, outcomes, clock=lambda: now)
+    await order(other, "am I free on Tuesday")
+    teacher = EmbeddingToolRanker(embedder, outcomes)
+    await teacher.learn(TOOLS, "am I free on Tuesday", ["read_calendar"], client="a")
+    loads = outcomes.loads
+    await order(other, "am I free on Tuesday")
+    assert loads == outcomes.loads
+    now += 60
+    await order(other, "am I free on Tuesday")
+    await asyncio.gather(*(item.task for item in other._learned.values() if item.task))
+    assert "read_calendar" == (await order(other, "am I free on Tuesday"))[0]
+
+
+async def test_a_store_that_is_gone_leaves_the_ranking_as_it_was(ranker: EmbeddingToolRanker, outcomes: Outcomes) -> None:
+    outcomes.broken = True
+    assert "book_hotel" == (await order(ranker, "book a hotel"))[0]
+
+
+async def test_an_unknown_call_and_an_empty_query_teach_nothing(ranker: EmbeddingToolRanker, outcomes: Outcomes) -> None:
+    await ranker.learn(TOOLS, "book a hotel", ["no_such_tool"], client="a")
+    await ranker.learn(TOOLS, "  ", ["book_hotel"], client="a")
+    assert {} == outcomes.rows
+
+
+@pytest.mark.parametrize("odd", ["", " ", "\0", "\ud800", "?!", "x" * 100_000, "天気"])
+async def test_any_query_is_ranked(ranker: EmbeddingToolRanker, odd: str) -> None:
+    ranking = await ranker.rank([*TOOLS, {"type": "web_search"}, {"function": None}], odd)
+    assert ranking is not None
+    assert len(TOOLS) + 2 == len(ranking.relevance)
+
+
+async def test_one_tool_is_a_set_too(ranker: EmbeddingToolRanker) -> None:
+    ranking = await ranker.rank(TOOLS[:1], "search for flights")
+    assert ranking is not None and 1 == len(ranking.relevance)
+
+
+async def test_the_shipped_model_is_of_the_features_that_the_index_makes() -> None:
+    texts = [tool_text(tool) for tool in TOOLS]
+    embedder = HashEmbedder()
+    index = ToolIndex(texts, await embedder.embed([t.name for t in texts]), await embedder.embed([t.described for t in texts]))
+    vector = (await embedder.embed(["book a hotel"]))[0]
+    candidates, features = index.features(Query("book a hotel", vector, np.zeros((0, 64), np.float32)))
+    assert (len(candidates), len(FEATURES)) == features.shape
+    assert np.isfinite(shipped().logits(features)).all()
