@@ -9,12 +9,37 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 OVERHEAD_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+def tool_selection(series: Mapping[str, float]) -> dict[str, float | int] | None:
+    """How well tools were selected, over all workers since their start; None before the first selection.
+
+    `selection_accuracy` is the share of the model's tool calls whose tool was in the prompt without a search (absent before the
+    first call), `average_tools` the client's tools in a prompt, `token_savings` the share of tool description tokens not sent, the
+    proxy's own tools counted as sent.
+    """
+
+    def total(name: str) -> float:
+        return series.get(f"groundwire_context_{name}_total", 0.0)
+
+    requests, calls, before = total("tool_rag_requests"), total("tool_calls"), total("tool_tokens_before")
+    if not requests:
+        return None
+    found: dict[str, float | int] = {"requests": int(requests), "calls": int(calls)}
+    if calls:
+        found["selection_accuracy"] = round(total("tool_calls_found") / calls, 4)
+    return found | {
+        "average_tools_offered": round(total("tools_offered") / requests, 2),
+        "average_tools": round(total("tools_kept") / requests, 2),
+        "token_savings": round(1 - total("tool_tokens_kept") / before, 4) if before else 0.0,
+    }
 
 
 class Metrics:
@@ -78,14 +103,28 @@ class Metrics:
 
     def as_json(self) -> dict[str, object]:
         """Every figure by its Prometheus name and labels; this process's dotted counters by their own."""
+        series = self._series()
+        dotted = {name: series.get(f"{c._name}_total", 0.0) for name, c in sorted(self._counters.items())}
+        return {
+            "object": "metrics",
+            "counters": dotted,
+            "tool_selection": tool_selection(series),
+            "series": dict(sorted(series.items())),
+        }
+
+    def tool_selection(self) -> dict[str, float | int] | None:
+        """How well tools were selected; None before the first selection."""
+        return tool_selection(self._series())
+
+    def _series(self) -> dict[str, float]:
+        """Samples by Prometheus name and labels."""
         series: dict[str, float] = {}
         for family in self._collector().collect():
             for sample in family.samples:
                 if not sample.name.endswith(("_bucket", "_created")):
                     labels = ",".join(f'{k}="{v}"' for k, v in sorted(sample.labels.items()))
                     series[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
-        dotted = {name: series.get(f"{c._name}_total", 0.0) for name, c in sorted(self._counters.items())}
-        return {"object": "metrics", "counters": dotted, "series": dict(sorted(series.items()))}
+        return series
 
     def _collector(self) -> CollectorRegistry:
         if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:

@@ -1,4 +1,4 @@
-"""``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, figures.
+"""``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
 Lists answer as OpenAI's do: ``{"object": "list", "data": [...], "has_more"}``, newest first, with ``limit`` and ``after``.
 """
@@ -23,6 +23,7 @@ from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.store.database import Database
 from proxy.store.records import Record, Records
 from proxy.store.scratchpad import DatabaseScratchpad
+from proxy.store.tool_outcomes import DatabaseToolOutcomes
 
 Handler = Callable[[Request], Awaitable[Response]]
 _LIST_MAX = 1000
@@ -37,6 +38,7 @@ class AdminParts:
     database: Database
     records: Records
     scratchpad: DatabaseScratchpad
+    tool_outcomes: DatabaseToolOutcomes
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
     """What is not ready yet and why; empty when everything is."""
@@ -54,6 +56,8 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/records", api.guarded(api.records)),
         Route("/groundwire/v1/records/{id}", api.guarded(api.record)),
         Route("/groundwire/v1/scratchpad/{id}", api.guarded(api.scratchpad)),
+        Route("/groundwire/v1/tool-outcomes", api.guarded(api.tool_outcomes)),
+        Route("/groundwire/v1/tool-outcomes", api.guarded(api.reset_tool_outcomes), methods=["DELETE"]),
     ]
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     return Starlette(routes=routes, exception_handlers=handlers)
@@ -122,6 +126,21 @@ class Api:
         headers = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
         return Response(content, media_type="application/octet-stream", headers=headers)
 
+    async def tool_outcomes(self, request: Request) -> Response:
+        """What tool calls taught, by client and tool, the last learned first."""
+        query = request.query_params
+        rows, has_more = await self._p.tool_outcomes.summary(_limit(query.get("limit")), query.get("after"), client=query.get("client"))
+        data = [{"object": "tool_outcomes", **{name: getattr(row, name) for name in row.__struct_fields__}} for row in rows]
+        return _json({"object": "list", "data": data, "has_more": has_more})
+
+    async def reset_tool_outcomes(self, request: Request) -> Response:
+        """Forget what a client's tool calls taught, of one tool (its name or key) if named."""
+        client, tool = request.query_params.get("client"), request.query_params.get("tool")
+        if client is None:
+            raise InvalidRequest("client: whose outcomes to delete, as in the list; tool leaves those of other tools", param="client")
+        deleted = await self._p.tool_outcomes.reset(client, tool)
+        return _json({"object": "tool_outcomes.deleted", "client": client, "tool": tool, "deleted": deleted})
+
     async def dashboard(self, request: Request) -> Response:
         """The page a person looks at."""
         rows, _ = await self._p.records.list(limit=50)
@@ -129,7 +148,7 @@ class Api:
             "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
             "referrer-policy": "no-referrer",
         }
-        return HTMLResponse(overview(rows), headers=headers)
+        return HTMLResponse(overview(rows, self._p.metrics.tool_selection()), headers=headers)
 
 
 _BODIES = ("request_body", "answer_body")

@@ -1,9 +1,12 @@
-"""The page at ``/dashboard``: the latest exchanges. Text of clients and models is untrusted and escaped everywhere."""
+"""The page at ``/dashboard``: the latest exchanges, and how tools were selected.
+
+Text of clients and models is untrusted and escaped everywhere.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from proxy.store.records import Record
@@ -17,8 +20,8 @@ _COLUMNS = ("Time", "Route", "Model", "Policy", "Status", "Verdict", "Prompt tok
 _NUMERIC = frozenset(("Status", "Prompt tokens", "Answer tokens", "ms"))
 
 
-def overview(records: Sequence[Record]) -> str:
-    """The whole page."""
+def overview(records: Sequence[Record], tool_selection: Mapping[str, float | int] | None = None) -> str:
+    """The whole page; `tool_selection` as `proxy.metrics.tool_selection` gives it."""
     if records:
         head = "".join(f"<th{_class(c)} scope=col>{c}</th>" for c in _COLUMNS)
         body = f"<div class=scroll><table><thead><tr>{head}</tr></thead><tbody>{''.join(map(_row, records))}</tbody></table></div>"
@@ -27,8 +30,22 @@ def overview(records: Sequence[Record]) -> str:
     title = "Groundwire: latest exchanges"
     return (
         f"<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'><title>{title}</title>"
-        f"<style>{_STYLE}</style><h1>{title}</h1>{body}</html>"
+        f"<style>{_STYLE}</style><h1>{title}</h1>{_tool_figures(tool_selection)}{body}</html>"
     )
+
+
+def _tool_figures(figures: Mapping[str, float | int] | None) -> str:
+    """One line, once tools have been selected."""
+    if not figures:
+        return ""
+    accuracy = figures.get("selection_accuracy")
+    parts = (
+        f"{figures['requests']} requests",
+        f"{figures['average_tools']:.1f} of {figures['average_tools_offered']:.1f} tools in context on average",
+        f"{figures['token_savings']:.0%} of tool tokens saved",
+        *(() if accuracy is None else (f"{accuracy:.1%} of {figures['calls']} tool calls foreseen",)),
+    )
+    return f"<p>Tool selection: {escape('; '.join(parts))}.</p>"
 
 
 def _row(record: Record) -> str:

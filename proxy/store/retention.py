@@ -1,7 +1,7 @@
 """Deletes what is too old, and the oldest when the store has grown too large, in small batches that let writers in between.
 
 A background task of every worker; several at once delete the same rows, which does no harm. Age counts from a record's
-`created_at` and from a scratchpad item's last use.
+`created_at`, from the last use of a scratchpad item or a run's tools, and from when a tool outcome was learned.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import logging
 import time
 from collections.abc import Callable
 
-from sqlalchemy import Column, Table, delete, func, select, text
+from sqlalchemy import Column, Table, delete, func, select, text, update
 
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
-from proxy.store.tables import records, scratchpad
+from proxy.store.tables import records, scratchpad, tool_outcome_versions, tool_outcomes, tool_runs
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,13 @@ _BETWEEN_BATCHES_S = 0.02
 _SHRINK_TO = 0.9
 """Part of the limit that is left when the size was passed, so that not every round has to delete."""
 _VACUUM_PAGES = 1000
-_TABLES: tuple[tuple[Table, Column[float]], ...] = ((records, records.c.created_at), (scratchpad, scratchpad.c.used_at))
+_TABLES: tuple[tuple[Table, Column[float]], ...] = (
+    (records, records.c.created_at),
+    (scratchpad, scratchpad.c.used_at),
+    (tool_runs, tool_runs.c.used_at),
+    (tool_outcomes, tool_outcomes.c.created_at),
+    (tool_outcome_versions, tool_outcome_versions.c.changed_at),
+)
 
 
 class Retention:
@@ -136,6 +142,8 @@ class Retention:
         chosen = select(oldest.cte("oldest").c.id)
         async with self._database.transaction() as connection:
             gone = (await connection.execute(delete(table).where(table.c.id.in_(chosen)).returning(table.c.size_bytes))).all()
+            if gone and table is tool_outcomes:  # workers hold a copy, and this tells them to read again
+                await connection.execute(update(tool_outcome_versions).values(version=tool_outcome_versions.c.version + 1))
         return len(gone), sum(int(row[0]) for row in gone)
 
     async def _give_pages_back(self) -> None:

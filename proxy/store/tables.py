@@ -56,6 +56,44 @@ scratchpad = Table(
 )
 
 
+tool_runs = Table(
+    "tool_runs",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _text("client"),
+    Column("names", LargeBinary, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("used_at", Float(53), nullable=False),
+    Index("tool_runs_used_at", "used_at"),
+)
+
+tool_outcomes = Table(
+    "tool_outcomes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("client", "embedder", "tool_key", "tool_name", "query_hash")),
+    Column("vector", LargeBinary, nullable=False),
+    Column("weight", Float(53), nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Index("tool_outcomes_created_at", "created_at"),
+    Index("tool_outcomes_client", "client", "created_at"),
+    Index("tool_outcomes_tool", "tool_key", "client"),
+)
+
+tool_outcome_versions = Table(
+    "tool_outcome_versions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("changed_at", Float(53), nullable=False),
+    Index("tool_outcome_versions_changed_at", "changed_at"),
+)
+
+
 def clean(text: str) -> str:
     """`text` as both databases take it: NUL and lone surrogates become U+FFFD, the end is cut at `MAX_TEXT_CHARS`."""
     text = text[:MAX_TEXT_CHARS]

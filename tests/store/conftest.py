@@ -84,7 +84,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
         return f"sqlite:///{tmp_path / 'store.db'}"
     # Emptied, not made anew: that takes a tenth of the time.
     address = f"{request.getfixturevalue('migrated_server')}/migrated"
-    _in_thread(execute(address, "TRUNCATE records, scratchpad"))
+    _in_thread(execute(address, "TRUNCATE records, scratchpad, tool_runs, tool_outcomes, tool_outcome_versions"))
     return address
 
 

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import time
 from pathlib import Path
 
 from cases import case, groundwire, main
@@ -78,4 +79,11 @@ def headers():
     return groundwire(raw.headers)
 
 
+def wait_for_index():
+    """Until the proxy, if there is one, has indexed the tools: before, it sends all of them and says so."""
+    while "indexing" in chat.with_raw_response.create(**request("Hello?") | {"model": "warm"}).headers.get("x-groundwire-tools", ""):
+        time.sleep(0.2)
+
+
+wait_for_index()
 main()

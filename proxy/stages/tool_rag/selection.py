@@ -1,0 +1,177 @@
+"""Which of a request's tools go to the model. Pure functions over names and numbers.
+
+A tool is known by its key: a function's name, and for everything else (built-in tools, custom ones, broken ones) its type and name.
+Two tools of one key stay or go together. What cannot be ranked is always kept.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from proxy.exchange import Message, Tool
+from proxy.stages.tool_rag.task import called_names
+
+OWN_PREFIX = "groundwire_"
+"""Names of tools that the proxy offers."""
+MAX_COMPANIONS = 5
+"""Tools that others name, beyond what was selected, in one request."""
+MAX_REMEMBERED = 512
+"""Names of a run, those of tools that are not offered now included."""
+_WORDS = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9_])?", re.ASCII)
+_NOT_A_WORD = re.compile(r"[0-9]|[a-z][A-Z]|[A-Za-z][_.:][A-Za-z]")
+"""What an ordinary word of a sentence does not have: a digit, an inner capital, an underscore or a dot between letters."""
+
+
+class Catalogue(Struct, frozen=True):
+    """A request's tools by key."""
+
+    tools: tuple[Tool, ...]
+    keys: tuple[str, ...]
+    """For each tool."""
+    positions: Mapping[str, tuple[int, ...]]
+    """Of a key's tools; keys stand in the order of their first tool."""
+    rankable: tuple[int, ...]
+    """Positions of the function tools with a name."""
+
+    @property
+    def ranked_tools(self) -> tuple[Tool, ...]:
+        """The tools that a ranker is asked about."""
+        return tuple(self.tools[i] for i in self.rankable)
+
+
+def catalogue_of(tools: Sequence[Tool]) -> Catalogue:
+    """Never raises, whatever the client sent as tools."""
+    names = [name_of(tool) for tool in tools]
+    keys = tuple(name or _other_key(tool) for name, tool in zip(names, tools, strict=True))
+    positions: dict[str, tuple[int, ...]] = {}
+    for i, key in enumerate(keys):
+        positions[key] = (*positions.get(key, ()), i)
+    return Catalogue(tuple(tools), keys, positions, tuple(i for i, name in enumerate(names) if name))
+
+
+def name_of(tool: Tool) -> str:
+    """A function tool's name; "" for any other tool, and for one without a name."""
+    function = tool.get("function")
+    name = function.get("name") if isinstance(function, dict) and tool.get("type") in ("function", None) else None
+    return name if isinstance(name, str) else ""
+
+
+def _other_key(tool: Tool) -> str:
+    kind = tool.get("type")
+    inner = tool.get(kind) if isinstance(kind, str) else None
+    name = inner.get("name") if isinstance(inner, Mapping) else tool.get("name")
+    return f"{kind}:{name or ''}"  # no function's name has a colon
+
+
+def must_keep(catalogue: Catalogue, messages: Sequence[Message], params: Mapping[str, Any], always: Sequence[str]) -> set[str]:
+    """Keys of tools that stay whatever is asked: called before, named by ``tool_choice``, matching `always`, or not to be ranked."""
+    ranked = {catalogue.keys[i] for i in catalogue.rankable}
+    named = {*called_names(messages), *chosen_names(params)}
+    return {
+        key
+        for key in catalogue.positions
+        if key not in ranked or key in named or key.startswith(OWN_PREFIX) or any(fnmatchcase(key, pattern) for pattern in always)
+    }
+
+
+def chosen_names(params: Mapping[str, Any]) -> set[str]:
+    """Names in ``tool_choice`` (a tool, or ``allowed_tools``) and in the legacy ``function_call``."""
+    found: set[str] = set()
+    for choice in (params.get("tool_choice"), params.get("function_call")):
+        if isinstance(choice, Mapping):
+            allowed = choice.get("allowed_tools")
+            listed = (allowed if isinstance(allowed, Mapping) else choice).get("tools")
+            for entry in (choice, *(listed if isinstance(listed, list) else ())):
+                found.update(_entry_names(entry))
+    return found
+
+
+def _entry_names(entry: object) -> Iterator[str]:
+    if isinstance(entry, Mapping):
+        for part in (entry, entry.get("function"), entry.get("custom")):
+            if isinstance(part, Mapping) and isinstance(part.get("name"), str):
+                yield part["name"]
+
+
+def best(catalogue: Catalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:
+    """At most `most` keys with a relevance of at least `least`, the most relevant first. `relevance` is of the rankable tools."""
+    found: dict[str, float] = {}
+    for score, i in sorted(zip(relevance, catalogue.rankable, strict=True), key=lambda pair: (-pair[0], pair[1])):
+        if len(found) == most or score < least:
+            break
+        found.setdefault(catalogue.keys[i], round(float(score), 4))
+    return found
+
+
+def companions(catalogue: Catalogue, keys: Iterable[str]) -> list[str]:
+    """Tools that the descriptions of `keys` name ("use the id from search_flights"), one level deep, at most `MAX_COMPANIONS`.
+
+    A name counts only as a whole word, and only when no ordinary sentence would hold it by chance.
+    """
+    found: dict[str, None] = {}
+    given = list(keys)
+    for key in given:
+        for text in (text for i in catalogue.positions.get(key, ()) for text in _descriptions(catalogue.tools[i])):
+            found.update((word, None) for word in _WORDS.findall(text) if word in catalogue.positions and _NOT_A_WORD.search(word))
+    return [key for key in found if key not in given][:MAX_COMPANIONS]
+
+
+def filled(catalogue: Catalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:
+    """The best keys when none is relevant, each followed by the companions that it is of no use without: `most` in all."""
+    scores = {catalogue.keys[i]: round(float(score), 4) for score, i in zip(relevance, catalogue.rankable, strict=True)}
+    found: dict[str, float] = {}
+    for key in best(catalogue, relevance, most, least):
+        for name in (key, *companions(catalogue, [key])):
+            if len(found) < most:
+                found.setdefault(name, scores.get(name, 0.0))
+    return found
+
+
+def _descriptions(tool: Tool) -> Iterator[str]:
+    """The tool's own description and those of its parameters, nested ones too."""
+    waiting: deque[Any] = deque([tool.get("function")])
+    while waiting:
+        value = waiting.popleft()
+        if isinstance(value, Mapping):
+            if isinstance(text := value.get("description"), str):
+                yield text
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+
+
+def grown(catalogue: Catalogue, remembered: Sequence[str], wanted: Collection[str], max_tools: int) -> tuple[str, ...]:
+    """A run's keys with those of `wanted` that are new at the end, in the request's order.
+
+    Once the run has more than `max_tools` of the tools that are offered, they are chosen afresh: `wanted` alone. Not, though, when
+    that would drop less than a quarter, so that a run which needs many tools does not choose afresh on every turn.
+    """
+    fresh = tuple(key for key in catalogue.positions if key in wanted)
+    known = set(remembered)
+    all_keys = (*remembered, *(key for key in fresh if key not in known))
+    offered = tuple(key for key in all_keys if key in catalogue.positions)
+    if len(offered) > max_tools and fresh and len(fresh) <= 0.75 * len(offered):
+        return fresh
+    return all_keys if len(all_keys) <= MAX_REMEMBERED else offered
+
+
+def tools_of(catalogue: Catalogue, keys: Iterable[str]) -> tuple[Tool, ...]:
+    """The very tools of `keys`, in their order; keys that are not offered now are passed over."""
+    return tuple(catalogue.tools[i] for key in keys for i in catalogue.positions.get(key, ()))
+
+
+def confusion_risk(tools: int, share: float) -> Literal["low", "medium", "high"]:
+    """How likely a model is to pick a wrong tool, or a wrong argument, when it is shown all of them.
+
+    In RAG-MCP's stress test (arXiv 2505.03275, figure 3) selection mostly succeeds among up to 30 tools, now and then among 31 to 70
+    and rarely above 100. A tenth, or a quarter, of the window taken by descriptions raises the risk too: a rule of thumb.
+    """
+    if tools > 100 or share >= 0.25:
+        return "high"
+    return "medium" if tools > 30 or share >= 0.10 else "low"

@@ -1,0 +1,303 @@
+"""Tool selection (tool RAG): of many tools only those go to the model that the task needs, with a way back to the others.
+
+Stands before whatever spends the window that it frees. Active above a number of tools or a share of the window; below, the tools
+pass as they are. The choice of a run only grows, in a fixed order, and is stored, so that every worker sends the same prefix and
+the provider's prompt cache keeps hitting. When tools were left out, `groundwire_find_tools` is offered, and answered here.
+
+The verdict tells what showing all tools would cost and risk: a pass with the code CONFUSION where fewer were sent, the warning
+``tool_confusion`` where all had to be, with the reason in the header: ``indexing``, ``no-query``, ``all-needed``.
+
+After RAG-MCP (arXiv 2505.03275) and, for what is learned from calls, OATS (arXiv 2603.13426).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from proxy.errors import StoreUnavailable
+from proxy.exchange import Exchange, Tool, ToolCall, ToolSelection, Verdict
+from proxy.stage import Positive, Share, Stage, StageOptions, ToolRun, can_answer_tools
+from proxy.stages.tool_rag.find import (
+    FIND_TOOLS,
+    close_names,
+    find_tools_tool,
+    found_reply,
+    invalid_reply,
+    nothing_reply,
+    query_of,
+    search,
+    shared_words,
+)
+from proxy.stages.tool_rag.selection import (
+    Catalogue,
+    best,
+    catalogue_of,
+    chosen_names,
+    companions,
+    confusion_risk,
+    filled,
+    grown,
+    must_keep,
+    name_of,
+    tools_of,
+)
+from proxy.stages.tool_rag.task import task_of
+
+_SWAPS = 8
+"""Tries to add to a run's stored tools while other workers do; each failure means that another one succeeded."""
+_STORE_SHARE = 0.2
+"""Part of the stage's time budget that each call of the store may take."""
+_PLAUSIBLE = 0.1
+"""Probability of being needed from which a tool is worth a look: listed by a search, whose result the model reads, and added to a
+run that has tools already when none is relevant enough. Small talk adds nothing, so that the prompt stays cached."""
+
+
+class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
+    """``tool_rag:``"""
+
+    above: Annotated[int, Meta(ge=0, description="number of tools up to which all of them pass untouched")] = 30
+    above_share: Annotated[
+        Share | None, Meta(description="share of the window from which tool descriptions are selected from, however few tools there are")
+    ] = None
+    top_k: Annotated[Positive, Meta(description="most tools that one request adds by their relevance")] = 5
+    min_relevance: Annotated[
+        Share, Meta(description="probability of being needed from which a tool is kept; a tool too many costs less than one that is missed")
+    ] = 0.05
+    when_none: Annotated[
+        Literal["keep", "none"],
+        Meta(description="when no tool reaches min_relevance: keep the top_k anyway, or none but those that always stay"),
+    ] = "keep"
+    always: Annotated[tuple[str, ...], Meta(description="names of tools that always stay; * and ? stand for any characters")] = ()
+    find_tools: Annotated[bool, Meta(description="offer groundwire_find_tools, by which the model can get at the tools left out")] = True
+    max_find_results: Annotated[Positive, Meta(description="most tools that one search of the model's adds")] = 5
+    max_tools: Annotated[Positive, Meta(description="tools to which a run's set grows before it is chosen afresh")] = 20
+    learn: Annotated[bool, Meta(description="learn from the tools that the model calls, for this client alone")] = True
+
+    def __post_init__(self) -> None:
+        if self.max_tools < self.top_k:
+            raise ValueError("expected max_tools >= top_k")
+
+
+class _Found(Struct, frozen=True):
+    """What a ranking and the run's memory gave for one request."""
+
+    wanted: frozenset[str]
+    relevant: dict[str, float]
+    ranked: bool
+
+
+class ToolRag(Stage):
+    """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
+
+    name = "tool_rag"
+    Options = ToolRagOptions
+    changes = ("tools",)
+    reports = ("x-groundwire-tools", "tool_confusion", "CONFUSION")
+    answers = (FIND_TOOLS,)
+    embeds = True
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Select. Raises what the ranker raises: the pipeline then sends all tools, and the header says ``error``."""
+        given = {id(tool) for tool in exchange.original.tools}
+        offered = tuple(tool for tool in exchange.tools if id(tool) in given)
+        if not offered:
+            return None
+        exchange.facts.tools = ToolSelection(len(offered), len(offered), "error")  # until it has worked
+        tokens = await self._tokens_if_above(exchange, offered)
+        if tokens is None:
+            exchange.facts.tools = ToolSelection(len(offered), len(offered), "below-threshold")
+            return None
+        query, context = task_of(exchange.original.messages)
+        if not query:
+            return self._all_kept(exchange, tokens, len(offered), "no-query")
+        catalogue = catalogue_of(offered)
+        if not catalogue.rankable:
+            return self._all_kept(exchange, tokens, len(offered), "all-needed")
+        run = await self._recall(exchange)
+        ranking = await self.ports.ranker.rank(catalogue.ranked_tools, query, context=context, client=exchange.client)
+        known = [key for key in (run.names if run else ()) if key in catalogue.positions]
+        if ranking is None and not known:
+            return self._all_kept(exchange, tokens, len(offered), "indexing")
+        found = self._wanted(exchange, catalogue, ranking.relevance if ranking else None, known)
+        keys, stored = await self._remember(exchange, catalogue, found.wanted, run)
+        return await self._send(exchange, catalogue, keys, found, tokens, stored=stored)
+
+    async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
+        """Search all of the client's tools; what is found joins the prompt and the run."""
+        query = query_of(call.arguments)
+        self.ports.counters.count("context.tool_searches_count")
+        if not query:
+            return invalid_reply()
+        catalogue = catalogue_of(exchange.original.tools)
+        ranking = await self.ports.ranker.rank(catalogue.ranked_tools, query, client=exchange.client)
+        relevance = ranking.relevance if ranking else await asyncio.to_thread(shared_words, catalogue, query)
+        matching = search(catalogue, relevance, query, min(self.options.min_relevance, _PLAUSIBLE))
+        if not matching:
+            return nothing_reply(close_names(catalogue, relevance, query), len(catalogue.positions))
+        here = set(catalogue_of(exchange.tools).positions)
+        left_out = [key for key in matching if key not in here]
+        added = left_out[: self.options.max_find_results]
+        if added:
+            await self._add(exchange, catalogue, added, here)
+        return found_reply(tools_of(catalogue, added), [key for key in matching if key in here], len(left_out) - len(added))
+
+    async def on_done(self, exchange: Exchange) -> None:
+        """Count which calls the selection had foreseen, and learn from them."""
+        selection = exchange.facts.tools
+        if exchange.answer is None or selection is None or selection.reason in ("below-threshold", "error"):
+            return
+        catalogue = catalogue_of(exchange.original.tools)
+        calls = [call.name for choice in exchange.answer.choices for call in choice.tool_calls if call.name in catalogue.positions]
+        if not calls:
+            return
+        if not selection.reason:
+            searched = {name for change in exchange.changes if change.get("what") == "found tools" for name in change["tools"]}
+            there = catalogue_of(exchange.tools).positions
+            self.ports.counters.count("context.tool_calls_count", len(calls))
+            self.ports.counters.count("context.tool_calls_found_count", sum(n in there and n not in searched for n in calls))
+        query, context = task_of(exchange.original.messages)
+        if self.options.learn and query:
+            forced = chosen_names(exchange.params)  # not the model's choice
+            called = tuple(name for name in dict.fromkeys(calls) if name not in forced)
+            if called:
+                await self.ports.ranker.learn(catalogue.ranked_tools, query, called, context=context, client=exchange.client)
+
+    # ---- deciding ----
+
+    async def _tokens_if_above(self, exchange: Exchange, offered: Sequence[Tool]) -> int | None:
+        """Tokens of the tool descriptions; None when there are too few tools for a selection."""
+        many = len(offered) > self.options.above
+        if not many and self.options.above_share is None:
+            return None
+        use = exchange.facts.context_before
+        tokens = use.components.get("tool_descriptions") if use is not None and exchange.tools is exchange.original.tools else None
+        if tokens is None:
+            tokens = await self._tokens(exchange, offered)
+        return tokens if many or self._share(exchange, tokens) >= self.options.above_share else None
+
+    def _wanted(self, exchange: Exchange, catalogue: Catalogue, relevance: Sequence[float] | None, known: Sequence[str]) -> _Found:
+        """What should be there now: what must stay, what is relevant, and what these name."""
+        options: ToolRagOptions = self.options
+        kept = must_keep(catalogue, exchange.original.messages, exchange.params, options.always)
+        relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
+        named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
+        if relevance is not None and not relevant and self._fill(exchange, bool(known or kept), bool(known)):
+            relevant = filled(catalogue, relevance, options.top_k, min(options.min_relevance, _PLAUSIBLE) if known else -1.0)
+        return _Found(frozenset((*relevant, *kept, *named)), relevant, relevance is not None)
+
+    def _fill(self, exchange: Exchange, some_stay: bool, some_known: bool) -> bool:
+        """Whether to keep the best tools although none is relevant enough.
+
+        With ``when_none: keep`` once a question: an agent's loop goes on with the run's set. With ``none`` only where the request
+        would be refused or senseless without: no tool at all, or a call required and nothing of the client's to call.
+        """
+        if self.options.when_none == "keep":
+            return not some_known or exchange.original.messages[-1].get("role") == "user"
+        return not some_stay and (not self._can_search(exchange) or exchange.params.get("tool_choice") == "required")
+
+    def _can_search(self, exchange: Exchange) -> bool:
+        """Whether the model can be offered the search."""
+        return bool(self.options.find_tools) and can_answer_tools(exchange, FIND_TOOLS)
+
+    # ---- the run's memory ----
+
+    async def _recall(self, exchange: Exchange) -> ToolRun | None:
+        """What the run was shown so far; None when the store cannot say."""
+        try:
+            async with asyncio.timeout(self.options.timeout_ms / 1000 * _STORE_SHARE):
+                return await self.ports.tool_runs.get(_run_of(exchange), client=exchange.client)
+        except (StoreUnavailable, TimeoutError):
+            return None
+
+    async def _remember(
+        self, exchange: Exchange, catalogue: Catalogue, wanted: Collection[str], run: ToolRun | None
+    ) -> tuple[tuple[str, ...], bool]:
+        """The run's keys with `wanted`; whether they are stored: not when the store is away or others keep being faster."""
+        keys: tuple[str, ...] = ()
+        for _ in range(_SWAPS):
+            keys = grown(catalogue, run.names if run else (), wanted, self.options.max_tools)
+            if run is None:
+                break
+            stored = True if keys == run.names else await self._swap(exchange, keys, run.version)
+            if stored is not False:
+                return keys, stored is True
+            run = await self._recall(exchange)
+        return keys, False
+
+    async def _swap(self, exchange: Exchange, keys: Sequence[str], version: int) -> bool | None:
+        """Whether `keys` are the run's now; None when the store cannot say."""
+        try:
+            async with asyncio.timeout(self.options.timeout_ms / 1000 * _STORE_SHARE):
+                return await self.ports.tool_runs.swap(_run_of(exchange), keys, version, client=exchange.client)
+        except (StoreUnavailable, TimeoutError):
+            return None
+
+    # ---- sending ----
+
+    async def _send(
+        self, exchange: Exchange, catalogue: Catalogue, keys: Sequence[str], found: _Found, tokens: int, *, stored: bool
+    ) -> Verdict:
+        chosen = tools_of(catalogue, keys)
+        offered = len(catalogue.tools)
+        if len(chosen) == offered:
+            return self._all_kept(exchange, tokens, offered, "all-needed")
+        given = {id(tool) for tool in catalogue.tools}
+        own = [tool for tool in exchange.tools if id(tool) not in given and name_of(tool) != FIND_TOOLS]
+        search_tool = [find_tools_tool(len(exchange.original.tools))] if self._can_search(exchange) else []
+        exchange.tools = (*search_tool, *own, *chosen)
+        exchange.facts.tools = ToolSelection(offered, len(chosen))
+        kept_tokens = await self._tokens(exchange, exchange.tools)
+        exchange.changes.append({"stage": self.name, "what": "tools", "kept": len(chosen), "left_out": offered - len(chosen)})
+        self._count(offered, len(chosen), tokens, kept_tokens)
+        detail = self._confusion(exchange, tokens, offered) | {
+            "kept": {"tools": len(chosen), "description_tokens": kept_tokens, "names": [k for k in keys if k in catalogue.positions]},
+            "relevance": found.relevant,
+            "ranking": "ok" if found.ranked else "indexing",
+            "run": "stored" if stored else "not-stored",
+        }
+        return Verdict(self.name, "pass", code="CONFUSION", detail=detail)
+
+    async def _add(self, exchange: Exchange, catalogue: Catalogue, added: Sequence[str], here: Collection[str]) -> None:
+        tools = tools_of(catalogue, added)
+        exchange.tools = (*exchange.tools, *tools)
+        exchange.changes.append({"stage": self.name, "what": "found tools", "tools": list(added)})
+        if (selection := exchange.facts.tools) is not None:
+            exchange.facts.tools = ToolSelection(selection.offered, selection.kept + len(tools))
+        await self._remember(exchange, catalogue, {*here, *added}, await self._recall(exchange))
+
+    def _all_kept(self, exchange: Exchange, tokens: int, offered: int, reason: str) -> Verdict:
+        exchange.facts.tools = ToolSelection(offered, offered, reason)
+        self._count(offered, offered, tokens, tokens)
+        return Verdict(self.name, "warn", code="tool_confusion", detail={"reason": reason} | self._confusion(exchange, tokens, offered))
+
+    def _confusion(self, exchange: Exchange, tokens: int, offered: int) -> dict[str, Any]:
+        """What all tools would cost, and risk."""
+        share = self._share(exchange, tokens)
+        risk = confusion_risk(offered, share)
+        return {"confusion": {"tools": offered, "description_tokens": tokens, "share": round(share, 4), "risk": risk}}
+
+    def _count(self, offered: int, kept: int, tokens: int, kept_tokens: int) -> None:
+        for name, value in (
+            ("tool_rag_requests", 1), ("tools_offered", offered), ("tools_kept", kept), ("tool_tokens_before", tokens),
+            ("tool_tokens_kept", kept_tokens),
+        ):  # fmt: skip
+            self.ports.counters.count(f"context.{name}_count", value)
+
+    async def _tokens(self, exchange: Exchange, tools: Sequence[Tool]) -> int:
+        counter = self.ports.tokens
+        use = await counter.count_request((), tools, {}, counter.model(exchange.model))
+        return use.components.get("tool_descriptions", 0)
+
+    def _share(self, exchange: Exchange, tokens: int) -> float:
+        """Part of the window, as the budget set it or else the model's own; 0 when it is not known."""
+        use = exchange.facts.context_before
+        window = use.window_tokens if use is not None else self.ports.tokens.model(exchange.model).window_tokens
+        return tokens / window if window else 0.0
+
+
+def _run_of(exchange: Exchange) -> str:
+    return f"{exchange.route}\0{exchange.run_id}"

@@ -1,0 +1,150 @@
+"""Keeps what tool calls taught: the `ToolOutcomes` port of `proxy.stage`, on the database, and the operator's view of it.
+
+Rows belong to one client and one embedder and are never read for another. At most `PER_TOOL` stay of a tool and `PER_CLIENT` of a
+client, the newest ones. Every change of a client's rows changes its version, which workers compare before they read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from proxy.stage import ToolOutcome
+from proxy.store.database import Database
+from proxy.store.tables import clean
+from proxy.store.tables import tool_outcome_versions as versions
+from proxy.store.tables import tool_outcomes as table
+
+PER_TOOL = 256
+PER_CLIENT = 20_000
+_KEYS_A_QUERY = 500
+"""Both databases bound the number of a statement's parameters, at 32,766 or more."""
+_FIELDS = ToolOutcome.__struct_fields__
+
+
+class ToolSummary(Struct, frozen=True):
+    """What was learned of one tool of one client."""
+
+    id: str
+    client: str
+    embedder: str
+    tool: str
+    tool_key: str
+    count: int
+    """Queries."""
+    first: float
+    """Seconds since the epoch."""
+    last: float
+
+
+class DatabaseToolOutcomes:
+    """Implements `proxy.stage.ToolOutcomes`."""
+
+    def __init__(
+        self, database: Database, *, per_tool: int = PER_TOOL, per_client: int = PER_CLIENT, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._database, self._clock = database, clock
+        self._per_tool, self._per_client = per_tool, per_client
+
+    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
+        """Keep `outcomes`; the oldest of a tool, or of the client, make room. Raises `StoreUnavailable`."""
+        if not outcomes:
+            return
+        owner, space, now = clean(client), clean(embedder), self._clock()
+        rows = {row["id"]: row for row in (_row(outcome, owner, space, now) for outcome in outcomes)}
+        insert = self._database.insert(table)
+        replaced = {name: insert.excluded[name] for name in ("vector", "weight", "size_bytes", "created_at")}
+        async with self._database.transaction() as connection:
+            await self._count_up(connection, owner, now)  # first: its row's lock lets one worker at a time change this client's rows
+            await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=replaced), list(rows.values()))
+            for key in sorted({row["tool_key"] for row in rows.values()}):
+                tool = and_(table.c.client == owner, table.c.embedder == space, table.c.tool_key == key)
+                await self._keep_newest(connection, tool, self._per_tool)
+            await self._keep_newest(connection, table.c.client == owner, self._per_client)
+
+    async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
+        """What was learned with vectors of `embedder`, newest first; of these tools only, if given. Raises `StoreUnavailable`."""
+        query = select(*(table.c[name] for name in _FIELDS)).where(table.c.client == clean(client), table.c.embedder == clean(embedder))
+        wanted = [query] if tool_keys is None else [query.where(table.c.tool_key.in_(part)) for part in _parts(tool_keys)]
+        rows: list[Any] = []
+        async with self._database.transaction() as connection:
+            for part in wanted:
+                rows += (await connection.execute(part)).all()
+        return sorted((ToolOutcome(*row) for row in rows), key=lambda o: (-o.created_at, o.tool_key, o.query_hash))
+
+    async def version(self, client: str) -> int:
+        """Changes whenever the client's outcomes do, by deletion too; 0 where there are none. Raises `StoreUnavailable`."""
+        async with self._database.transaction() as connection:
+            found = await connection.scalar(select(versions.c.version).where(versions.c.id == clean(client)))
+        return int(found or 0)
+
+    async def summary(self, limit: int = 20, after: str | None = None, *, client: str | None = None) -> tuple[list[ToolSummary], bool]:
+        """Tools by client, the last learned first, and whether there are more. Raises `StoreUnavailable`."""
+        group = (table.c.client, table.c.embedder, table.c.tool_name, table.c.tool_key)
+        query = select(*group, func.count(), func.min(table.c.created_at), func.max(table.c.created_at)).group_by(*group)
+        if client is not None:
+            query = query.where(table.c.client == clean(client))
+        async with self._database.transaction() as connection:
+            rows = (await connection.execute(query)).all()
+        found = sorted((ToolSummary(_id("tool", *row[:4]), *row) for row in rows), key=lambda s: (-s.last, s.id))
+        start = next((i + 1 for i, summary in enumerate(found) if summary.id == after), 0 if after is None else len(found))
+        return found[start : start + limit], len(found) > start + limit
+
+    async def reset(self, client: str, tool: str | None = None) -> int:
+        """Forget what the client's calls taught, of `tool` (its name or key) only if given; how many rows. Raises `StoreUnavailable`."""
+        owner = clean(client)
+        rows = table.c.client == owner
+        if tool is not None:
+            rows = and_(rows, or_(table.c.tool_name == clean(tool), table.c.tool_key == clean(tool)))
+        async with self._database.transaction() as connection:
+            await self._count_up(connection, owner, self._clock())
+            return int((await connection.execute(delete(table).where(rows))).rowcount)
+
+    async def _count_up(self, connection: AsyncConnection, client: str, now: float) -> None:
+        """A version above the last one, and above any that the client had before its row was deleted: microseconds, at least."""
+        insert = self._database.insert(versions).values(id=client, version=int(now * 1e6), size_bytes=len(client), changed_at=now)
+        later = case((versions.c.version >= insert.excluded.version, versions.c.version + 1), else_=insert.excluded.version)
+        changed = {"version": later, "changed_at": insert.excluded.changed_at}
+        await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=changed))
+
+    async def _keep_newest(self, connection: AsyncConnection, rows: ColumnElement[bool], most: int) -> None:
+        excess = int(await connection.scalar(select(func.count()).select_from(table).where(rows)) or 0) - most
+        if excess > 0:
+            oldest = select(table.c.id).where(rows).order_by(table.c.created_at, table.c.id).limit(excess).cte("oldest")
+            await connection.execute(delete(table).where(table.c.id.in_(select(oldest.c.id))))
+
+
+def _row(outcome: ToolOutcome, client: str, embedder: str, now: float) -> dict[str, Any]:
+    key, name, query = clean(outcome.tool_key), clean(outcome.tool_name), clean(outcome.query_hash)
+    return {
+        "id": _id(client, embedder, key, query),
+        "client": client,
+        "embedder": embedder,
+        "tool_key": key,
+        "tool_name": name,
+        "query_hash": query,
+        "vector": outcome.vector,
+        "weight": outcome.weight,
+        "size_bytes": len(outcome.vector) + len(key) + len(name) + len(query),
+        "created_at": now,
+    }
+
+
+def _id(*parts: str) -> str:
+    """128 bits of SHA-256; lengths go into the hash, so that no shift of a boundary gives the same id."""
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.hexdigest()[:32]
+
+
+def _parts(keys: Sequence[str]) -> Iterable[list[str]]:
+    cleaned = sorted({clean(key) for key in keys})
+    return (cleaned[i : i + _KEYS_A_QUERY] for i in range(0, len(cleaned), _KEYS_A_QUERY))

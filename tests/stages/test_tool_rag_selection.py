@@ -1,0 +1,240 @@
+"""Which tools are selected: the pure functions."""
+
+from typing import Any
+
+import pytest
+
+from proxy.stages.tool_rag.selection import (
+    best,
+    catalogue_of,
+    chosen_names,
+    companions,
+    confusion_risk,
+    grown,
+    must_keep,
+    name_of,
+    tools_of,
+)
+from proxy.stages.tool_rag.task import CONTEXT_CHARS, QUERY_CHARS, called_names, clipped, task_of, words_of
+
+
+def tool(name: str, description: str = "", **parameters: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, "description": description, "parameters": parameters}}
+
+
+def user(text: Any) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def assistant(text: str | None, *names: str) -> dict[str, Any]:
+    calls = [{"id": f"c{i}", "type": "function", "function": {"name": n, "arguments": "{}"}} for i, n in enumerate(names)]
+    return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+
+
+# ---- the task ----
+
+
+def test_the_query_is_the_last_user_message_and_the_context_what_came_before() -> None:
+    messages = [user("Find a flight to Oslo."), assistant("Here are three."), user("Book the first one.")]
+    assert task_of(messages) == ("Book the first one.", "Find a flight to Oslo.\nHere are three.")
+
+
+def test_in_an_agents_loop_the_context_has_the_calls_and_the_heads_of_their_results() -> None:
+    messages = [user("Plan my trip."), assistant(None, "travel__searchFlights"), {"role": "tool", "content": "x" * 5000}]
+    query, context = task_of(messages)
+    called, result = context.splitlines()
+    assert (query, called, len(result) < 250) == ("Plan my trip.", "travel search flights", True)
+
+
+def test_a_user_message_in_parts_counts_by_its_text() -> None:
+    assert (
+        task_of([user([{"type": "text", "text": "What is this?"}, {"type": "image_url", "image_url": {"url": "data:"}}])])[0]
+        == "What is this?"
+    )
+
+
+def test_a_user_message_without_text_is_passed_over() -> None:
+    assert task_of([user("Read it out."), user([{"type": "image_url"}])])[0] == "Read it out."
+
+
+def test_without_a_user_message_the_system_text_is_the_query() -> None:
+    assert task_of([{"role": "system", "content": "Send the daily report."}])[0] == "Send the daily report."
+
+
+@pytest.mark.parametrize("messages", [[], [{"role": "user", "content": None}], [{"role": "tool", "content": 5}], [{"role": "user"}]])
+def test_a_conversation_that_says_nothing_has_no_query(messages: list[dict[str, Any]]) -> None:
+    assert task_of(messages)[0] == ""
+
+
+def test_pasted_content_is_cut_to_its_head_and_tail() -> None:
+    query, _ = task_of([user("Translate this:" + "x" * 100_000 + "into Danish")])
+    assert (query[:15], query[-11:], len(query) <= QUERY_CHARS) == ("Translate this:", "into Danish", True)
+
+
+def test_the_context_is_bounded_and_keeps_its_end() -> None:
+    _, context = task_of([user("go"), *(assistant(f"{i} " + "y" * 1000) for i in range(50))])
+    assert len(context) <= CONTEXT_CHARS
+    assert context.splitlines()[-1].startswith("49 ")
+
+
+def test_short_text_is_not_clipped() -> None:
+    assert clipped("abc", 3) == "abc"
+
+
+def test_calls_are_read_in_every_form() -> None:
+    messages = [
+        assistant(None, "a", "b"),
+        {"role": "assistant", "function_call": {"name": "legacy", "arguments": "{}"}},
+        {"role": "function", "name": "result_of", "content": "1"},
+        {
+            "role": "assistant",
+            "tool_calls": [{"type": "custom", "custom": {"name": "own"}}, None, {"function": None}, {"function": {"name": 5}}],
+        },
+        {"role": "assistant", "tool_calls": "broken"},
+        assistant(None, "a"),
+    ]
+    assert called_names(messages) == ["a", "b", "legacy", "result_of", "own"]
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("travel__searchFlights", "travel search flights"), ("send-mail.v2", "send mail v2"), ("", "")]
+)
+def test_names_become_words(name: str, words: str) -> None:
+    assert words_of(name) == words
+
+
+# ---- tools ----
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{}, {"type": "function"}, {"type": "function", "function": {"name": 5}}, {"type": "function", "function": {"name": ""}}, {"type": 7}],
+)
+def test_a_tool_without_a_name_is_not_ranked_and_always_kept(broken: dict[str, Any]) -> None:
+    catalogue = catalogue_of([tool("a"), broken])
+    assert catalogue.rankable == (0,)
+    assert tools_of(catalogue, must_keep(catalogue, [], {}, [])) == (broken,)
+
+
+def test_built_in_and_custom_tools_are_never_ranked_and_never_dropped() -> None:
+    others = [
+        {"type": "web_search"},
+        {"type": "code_interpreter"},
+        {"type": "custom", "custom": {"name": "grep"}},
+        {"type": "custom", "name": "x"},
+    ]
+    catalogue = catalogue_of([tool("a"), *others])
+    assert catalogue.ranked_tools == (tool("a"),)
+    assert must_keep(catalogue, [], {}, []) == {"web_search:", "code_interpreter:", "custom:grep", "custom:x"}
+
+
+def test_a_tool_without_a_type_is_taken_for_a_function() -> None:
+    assert name_of({"function": {"name": "a"}}) == "a"
+
+
+def test_tools_of_one_name_stay_together() -> None:
+    twins = [tool("a", "one"), tool("b"), tool("a", "two")]
+    catalogue = catalogue_of(twins)
+    assert best(catalogue, (0.2, 0.5, 0.9), 2) == {"a": 0.9, "b": 0.5}
+    assert [t["function"]["description"] for t in tools_of(catalogue, ["a"])] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("params", "names"),
+    [
+        ({"tool_choice": {"type": "function", "function": {"name": "a"}}}, {"a"}),
+        ({"tool_choice": {"type": "custom", "custom": {"name": "a"}}}, {"a"}),
+        (
+            {
+                "tool_choice": {
+                    "type": "allowed_tools",
+                    "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "a"}}]},
+                }
+            },
+            {"a"},
+        ),
+        ({"tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "a"}, None]}}, {"a"}),
+        ({"tool_choice": {"type": "tool", "name": "a"}}, {"a"}),
+        ({"function_call": {"name": "a"}}, {"a"}),
+        ({"tool_choice": "required", "function_call": "auto"}, set()),
+        ({"tool_choice": {"function": 5, "tools": "x"}}, set()),
+        ({}, set()),
+    ],
+)
+def test_the_tool_that_a_choice_names(params: dict[str, Any], names: set[str]) -> None:
+    assert chosen_names(params) == names
+
+
+def test_what_was_called_chosen_or_matches_a_pattern_stays() -> None:
+    catalogue = catalogue_of([tool(name) for name in ("called", "chosen", "mail__send", "mail__read", "other", "groundwire_restore")])
+    params = {"tool_choice": {"type": "function", "function": {"name": "chosen"}}}
+    kept = must_keep(catalogue, [assistant(None, "called", "gone")], params, ["mail__*"])
+    assert kept == {"called", "chosen", "mail__send", "mail__read", "groundwire_restore"}
+
+
+def test_the_best_are_the_most_relevant_first_and_of_equals_the_first() -> None:
+    catalogue = catalogue_of([tool(name) for name in "abcd"])
+    assert list(best(catalogue, (0.7, 0.9, 0.7, 0.6), 3, 0.7)) == ["b", "a", "c"]
+    assert list(best(catalogue, (0.7, 0.9, 0.7, 0.6), 2, 0.7)) == ["b", "a"]
+
+
+@pytest.mark.parametrize("description", ["Takes the id that search_flights gives.", "See `search_flights`.", "x (search_flights)."])
+def test_a_tool_that_another_one_names_comes_along(description: str) -> None:
+    catalogue = catalogue_of([tool("book", description), tool("search_flights"), tool("other_one")])
+    assert companions(catalogue, ["book"]) == ["search_flights"]
+
+
+def test_a_companion_may_be_named_deep_in_the_parameters() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"trip": {"type": "array", "items": {"properties": {"id": {"description": "from listTrips"}}}}},
+    }
+    catalogue = catalogue_of([{"type": "function", "function": {"name": "book", "parameters": schema}}, tool("listTrips")])
+    assert companions(catalogue, ["book"]) == ["listTrips"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("search", "Run a search first."), ("check-in", "For check-in."), ("find_a", "find_ab and xfind_a"), ("Weather", "Weather report")],
+)
+def test_a_word_that_only_looks_like_a_name_brings_no_companion(name: str, text: str) -> None:
+    assert companions(catalogue_of([tool("book", text), tool(name)]), ["book"]) == []
+
+
+def test_companions_go_one_level_deep_and_are_bounded() -> None:
+    chain = catalogue_of([tool("a_0", "uses a_1"), tool("a_1", "uses a_2"), tool("a_2")])
+    many = catalogue_of([tool("a_0", " ".join(f"b_{i}" for i in range(50))), *(tool(f"b_{i}") for i in range(50))])
+    assert (companions(chain, ["a_0"]), len(companions(many, ["a_0"]))) == (["a_1"], 5)
+
+
+# ---- a run's set ----
+
+CATALOGUE = catalogue_of([tool(name) for name in "abcdefgh"])
+
+
+def test_new_tools_join_at_the_end_in_the_requests_order() -> None:
+    assert grown(CATALOGUE, ("f", "a"), {"e", "b", "a"}, 20) == ("f", "a", "b", "e")
+
+
+def test_what_is_not_offered_now_is_remembered() -> None:
+    assert grown(CATALOGUE, ("gone", "a"), {"b"}, 20) == ("gone", "a", "b")
+
+
+def test_past_its_limit_the_set_is_chosen_afresh() -> None:
+    assert grown(CATALOGUE, ("h", "g", "f", "e"), {"b", "a"}, 4) == ("a", "b")
+
+
+def test_it_is_not_chosen_afresh_when_most_of_it_is_still_needed() -> None:
+    assert grown(CATALOGUE, ("h", "g", "f", "e"), {"a", "h", "g", "f"}, 4) == ("h", "g", "f", "e", "a")
+
+
+def test_names_of_earlier_catalogues_are_not_kept_for_ever() -> None:
+    assert grown(CATALOGUE, (*(f"old{i}" for i in range(600)), "a"), {"b"}, 4) == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("tools", "share", "risk"),
+    [(30, 0.0, "low"), (31, 0.0, "medium"), (100, 0.09, "medium"), (101, 0.0, "high"), (5, 0.1, "medium"), (5, 0.25, "high")],
+)
+def test_the_risk_of_confusion(tools: int, share: float, risk: str) -> None:
+    assert confusion_risk(tools, share) == risk
