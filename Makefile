@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients check bench lock docs clean
+.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -43,6 +43,17 @@ $(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
 	else echo "no npm here: the tests of openai-node will be skipped"; fi
 	touch $@
 
+test-torch: $(VENV)/.torch  ## the embedding models of the extra sentence-transformers, with one that a package carries
+	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow tests/models/test_embedding_sentence_transformers.py
+
+# torch comes as whichever build the index or a local wheel offers, so it alone is pinned by version and not by hash.
+TORCH ?= torch==2.13.0
+$(VENV)/.torch: $(VENV)/.installed requirements/torch.txt
+	$(PYTHON) -m venv $(VENV)-torch
+	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
+	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/torch.txt
+	touch $@
+
 check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, README tables
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -55,6 +66,19 @@ bench: $(VENV)/.installed  ## the measurements behind the README's numbers
 	$(BIN)/python -m benchmarks.records
 	$(BIN)/python -m benchmarks.overhead
 
+bench-relevance: $(VENV)/.installed  ## does the relevance guard tell passages that help from those that do not
+	$(BIN)/python -m benchmarks.relevance
+
+# The models that the built-in one is compared with, in an environment of their own.
+PEERS := benchmarks/results/peers/embeddings
+$(PEERS)/.installed: requirements/embeddings.txt
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/embeddings.txt
+	touch $@
+
+bench-embeddings: $(VENV)/.installed $(PEERS)/.installed  ## embedding models compared: quality, languages, speed, size
+	$(BIN)/python -m benchmarks.embeddings
+
 docs: $(VENV)/.installed  ## write the README's generated tables anew
 	$(BIN)/python -m benchmarks.readme
 
@@ -64,6 +88,8 @@ lock:  ## resolve the lock files anew (needs uv)
 	$(LOCK) pyproject.toml --extra local --extra postgres -o requirements/all.txt
 	$(LOCK) pyproject.toml --extra local --extra postgres --group dev -c requirements/all.txt -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
+	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt
+	$(LOCK) --no-deps requirements/embeddings.in -c requirements/dev.txt -o requirements/embeddings.txt
 
 clean:  ## remove environments and caches
-	rm -rf $(VENV) $(VENV)-clients build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-clients $(VENV)-torch build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

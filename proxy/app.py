@@ -13,28 +13,40 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from proxy import logs
 from proxy.admin.api import AdminParts, make_admin
+from proxy.afterwards import Afterwards
 from proxy.asgi import Receive, Responder, Scope, Send
-from proxy.config import EmbeddedSettings, LiteLLMSettings, ModelSettings, OpenAISettings, Settings, UpstreamSettings, load_settings
+from proxy.config import (
+    EmbeddedSettings,
+    LiteLLMSettings,
+    ModelSettings,
+    OpenAISettings,
+    Settings,
+    UpstreamSettings,
+    forwarding,
+    load_settings,
+)
 from proxy.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
 from proxy.errors import ConfigError, NotFound
 from proxy.headers import plain_headers
 from proxy.keys import Clients
 from proxy.metrics import Metrics
-from proxy.models.embedding import BuiltinEmbedder
+from proxy.models.absent import Absent
 from proxy.models.tokens import TiktokenCounter
-from proxy.models.tools import EmbeddingToolRanker
 from proxy.pipeline import Pipeline
-from proxy.policy import Policy, load_policies
+from proxy.policy import Policy, RoutePolicies, load_policies
 from proxy.recording import Recorder
 from proxy.registry import STAGES
-from proxy.stage import Ports, Stage
+from proxy.stage import Ports, Stage, ToolOutcomes, ToolRanker
 from proxy.store.database import Database
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.scratchpad import DatabaseScratchpad
+from proxy.store.tool_outcomes import DatabaseToolOutcomes
+from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
 from proxy.upstreams import Upstream
 from proxy.upstreams.chat_model import UpstreamChat
@@ -42,6 +54,9 @@ from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.wire import Dialect
 from proxy.wire.chat import ChatDialect
+
+if TYPE_CHECKING:
+    from proxy.models.embedding import BatchingEmbedder
 
 log = logging.getLogger("groundwire")
 
@@ -67,16 +82,19 @@ class App:
         records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
         self.tokens = TiktokenCounter(model_settings(settings))
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
-        self.embedder = BuiltinEmbedder()
+        policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
+        self.embedder, ranker = make_models(settings, policies, outcomes)
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
             scratchpad=scratchpad,
             embedder=self.embedder,
-            chat=UpstreamChat(self.upstreams),
-            ranker=EmbeddingToolRanker(self.embedder),
+            chat=UpstreamChat(self.upstreams, forwarding(settings)),
+            ranker=ranker,
+            tool_runs=DatabaseToolRuns(self.database),
         )
-        self.routes = self._make_routes(ports, stages)
+        self.routes = self._make_routes(ports, policies)
+        self.afterwards = Afterwards(self.metrics)
         services = Services(
             server=settings.server,
             clients=Clients(settings.keys),
@@ -85,11 +103,13 @@ class App:
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
             dialects={dialect.path: dialect for dialect in DIALECTS},
+            afterwards=self.afterwards,
         )
         self._endpoint = Endpoint(services)
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
-        self._admin = make_admin(AdminParts(admin_key, self.database, records, scratchpad, self.metrics, self.missing))
+        self._admin = make_admin(AdminParts(admin_key, self.database, records, scratchpad, outcomes, self.metrics, self.missing))
         self._warming: asyncio.Task[bool] | None = None
+        self._loading: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -122,10 +142,13 @@ class App:
             await upstream.upstream.start()
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
             self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
+        self._loading = asyncio.create_task(self.embedder.load())
         calm_collector()
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
+        await self.afterwards.stop()
+        self.embedder.stop()
         for upstream in self.upstreams.values():
             await upstream.upstream.stop()
         await self.retention.stop()
@@ -135,7 +158,10 @@ class App:
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
         waiting = self._warming is not None and not self._warming.done()
-        return {"token counter": "still loading"} if waiting else {}
+        found = {"token counter": "still loading"} if waiting else {}
+        if self.embedder.problem:
+            found["embedding model"] = self.embedder.problem
+        return found
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
@@ -154,7 +180,7 @@ class App:
         slots = Slots(settings.max_concurrency, settings.max_queue)
         return Resilient(self._make_upstream(name, settings), settings.retries, slots, settings.fallback, self.metrics)
 
-    def _make_routes(self, ports: Ports, stages: Sequence[type[Stage]]) -> list[Route]:
+    def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
         active: dict[int, ActivePolicy] = {}
 
         def activate(policy: Policy) -> ActivePolicy:
@@ -163,7 +189,6 @@ class App:
                 active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline)
             return active[id(policy)]
 
-        policies = load_policies(self.settings, stages)
         routes = []
         for route in sorted(self.settings.routes, key=lambda r: len(r.prefix), reverse=True):
             found = policies[route.prefix]
@@ -194,6 +219,33 @@ def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
     from proxy.upstreams.embedded import EmbeddedUpstream
 
     return EmbeddedUpstream(name, settings)
+
+
+def make_models(
+    settings: Settings, policies: Mapping[str, RoutePolicies], outcomes: ToolOutcomes
+) -> tuple[BatchingEmbedder | Absent, ToolRanker]:
+    """What compares texts, if a stage of these policies does; nothing heavy is imported otherwise."""
+    used = (policy for found in policies.values() for policy in found.allowed.values())
+    if not any(spec.stage.embeds for policy in used for spec in policy.stages):
+        return Absent(), Absent()
+    from proxy.models.tools import EmbeddingToolRanker
+
+    embedder = make_embedder(settings)
+    return embedder, EmbeddingToolRanker(embedder, outcomes)
+
+
+def make_embedder(settings: Settings) -> BatchingEmbedder:
+    """The embedder that ``embeddings:`` describes; its model is loaded by `load`, or by the first text."""
+    from proxy.models.embedding import BatchingEmbedder, Encoder
+    from proxy.models.embedding_sentence_transformers import SentenceTransformersEncoder
+    from proxy.models.embedding_use import UseEncoder
+
+    given = settings.embeddings
+    folder = Path(settings.folder) / given.model
+    encoder: Encoder = UseEncoder(given.threads)
+    if given.kind == "sentence-transformers":
+        encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads)
+    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb)
 
 
 def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:

@@ -7,11 +7,12 @@ inside it and what was expected. `read_yaml` and `checked` serve `proxy.policy` 
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 import yaml
@@ -140,6 +141,19 @@ class ModelSettings(_Section, frozen=True, kw_only=True):
     """tiktoken encoding; without one, counts are estimates."""
 
 
+class EmbeddingSettings(_Section, frozen=True, kw_only=True):
+    """``embeddings:``, the model that compares texts; loaded only if a policy has a stage that does. `max_chars` cuts long texts."""
+
+    kind: Literal["builtin", "sentence-transformers"] = "builtin"
+    model: str = ""
+    """For ``sentence-transformers``: a name on the Hugging Face hub, or a folder (a relative one starts at config.yaml)."""
+    max_chars: Positive = 4000
+    cache_mb: Positive = 64
+    """For vectors of texts seen before: about 27,000 with the built-in model."""
+    threads: Count = 1
+    """For matrix products; 0 for the machine's cores: a quarter faster on cores that nothing else uses, many times slower on busy ones."""
+
+
 class RouteSettings(_Section, frozen=True, kw_only=True):
     """``routes[]``"""
 
@@ -169,6 +183,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     store: StoreSettings = StoreSettings()
     models: Mapping[str, ModelSettings] = {}
     keys: tuple[KeySettings, ...] = ()
+    embeddings: EmbeddingSettings = EmbeddingSettings()
     folder: str = ""
     """Where config.yaml stands: relative policy paths start here. Set by `load_settings`, not by the file."""
 
@@ -351,14 +366,15 @@ def _check_whole(settings: Settings, file: str) -> None:
                 raise ConfigError(file, f"upstreams.{name}.fallback", "an upstream cannot be its own fallback")
         if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
             raise ConfigError(file, f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}")
-    forwarding = [n for n, u in settings.upstreams.items() if not isinstance(u, EmbeddedSettings) and u.api_key == "forward"]
-    if settings.keys and forwarding:
+    without_key = forwarding(settings)
+    if settings.keys and without_key:
         problem = "forward cannot go with keys: a client's Authorization is then Groundwire's own key and must not leave"
-        raise ConfigError(file, f"upstreams.{forwarding[0]}.api_key", problem)
+        raise ConfigError(file, f"upstreams.{without_key[0]}.api_key", problem)
     for name, upstream in settings.upstreams.items():
         if isinstance(upstream, LiteLLMSettings) and upstream.api_key not in ("", "forward") and not upstream.model_prefix:
             problem = "is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key"
             raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
+    _check_embeddings(settings.embeddings, file)
     names = [key.name for key in settings.keys]
     for i, key in enumerate(settings.keys):
         if names.index(key.name) != i:
@@ -366,6 +382,19 @@ def _check_whole(settings: Settings, file: str) -> None:
         for prefix in key.routes:
             if prefix not in seen:
                 raise ConfigError(file, f"keys[{i}].routes", f"no route has the prefix {prefix!r}")
+
+
+def _check_embeddings(settings: EmbeddingSettings, file: str) -> None:
+    library = settings.kind == "sentence-transformers"
+    if library and not importlib.util.find_spec("sentence_transformers"):
+        raise ConfigError(file, "embeddings.kind", "is not installed: pip install 'groundwire[sentence-transformers]'")
+    if library != bool(settings.model):
+        raise ConfigError(file, "embeddings.model", "name or folder needed" if library else "is for kind: sentence-transformers")
+
+
+def forwarding(settings: Settings) -> list[str]:
+    """Upstreams with no key but the client's own."""
+    return [name for name, u in settings.upstreams.items() if not isinstance(u, EmbeddedSettings) and u.api_key == "forward"]
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> str:

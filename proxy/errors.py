@@ -14,6 +14,7 @@
         ├── RequestTooLarge           413  request_too_large
         ├── InternalError             500  internal_error
         ├── UpstreamUnreachable       502  upstream_unreachable
+        │   └── UpstreamRefused       502  upstream_unreachable (its own status stands in upstream_status)
         ├── Overloaded                503  overloaded
         └── UpstreamTimeout           504  upstream_timeout
 
@@ -117,6 +118,14 @@ class UpstreamUnreachable(ProxyError):
     """No connection, or one that broke before the answer was whole."""
 
     status, code = 502, "upstream_unreachable"
+
+
+class UpstreamRefused(UpstreamUnreachable):
+    """An upstream answered a question of the proxy's own with an error; a client's own call passes such an answer through."""
+
+    def __init__(self, message: str, upstream_status: int) -> None:
+        super().__init__(message)
+        self.upstream_status = upstream_status
 
 
 class Overloaded(ProxyError):

@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -20,6 +21,13 @@ Message = Mapping[str, Any]
 Tool = Mapping[str, Any]
 """One tool in OpenAI's form: ``{"type": "function", "function": {...}}``."""
 Outcome = Literal["pass", "warn", "block", "error"]
+
+
+def tool_name(tool: Tool) -> str:
+    """A tool's name, "" when it has none (a provider's built-in tool)."""
+    described = tool.get(str(tool.get("type", "function")))
+    name = described.get("name") if isinstance(described, Mapping) else None
+    return name if isinstance(name, str) else ""
 
 
 class Verdict(Struct, frozen=True):
@@ -88,6 +96,15 @@ class ToolCall(Struct, frozen=True):
     arguments: str
     """JSON text as the model wrote it; may be invalid."""
     index: int = 0
+
+    @property
+    def parsed(self) -> dict[str, Any] | None:
+        """The arguments, parsed: empty when there are none, None when they are not a JSON object."""
+        try:
+            found = msgspec.json.decode(self.arguments) if self.arguments.strip() else {}
+        except msgspec.DecodeError:
+            return None
+        return found if isinstance(found, dict) else None
 
 
 class Choice(Struct, frozen=True):
@@ -236,6 +253,11 @@ class Exchange(Struct):
     """Seconds since the epoch."""
     evidence: list[Evidence] = field(default_factory=list)
     """What the answer may rest on, also what has left the prompt."""
+    passages: Sequence[Evidence] = ()
+    """Retrieved passages that the prompt should rest on, in the order to show them; a subset of `evidence`. Replace, do not edit:
+    a stage may leave some out. Those of ``groundwire.context`` have no `message_index`: they do not stand in the prompt yet."""
+    retrieval_tools: Sequence[str] = ()
+    """The policy's name patterns of tools whose results are passages."""
     answer: Answer | None = None
     """The answer as it goes to the client. Replace, do not edit."""
     gated: bool = False
@@ -245,7 +267,8 @@ class Exchange(Struct):
     verdicts: list[Verdict] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
     timings: dict[str, float] = field(default_factory=dict)
-    """Milliseconds by stage and hook (``budget.request``), plus ``upstream`` and ``overhead``."""
+    """Milliseconds by stage and hook (``budget.request``); ``between_ms`` that the proxy's own tools took between two calls of the
+    upstream, ``after_ms`` from the upstream's last byte to the answer's leaving."""
     changes: list[Mapping[str, Any]] = field(default_factory=list)
     """What each stage changed, for the record: ``{"stage", "what", ...}``."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,12 +17,15 @@ def explain(policy: Policy) -> str:
     lines = [f"{policy.label} ({policy.file}), delivery {policy.delivery}"]
     if not policy.stages:
         lines.append("no stages: every request passes as it is")
+    if any(spec.stage.reads_passages for spec in policy.stages):
+        lines.append(f"retrieval tools, whose results are passages: {', '.join(policy.retrieval_tools) or 'none'}")
     for number, spec in enumerate(policy.stages, 1):
         lines.append(f"\n{number}. {spec.stage.name}: {summary(spec.stage)}")
         for word, values in (
             ("needs", spec.stage.requires),
             ("provides", spec.stage.assigns),
             ("changes", spec.stage.changes),
+            ("answers calls of", spec.stage.answers),
             ("reports", spec.stage.reports),
         ):
             lines.append(f"   {word}: {', '.join(values) or 'nothing'}")
@@ -58,7 +61,8 @@ def option_rows(stage: type[Stage]) -> list[tuple[str, str, str]]:
 
 def _rows(options: type[msgspec.Struct]) -> Iterator[tuple[str, str, str]]:
     for field in msgspec.structs.fields(options):
-        yield field.name, _plain(field.default), _description(field.type)
+        made = field.default_factory() if field.default is msgspec.NODEFAULT and callable(field.default_factory) else field.default
+        yield field.name, _plain(made), _description(field.type)
 
 
 def _description(kind: Any) -> str:
@@ -67,9 +71,15 @@ def _description(kind: Any) -> str:
 
 
 def _plain(value: Any) -> str:
+    """A value as a policy file has it, in YAML's flow style."""
+    if value is None:
+        return "null"
     if isinstance(value, msgspec.Struct):
-        inner = ", ".join(f"{name}: {v}" for name in value.__struct_fields__ if (v := getattr(value, name)) is not None)
-        return "{" + inner + "}"
+        value = {name: inner for name in value.__struct_fields__ if (inner := getattr(value, name)) is not None}
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_plain, value)) + "]"
     if isinstance(value, bool):
         return str(value).lower()
     return str(value)

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from proxy.errors import PolicyBlocked, ProxyError
-from proxy.exchange import Exchange, Sentence, Verdict
+from proxy.exchange import Exchange, Sentence, ToolCall, Verdict, tool_name
 from proxy.passages import RETRIEVAL_TOOLS, find_passages
-from proxy.stage import SentenceStage, Stage
+from proxy.stage import SentenceStage, Stage, can_answer_tools
 from proxy.text import replaced
 
 log = logging.getLogger("groundwire.pipeline")
@@ -33,6 +33,8 @@ class Pipeline:
         self._request = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
         self._forward = [(s, s.on_forward) for s in stages if _overrides(s, "on_forward")]
         self._answer = [(s, s.on_answer) for s in stages if _overrides(s, "on_answer")]
+        self._done = [(s, s.on_done) for s in stages if _overrides(s, "on_done")]
+        self._own = {name: stage for stage in stages for name in stage.answers}
         self._sentence = [s for s in stages if isinstance(s, SentenceStage)]
 
     def judges_answers(self, exchange: Exchange) -> bool:
@@ -47,6 +49,20 @@ class Pipeline:
             return bool(self._sentence)
         return any(not self._skipped(stage, exchange) for stage in self._sentence)
 
+    def own_tools(self, exchange: Exchange) -> frozenset[str]:
+        """Names of the tools now offered to the model whose calls the proxy answers itself."""
+        if not self._own:
+            return frozenset()
+        offered = {name for tool in exchange.tools if (name := tool_name(tool)) in self._own}
+        if not offered or exchange.tools is exchange.original.tools:
+            return frozenset()
+        offered -= {tool_name(tool) for tool in exchange.original.tools}
+        return frozenset(name for name in offered if not self._skipped(self._own[name], exchange))
+
+    def learns(self, exchange: Exchange) -> bool:
+        """Whether a stage wants to know when the answer has left."""
+        return any(not self._skipped(stage, exchange) for stage, _ in self._done)
+
     def ran(self, exchange: Exchange) -> bool:
         """Whether anything of the policy applied: false when it has no stages, or every one was left out."""
         if not exchange.skip:
@@ -58,17 +74,73 @@ class Pipeline:
         return exchange.outcome if exchange.verdicts or self.ran(exchange) else "skipped"
 
     async def request(self, exchange: Exchange) -> None:
-        """Before the model. Raises `ProxyError`."""
+        """Before the model. A stage that sets `exchange.answer` answers in its stead: no stage behind it runs. Raises `ProxyError`."""
         if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
-            exchange.evidence += find_passages(exchange.original.messages, self._retrieval_tools)
+            self._find_passages(exchange)
         if self._request:
             await self._run_all(self._request, "request", exchange)
+        if self._own and not can_answer_tools(exchange):
+            self._withhold(exchange)
+        if exchange.answer is None:
+            await self.forward(exchange)
+
+    async def forward(self, exchange: Exchange) -> None:
+        """Before each call of the upstream, on what is sent. Raises `ProxyError`."""
         if self._forward:
             await self._run_all(self._forward, "forward", exchange)
+
+    def _withhold(self, exchange: Exchange) -> None:
+        """Take out own tools that a stage has offered where no call of them can be answered."""
+        own = self.own_tools(exchange)
+        if own:
+            exchange.tools = [tool for tool in exchange.tools if tool_name(tool) not in own]
+
+    def _find_passages(self, exchange: Exchange) -> None:
+        found = find_passages(exchange.original.messages, self._retrieval_tools)
+        exchange.evidence += found
+        exchange.passages = (*exchange.original.passages, *found)
+        exchange.retrieval_tools = self._retrieval_tools
 
     async def answer(self, exchange: Exchange) -> None:
         """After the model. Raises `PolicyBlocked`."""
         await self._run_all(self._answer, "answer", exchange)
+
+    async def call_tool(self, exchange: Exchange, call: ToolCall) -> str:
+        """What the model is told on a call of one of the stages' own tools. Raises `ProxyError`."""
+        stage = self._own[call.name]
+        result, problem = await self._called(stage, exchange, call)
+        change = {"stage": stage.name, "what": "answered tool", "tool": call.name}
+        sizes = {"arguments_characters": len(call.arguments), "result_characters": len(result)}
+        exchange.changes.append({**change, **sizes, **({"error": problem} if problem else {})})
+        stage.ports.counters.count("tools.answered_count")
+        return result
+
+    async def _called(self, stage: Stage, exchange: Exchange, call: ToolCall) -> tuple[str, str]:
+        """The result, or what stands for it and the code of the problem."""
+        if call.parsed is None:
+            exchange.verdicts.append(Verdict(stage.name, "warn", code="tool_arguments_invalid", detail={"tool": call.name}))
+            return f"Error: the arguments of {call.name} were not a JSON object. Call it again with valid JSON.", "tool_arguments_invalid"
+        result = ""
+
+        async def hook(e: Exchange) -> None:
+            nonlocal result
+            result = (await stage.on_tool_call(e, call)).encode("utf-8", "replace").decode()  # JSON has no lone surrogates
+
+        failure = await self._run(stage, hook, "tool", exchange)
+        if failure is not None:
+            return f"Error: {call.name} could not be run. Go on without it.", failure.code
+        return result, ""
+
+    async def done(self, exchange: Exchange) -> None:
+        """After the answer has left. Never raises: what a stage fails to learn is logged."""
+        for stage, hook in self._done:
+            if self._skipped(stage, exchange):
+                continue
+            try:
+                async with asyncio.timeout(stage.options.timeout_ms / 1000):
+                    await hook(exchange)
+            except Exception as error:  # nobody waits for it any more
+                log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
 
     async def sentence(self, exchange: Exchange, sentence: Sentence) -> str:
         """What goes out instead of `sentence` (mostly itself). Raises `PolicyBlocked`."""
@@ -91,9 +163,11 @@ class Pipeline:
         for stage, hook in hooks:
             if not self._skipped(stage, exchange):
                 await self._run(stage, hook, phase, exchange)
+            if phase == "request" and exchange.answer is not None:
+                return
 
     async def _run(self, stage: Stage, hook: Hook, phase: str, exchange: Exchange) -> Verdict | None:
-        before = (exchange.messages, exchange.tools, exchange.params, exchange.answer)
+        before = (exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer)
         started = time.perf_counter()
         verdict: Verdict | None
         try:
@@ -104,7 +178,7 @@ class Pipeline:
             exchange.verdicts.append(verdict)
             raise
         except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
-            exchange.messages, exchange.tools, exchange.params, exchange.answer = before
+            exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer = before
             verdict = self._failure(stage, phase, exchange, error)
         finally:
             key = f"{stage.name}.{phase}"

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from proxy.config import RouteSettings, Settings, checked, read_yaml
+from proxy.config import RouteSettings, Settings, checked, forwarding, read_yaml
 from proxy.errors import ConfigError
 from proxy.passages import RETRIEVAL_TOOLS
 from proxy.registry import STAGES
 from proxy.stage import Stage, StageOptions
 
 Delivery = Literal["hold", "gate", "tap"]
+KEYS = ("name", "delivery", "retrieval_tools", "stages")
 DELIVERIES: tuple[Delivery, ...] = ("hold", "gate", "tap")
 
 
@@ -66,8 +67,8 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     if not isinstance(raw, dict):
         raise ConfigError(file, "", "expected a mapping with name, delivery and stages")
     for key in raw:
-        if key not in ("name", "delivery", "stages"):
-            raise ConfigError(file, str(key), "unknown key; known here: name, delivery, stages")
+        if key not in KEYS:
+            raise ConfigError(file, str(key), f"unknown key; known here: {', '.join(KEYS)}")
     name = checked(raw.get("name"), str, file, "name")
     if not name or not name.isascii() or any(c.isspace() or c in "@,;" for c in name):
         raise ConfigError(file, "name", f"expected a word of ASCII letters, digits, - and _, got {name!r}")
@@ -80,7 +81,8 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     specs = [_spec(entry, i, file, stages) for i, entry in enumerate(entries)]
     _check_order(specs, file, delivery)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
-    return Policy(name, digest, delivery, tuple(s for s in specs if s.options.enabled), file)
+    retrieval_tools = _retrieval_tools(raw.get("retrieval_tools"), file)
+    return Policy(name, digest, delivery, tuple(s for s in specs if s.options.enabled), file, retrieval_tools)
 
 
 def load_policies(settings: Settings, stages: Sequence[type[Stage]] = STAGES) -> dict[str, RoutePolicies]:
@@ -90,9 +92,22 @@ def load_policies(settings: Settings, stages: Sequence[type[Stage]] = STAGES) ->
     def load(path: Path) -> Policy:
         if path not in loaded:
             loaded[path] = load_policy(path, stages)
+            _check_asked(loaded[path], settings)
         return loaded[path]
 
     return {route.prefix: _route_policies(route, Path(settings.folder), load) for route in settings.routes}
+
+
+def _check_asked(policy: Policy, settings: Settings) -> None:
+    """Every upstream that a stage asks exists and has a key of its own."""
+    for spec in policy.stages:
+        for option, name in spec.stage.asks(spec.options).items():
+            path = f"stages.{spec.stage.name}.{option}"
+            if name not in settings.upstreams:
+                raise ConfigError(policy.file, path, f"no upstream {name!r} in config.yaml; known: {', '.join(settings.upstreams)}")
+            if name in forwarding(settings):
+                problem = f"upstream {name} has no key of its own (api_key: forward), so the proxy cannot ask it for itself"
+                raise ConfigError(policy.file, path, problem)
 
 
 def _route_policies(route: RouteSettings, folder: Path, load: Any) -> RoutePolicies:
@@ -105,6 +120,16 @@ def _route_policies(route: RouteSettings, folder: Path, load: Any) -> RoutePolic
             raise ConfigError(other.file, "name", f"{other.name!r} is also the name of {allowed[other.name].file}")
         allowed[other.name] = other
     return RoutePolicies(default, allowed)
+
+
+def _retrieval_tools(value: Any, file: str) -> tuple[str, ...]:
+    if value is None:
+        return RETRIEVAL_TOOLS
+    patterns = checked(value, tuple[str, ...], file, "retrieval_tools")
+    for i, pattern in enumerate(patterns):
+        if not pattern.strip() or pattern != pattern.strip():
+            raise ConfigError(file, f"retrieval_tools[{i}]", f"expected a tool's name or a pattern as search_*, got {pattern!r}")
+    return patterns
 
 
 def _spec(entry: Any, i: int, file: str, stages: Sequence[type[Stage]]) -> StageSpec:
@@ -126,6 +151,7 @@ def _spec(entry: Any, i: int, file: str, stages: Sequence[type[Stage]]) -> Stage
 def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery) -> None:
     assigned: dict[str, str] = {}
     later = {fact: spec.stage.name for spec in specs if spec.options.enabled for fact in spec.stage.assigns}
+    names = [spec.stage.name if spec.options.enabled else "" for spec in specs]
     seen: set[str] = set()
     for i, spec in enumerate(specs):
         stage, path = spec.stage, f"stages[{i}].{spec.stage.name}"
@@ -138,6 +164,9 @@ def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery) -> N
             if fact not in assigned:
                 where = f"put it after {later[fact]!r}" if fact in later else "no stage of this policy provides it"
                 raise ConfigError(file, path, f"needs {fact}: {where}")
+        for name in stage.follows:
+            if name in names[i:]:
+                raise ConfigError(file, path, f"must stand after {name!r}")
         if delivery == "tap" and stage.blocks_answers(spec.options):
             raise ConfigError(file, path, "can hold back or change an answer, which delivery: tap cannot; use hold or gate")
         assigned.update(dict.fromkeys(stage.assigns, stage.name))

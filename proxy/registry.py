@@ -4,5 +4,8 @@ from __future__ import annotations
 
 from proxy.stage import Stage
 from proxy.stages.budget import Budget
+from proxy.stages.faithful import Faithful
+from proxy.stages.relevance import Relevance
+from proxy.stages.tool_rag import ToolRag
 
-STAGES: tuple[type[Stage], ...] = (Budget,)
+STAGES: tuple[type[Stage], ...] = (Budget, ToolRag, Relevance, Faithful)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import ContextUse, Exchange, Message, Sentence, Tool, ToolCall, Verdict
+from proxy.exchange import ContextUse, Exchange, Message, Sentence, Tool, ToolCall, Verdict, tool_name
 from proxy.text import replaced, split_sentences
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ class Stage:
     Options: ClassVar[type[StageOptions]] = StageOptions
     requires: ClassVar[tuple[str, ...]] = ()
     """Facts that an earlier stage must assign: a policy without one is refused when it is loaded."""
+    follows: ClassVar[tuple[str, ...]] = ()
+    """Stages that must stand before it in a policy that has both."""
     assigns: ClassVar[tuple[str, ...]] = ()
     """Facts that later stages may require."""
     changes: ClassVar[tuple[str, ...]] = ()
@@ -54,7 +56,9 @@ class Stage:
     reports: ClassVar[tuple[str, ...]] = ()
     """Headers and warning codes it may set, for ``groundwire explain``."""
     reads_passages: ClassVar[bool] = False
-    """Whether it needs `exchange.evidence` to hold the passages found in the messages, too."""
+    """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
+    embeds: ClassVar[bool] = False
+    """Whether it uses `ports.embedder` or `ports.ranker`: they are there, and loaded at start, only if a stage in use says so."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
 
@@ -67,16 +71,30 @@ class Stage:
         """Whether these options can hold back or change an answer, which ``delivery: tap`` cannot do."""
         return False
 
+    @classmethod
+    def asks(cls, options: Any) -> Mapping[str, str]:
+        """Upstreams that these options ask through `ports.chat`, by path inside the options; one that cannot be asked is refused."""
+        return {}
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
-        """The request, before the model sees it."""
+        """The request, before the model sees it. A stage that sets `exchange.answer` answers in the model's stead.
+
+        ``Answer((Choice(0, text),))`` is enough: the client gets it as a completion or a stream with what its request asked for. No
+        upstream is called, no later stage is asked.
+        """
         return None
 
     async def on_forward(self, exchange: Exchange) -> Verdict | None:
-        """The request as it is about to be sent, after every stage's `on_request`."""
+        """The request as it is about to be sent, after every stage's `on_request`; again before each further call of the upstream that
+        an answered tool call makes necessary.
+        """
         return None
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
-        """The result of a call of one of its own tools (`answers`), for the model. It may replace `exchange.tools`."""
+        """The result of a call of one of its own tools (`answers`), for the model. It may replace `exchange.tools`.
+
+        `call.parsed` is an object, possibly empty. An exception or a missed deadline is an ``error``; the model is told.
+        """
         raise NotImplementedError
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
@@ -84,7 +102,20 @@ class Stage:
         return None
 
     async def on_done(self, exchange: Exchange) -> None:
-        """After the answer has left, to learn from it: `exchange.answer` is set when there was one. Off the client's path."""
+        """After the answer has left, to learn from it: `exchange.answer` is what the client got. Off the client's path.
+
+        Not called where there was no answer. The exchange's record is already made: nothing is to be changed any more.
+        """
+
+
+def can_answer_tools(exchange: Exchange, name: str = "") -> bool:
+    """Whether a stage may offer a tool of its own in this exchange: ask before adding one to `exchange.tools`.
+
+    Not where the client asks for several choices or forbids calls, nor where it has a tool called `name` itself.
+    """
+    params = exchange.params
+    possible = params.get("n") in (None, 1) and "none" not in (params.get("tool_choice"), params.get("function_call"))
+    return possible and not (name and any(tool_name(tool) == name for tool in exchange.original.tools))
 
 
 class SentenceStage(Stage):
@@ -175,15 +206,19 @@ class Scratchpad(Protocol):
 class Embedder(Protocol):
     """Turns texts into vectors; implemented in `proxy.models.embedding`."""
 
-    name: str
-    """Model and version: vectors of two names cannot be compared."""
-    dimensions: int
+    @property
+    def name(self) -> str:
+        """Model and version: vectors of two names cannot be compared."""
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector. Raises `ModelUnavailable` where only the loaded model tells, and it is not loaded: `embed` first."""
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
         """``(len(texts), dimensions)`` float32, each row of unit length. Cached, batched, off the event loop.
 
-        A text too long for the model is cut, an empty one has a vector like any other. Raises `ModelUnavailable` when the model
-        cannot be loaded.
+        A text too long for the model is cut, an empty one has a vector like any other. `bulk` is work that nobody waits for, as a
+        new catalogue: it runs when nothing else does. Raises `ModelUnavailable` when the model cannot be loaded or run.
         """
 
 
@@ -217,6 +252,55 @@ class ToolRanker(Protocol):
         """Remember that for `query` the model called the tools named `called` out of `tools`."""
 
 
+class ToolRun(Struct, frozen=True):
+    """What is remembered of the tools that a run has been shown."""
+
+    names: tuple[str, ...] = ()
+    """In the order in which they were chosen."""
+    version: int = 0
+    """Counts the changes; 0 for a run of which nothing is known."""
+
+
+class ToolRuns(Protocol):
+    """Remembers a run's chosen tools, for every worker; implemented in `proxy.store.tool_runs`."""
+
+    async def get(self, run: str, *, client: str) -> ToolRun:
+        """What is known of `client`'s `run`. Raises `StoreUnavailable`."""
+
+    async def swap(self, run: str, names: Sequence[str], version: int, *, client: str) -> bool:
+        """Replace the names if the run still has `version`; False when another worker was first. Raises `StoreUnavailable`."""
+
+
+class ToolOutcome(Struct, frozen=True):
+    """That a tool was called, or not, for a query."""
+
+    tool_key: str
+    """Hash of what the tool says of itself: another description is another tool."""
+    tool_name: str
+    """For the operator to read."""
+    query_hash: str
+    """A later outcome of the same tool and query replaces the earlier one."""
+    vector: bytes
+    """The query's embedding, in the ranker's own encoding."""
+    weight: float = 1.0
+    """Above 0: it served; below 0: it did not."""
+    created_at: float = 0.0
+    """Seconds since the epoch; set by the store."""
+
+
+class ToolOutcomes(Protocol):
+    """Keeps what tool calls taught, apart for each client and bounded; implemented in `proxy.store.tool_outcomes`."""
+
+    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
+        """Keep `outcomes`; the oldest of a tool, or of the client, make room. Raises `StoreUnavailable`."""
+
+    async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
+        """What was learned with vectors of `embedder`, newest first; of these tools only, if given. Raises `StoreUnavailable`."""
+
+    async def version(self, client: str) -> int:
+        """Changes whenever the client's outcomes do, by deletion too; 0 where there are none. Raises `StoreUnavailable`."""
+
+
 class Ports(Struct, frozen=True):
     """What a stage may ask for; filled by `proxy.app`."""
 
@@ -226,3 +310,4 @@ class Ports(Struct, frozen=True):
     embedder: Embedder
     chat: ChatModel
     ranker: ToolRanker
+    tool_runs: ToolRuns

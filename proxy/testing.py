@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
-from proxy.stage import ModelInfo, Ports, ToolRanking
+from proxy.stage import ModelInfo, Ports, ToolRanking, ToolRun
 
 
 @dataclass(slots=True, frozen=True)
@@ -298,7 +298,7 @@ class HashEmbedder:
     name = "hash-64"
     dimensions = 64
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
         """``(len(texts), 64)`` float32, unit length."""
         found = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(found, texts, strict=True):
@@ -345,6 +345,25 @@ class SharedWords:
         self.learned.append((client, query, tuple(called)))
 
 
+class MemoryToolRuns:
+    """A `proxy.stage.ToolRuns` in memory."""
+
+    def __init__(self) -> None:
+        self.runs: dict[tuple[str, str], ToolRun] = {}
+        """By client and run."""
+
+    async def get(self, run: str, *, client: str) -> ToolRun:
+        """What is known."""
+        return self.runs.get((client, run), ToolRun())
+
+    async def swap(self, run: str, names: Sequence[str], version: int, *, client: str) -> bool:
+        """Replace, if nobody else has."""
+        if self.runs.get((client, run), ToolRun()).version != version:
+            return False
+        self.runs[client, run] = ToolRun(tuple(names), version + 1)
+        return True
+
+
 def make_ports(**parts: Any) -> Ports:
     """Ports with this module's parts, or those given."""
     embedder = parts.get("embedder") or HashEmbedder()
@@ -355,6 +374,7 @@ def make_ports(**parts: Any) -> Ports:
         "embedder": embedder,
         "chat": ScriptedChat(),
         "ranker": SharedWords(),
+        "tool_runs": MemoryToolRuns(),
     }
     return Ports(**{**made, **parts})
 

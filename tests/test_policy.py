@@ -108,6 +108,15 @@ def test_a_policy_may_name_its_retrieval_tools(tmp_path: Path, text: str, expect
     assert expected == load_policy(policy(tmp_path, f"name: a\nstages: []\n{text}\n")).retrieval_tools
 
 
+def test_a_stage_stands_after_those_whose_work_it_needs(tmp_path: Path) -> None:
+    assert "stages[0].faithful: must stand after 'relevance'" == refused(tmp_path, "name: p\ndelivery: tap\nstages: [faithful, relevance]")
+
+
+@pytest.mark.parametrize("stages", ["[relevance, faithful]", "[faithful]", "[faithful, relevance: {enabled: false}]"])
+def test_an_order_that_cannot_matter_is_not_refused(tmp_path: Path, stages: str) -> None:
+    assert load_policy(policy(tmp_path, f"name: p\ndelivery: tap\nstages: {stages}"), ALL).stages
+
+
 def test_a_stage_that_is_not_enabled_is_left_out(tmp_path: Path) -> None:
     assert () == load_policy(policy(tmp_path, "name: a\nstages: [{budget: {enabled: false}}]")).stages
 

@@ -50,6 +50,7 @@ class Faithful(Stage):
     name = "faithful"
     Options = FaithfulOptions
     changes = ("messages",)
+    follows = ("relevance",)
     reads_passages = True
 
     def __init__(self, options: FaithfulOptions, ports: Ports) -> None:

@@ -1,0 +1,252 @@
+"""The stage `relevance`: are the retrieved passages any good for this question?
+
+It judges `exchange.passages` against the last user message before the model is called. Below `min` it answers in the model's stead
+that the information is not there (`action: answer`), or goes on with the warning ``low_relevance`` (`action: warn`).
+
+It does nothing, and says why, where there is nothing to judge: no passages, or a message that asks nothing of their subject (thanks,
+"translate that to German"). Where the request offers tools the model may still search or act, and an answer in its stead would end
+its loop: then a low score is a warning, unless `with_tools: answer`. After a tool call the question is the user's, not the result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from proxy.errors import ProxyError
+from proxy.exchange import Answer, Choice, Evidence, Exchange, Verdict
+from proxy.language import language, load
+from proxy.stage import Ports, Positive, Share, Stage, StageOptions
+from proxy.stages.relevance import scoring
+from proxy.stages.relevance.judge import Judge, Judgement, LLMOptions
+from proxy.stages.relevance.question import Question, find_question
+
+NO_ANSWER: Mapping[str, str] = {
+    "en": "I cannot answer this: this information is not in the knowledge base.",
+    "de": "Das kann ich nicht beantworten: Diese Information ist nicht in der Wissensdatenbank enthalten.",
+    "es": "No puedo responder a esto: esta información no está en la base de conocimientos.",
+    "fr": "Je ne peux pas répondre à cette question : cette information ne figure pas dans la base de connaissances.",
+}
+MAX_WINDOWS = 48
+"""Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
+_LARGE_CHARS = 60_000
+"""From here on, cutting and counting words leaves the event loop."""
+
+
+class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
+    """``relevance:``"""
+
+    mode: Annotated[
+        Literal["embedding", "llm", "hybrid"],
+        Meta(description="embedding: calibrated similarity; llm: a model's judgement; hybrid: the llm only where the first is uncertain"),
+    ] = "embedding"
+    min: Annotated[Share, Meta(description="probability below which the passages count as no help")] = 0.4
+    action: Annotated[
+        Literal["answer", "warn"], Meta(description="below min: answer with no_answer, without calling the model, or go on with a warning")
+    ] = "answer"
+    with_tools: Annotated[
+        Literal["warn", "answer"], Meta(description="the same where the request offers tools, with which the model may still search")
+    ] = "warn"
+    no_answer: Annotated[
+        str | Mapping[str, str], Meta(description="the text, or texts by language; without one of the question's language, English")
+    ] = {}
+    drop_below: Annotated[
+        Share, Meta(description="leave out passages of groundwire.context below this probability when others are good enough; 0 keeps all")
+    ] = 0.0
+    uncertain: Annotated[tuple[Share, Share], Meta(description="hybrid: probabilities between which the llm is asked")] = (0.05, 0.8)
+    llm: Annotated[LLMOptions | None, Meta(description="who judges in the modes llm and hybrid: upstream, model, timeout_s, params")] = None
+    max_passages: Annotated[Positive, Meta(description="passages looked at: those given with this request, then the newest")] = 20
+    cache_size: Annotated[Positive, Meta(description="judgements of the llm that are remembered")] = 2048
+
+    def __post_init__(self) -> None:
+        if self.uncertain[0] > self.uncertain[1]:
+            raise ValueError("uncertain: expected [low, high]")
+        if self.mode != "embedding" and self.llm is None:
+            raise ValueError(f"mode {self.mode} needs llm: {{upstream: …, model: …}}")
+        if self.llm is not None and self.llm.timeout_s * 1000 >= self.timeout_ms:
+            raise ValueError(f"llm.timeout_s must be shorter than the stage's timeout_ms ({self.timeout_ms:g} ms)")
+
+
+class Finding(Struct, frozen=True):
+    """What is known of a context."""
+
+    score: float | None
+    """Probability that the passages help; None when only the llm could have told."""
+    ranked: tuple[scoring.PassageScore, ...] = ()
+    judgement: Judgement | None = None
+    error: str = ""
+    """Why the llm's judgement is missing."""
+
+
+class Relevance(Stage):
+    """Catches questions that the passages cannot answer before the model invents an answer."""
+
+    name = "relevance"
+    Options = RelevanceOptions
+    assigns = ("relevance",)
+    changes = ("answer", "passages")
+    reports = ("x-groundwire-relevance", "low_relevance", "relevance_llm_failed")
+    reads_passages = True
+    embeds = True
+
+    def __init__(self, options: RelevanceOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        load()
+        self._judge = Judge(ports.chat, options.llm, options.cache_size) if options.llm is not None else None
+
+    @classmethod
+    def asks(cls, options: Any) -> Mapping[str, str]:
+        """The judge's upstream, in the modes that ask it."""
+        return {"llm.upstream": options.llm.upstream} if options.mode != "embedding" else {}
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Judge the passages; answer, warn or leave some out."""
+        if not exchange.passages:
+            return self._nothing("no passages")
+        question = find_question(exchange.original.messages)
+        if not question.readings:
+            return self._nothing(question.reason)
+        chosen = newest(exchange.passages, self.options.max_passages)
+        finding = await self._find(question, [exchange.passages[i].content for i in chosen], exchange.client)
+        exchange.facts.relevance = finding.score
+        detail = self._detail(finding, chosen, question)
+        if finding.error or finding.score is None:
+            return Verdict(self.name, "error", code="relevance_llm_failed", score=finding.score, detail={**detail, "reason": finding.error})
+        self.ports.counters.count("context.relevance_checked_count")
+        if finding.score < self.options.min:
+            return self._refuse(exchange, question, finding.score, detail)
+        dropped = self._drop(exchange, finding, chosen)
+        for entry in detail["passages"]:
+            entry["kept"] = entry["index"] not in dropped
+        return Verdict(self.name, "pass", score=finding.score, detail=detail)
+
+    def _nothing(self, reason: str) -> Verdict:
+        return Verdict(self.name, "pass", detail={"mode": self.options.mode, "reason": reason})
+
+    async def _find(self, question: Question, passages: Sequence[str], client: str) -> Finding:
+        if not any(passage.strip() for passage in passages):  # a search that came back empty
+            return Finding(0.0)
+        if self.options.mode == "llm":
+            return await self._judged(question, passages, client, Finding(None))
+        context = await self._embedded(question, passages)
+        low, high = self.options.uncertain
+        finding = Finding(context.probability, context.ranked)
+        if self.options.mode == "embedding" or not low <= context.probability <= high:
+            return finding
+        return await self._judged(question, passages, client, finding)
+
+    async def _embedded(self, question: Question, passages: Sequence[str]) -> scoring.ContextScore:
+        """The best of the question's readings."""
+        off_loop = sum(map(len, passages)) > _LARGE_CHARS
+        found = []
+        for reading in question.readings:
+            cutting = (reading, passages, MAX_WINDOWS)
+            windows = await asyncio.to_thread(scoring.cut, *cutting) if off_loop else scoring.cut(*cutting)
+            vectors = await self.ports.embedder.embed([reading, *(window.text for window in windows)])
+            found.append(scoring.score(vectors[0], windows, vectors[1:]))
+        return max(found, key=lambda context: context.probability)
+
+    async def _judged(self, question: Question, passages: Sequence[str], client: str, before: Finding) -> Finding:
+        assert self._judge is not None
+        try:
+            judgement, remembered = await self._judge.judge(question.full, passages, client)
+        except ProxyError as error:  # would end the request: here it is a check that could not run
+            return Finding(before.score, before.ranked, error=error.message)
+        except ValueError as error:
+            return Finding(before.score, before.ranked, error=f"unreadable judgement: {error}")
+        if not remembered:
+            self.ports.counters.count("context.relevance_llm_count")
+        return Finding(judgement.score, before.ranked, judgement)
+
+    def _detail(self, finding: Finding, chosen: Sequence[int], question: Question) -> dict[str, Any]:
+        scores = {chosen[p.passage]: round(p.probability, 4) for p in finding.ranked}
+        judgement = finding.judgement
+        if judgement is not None and not finding.ranked:
+            scores = {index: round(judgement.score, 4) for i, index in enumerate(chosen) if i in judgement.helpful}
+        detail: dict[str, Any] = {
+            "mode": self.options.mode,
+            "score": None if finding.score is None else round(finding.score, 4),
+            "min": self.options.min,
+            "reason": reason(finding, chosen),
+            "passages": [{"index": index, "score": scores.get(index), "kept": True} for index in chosen],
+        }
+        if len(question.readings) > 1:
+            detail["readings"] = len(question.readings)
+        if judgement is not None:
+            detail["llm"] = {"relevant": judgement.relevant, "confidence": judgement.confidence}
+        return detail
+
+    def _refuse(self, exchange: Exchange, question: Question, score: float, detail: dict[str, Any]) -> Verdict:
+        """Too little relevance: answer in the model's stead, or warn."""
+        self.ports.counters.count("context.irrelevant_context_count")
+        action = self.options.with_tools if can_act(exchange) else self.options.action
+        if self.options.action == "answer" and action == "answer":
+            self.ports.counters.count("context.relevance_answered_count")
+            choice = Choice(0, text=self._no_answer(exchange, question), finish_reason="stop")
+            exchange.answer = Answer((choice,), model=exchange.original.model)
+        else:
+            action = "warn"
+        return Verdict(self.name, "warn", code="low_relevance", score=score, detail={**detail, "action": action})
+
+    def _no_answer(self, exchange: Exchange, question: Question) -> str:
+        """In the question's language; in the passages' where the question is too short to tell."""
+        texts: str | Mapping[str, str] = self.options.no_answer
+        if isinstance(texts, str):
+            return texts
+        known = {**NO_ANSWER, **texts}
+        tongue = language(question.text, default="") or language(exchange.passages[0].content)
+        return known.get(tongue, known["en"])
+
+    def _drop(self, exchange: Exchange, finding: Finding, chosen: Sequence[int]) -> set[int]:
+        """Leave out passages below `drop_below`, never the best one; returns their indices.
+
+        Only those that the prompt does not hold yet (``groundwire.context``): what stands in a message stays as it was sent.
+        """
+        if not self.options.drop_below:
+            return set()
+        weak = {chosen[i] for i in too_weak(finding, len(chosen), self.options.drop_below)}
+        dropped = {i for i in weak if exchange.passages[i].message_index is None}
+        if dropped:
+            exchange.passages = tuple(p for i, p in enumerate(exchange.passages) if i not in dropped)
+            exchange.changes.append({"stage": self.name, "what": "passages", "left_out": sorted(dropped)})
+            self.ports.counters.count("context.passages_left_out_count", len(dropped))
+        return dropped
+
+
+def newest(passages: Sequence[Evidence], most: int) -> list[int]:
+    """Indices of at most `most` passages, in order: those that came with the request itself first, then the newest messages'."""
+    by_age = sorted(range(len(passages)), key=lambda i: (_age(passages[i]), i))
+    return sorted(by_age[:most])
+
+
+def _age(passage: Evidence) -> float:
+    return float("-inf") if passage.message_index is None else -passage.message_index
+
+
+def too_weak(finding: Finding, count: int, below: float) -> list[int]:
+    """Positions of the passages below `below`, never the best; by the llm's word where it alone judged."""
+    if finding.ranked:
+        strong = {p.passage for p in finding.ranked if p.probability >= below} | {finding.ranked[0].passage}
+    else:
+        helpful = finding.judgement.helpful if finding.judgement is not None else ()
+        strong = set(helpful) or set(range(count))
+    return [i for i in range(count) if i not in strong]
+
+
+def can_act(exchange: Exchange) -> bool:
+    """Whether the model may call a tool."""
+    return bool(exchange.tools) and exchange.params.get("tool_choice") != "none" and exchange.params.get("function_call") != "none"
+
+
+def reason(finding: Finding, chosen: Sequence[int]) -> str:
+    """For the record: the llm's reasoning, or the best passage's figures."""
+    if finding.judgement is not None:
+        return finding.judgement.reasoning
+    if not finding.ranked:
+        return "no passage has any text"
+    best = finding.ranked[0]
+    tongue = "" if best.same_language else ", in another language"
+    return f"best passage {chosen[best.passage]}: cosine {best.cosine:.2f}, has {best.coverage:.0%} of the question's words{tongue}"

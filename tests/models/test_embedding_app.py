@@ -1,0 +1,127 @@
+"""config.yaml's ``embeddings:`` and the server around it: when the model is loaded, what `/ready` says."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy.app import App, make_embedder
+from proxy.config import EmbeddingSettings, Settings, load_settings
+from proxy.errors import ConfigError, ModelUnavailable
+from proxy.exchange import Exchange, Verdict
+from proxy.models.absent import Absent
+from proxy.models.embedding import BatchingEmbedder
+from proxy.stage import Stage
+from tests.conftest import Start
+from tests.processes import write_config
+
+INSTALLED = importlib.util.find_spec("sentence_transformers") is not None
+POLICY = "name: p\ndelivery: hold\nstages: [compares]\n"
+
+
+class Compares(Stage):
+    name = "compares"
+    embeds = True
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        vectors = await self.ports.embedder.embed(["Hello", "Hi"])
+        return Verdict("compares", "pass", score=float(vectors[0] @ vectors[1]))
+
+
+class Forgets(Compares):
+    embeds = False
+
+
+async def test_a_stage_that_embeds_gets_the_model(start: Start) -> None:
+    async with start(policy=POLICY, stages=[Compares]) as proxy:
+        assert isinstance(proxy.app.embedder, BatchingEmbedder)
+        await proxy.app.embedder.load()
+        assert "embedding model" not in (await proxy.get("/ready")).json.get("missing", {})
+        assert "pass" == (await proxy.post()).verdict
+
+
+async def test_ready_waits_for_the_model(start: Start) -> None:
+    async with start(policy=POLICY, stages=[Compares]) as proxy:
+        proxy.app.embedder = make_embedder(proxy.app.settings)  # one that nobody has loaded yet
+        assert "still loading" == (await proxy.get("/ready")).json["missing"]["embedding model"]
+
+
+async def test_without_such_a_stage_there_is_no_model(start: Start) -> None:
+    async with start(policy=POLICY, stages=[Forgets]) as proxy:
+        assert isinstance(proxy.app.embedder, Absent)
+        answer = await proxy.post()
+        assert (200, "error") == (answer.status, answer.verdict)
+        with pytest.raises(ModelUnavailable, match="embeds = True"):
+            await proxy.app.embedder.rank([], "")
+
+
+def test_without_such_a_stage_numpy_is_not_imported(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
+    code = "import sys; from proxy.app import App; from proxy.config import load_settings; App(load_settings(sys.argv[1])); print('numpy' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code, str(config)], capture_output=True, text=True, timeout=60)
+    assert "False" == ended.stdout.strip(), ended.stderr
+
+
+# ---- config.yaml ----
+
+
+def load(tmp_path: Path, embeddings: str) -> Settings:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
+    config.write_text(config.read_text() + f"embeddings: {embeddings}\n")
+    return load_settings(config, {})
+
+
+def refused(tmp_path: Path, embeddings: str) -> str:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, embeddings)
+    return f"{caught.value.path}: {caught.value.problem}"
+
+
+def test_defaults(tmp_path: Path) -> None:
+    assert EmbeddingSettings(kind="builtin", model="", max_chars=4000, cache_mb=64, threads=1) == load(tmp_path, "{}").embeddings
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    assert "embeddings: unknown key 'modell'; did you mean 'model'?" == refused(tmp_path, "{modell: x}")
+    assert "embeddings.kind" in refused(tmp_path, "{kind: torch}")
+    assert "embeddings.max_chars" in refused(tmp_path, "{max_chars: 0}")
+    assert "embeddings.model: is for kind: sentence-transformers" == refused(tmp_path, "{model: x}")
+
+
+@pytest.mark.skipif(INSTALLED, reason="sentence-transformers is here")
+def test_a_missing_extra_is_refused_with_the_command(tmp_path: Path) -> None:
+    expected = "embeddings.kind: is not installed: pip install 'groundwire[sentence-transformers]'"
+    assert expected == refused(tmp_path, "{kind: sentence-transformers, model: x}")
+
+
+async def test_settings_reach_the_embedder(tmp_path: Path) -> None:
+    settings = load(tmp_path, "{max_chars: 5, cache_mb: 1}")
+    embedder = make_embedder(settings)
+    found = await embedder.embed(["abcdefg", "abcde"])
+    assert (found[0] == found[1]).all()
+    assert "use-multilingual-3" == embedder.name
+    embedder.stop()
+
+
+async def test_a_model_folder_is_relative_to_the_config_file(tmp_path: Path) -> None:
+    (tmp_path / "minilm").mkdir()
+    given = EmbeddingSettings(kind="sentence-transformers", model="minilm")
+    settings = Settings(upstreams={}, routes=(), embeddings=given, folder=str(tmp_path))
+    embedder = make_embedder(settings)
+    assert embedder.name.startswith("sentence-transformers/minilm@")
+    embedder.stop()
+    hub = make_embedder(Settings(upstreams={}, routes=(), embeddings=given, folder=str(tmp_path / "elsewhere")))
+    assert "sentence-transformers/minilm" == hub.name
+    hub.stop()
+
+
+def test_the_app_is_built_without_loading_the_model(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    app = App(load_settings(config, {}), [Compares])
+    assert "still loading" == app.missing()["embedding model"]
+    app.embedder.stop()

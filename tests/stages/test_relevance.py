@@ -1,0 +1,338 @@
+"""The stage: what it does with a score."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import msgspec
+import pytest
+
+from proxy.errors import ModelUnavailable, PolicyBlocked, UpstreamUnreachable
+from proxy.exchange import Evidence, Exchange, Message, Verdict
+from proxy.pipeline import Pipeline
+from proxy.stage import Ports
+from proxy.stages.relevance import Relevance, RelevanceOptions
+from proxy.stages.relevance.judge import LLMOptions
+from proxy.stages.relevance.stage import NO_ANSWER, newest
+from proxy.testing import CountedNames, HashEmbedder, ScriptedChat, make_exchange, make_ports
+
+TOWER = "The Eiffel Tower in Paris is 330 metres tall."
+BREAD = "Knead the dough, then bake the bread for forty minutes."
+PUMP = "Replace the seal of the pump when oil drips from its housing."
+TALL = "How tall is the Eiffel Tower?"
+TOOLS = [{"type": "function", "function": {"name": "session_search", "parameters": {}}}]
+YES = '{"reasoning": "Passage 1 gives the height.", "relevant": true, "confidence": 0.95, "passages": [1]}'
+NO = '{"reasoning": "None gives a height.", "relevant": false, "confidence": 0.9, "passages": []}'
+LLM = LLMOptions(upstream="judge", model="small")
+
+
+def asking(
+    question: str | list[Message] = TALL, *passages: str | Evidence, tools: Any = (), client: str = "anonymous", **params: Any
+) -> Exchange:
+    messages = [{"role": "user", "content": question}] if isinstance(question, str) else question
+    exchange = make_exchange(messages, tools, **params)
+    exchange.client = client
+    exchange.passages = tuple(Evidence(p) if isinstance(p, str) else p for p in passages)
+    return exchange
+
+
+def make_stage(ports: Ports | None = None, **options: Any) -> Relevance:
+    return Relevance(RelevanceOptions(**options), ports or make_ports())
+
+
+async def judged(exchange: Exchange, ports: Ports | None = None, **options: Any) -> Verdict:
+    verdict = await make_stage(ports, **options).on_request(exchange)
+    assert verdict is not None
+    return verdict
+
+
+async def test_good_passages_pass_and_leave_the_request_alone() -> None:
+    exchange = asking(TALL, BREAD, TOWER)
+    passages = exchange.passages
+    verdict = await judged(exchange)
+    assert ("pass", None) == (verdict.outcome, exchange.answer)
+    assert exchange.passages is passages
+    assert exchange.messages is exchange.original.messages
+
+
+async def test_the_score_is_the_header_s_probability() -> None:
+    exchange = asking(TALL, TOWER)
+    verdict = await judged(exchange)
+    assert verdict.score == exchange.facts.relevance
+    assert exchange.facts.relevance is not None
+    assert exchange.facts.relevance > 0.8
+
+
+async def test_useless_passages_are_answered_in_the_model_s_stead() -> None:
+    exchange = asking(TALL, BREAD, PUMP)
+    verdict = await judged(exchange)
+    assert ("warn", "low_relevance", "answer") == (verdict.outcome, verdict.code, verdict.detail["action"])
+    assert exchange.answer is not None
+    assert (NO_ANSWER["en"], "stop", "gpt-4o") == (exchange.answer.text, exchange.answer.choices[0].finish_reason, exchange.answer.model)
+
+
+async def test_the_policy_may_go_on_with_a_warning() -> None:
+    exchange = asking(TALL, BREAD)
+    verdict = await judged(exchange, action="warn")
+    assert ("warn", "low_relevance", "warn", None) == (verdict.outcome, verdict.code, verdict.detail["action"], exchange.answer)
+
+
+async def test_min_decides_what_is_too_low() -> None:
+    verdict = await judged(asking(TALL, BREAD), min=0.0)
+    assert "pass" == verdict.outcome
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("Wie hoch ist der Eiffelturm in Paris eigentlich genau?", "de"),
+        ("¿Cuánto mide la torre Eiffel de París exactamente?", "es"),
+        ("Quelle est la hauteur exacte de la tour Eiffel à Paris ?", "fr"),
+        ("Qual è l'altezza esatta della torre Eiffel di Parigi?", "en"),
+    ],
+)
+async def test_the_no_answer_text_is_in_the_question_s_language_or_english(question: str, language: str) -> None:
+    exchange = asking(question, PUMP)
+    await judged(exchange)
+    assert exchange.answer is not None
+    assert NO_ANSWER[language] == exchange.answer.text
+
+
+async def test_a_policy_s_own_text_by_language() -> None:
+    exchange = asking("Wie hoch ist der Eiffelturm in Paris eigentlich genau?", PUMP)
+    await judged(exchange, no_answer={"de": "Steht nicht im Handbuch."})
+    assert exchange.answer is not None
+    assert "Steht nicht im Handbuch." == exchange.answer.text
+
+
+async def test_a_policy_s_one_text_for_all() -> None:
+    exchange = asking(TALL, PUMP)
+    await judged(exchange, no_answer="404")
+    assert exchange.answer is not None
+    assert "404" == exchange.answer.text
+
+
+@pytest.mark.parametrize(
+    ("question", "passages", "reason"),
+    [
+        (TALL, (), "no passages"),
+        ("Thanks, that's great!", (BREAD,), "thanks"),
+        ("Translate that to German, please.", (BREAD,), "instruction"),
+        ("Fasse den Text in drei Sätzen zusammen", (BREAD,), "instruction"),
+        ("", (BREAD,), "no question"),
+    ],
+)
+async def test_where_there_is_nothing_to_judge_it_says_why(question: str, passages: tuple[str, ...], reason: str) -> None:
+    exchange = asking(question, *passages)
+    verdict = await judged(exchange)
+    assert ("pass", reason, None, None) == (verdict.outcome, verdict.detail["reason"], exchange.facts.relevance, exchange.answer)
+
+
+async def test_a_search_that_found_nothing_is_no_help() -> None:
+    exchange = asking(TALL, "  ")
+    verdict = await judged(exchange)
+    assert ("low_relevance", 0.0) == (verdict.code, exchange.facts.relevance)
+
+
+async def test_a_follow_up_is_judged_with_the_question_before_it() -> None:
+    talk = [
+        {"role": "user", "content": "Where does the Eiffel Tower stand?"},
+        {"role": "assistant", "content": "In Paris."},
+        {"role": "user", "content": "And how high is it?"},
+    ]
+    alone = asking("And how high is it?", TOWER)
+    whole = asking(talk, TOWER)
+    await judged(alone)
+    verdict = await judged(whole)
+    assert alone.facts.relevance is not None
+    assert whole.facts.relevance is not None
+    assert whole.facts.relevance > alone.facts.relevance
+    assert 2 == verdict.detail["readings"]
+
+
+def in_a_loop(result: str) -> list[Message]:
+    call = {"id": "c1", "type": "function", "function": {"name": "session_search", "arguments": "{}"}}
+    return [
+        {"role": "user", "content": TALL},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": result},
+    ]
+
+
+async def test_an_agent_that_can_search_again_is_only_warned() -> None:
+    exchange = asking(in_a_loop(BREAD), Evidence(BREAD, kind="tool_result", message_index=2), tools=TOOLS)
+    verdict = await judged(exchange)
+    assert ("low_relevance", "warn", None) == (verdict.code, verdict.detail["action"], exchange.answer)
+
+
+async def test_after_a_tool_call_the_question_is_the_user_s() -> None:
+    verdict = await judged(asking(in_a_loop(TOWER), Evidence(TOWER, kind="tool_result", message_index=2), tools=TOOLS))
+    assert "pass" == verdict.outcome
+
+
+@pytest.mark.parametrize("last", [{"tool_choice": "none"}, {"tool_choice": "auto", "with_tools": "answer"}])
+async def test_an_agent_at_its_end_is_answered(last: dict[str, Any]) -> None:
+    options = {"with_tools": last.pop("with_tools")} if "with_tools" in last else {}
+    exchange = asking(in_a_loop(BREAD), Evidence(BREAD, message_index=2), tools=TOOLS, **last)
+    await judged(exchange, **options)
+    assert exchange.answer is not None
+
+
+async def test_weak_passages_are_left_out_the_rest_in_order() -> None:
+    exchange = asking(TALL, BREAD, TOWER, PUMP, "The Eiffel Tower is tall: 330 metres.")
+    verdict = await judged(exchange, drop_below=0.4)
+    assert [TOWER, "The Eiffel Tower is tall: 330 metres."] == [p.content for p in exchange.passages]
+    assert [False, True, False, True] == [p["kept"] for p in verdict.detail["passages"]]
+    assert [{"stage": "relevance", "what": "passages", "left_out": [0, 2]}] == exchange.changes
+
+
+async def test_the_best_passage_is_never_left_out() -> None:
+    exchange = asking(TALL, BREAD, TOWER)
+    await judged(exchange, drop_below=1.0)
+    assert [TOWER] == [p.content for p in exchange.passages]
+
+
+async def test_passages_that_stand_in_a_message_stay() -> None:
+    exchange = asking(TALL, Evidence(PUMP), Evidence(TOWER), Evidence(BREAD, message_index=0))
+    await judged(exchange, drop_below=0.4)
+    assert [TOWER, BREAD] == [p.content for p in exchange.passages]
+
+
+async def test_nothing_is_left_out_of_a_context_that_is_no_help() -> None:
+    exchange = asking(TALL, BREAD, PUMP)
+    await judged(exchange, drop_below=0.4, action="warn")
+    assert [BREAD, PUMP] == [p.content for p in exchange.passages]
+
+
+def test_too_many_passages_leave_those_of_the_request_and_the_newest() -> None:
+    passages = [Evidence("a", message_index=0), Evidence("b", message_index=2), Evidence("c"), Evidence("d", message_index=2)]
+    assert [1, 2] == newest(passages, 2)
+    assert [1, 2, 3] == newest(passages, 3)
+
+
+async def test_the_record_says_how_each_passage_did() -> None:
+    verdict = await judged(asking(TALL, BREAD, TOWER))
+    detail = verdict.detail
+    assert ("embedding", 0.4, verdict.score) == (detail["mode"], detail["min"], pytest.approx(detail["score"], abs=1e-4))
+    assert [0, 1] == [p["index"] for p in detail["passages"]]
+    assert detail["passages"][0]["score"] < 0.4 < detail["passages"][1]["score"]
+    assert "best passage 1: cosine" in detail["reason"]
+    assert TOWER not in str(detail)
+
+
+async def test_counters() -> None:
+    counters = CountedNames()
+    ports = make_ports(counters=counters)
+    await judged(asking(TALL, TOWER), ports)
+    await judged(asking(TALL, BREAD), ports)
+    assert {
+        "context.relevance_checked_count": 2,
+        "context.irrelevant_context_count": 1,
+        "context.relevance_answered_count": 1,
+    } == counters.counts
+
+
+# ---- the llm's judgement ----
+
+
+async def test_the_llm_decides() -> None:
+    chat = ScriptedChat([NO])
+    exchange = asking(TALL, TOWER)
+    verdict = await judged(exchange, make_ports(chat=chat), mode="llm", llm=LLM)
+    assert ("low_relevance", pytest.approx(0.1)) == (verdict.code, exchange.facts.relevance)
+    assert ("None gives a height.", {"relevant": False, "confidence": 0.9}) == (verdict.detail["reason"], verdict.detail["llm"])
+    assert exchange.answer is not None
+
+
+async def test_the_llm_names_the_passages_that_stay() -> None:
+    exchange = asking(TALL, TOWER, BREAD)
+    await judged(exchange, make_ports(chat=ScriptedChat([YES])), mode="llm", llm=LLM, drop_below=0.1)
+    assert [TOWER] == [p.content for p in exchange.passages]
+
+
+async def test_hybrid_asks_only_when_the_embedding_is_uncertain() -> None:
+    chat = ScriptedChat([YES])
+    ports = make_ports(chat=chat)
+    stage = make_stage(ports, mode="hybrid", llm=LLM, uncertain=(0.3, 0.7))
+    await stage.on_request(asking(TALL, TOWER))
+    await stage.on_request(asking(TALL, BREAD))
+    assert 0 == len(chat.asked)
+
+
+async def test_hybrid_asks_in_the_uncertain_band() -> None:
+    chat, counters = ScriptedChat([YES]), CountedNames()
+    exchange = asking(TALL, BREAD)
+    verdict = await judged(exchange, make_ports(chat=chat, counters=counters), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0))
+    assert ("pass", 0.95, 1) == (verdict.outcome, exchange.facts.relevance, len(chat.asked))
+    assert 1 == counters.counts["context.relevance_llm_count"]
+
+
+async def test_the_same_question_is_asked_once() -> None:
+    chat = ScriptedChat([YES])
+    stage = make_stage(make_ports(chat=chat), mode="llm", llm=LLM)
+    await stage.on_request(asking(TALL, TOWER))
+    again = asking(TALL, TOWER)
+    await stage.on_request(again)
+    assert (1, 0.95) == (len(chat.asked), again.facts.relevance)
+
+
+async def test_one_client_s_judgements_are_not_another_s() -> None:
+    chat = ScriptedChat([YES, NO])
+    stage = make_stage(make_ports(chat=chat), mode="llm", llm=LLM)
+    await stage.on_request(asking(TALL, TOWER, client="one"))
+    other = asking(TALL, TOWER, client="two")
+    await stage.on_request(other)
+    assert (2, pytest.approx(0.1)) == (len(chat.asked), other.facts.relevance)
+
+
+@pytest.mark.parametrize("failure", [UpstreamUnreachable("gone"), "I cannot say."])
+async def test_an_llm_that_fails_is_an_error_never_a_pass(failure: str | Exception) -> None:
+    exchange = asking(TALL, TOWER)
+    verdict = await judged(exchange, make_ports(chat=ScriptedChat([failure])), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0))
+    assert ("error", "relevance_llm_failed", None) == (verdict.outcome, verdict.code, exchange.answer)
+    assert exchange.facts.relevance == verdict.score
+
+
+async def test_a_score_is_never_made_up_when_only_the_llm_could_have_given_it() -> None:
+    exchange = asking(TALL, TOWER)
+    verdict = await judged(exchange, make_ports(chat=ScriptedChat([UpstreamUnreachable("gone")])), mode="llm", llm=LLM)
+    assert ("error", None, None) == (verdict.outcome, verdict.score, exchange.facts.relevance)
+
+
+@pytest.mark.parametrize("on_error", ["open", "closed"])
+async def test_what_follows_a_failed_check_is_the_policy_s(on_error: str) -> None:
+    chat = ScriptedChat([UpstreamUnreachable("gone")])
+    stage = make_stage(make_ports(chat=chat), mode="llm", llm=LLM, on_error=on_error)
+    exchange = make_exchange([{"role": "user", "content": f"<context>{TOWER}</context>\n\n{TALL}"}])
+    with pytest.raises(PolicyBlocked) if on_error == "closed" else nullcontext():
+        await Pipeline([stage]).request(exchange)
+    assert ["error"] == [verdict.outcome for verdict in exchange.verdicts]
+
+
+async def test_an_embedder_that_fails_is_an_error_never_a_pass() -> None:
+    class Broken(HashEmbedder):
+        async def embed(self, texts: Sequence[str]) -> Any:
+            raise ModelUnavailable("no weights")
+
+    exchange = make_exchange([{"role": "user", "content": f"<context>{TOWER}</context>\n\n{TALL}"}])
+    await Pipeline([make_stage(make_ports(embedder=Broken()))]).request(exchange)
+    assert (["error"], None) == ([verdict.outcome for verdict in exchange.verdicts], exchange.facts.relevance)
+
+
+# ---- options ----
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"mode": "llm"}, "mode llm needs llm"),
+        ({"mode": "hybrid"}, "mode hybrid needs llm"),
+        ({"uncertain": [0.8, 0.2]}, "expected .low, high."),
+        ({"mode": "llm", "llm": {"upstream": "a", "model": "b", "timeout_s": 5}}, "shorter than the stage's timeout_ms"),
+        ({"min": 1.5}, "<= 1"),
+        ({"mode": "llm", "llm": {"upstream": "a"}}, "missing required field `model`"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=problem):
+        msgspec.convert(options, RelevanceOptions)
