@@ -35,7 +35,7 @@ from proxy.models.tool_outcomes import Moves, fit
 from proxy.models.tool_relevance import probability, shipped
 from proxy.models.tool_text import terms
 from proxy.models.tools import EmbeddingToolRanker
-from proxy.stage import ToolOutcome
+from proxy.testing import MemoryToolOutcomes
 
 RESULTS = Path(__file__).parent / "results" / "tools.json"
 Floats = NDArray[np.float32]
@@ -165,19 +165,6 @@ def reliability(pairs: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[floa
     return sum(n * abs(p - t) for p, t, n in curve) / len(said), curve
 
 
-class NoOutcomes:
-    """A `proxy.stage.ToolOutcomes` that knows nothing."""
-
-    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
-        """Forget them."""
-
-    async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
-        return []
-
-    async def version(self, client: str) -> int:
-        return 0
-
-
 async def latencies(catalogue: Catalogue, size: int, rounds: int) -> tuple[float, float]:
     """p50 and p95 in ms of a whole `rank` of a new query over a catalogue that is indexed."""
     from proxy.models.embedding import BatchingEmbedder
@@ -190,7 +177,7 @@ async def latencies(catalogue: Catalogue, size: int, rounds: int) -> tuple[float
             for t in catalogue.tools[: size - len(tools)]
         ]
     embedder = BatchingEmbedder(UseEncoder(available_cores()))
-    ranker = EmbeddingToolRanker(embedder, NoOutcomes(), wait_s=600)
+    ranker = EmbeddingToolRanker(embedder, MemoryToolOutcomes(), wait_s=600)
     await ranker.rank(tools, "warm up")
     taken = []
     for asked in catalogue.test[:rounds]:

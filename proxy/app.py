@@ -34,13 +34,13 @@ from proxy.errors import ConfigError, NotFound
 from proxy.headers import plain_headers
 from proxy.keys import Clients
 from proxy.metrics import Metrics
-from proxy.models.absent import Absent
+from proxy.models.deferred import DeferredModels
 from proxy.models.tokens import TiktokenCounter
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
 from proxy.recording import Recorder
 from proxy.registry import STAGES
-from proxy.stage import Ports, Stage, ToolOutcomes, ToolRanker
+from proxy.stage import Ports, Stage, ToolOutcomes
 from proxy.store.database import Database
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -57,6 +57,7 @@ from proxy.wire.chat import ChatDialect
 
 if TYPE_CHECKING:
     from proxy.models.embedding import BatchingEmbedder
+    from proxy.models.tools import EmbeddingToolRanker
 
 log = logging.getLogger("groundwire")
 
@@ -83,14 +84,14 @@ class App:
         self.tokens = TiktokenCounter(model_settings(settings))
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
-        self.embedder, ranker = make_models(settings, policies, outcomes)
+        self.models = DeferredModels(lambda: make_models(settings, outcomes))
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
             scratchpad=scratchpad,
-            embedder=self.embedder,
+            embedder=self.models,
             chat=UpstreamChat(self.upstreams, forwarding(settings)),
-            ranker=ranker,
+            ranker=self.models,
             tool_runs=DatabaseToolRuns(self.database),
         )
         self.routes = self._make_routes(ports, policies)
@@ -142,13 +143,14 @@ class App:
             await upstream.upstream.start()
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
             self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
-        self._loading = asyncio.create_task(self.embedder.load())
+        if any(stage.embeds for route in self.routes for stage in route.default.pipeline.stages):
+            self._loading = asyncio.create_task(self.models.load())
         calm_collector()
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
         await self.afterwards.stop()
-        self.embedder.stop()
+        await self.models.stop()
         for upstream in self.upstreams.values():
             await upstream.upstream.stop()
         await self.retention.stop()
@@ -159,8 +161,8 @@ class App:
         """What is not ready yet, and why."""
         waiting = self._warming is not None and not self._warming.done()
         found = {"token counter": "still loading"} if waiting else {}
-        if self.embedder.problem:
-            found["embedding model"] = self.embedder.problem
+        if self.models.problem:
+            found["embedding model"] = self.models.problem
         return found
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -221,13 +223,8 @@ def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
     return EmbeddedUpstream(name, settings)
 
 
-def make_models(
-    settings: Settings, policies: Mapping[str, RoutePolicies], outcomes: ToolOutcomes
-) -> tuple[BatchingEmbedder | Absent, ToolRanker]:
-    """What compares texts, if a stage of these policies does; nothing heavy is imported otherwise."""
-    used = (policy for found in policies.values() for policy in found.allowed.values())
-    if not any(spec.stage.embeds for policy in used for spec in policy.stages):
-        return Absent(), Absent()
+def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
+    """What compares texts; the model itself is loaded later."""
     from proxy.models.tools import EmbeddingToolRanker
 
     embedder = make_embedder(settings)

@@ -58,7 +58,7 @@ class Stage:
     reads_passages: ClassVar[bool] = False
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
     embeds: ClassVar[bool] = False
-    """Whether it uses `ports.embedder` or `ports.ranker`: they are there, and loaded at start, only if a stage in use says so."""
+    """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
-from proxy.stage import ModelInfo, Ports, ToolRanking, ToolRun
+from proxy.stage import ModelInfo, Ports, ToolOutcome, ToolRanking, ToolRun
 
 
 @dataclass(slots=True, frozen=True)
@@ -362,6 +362,26 @@ class MemoryToolRuns:
             return False
         self.runs[client, run] = ToolRun(tuple(names), version + 1)
         return True
+
+
+class MemoryToolOutcomes:
+    """A `proxy.stage.ToolOutcomes` in memory, without bounds."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], list[ToolOutcome]] = {}
+        """By client and embedder."""
+
+    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
+        """Keep them."""
+        self.rows.setdefault((client, embedder), []).extend(outcomes)
+
+    async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
+        """Those of these tools, or all."""
+        return [row for row in self.rows.get((client, embedder), []) if tool_keys is None or row.tool_key in tool_keys]
+
+    async def version(self, client: str) -> int:
+        """How many there are."""
+        return sum(len(rows) for (owner, _), rows in self.rows.items() if owner == client)
 
 
 def make_ports(**parts: Any) -> Ports:

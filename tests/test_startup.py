@@ -8,7 +8,7 @@ from proxy.config import ServerSettings, load_settings
 from proxy.startup import effective_server, welcome
 from tests.processes import write_config
 
-HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "openai", "alembic", "numpy", "tiktoken", "httpx")
+HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "openai", "alembic", "numpy", "faiss", "tiktoken", "httpx")
 
 
 def run(code: str, *arguments: str) -> str:
@@ -19,13 +19,16 @@ def run(code: str, *arguments: str) -> str:
     return ended.stdout.strip()
 
 
-def test_importing_takes_below_a_second_of_cpu_and_nothing_heavy() -> None:
-    told = run(
-        f"import time; t = time.process_time(); import proxy, proxy.app, sys; print(time.process_time() - t, [m for m in {HEAVY!r} if m in sys.modules])"
-    )
-    seconds, _, imported = told.partition(" ")
-    assert "[]" == imported
-    assert float(seconds) < 1.0
+CPU_OF = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"
+
+
+def test_importing_takes_little_more_than_its_largest_libraries() -> None:
+    ours, theirs = (min(float(run(CPU_OF.format(names))) for _ in range(3)) for names in ("proxy.app", "sqlalchemy.ext.asyncio, aiohttp"))
+    assert ours < 2 * theirs  # both in CPU seconds, side by side: cores differ
+
+
+def test_importing_loads_nothing_heavy() -> None:
+    assert "[]" == run(f"import proxy, proxy.app, sys; print([m for m in {HEAVY!r} if m in sys.modules])")
 
 
 _SERVE_ONE = """

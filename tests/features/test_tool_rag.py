@@ -99,13 +99,13 @@ def an_agent(world: World) -> None:
 
 @given("a proxy that selects among more than 30 tools, at most 5 at a time")
 def a_proxy(world: World, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    def models(settings: object, policies: object, outcomes: ToolOutcomes) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
+    def models(settings: object, outcomes: ToolOutcomes) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
         embedder = BatchingEmbedder(world.encoder)
         return embedder, EmbeddingToolRanker(embedder, outcomes, wait_s=60)  # so that a busy machine does not change the result
 
     monkeypatch.setattr("proxy.app.make_models", models)
     world.proxy = world.run(world.stack.enter_async_context(start(policy=POLICY)))
-    world.run(world.proxy.app.embedder.load())  # as a server that is ready
+    world.run(world.proxy.app.models.load())  # as a server that is ready
 
 
 @given(parsers.parse("the agent has only {count:d} of its tools"))

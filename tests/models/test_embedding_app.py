@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import subprocess
 import sys
@@ -9,13 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from proxy.app import App, make_embedder
+from proxy.app import make_embedder, make_models
 from proxy.config import EmbeddingSettings, Settings, load_settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Exchange, Verdict
-from proxy.models.absent import Absent
+from proxy.models.deferred import DeferredModels
 from proxy.models.embedding import BatchingEmbedder
+from proxy.models.tools import EmbeddingToolRanker
 from proxy.stage import Stage
+from proxy.testing import MemoryToolOutcomes
 from tests.conftest import Start
 from tests.processes import write_config
 
@@ -32,31 +35,44 @@ class Compares(Stage):
         return Verdict("compares", "pass", score=float(vectors[0] @ vectors[1]))
 
 
-class Forgets(Compares):
-    embeds = False
-
-
 async def test_a_stage_that_embeds_gets_the_model(start: Start) -> None:
     async with start(policy=POLICY, stages=[Compares]) as proxy:
-        assert isinstance(proxy.app.embedder, BatchingEmbedder)
-        await proxy.app.embedder.load()
+        await proxy.app.models.load()
         assert "embedding model" not in (await proxy.get("/ready")).json.get("missing", {})
         assert "pass" == (await proxy.post()).verdict
 
 
-async def test_ready_waits_for_the_model(start: Start) -> None:
+async def test_ready_waits_for_the_model_of_a_routes_own_policy(start: Start) -> None:
     async with start(policy=POLICY, stages=[Compares]) as proxy:
-        proxy.app.embedder = make_embedder(proxy.app.settings)  # one that nobody has loaded yet
-        assert "still loading" == (await proxy.get("/ready")).json["missing"]["embedding model"]
+        proxy.app.models = DeferredModels(lambda: make_models(proxy.app.settings, MemoryToolOutcomes()))
+        loading = asyncio.create_task(proxy.app.models.load())
+        await asyncio.sleep(0)
+        assert "still loading" == proxy.app.missing()["embedding model"]
+        await loading
+        assert {} == proxy.app.missing()
 
 
-async def test_without_such_a_stage_there_is_no_model(start: Start) -> None:
-    async with start(policy=POLICY, stages=[Forgets]) as proxy:
-        assert isinstance(proxy.app.embedder, Absent)
-        answer = await proxy.post()
-        assert (200, "error") == (answer.status, answer.verdict)
-        with pytest.raises(ModelUnavailable, match="embeds = True"):
-            await proxy.app.embedder.rank([], "")
+async def test_a_policy_that_only_some_requests_ask_for_loads_the_model_with_the_first(start: Start) -> None:
+    async with start(
+        policy="name: q\nstages: []\n", policies={"p": POLICY}, route_options="allow_policies: [p]", stages=[Compares]
+    ) as proxy:
+        assert proxy.app.models.problem is None
+        with pytest.raises(ModelUnavailable):
+            _ = proxy.app.models.name
+        assert "pass" == (await proxy.post(x_groundwire_policy="p")).verdict
+        assert "use-multilingual-3" == proxy.app.models.name
+
+
+async def test_models_that_cannot_be_made_are_a_problem() -> None:
+    def broken() -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
+        raise ModelUnavailable("no such model")
+
+    models = DeferredModels(broken)
+    for _ in range(2):
+        with pytest.raises(ModelUnavailable):
+            await models.embed(["a"])
+    assert "no such model" == models.problem
+    await models.stop()
 
 
 def test_without_such_a_stage_numpy_is_not_imported(tmp_path: Path) -> None:
@@ -117,11 +133,3 @@ async def test_a_model_folder_is_relative_to_the_config_file(tmp_path: Path) -> 
     hub = make_embedder(Settings(upstreams={}, routes=(), embeddings=given, folder=str(tmp_path / "elsewhere")))
     assert "sentence-transformers/minilm" == hub.name
     hub.stop()
-
-
-def test_the_app_is_built_without_loading_the_model(tmp_path: Path) -> None:
-    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
-    (tmp_path / "policy.yaml").write_text(POLICY)
-    app = App(load_settings(config, {}), [Compares])
-    assert "still loading" == app.missing()["embedding model"]
-    app.embedder.stop()

@@ -68,4 +68,6 @@ def test_a_schema_that_holds_itself_many_times_over_ends() -> None:
 def test_long_texts_are_cut() -> None:
     assert MAX_DESCRIPTION_CHARS == len(tool_text(tool("a", "word " * 1000)).described)
     long = "start " + "x" * 10_000 + " end"
-    assert clipped(long).startswith("start") and clipped(long).endswith("end") and len(clipped(long)) <= MAX_QUERY_CHARS + 1
+    assert clipped(long).startswith("start")
+    assert clipped(long).endswith("end")
+    assert len(clipped(long)) <= MAX_QUERY_CHARS + 1

@@ -12,7 +12,7 @@ from proxy.models.tool_relevance import shipped
 from proxy.models.tool_text import tool_text
 from proxy.models.tools import EmbeddingToolRanker
 from proxy.stage import ToolOutcome
-from proxy.testing import HashEmbedder
+from proxy.testing import HashEmbedder, MemoryToolOutcomes
 
 NAMES = ("search_flights", "book_hotel", "send_mail", "read_calendar", "convert_currency")
 
@@ -24,25 +24,20 @@ def tool(name: str, description: str = "") -> dict[str, Any]:
 TOOLS = [tool(name) for name in NAMES]
 
 
-class Outcomes:
-    """A `ToolOutcomes` in memory."""
+class Outcomes(MemoryToolOutcomes):
+    """Counts reads, and fails when told to."""
 
-    def __init__(self) -> None:
-        self.rows: dict[tuple[str, str], list[ToolOutcome]] = {}
-        self.loads = 0
-        self.broken = False
-
-    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
-        self.rows.setdefault((client, embedder), []).extend(outcomes)
+    loads = 0
+    broken = False
 
     async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
         self.loads += 1
-        return [row for row in self.rows.get((client, embedder), []) if tool_keys is None or row.tool_key in tool_keys]
+        return await super().load(client=client, embedder=embedder, tool_keys=tool_keys)
 
     async def version(self, client: str) -> int:
         if self.broken:
             raise StoreUnavailable("gone")
-        return sum(len(rows) for (owner, _), rows in self.rows.items() if owner == client)
+        return await super().version(client)
 
 
 class CountingEmbedder(HashEmbedder):
@@ -123,7 +118,8 @@ async def test_a_failed_index_is_tried_again(ranker: EmbeddingToolRanker, embedd
 async def test_context_brings_up_what_the_query_leaves_unsaid(ranker: EmbeddingToolRanker) -> None:
     alone = await ranker.rank(TOOLS, "yes please")
     told = await ranker.rank(TOOLS, "yes please", context="Shall I convert the currency?")
-    assert alone is not None and told is not None
+    assert alone is not None
+    assert told is not None
     assert told.relevance[4] > alone.relevance[4]
 
 
@@ -179,7 +175,8 @@ async def test_any_query_is_ranked(ranker: EmbeddingToolRanker, odd: str) -> Non
 
 async def test_one_tool_is_a_set_too(ranker: EmbeddingToolRanker) -> None:
     ranking = await ranker.rank(TOOLS[:1], "search for flights")
-    assert ranking is not None and 1 == len(ranking.relevance)
+    assert ranking is not None
+    assert 1 == len(ranking.relevance)
 
 
 async def test_the_shipped_model_is_of_the_features_that_the_index_makes() -> None:

@@ -149,14 +149,15 @@ def _descriptions(tool: Tool) -> Iterator[str]:
 def grown(catalogue: Catalogue, remembered: Sequence[str], wanted: Collection[str], max_tools: int) -> tuple[str, ...]:
     """A run's keys with those of `wanted` that are new at the end, in the request's order.
 
-    Once the run has more than `max_tools` of the tools that are offered, they are chosen afresh: `wanted` alone. Not, though, when
-    that would drop less than a quarter, so that a run which needs many tools does not choose afresh on every turn.
+    Where new ones bring the run above `max_tools` of the tools that are offered, they are chosen afresh: `wanted` alone. Not, though,
+    when that would drop less than a quarter, so that a run which needs many tools does not choose afresh on every turn.
     """
     fresh = tuple(key for key in catalogue.positions if key in wanted)
     known = set(remembered)
     all_keys = (*remembered, *(key for key in fresh if key not in known))
     offered = tuple(key for key in all_keys if key in catalogue.positions)
-    if len(offered) > max_tools and fresh and len(fresh) <= 0.75 * len(offered):
+    grows = len(all_keys) > len(remembered)
+    if grows and len(offered) > max_tools and len(fresh) <= 0.75 * len(offered):
         return fresh
     return all_keys if len(all_keys) <= MAX_REMEMBERED else offered
 

@@ -1,0 +1,87 @@
+"""The embedder and the tool ranker, made when they are first used: implements `proxy.stage.Embedder` and `proxy.stage.ToolRanker`.
+
+Neither numpy nor FAISS is imported before. `proxy.app` calls `load` at start where a route's own policy has a stage that embeds; a policy
+that only some requests ask for makes them with its first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from proxy.errors import ModelUnavailable
+from proxy.exchange import Tool
+from proxy.stage import ToolRanking
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from proxy.models.embedding import BatchingEmbedder
+    from proxy.models.tools import EmbeddingToolRanker
+
+
+class DeferredModels:
+    """Makes both once, in a thread."""
+
+    def __init__(self, make: Callable[[], tuple[BatchingEmbedder, EmbeddingToolRanker]]) -> None:
+        self._make = make
+        self._making: asyncio.Task[tuple[BatchingEmbedder, EmbeddingToolRanker]] | None = None
+
+    @property
+    def name(self) -> str:
+        """Implements `proxy.stage.Embedder`. Raises `ModelUnavailable` before the first use."""
+        return self._made.name
+
+    @property
+    def dimensions(self) -> int:
+        """Implements `proxy.stage.Embedder`. Raises `ModelUnavailable` before the first use."""
+        return self._made.dimensions
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot embed although it was asked to, for ``/ready``; None when it can, or nobody has asked."""
+        if self._making is None:
+            return None
+        if not self._making.done():
+            return "still loading"
+        return str(self._making.exception()) if self._making.exception() else self._made.problem
+
+    async def load(self) -> None:
+        """Make them, and load the embedding model. A failure is logged there, and shown by `problem`."""
+        embedder, _ = await self._both()
+        await embedder.load()
+
+    async def stop(self) -> None:
+        """End what runs."""
+        if self._making is not None and self._making.done() and not self._making.exception():
+            embedder, ranker = self._making.result()
+            await ranker.stop()
+            embedder.stop()
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
+        """Implements `proxy.stage.Embedder`."""
+        embedder, _ = await self._both()
+        return await embedder.embed(texts, bulk=bulk)
+
+    async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
+        """Implements `proxy.stage.ToolRanker`."""
+        _, ranker = await self._both()
+        return await ranker.rank(tools, query, context=context, client=client)
+
+    async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
+        """Implements `proxy.stage.ToolRanker`."""
+        _, ranker = await self._both()
+        await ranker.learn(tools, query, called, context=context, client=client)
+
+    async def _both(self) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
+        if self._making is None:
+            self._making = asyncio.create_task(asyncio.to_thread(self._make))
+        return await asyncio.shield(self._making)
+
+    @property
+    def _made(self) -> BatchingEmbedder:
+        if self._making is None or not self._making.done():
+            raise ModelUnavailable("the embedding model has not been used yet")
+        return self._making.result()[0]
