@@ -22,6 +22,7 @@ from proxy.models.tool_index import Query, ToolIndex
 from proxy.models.tool_text import ToolText, clipped, segments, tool_text
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tools"
+OWN = Path(__file__).parent / "data" / "tool_queries.jsonl"
 CACHE = Path(__file__).parent / "results"
 SEED = 20261121
 Floats = NDArray[np.float32]
@@ -97,6 +98,16 @@ def catalogues() -> list[Catalogue]:
             queries_of("seal_tools/queries_test_in_domain.jsonl.gz"),
         ),
         Catalogue("bfcl", tools_of("bfcl/tools.jsonl.gz"), *split(bfcl, 0.5, random)),
+    ]
+
+
+def own_questions() -> list[Catalogue]:
+    """Thirty-two questions of our own over BFCL's English tools, in each of four languages; never trained on."""
+    bfcl = next(c for c in catalogues() if c.name == "bfcl")
+    rows = [json.loads(line) for line in OWN.read_text(encoding="utf-8").splitlines()]
+    return [
+        Catalogue(f"bfcl, own-{tongue}", bfcl.tools, (), [Asked(r[tongue], (r["gold"],)) for r in rows])
+        for tongue in ("en", "de", "es", "zh")
     ]
 
 

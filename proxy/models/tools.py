@@ -70,7 +70,7 @@ class EmbeddingToolRanker:
 
     async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
         """The higher relevance of two: for the query alone, and for the query in its context."""
-        key = await asyncio.to_thread(_key, tools)
+        key = _key(tools) if len(tools) <= INTERACTIVE_TOOLS else await asyncio.to_thread(_key, tools)
         building = self._index(key, tools)
         index = await _within(building, self.wait_s)
         if index is None:
@@ -134,7 +134,7 @@ class EmbeddingToolRanker:
             candidates, features = index.features(query)
             logits = self.relevance.logits(features)
             if moves is not None:
-                logits = logits + moves.gains(query.vector, len(index.tools))[candidates]
+                logits = moves.applied(logits, candidates, query.vector, index.descriptions)
             best[candidates] = np.maximum(best[candidates], probability(logits))
         return ToolRanking(tuple(best.tolist()))
 

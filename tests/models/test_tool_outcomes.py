@@ -1,7 +1,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from proxy.models.tool_outcomes import MAX_MOVE, fit, packed, unpacked
+from proxy.models.tool_outcomes import LEAST_NEEDED, MAX_MOVE, fit, packed, unpacked
 
 
 def unit(*rows: list[float]) -> NDArray[np.float32]:
@@ -50,6 +50,37 @@ def test_in_a_large_catalogue_only_tools_with_outcomes_compete() -> None:
     moves = fit(tools, np.array([7, 300]), np.stack([QUERY, -QUERY]), np.ones(2, np.float32))
     assert [7, 300] == moves.positions.tolist()
     assert moves.gains(QUERY, 600)[7] > moves.gains(QUERY, 600)[300]
+
+
+def test_few_outcomes_move_a_tool_little() -> None:
+    assert 2 < learned(1)[1] < learned(1, 1, 1, 1, 1, 1, 1, 1)[1]
+
+
+def applied(logits: list[float], query: NDArray[np.float32]) -> NDArray[np.float32]:
+    moves = fit(TOOLS, np.array([1, 1, 1]), np.stack([QUERY] * 3), np.ones(3, np.float32))
+    return moves.applied(np.array(logits, np.float32), np.arange(3), query, TOOLS)
+
+
+def chances(logits: NDArray[np.float32]) -> float:
+    return float((1 / (1 + np.exp(-logits))).sum())
+
+
+def test_what_was_learned_changes_the_order_and_not_how_many_tools_are_needed() -> None:
+    after = applied([1.0, -1.0, -2.0], QUERY)
+    assert after.argmax() == 1
+    assert abs(chances(after) - chances(np.array([1.0, -1.0, -2.0], np.float32))) < 0.01
+
+
+def test_outcomes_bring_up_a_tool_whose_description_says_nothing() -> None:
+    before, after = [-6.0, -6.0, -6.0], applied([-6.0, -6.0, -6.0], QUERY)
+    assert after.argmax() == 1
+    assert after[1] > before[1] + 3
+    assert chances(after) <= LEAST_NEEDED + 0.01
+
+
+def test_a_query_that_nothing_is_like_stays_one() -> None:
+    other = unit([0, 0, -0.1, 1])[0]
+    assert chances(applied([-6.0, -6.0, -6.0], other)) < 0.02
 
 
 def test_a_vector_survives_storage() -> None:

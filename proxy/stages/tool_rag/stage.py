@@ -66,7 +66,7 @@ class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
     top_k: Annotated[Positive, Meta(description="most tools that one request adds by their relevance")] = 5
     min_relevance: Annotated[
         Share, Meta(description="probability of being needed from which a tool is kept; a tool too many costs less than one that is missed")
-    ] = 0.05
+    ] = 0.02
     when_none: Annotated[
         Literal["keep", "none"],
         Meta(description="when no tool reaches min_relevance: keep the top_k anyway, or none but those that always stay"),
