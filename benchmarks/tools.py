@@ -169,18 +169,19 @@ def reliability(pairs: Sequence[tuple[Floats, NDArray[np.bool_]]]) -> tuple[floa
     return sum(n * abs(p - t) for p, t, n in curve) / len(said), curve
 
 
-def in_a_fresh_process(size: int, rounds: int) -> tuple[float, float]:
+def in_a_fresh_process(source: str, size: int, rounds: int) -> tuple[float, float]:
     """`latencies` where nothing else was measured before, as in a server."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
-        return pool.submit(_latencies, size, rounds).result()
+        return pool.submit(_latencies, source, size, rounds).result()
 
 
-def _latencies(size: int, rounds: int) -> tuple[float, float]:
-    return asyncio.run(latencies(next(c for c in catalogues() if c.name == "seal-tools"), size, rounds))
+def _latencies(source: str, size: int, rounds: int) -> tuple[float, float]:
+    found = {catalogue.name: catalogue for catalogue in catalogues()}
+    return asyncio.run(latencies(found["seal-tools"], size, [asked.text for asked in found[source].test[:rounds]]))
 
 
-async def latencies(catalogue: Catalogue, size: int, rounds: int) -> tuple[float, float]:
-    """p50 and p95 in ms of a whole `rank` of a new query over a catalogue that is indexed."""
+async def latencies(catalogue: Catalogue, size: int, queries: Sequence[str]) -> tuple[float, float]:
+    """p50 and p95 in ms of a whole `rank` of a new query over so many tools of a catalogue, indexed."""
     from proxy.models.embedding import BatchingEmbedder
     from proxy.models.embedding_use import UseEncoder
 
@@ -196,9 +197,9 @@ async def latencies(catalogue: Catalogue, size: int, rounds: int) -> tuple[float
     gc.collect()
     gc.freeze()  # as the server does: the figures measured before are no part of it
     taken = []
-    for asked in catalogue.test[:rounds]:
+    for query in queries:
         started = time.perf_counter()
-        await ranker.rank(tools, asked.text)
+        await ranker.rank(tools, query)
         taken.append((time.perf_counter() - started) * 1000)
     await ranker.stop()
     embedder.stop()
@@ -274,10 +275,11 @@ class Report:
 
     def latency(self) -> None:
         """A new query over an indexed catalogue."""
-        for size in (50, 500, 5000):
-            p50, p95 = in_a_fresh_process(size, self.queries or 300)
-            self.found[f"latency_ms_{size}_tools"] = {"p50": p50, "p95": p95}
-            print(f"{size} tools, indexed, a new query: p50 {p50:.1f} ms, p95 {p95:.1f} ms")
+        for source in ("bfcl", "seal-tools"):
+            for size in (50, 500, 5000):
+                p50, p95 = in_a_fresh_process(source, size, self.queries or 400)
+                self.found[f"latency_ms_{size}_tools_{source}"] = {"p50": p50, "p95": p95}
+                print(f"{size} tools, indexed, a new query of {source}: p50 {p50:.1f} ms, p95 {p95:.1f} ms")
 
 
 def told(value: tuple[float, float, float]) -> str:

@@ -18,7 +18,9 @@ from proxy.exchange import Tool
 MAX_DESCRIPTION_CHARS = 600
 """Of a description that is embedded: what a tool is for stands at its start, and the encoder's time grows with the length."""
 MAX_QUERY_CHARS = 1500
-MAX_SEGMENTS = 12
+MAX_SEGMENTS = 6
+"""More are joined with their neighbours: an embedding of each costs about a millisecond, and twelve rank Seal-Tools' longest queries no
+better than six."""
 _MIN_SEGMENT_CHARS = 9
 _MAX_PARAMETER_DEPTH = 3
 
@@ -83,10 +85,13 @@ def terms(text: str) -> tuple[str, ...]:
 
 
 def segments(query: str) -> list[str]:
-    """The parts of a query that may each need a tool of its own; none where it is one part."""
+    """The parts of a query that may each need a tool of its own, at most `MAX_SEGMENTS`; none where it is one part."""
     parts = [part.strip() for part in _SEGMENT.split(query)]
-    parts = [part for part in parts if len(part) >= _MIN_SEGMENT_CHARS or (_WIDE.search(part) and len(part) > 2)]
-    return list(dict.fromkeys(parts))[:MAX_SEGMENTS] if len(parts) > 1 else []
+    parts = list(dict.fromkeys(part for part in parts if len(part) >= _MIN_SEGMENT_CHARS or (_WIDE.search(part) and len(part) > 2)))
+    if len(parts) < 2:
+        return []
+    joined = -(-len(parts) // MAX_SEGMENTS)
+    return [" ".join(parts[i : i + joined]) for i in range(0, len(parts), joined)]
 
 
 def clipped(query: str) -> str:

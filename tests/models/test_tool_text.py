@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from proxy.models.tool_text import MAX_DESCRIPTION_CHARS, MAX_QUERY_CHARS, clipped, segments, spaced, terms, tool_text
+from proxy.models.tool_text import MAX_DESCRIPTION_CHARS, MAX_QUERY_CHARS, MAX_SEGMENTS, clipped, segments, spaced, terms, tool_text
 
 
 def tool(name: object, description: object = "", parameters: object = None) -> dict[str, Any]:
@@ -40,6 +40,13 @@ def test_a_query_of_several_parts_is_taken_apart() -> None:
     assert ["Find a flight to Rome", "book a hotel there"] == segments("Find a flight to Rome and book a hotel there")
     assert ["Buche einen Flug nach Rom", "reserviere ein Hotel"] == segments("Buche einen Flug nach Rom und reserviere ein Hotel")
     assert [] == segments("What is the weather in Berlin?")
+
+
+def test_many_parts_are_joined_with_their_neighbours() -> None:
+    found = segments(". ".join(f"Step number {i} of it" for i in range(20)))
+    assert MAX_SEGMENTS >= len(found) > 3
+    assert "Step number 0 of it. Step number 1 of it." in found[0]
+    assert "Step number 19 of it" in found[-1]
 
 
 def test_parameters_and_their_descriptions_are_words_of_a_tool() -> None:
