@@ -2,7 +2,7 @@
 
     python -m benchmarks.relevance [--seed N] [--rounds N]
 
-Data: the held-out half of `training.relevance_data` (XQuAD in three languages, cut by article; ClapNQ, cut by title), none of which the
+Data: the held-out half of `benchmarks.relevance_data` (XQuAD in three languages, cut by article; ClapNQ, cut by title), none of which the
 coefficients were made from. Every context goes through the stage itself, at the policy's default `min`, which was fixed before.
 
 *Pairs*: a question with one passage: its own (helps), one of the same article, one of another. ClapNQ's same-topic negative is the
@@ -32,13 +32,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import relevance_data as data
 from proxy.exchange import Evidence
 from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder
 from proxy.stages.relevance import Relevance, RelevanceOptions
 from proxy.stages.relevance.lexical import Vocabulary, content_words, words
 from proxy.testing import make_exchange, make_ports
-from training import relevance_data as data
 
 RESULTS = Path(__file__).parent / "results" / "relevance.json"
 MIN = RelevanceOptions().min

@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proxy.context_block import WORDS, number_in, write_block
 from proxy.exchange import Evidence
 from proxy.faithful_texts import ADMISSIONS, RATINGS, TEXTS, Texts
+from proxy.passages.context_block import WORDS, number_in, write_block
 
 CONTEXT_FAITHFUL_SYSTEM_SUFFIX = TEXTS["en"].system_suffix
 CONTEXT_FAITHFUL_USER_PREFIX = TEXTS["en"].user_prefix

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.blocks import find_blocks
 from proxy.exchange import Evidence
 from proxy.faithful import LANGUAGES, build_context_block, texts, wrap_with_context_faithful_prompt
 from proxy.passages import find_passages, is_retrieval_tool, result_passages
+from proxy.passages.blocks import find_blocks
 
 
 def contents(text: str) -> list[str]:

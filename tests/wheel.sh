@@ -17,6 +17,7 @@ python3 -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$wheel"
 cd "$work"
 venv/bin/groundwire check
+venv/bin/python -c "from proxy.models.tool_relevance import shipped; shipped()"  # its weights are in the wheel
 venv/bin/groundwire fetch-model
 venv/bin/groundwire serve --port 0 >log 2>&1 &
 server=$!

@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import relevance_data as data
 from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder
 from proxy.stages.relevance import scoring
 from proxy.stages.relevance.lexical import Vocabulary, content_words
-from training import relevance_data as data
 
 OUT = Path(scoring.__file__).with_name("coefficients.py")
 PARAPHRASE_WEIGHT = 0.1

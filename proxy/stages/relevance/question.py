@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from proxy.blocks import find_blocks
 from proxy.exchange import Message
+from proxy.passages.blocks import find_blocks
 from proxy.stages.relevance.lexical import content_words, words
 from proxy.stages.relevance.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
 from proxy.text import split_sentences, text_of

@@ -1,6 +1,6 @@
 """Marked blocks of passages in a prompt's text: the one that this project writes, and those of common RAG templates -> `Block`.
 
-Found are the blocks of `proxy.context_block`, XML-like tags (``<context>``, ``<documents><document index="1">``, as in Anthropic's
+Found are the blocks of `proxy.passages.context_block`, XML-like tags (``<context>``, ``<documents><document index="1">``, as in Anthropic's
 and Open WebUI's prompts), headed passages (``### Passage 2``, ``[Document 3]``, ``Source 1:`` as in LlamaIndex, ``[Source: …]``),
 fenced ones (``Context:`` before three backticks, quotes or dashes) and ``Context: … Question: …`` as in LangChain. Pure; the time is
 linear in the text's length: every pattern is bounded, and each step covers with `_COVER` what it has found, so that no later step
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from proxy.context_block import Block, number_in, read_written
+from proxy.passages.context_block import Block, number_in, read_written
 
 _COVER = "\0"
 

@@ -1,7 +1,7 @@
 """Retrieved passages in a conversation: results of retrieval tools, and marked blocks -> `Evidence`. Pure functions.
 
 A tool's result that is JSON with objects that carry text (LangChain's, LlamaIndex's, OpenAI's file search, Elasticsearch's, MCP's
-content, …) is one passage per object; any other is searched for marked blocks (`proxy.blocks`), or else is one passage.
+content, …) is one passage per object; any other is searched for marked blocks (`proxy.passages.blocks`), or else is one passage.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.blocks import find_blocks
 from proxy.exchange import Evidence, Message
+from proxy.passages.blocks import find_blocks
 from proxy.text import text_of
 
 RETRIEVAL_TOOLS = (
