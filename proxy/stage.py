@@ -301,6 +301,36 @@ class ToolOutcomes(Protocol):
         """Changes whenever the client's outcomes do, by deletion too; 0 where there are none. Raises `StoreUnavailable`."""
 
 
+class Compaction(Struct, frozen=True):
+    """What is sent in place of a conversation's first messages, once decided and then the same on every turn and in every worker."""
+
+    covers: str
+    """Hash of the messages that it stands for, as the client sends them (`proxy.conversation.prefix_hashes`)."""
+    length: int
+    """How many messages that is."""
+    pieces: tuple[int | dict[str, Any], ...]
+    """In order: the position of a message that stays as it is, or a message that was made."""
+    made_at: float = 0.0
+    """Seconds since the epoch; set by the store."""
+
+
+class Compactions(Protocol):
+    """Remembers compactions; implemented in `proxy.store.compactions`."""
+
+    async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
+        """The client's longest compaction whose `covers` is one of these. Raises `StoreUnavailable`."""
+
+    async def put(self, compaction: Compaction, *, client: str, run_id: str) -> Compaction:
+        """Keep it, and return what is kept: another worker's, if that was first. Raises `StoreUnavailable`."""
+
+
+class FirstSeen(Protocol):
+    """Remembers when the messages of a run were first seen; implemented in `proxy.store.first_seen`."""
+
+    async def times(self, run: str, hashes: Sequence[str], now: float, *, client: str) -> list[float]:
+        """For each hash when it was first seen, in seconds since the epoch; `now` for new ones, kept. Raises `StoreUnavailable`."""
+
+
 class Ports(Struct, frozen=True):
     """What a stage may ask for; filled by `proxy.app`."""
 
