@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools lock docs clean
+.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -68,6 +68,9 @@ bench: $(VENV)/.installed  ## the measurements behind the README's numbers
 
 bench-tools: $(VENV)/.installed  ## tool RAG: does it keep the tools that are needed, how sure is it, what does it cost
 	$(BIN)/python -m benchmarks.tools
+
+bench-compression: $(VENV)/.installed  ## what is left of a conversation after compression, how much smaller it is, what it costs
+	$(BIN)/python -m benchmarks.compression
 
 bench-relevance: $(VENV)/.installed  ## does the relevance guard tell passages that help from those that do not
 	$(BIN)/python -m benchmarks.relevance

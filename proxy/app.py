@@ -41,7 +41,9 @@ from proxy.policy import Policy, RoutePolicies, load_policies
 from proxy.recording import Recorder
 from proxy.registry import STAGES
 from proxy.stage import Ports, Stage, ToolOutcomes
+from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
+from proxy.store.first_seen import DatabaseFirstSeen
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.scratchpad import DatabaseScratchpad
@@ -93,6 +95,8 @@ class App:
             chat=UpstreamChat(self.upstreams, forwarding(settings)),
             ranker=self.models,
             tool_runs=DatabaseToolRuns(self.database),
+            compactions=DatabaseCompactions(self.database),
+            first_seen=DatabaseFirstSeen(self.database),
         )
         self.routes = self._make_routes(ports, policies)
         self.afterwards = Afterwards(self.metrics)
@@ -150,6 +154,9 @@ class App:
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
         await self.afterwards.stop()
+        for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
+            for stage in pipeline.stages:
+                await stage.stop()
         await self.models.stop()
         for upstream in self.upstreams.values():
             await upstream.upstream.stop()

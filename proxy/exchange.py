@@ -180,10 +180,11 @@ class Compression(Struct, frozen=True):
     """What compression did: strategies in order, tokens before and after; or why it did nothing."""
 
     strategies: tuple[str, ...] = ()
+    """``stored`` alone where only an earlier request's compaction was repeated."""
     before_tokens: int = 0
     after_tokens: int = 0
     reason: str = ""
-    """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped``, ``failed-kept-original``."""
+    """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped`` (the window is not known), ``failed-kept-original``."""
 
 
 class ToolSelection(Struct, frozen=True):
@@ -201,6 +202,8 @@ class Facts(Struct):
     """The prompt as the client sent it."""
     context: ContextUse | None = None
     """The prompt as sent upstream."""
+    output_reserve_tokens: int | None = None
+    """Tokens of the window that are kept free for the answer."""
     compression: Compression | None = None
     tools: ToolSelection | None = None
     quality: float | None = None

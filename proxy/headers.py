@@ -117,7 +117,7 @@ RESPONSE: tuple[_Header, ...] = (
     ),
     _Header("relevance", "calibrated relevance of the context to the question, 0.00 to 1.00", lambda e: _share(e.facts.relevance)),
     _Header("context", "used/window;exact or ;estimate, in tokens, as sent upstream", _context),
-    _Header("compression", "strategies;before->after;ratio, or none;REASON", _compression),
+    _Header("compression", "strategies (stored: what an earlier request decided);before->after;ratio, or none;REASON", _compression),
     _Header("tools", "offered->kept, with the reason when all are kept", _tools),
     _Header("clashes", "clashes found", lambda e: _number(e.facts.clashes)),
     _Header("failures", "failure records injected", lambda e: _number(e.facts.failures_injected)),

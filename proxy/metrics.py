@@ -42,6 +42,23 @@ def tool_selection(series: Mapping[str, float]) -> dict[str, float | int] | None
     }
 
 
+def compression(series: Mapping[str, float]) -> dict[str, float | int] | None:
+    """What compression did, over all workers since their start; None before the first time. The ratio is tokens before to after."""
+
+    def total(name: str) -> float:
+        return series.get(f"groundwire_context_compression{name}_total", 0.0)
+
+    runs, before, after = total(""), total("_tokens_before"), total("_tokens_after")
+    if not runs:
+        return None
+    return {
+        "runs": int(runs),
+        "failures": int(total("_failures")),
+        "tokens_freed": int(before - after),
+        "context.compression_ratio_avg": round(before / max(after, 1.0), 2),
+    }
+
+
 class Metrics:
     """One per process."""
 
@@ -109,6 +126,7 @@ class Metrics:
             "object": "metrics",
             "counters": dotted,
             "tool_selection": tool_selection(series),
+            "compression": compression(series),
             "series": dict(sorted(series.items())),
         }
 

@@ -34,7 +34,10 @@ class Pipeline:
         self._forward = [(s, s.on_forward) for s in stages if _overrides(s, "on_forward")]
         self._answer = [(s, s.on_answer) for s in stages if _overrides(s, "on_answer")]
         self._done = [(s, s.on_done) for s in stages if _overrides(s, "on_done")]
-        self._own = {name: stage for stage in stages for name in stage.answers}
+        self._own: dict[str, list[Stage]] = {}
+        for stage in stages:
+            for name in stage.answers:
+                self._own.setdefault(name, []).append(stage)
         self._sentence = [s for s in stages if isinstance(s, SentenceStage)]
 
     def judges_answers(self, exchange: Exchange) -> bool:
@@ -57,7 +60,11 @@ class Pipeline:
         if not offered or exchange.tools is exchange.original.tools:
             return frozenset()
         offered -= {tool_name(tool) for tool in exchange.original.tools}
-        return frozenset(name for name in offered if not self._skipped(self._own[name], exchange))
+        return frozenset(name for name in offered if self._answering(name, exchange) is not None)
+
+    def _answering(self, name: str, exchange: Exchange) -> Stage | None:
+        """Who answers calls of the own tool `name`: of several stages that offer it, the first that is not left out."""
+        return next((stage for stage in self._own[name] if not self._skipped(stage, exchange)), None)
 
     def learns(self, exchange: Exchange) -> bool:
         """Whether a stage wants to know when the answer has left."""
@@ -107,7 +114,7 @@ class Pipeline:
 
     async def call_tool(self, exchange: Exchange, call: ToolCall) -> str:
         """What the model is told on a call of one of the stages' own tools. Raises `ProxyError`."""
-        stage = self._own[call.name]
+        stage = self._answering(call.name, exchange) or self._own[call.name][0]
         result, problem = await self._called(stage, exchange, call)
         change = {"stage": stage.name, "what": "answered tool", "tool": call.name}
         sizes = {"arguments_characters": len(call.arguments), "result_characters": len(result)}

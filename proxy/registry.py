@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from proxy.stage import Stage
 from proxy.stages.budget import Budget
+from proxy.stages.compression import Compression
 from proxy.stages.faithful import Faithful
+from proxy.stages.history import History
 from proxy.stages.relevance import Relevance
 from proxy.stages.tool_rag import ToolRag
 
-STAGES: tuple[type[Stage], ...] = (Budget, ToolRag, Relevance, Faithful)
+STAGES: tuple[type[Stage], ...] = (Budget, History, Compression, ToolRag, Relevance, Faithful)

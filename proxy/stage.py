@@ -107,6 +107,9 @@ class Stage:
         Not called where there was no answer. The exchange's record is already made: nothing is to be changed any more.
         """
 
+    async def stop(self) -> None:
+        """The server stops: end what runs in the background."""
+
 
 def can_answer_tools(exchange: Exchange, name: str = "") -> bool:
     """Whether a stage may offer a tool of its own in this exchange: ask before adding one to `exchange.tools`.
@@ -190,6 +193,23 @@ class Counters(Protocol):
         """Raise `name` by `value`."""
 
 
+class ScratchpadItem(Struct, frozen=True):
+    """An archived piece of context."""
+
+    id: str
+    """``sp_`` and 32 hexadecimal digits."""
+    client: str
+    run_id: str
+    media_type: str
+    size_bytes: int
+    created_at: float
+    """Seconds since the epoch at which it was first put."""
+    used_at: float
+    """Seconds since the epoch at which it was last put, or known to be referenced; retention goes by it."""
+    content: bytes = b""
+    """Empty in lists."""
+
+
 class Scratchpad(Protocol):
     """Keeps what leaves the prompt, byte for byte; implemented in `proxy.store.scratchpad`."""
 
@@ -201,6 +221,12 @@ class Scratchpad(Protocol):
 
     async def get(self, item_id: str, *, client: str | None = None) -> bytes | None:
         """The bytes, or None. With `client`, only what belongs to it."""
+
+    async def find(self, prefix: str, *, client: str) -> ScratchpadItem | None:
+        """`client`'s item whose id begins with `prefix`: ``sp_`` and at least 12 hexadecimal digits.
+
+        None where there is none, or more than one. Raises `StoreUnavailable`.
+        """
 
 
 class Embedder(Protocol):
@@ -341,3 +367,5 @@ class Ports(Struct, frozen=True):
     chat: ChatModel
     ranker: ToolRanker
     tool_runs: ToolRuns
+    compactions: Compactions
+    first_seen: FirstSeen

@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 
 from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
-from proxy.stage import ModelInfo, Ports, ToolOutcome, ToolRanking, ToolRun
+from proxy.stage import ModelInfo, Ports, ToolRanking
+from proxy.testing_store import MemoryCompactions as MemoryCompactions
+from proxy.testing_store import MemoryFirstSeen as MemoryFirstSeen
+from proxy.testing_store import MemoryScratchpad as MemoryScratchpad
+from proxy.testing_store import MemoryToolOutcomes as MemoryToolOutcomes
+from proxy.testing_store import MemoryToolRuns as MemoryToolRuns
 
 
 @dataclass(slots=True, frozen=True)
@@ -274,24 +279,6 @@ class CountedNames:
         self.counts[name] = self.counts.get(name, 0) + value
 
 
-class MemoryScratchpad:
-    """A `proxy.stage.Scratchpad` in memory."""
-
-    def __init__(self) -> None:
-        self.items: dict[str, tuple[str, bytes]] = {}
-
-    async def put(self, content: bytes, *, client: str, run_id: str, media_type: str = "text/plain") -> str:
-        """Keep it."""
-        item_id = f"sp_{len(self.items)}"
-        self.items[item_id] = (client, content)
-        return item_id
-
-    async def get(self, item_id: str, *, client: str | None = None) -> bytes | None:
-        """Give it back."""
-        owner, content = self.items.get(item_id, ("", None))
-        return content if client in (None, owner) else None
-
-
 class HashEmbedder:
     """A `proxy.stage.Embedder` without a model: the mean of a random vector for each word, so texts that share words are close."""
 
@@ -345,45 +332,6 @@ class SharedWords:
         self.learned.append((client, query, tuple(called)))
 
 
-class MemoryToolRuns:
-    """A `proxy.stage.ToolRuns` in memory."""
-
-    def __init__(self) -> None:
-        self.runs: dict[tuple[str, str], ToolRun] = {}
-        """By client and run."""
-
-    async def get(self, run: str, *, client: str) -> ToolRun:
-        """What is known."""
-        return self.runs.get((client, run), ToolRun())
-
-    async def swap(self, run: str, names: Sequence[str], version: int, *, client: str) -> bool:
-        """Replace, if nobody else has."""
-        if self.runs.get((client, run), ToolRun()).version != version:
-            return False
-        self.runs[client, run] = ToolRun(tuple(names), version + 1)
-        return True
-
-
-class MemoryToolOutcomes:
-    """A `proxy.stage.ToolOutcomes` in memory, without bounds."""
-
-    def __init__(self) -> None:
-        self.rows: dict[tuple[str, str], list[ToolOutcome]] = {}
-        """By client and embedder."""
-
-    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
-        """Keep them."""
-        self.rows.setdefault((client, embedder), []).extend(outcomes)
-
-    async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
-        """Those of these tools, or all."""
-        return [row for row in self.rows.get((client, embedder), []) if tool_keys is None or row.tool_key in tool_keys]
-
-    async def version(self, client: str) -> int:
-        """How many there are."""
-        return sum(len(rows) for (owner, _), rows in self.rows.items() if owner == client)
-
-
 def make_ports(**parts: Any) -> Ports:
     """Ports with this module's parts, or those given."""
     embedder = parts.get("embedder") or HashEmbedder()
@@ -395,6 +343,8 @@ def make_ports(**parts: Any) -> Ports:
         "chat": ScriptedChat(),
         "ranker": SharedWords(),
         "tool_runs": MemoryToolRuns(),
+        "compactions": MemoryCompactions(),
+        "first_seen": MemoryFirstSeen(),
     }
     return Ports(**{**made, **parts})
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from proxy.errors import ContextLengthExceeded, PolicyBlocked
-from proxy.exchange import Evidence, Exchange, Sentence, Verdict
+from proxy.exchange import Evidence, Exchange, Sentence, ToolCall, Verdict
 from proxy.pipeline import Pipeline
 from proxy.stage import SentenceStage, Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
@@ -139,3 +139,20 @@ async def test_a_failed_stage_leaves_the_passages_as_they_were() -> None:
     exchange.passages = (Evidence("kept"),)
     await Pipeline([stage_of(on_request=broken)]).request(exchange)
     assert ["kept"] == [p.content for p in exchange.passages]
+
+
+@pytest.mark.parametrize(
+    ("skip", "answered_by"),
+    [((), "first"), (("first",), "second"), (("second",), "first"), (("third",), "first"), (("first", "second"), "")],
+)
+async def test_of_several_stages_that_offer_a_tool_the_first_active_one_answers(skip: tuple[str, ...], answered_by: str) -> None:
+    async def answer(self: Stage, exchange: Exchange, call: ToolCall) -> str:
+        return self.name
+
+    pipeline = Pipeline([stage_of(name, answers=("read",), on_tool_call=answer) for name in ("first", "second")])
+    exchange = make_exchange()
+    exchange.tools = ({"type": "function", "function": {"name": "read"}},)
+    exchange.skip = frozenset(skip)
+    assert frozenset({"read"} if answered_by else ()) == pipeline.own_tools(exchange)
+    if answered_by:
+        assert answered_by == await pipeline.call_tool(exchange, ToolCall("1", "read", "{}"))

@@ -55,6 +55,7 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/metrics", api.guarded(api.figures)),
         Route("/groundwire/v1/records", api.guarded(api.records)),
         Route("/groundwire/v1/records/{id}", api.guarded(api.record)),
+        Route("/groundwire/v1/scratchpad", api.guarded(api.scratchpad_list)),
         Route("/groundwire/v1/scratchpad/{id}", api.guarded(api.scratchpad)),
         Route("/groundwire/v1/tool-outcomes", api.guarded(api.tool_outcomes)),
         Route("/groundwire/v1/tool-outcomes", api.guarded(api.reset_tool_outcomes), methods=["DELETE"]),
@@ -117,6 +118,14 @@ class Api:
         if row is None:
             raise NotFound("no such record; it may not be written yet (records are written in batches), or be past its retention")
         return _json(_whole(row))
+
+    async def scratchpad_list(self, request: Request) -> Response:
+        """Archived pieces of context without their bytes, newest first."""
+        query = request.query_params
+        filters = {name: query.get(name) for name in ("run_id", "client")}
+        rows, has_more = await self._p.scratchpad.list(_limit(query.get("limit")), query.get("after"), **filters)
+        data = [{"object": "scratchpad_item", **{n: getattr(row, n) for n in row.__struct_fields__ if n != "content"}} for row in rows]
+        return _json({"object": "list", "data": data, "has_more": has_more})
 
     async def scratchpad(self, request: Request) -> Response:
         """An archived piece of context, byte for byte; as a download, since it is not to be trusted."""

@@ -79,6 +79,7 @@ class Budget(Stage):
         """Measure what the client sent."""
         use = await self._measure(exchange)
         exchange.facts.context_before = exchange.facts.context = use
+        exchange.facts.output_reserve_tokens = self._reserve(exchange, use)
         return None
 
     async def on_forward(self, exchange: Exchange) -> Verdict | None:
@@ -88,8 +89,7 @@ class Budget(Stage):
         same = exchange.messages is original.messages and exchange.tools is original.tools and exchange.params is original.params
         use = before if before is not None and same else await self._measure(exchange)
         exchange.facts.context = use
-        model = self.ports.tokens.model(exchange.model)
-        reserve = output_reserve(exchange.params, model, self.options.reserve_output_tokens, use.window_tokens)
+        reserve = exchange.facts.output_reserve_tokens = self._reserve(exchange, use)
         if use.window_tokens is not None and use.used_tokens + reserve > use.window_tokens:
             self.ports.counters.count("context.length_exceeded_count")
             raise ContextLengthExceeded(too_long(use, reserve), param="messages")
@@ -101,6 +101,10 @@ class Budget(Stage):
         use = await tokens.count_request(exchange.messages, exchange.tools, exchange.params, model)
         window = model.window_tokens if self.options.window == "auto" else self.options.window
         return ContextUse(use.used_tokens, window, use.exact, use.components)
+
+    def _reserve(self, exchange: Exchange, use: ContextUse) -> int:
+        model = self.ports.tokens.model(exchange.model)
+        return output_reserve(exchange.params, model, self.options.reserve_output_tokens, use.window_tokens)
 
     def _judge(self, use: ContextUse, reserve: int) -> Verdict:
         options: BudgetOptions = self.options

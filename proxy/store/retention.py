@@ -1,7 +1,8 @@
 """Deletes what is too old, and the oldest when the store has grown too large, in small batches that let writers in between.
 
 A background task of every worker; several at once delete the same rows, which does no harm. Age counts from a record's
-`created_at`, from the last use of a scratchpad item or a run's tools, and from when a tool outcome was learned.
+`created_at`, from when a tool outcome was learned, and from the last use of everything else: scratchpad items, compactions, and what is
+remembered of runs.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sqlalchemy import Column, Table, delete, func, select, text, update
 
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
-from proxy.store.tables import records, scratchpad, tool_outcome_versions, tool_outcomes, tool_runs
+from proxy.store.tables import compactions, first_seen, records, scratchpad, tool_outcome_versions, tool_outcomes, tool_runs
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +30,8 @@ _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (records, records.c.created_at),
     (scratchpad, scratchpad.c.used_at),
     (tool_runs, tool_runs.c.used_at),
+    (compactions, compactions.c.used_at),
+    (first_seen, first_seen.c.used_at),
     (tool_outcomes, tool_outcomes.c.created_at),
     (tool_outcome_versions, tool_outcome_versions.c.changed_at),
 )

@@ -7,34 +7,21 @@ and no client can guess or collide with another's. `put` returns after the commi
 from __future__ import annotations
 
 import hashlib
+import re
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import and_, or_, select
 
+from proxy.stage import ScratchpadItem
 from proxy.store.database import Database
 from proxy.store.tables import clean
 from proxy.store.tables import scratchpad as table
 
 _ID_CHARS = 32
 """128 bits of SHA-256: no two contents of one store will share them."""
-
-
-@dataclass(slots=True, frozen=True)
-class ScratchpadItem:
-    """An archived piece of context."""
-
-    id: str
-    client: str
-    run_id: str
-    media_type: str
-    size_bytes: int
-    created_at: float
-    """Seconds since the epoch at which it was first put."""
-    used_at: float
-    """Seconds since the epoch at which it was last put; retention goes by it."""
-    content: bytes
+_PREFIX = re.compile(r"sp_[0-9a-f]{12,32}")
+_LISTED = [column for column in table.columns if column.name != "content"]
 
 
 def item_id(content: bytes, client: str, run_id: str) -> str:
@@ -82,3 +69,33 @@ class DatabaseScratchpad:
         async with self._database.transaction() as connection:
             row = (await connection.execute(query)).mappings().first()
         return ScratchpadItem(**row) if row is not None else None
+
+    async def find(self, prefix: str, *, client: str) -> ScratchpadItem | None:
+        """`client`'s one item whose id begins with `prefix`, of at least 12 hexadecimal digits. Raises `StoreUnavailable`."""
+        if not _PREFIX.fullmatch(prefix):
+            return None
+        among = and_(table.c.id >= prefix, table.c.id < prefix + "g", table.c.client == clean(client))  # "g" follows every digit
+        async with self._database.transaction() as connection:
+            ids = (await connection.scalars(select(table.c.id).where(among).limit(2))).all()
+            if len(ids) != 1:
+                return None
+            row = (await connection.execute(select(table).where(table.c.id == ids[0]))).mappings().one()
+        return ScratchpadItem(**row)
+
+    async def list(
+        self, limit: int = 20, after: str | None = None, *, run_id: str | None = None, client: str | None = None
+    ) -> tuple[list[ScratchpadItem], bool]:
+        """Newest first, without contents, and whether there are more; `after` is the last id already seen. Raises `StoreUnavailable`.
+
+        Nothing follows an id that is no longer there.
+        """
+        query = select(*_LISTED).order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit + 1)
+        for column, wanted in ((table.c.run_id, run_id), (table.c.client, client)):
+            if wanted is not None:
+                query = query.where(column == clean(wanted))
+        if after is not None:
+            seen = select(table.c.created_at).where(table.c.id == clean(after)).scalar_subquery()
+            query = query.where(or_(table.c.created_at < seen, and_(table.c.created_at == seen, table.c.id < clean(after))))
+        async with self._database.transaction() as connection:
+            rows = (await connection.execute(query)).mappings().all()
+        return [ScratchpadItem(**row) for row in rows[:limit]], len(rows) > limit

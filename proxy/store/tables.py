@@ -6,6 +6,7 @@ about 2,700 bytes. JSON is kept as UTF-8 bytes, content as it came.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
@@ -51,6 +52,7 @@ scratchpad = Table(
     Column("created_at", Float(53), nullable=False),
     Column("used_at", Float(53), nullable=False),
     Column("content", LargeBinary, nullable=False),
+    Index("scratchpad_created_at", "created_at", "id"),
     Index("scratchpad_used_at", "used_at"),
     Index("scratchpad_run", "client", "run_id"),
 )
@@ -92,6 +94,41 @@ tool_outcome_versions = Table(
     Column("changed_at", Float(53), nullable=False),
     Index("tool_outcome_versions_changed_at", "changed_at"),
 )
+
+compactions = Table(
+    "compactions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("client", "run_id", "covers")),
+    Column("length", BigInteger, nullable=False),
+    Column("pieces", LargeBinary, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("made_at", Float(53), nullable=False),
+    Column("used_at", Float(53), nullable=False),
+    Index("compactions_used_at", "used_at"),
+)
+
+first_seen = Table(
+    "first_seen",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _text("client"),
+    Column("times", LargeBinary, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("used_at", Float(53), nullable=False),
+    Index("first_seen_used_at", "used_at"),
+)
+
+
+def key_of(*parts: str) -> str:
+    """An id made of `parts`: 128 bits of SHA-256. Lengths go into the hash, so that no shift of a boundary gives the same id."""
+    digest = hashlib.sha256()
+    for part in parts:
+        encoded = part.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+    return digest.hexdigest()[:32]
 
 
 def clean(text: str) -> str:

@@ -6,7 +6,6 @@ client, the newest ones. Every change of a client's rows changes its version, wh
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.stage import ToolOutcome
 from proxy.store.database import Database
-from proxy.store.tables import clean
+from proxy.store.tables import clean, key_of
 from proxy.store.tables import tool_outcome_versions as versions
 from proxy.store.tables import tool_outcomes as table
 
@@ -92,7 +91,7 @@ class DatabaseToolOutcomes:
             query = query.where(table.c.client == clean(client))
         async with self._database.transaction() as connection:
             rows = (await connection.execute(query)).all()
-        found = sorted((ToolSummary(_id("tool", *row[:4]), *row) for row in rows), key=lambda s: (-s.last, s.id))
+        found = sorted((ToolSummary(key_of("tool", *row[:4]), *row) for row in rows), key=lambda s: (-s.last, s.id))
         start = next((i + 1 for i, summary in enumerate(found) if summary.id == after), 0 if after is None else len(found))
         return found[start : start + limit], len(found) > start + limit
 
@@ -123,7 +122,7 @@ class DatabaseToolOutcomes:
 def _row(outcome: ToolOutcome, client: str, embedder: str, now: float) -> dict[str, Any]:
     key, name, query = clean(outcome.tool_key), clean(outcome.tool_name), clean(outcome.query_hash)
     return {
-        "id": _id(client, embedder, key, query),
+        "id": key_of(client, embedder, key, query),
         "client": client,
         "embedder": embedder,
         "tool_key": key,
@@ -134,15 +133,6 @@ def _row(outcome: ToolOutcome, client: str, embedder: str, now: float) -> dict[s
         "size_bytes": len(outcome.vector) + len(key) + len(name) + len(query),
         "created_at": now,
     }
-
-
-def _id(*parts: str) -> str:
-    """128 bits of SHA-256; lengths go into the hash, so that no shift of a boundary gives the same id."""
-    digest = hashlib.sha256()
-    for part in parts:
-        encoded = part.encode()
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
-    return digest.hexdigest()[:32]
 
 
 def _parts(keys: Sequence[str]) -> Iterable[list[str]]:

@@ -15,6 +15,7 @@ import pytest
 
 from proxy.store.database import Database
 from proxy.store.records import Record
+from proxy.store.tables import metadata
 from tests.store import postgres
 
 _numbers = itertools.count(1)
@@ -84,7 +85,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
         return f"sqlite:///{tmp_path / 'store.db'}"
     # Emptied, not made anew: that takes a tenth of the time.
     address = f"{request.getfixturevalue('migrated_server')}/migrated"
-    _in_thread(execute(address, "TRUNCATE records, scratchpad, tool_runs, tool_outcomes, tool_outcome_versions"))
+    _in_thread(execute(address, f"TRUNCATE {', '.join(metadata.tables)}"))
     return address
 
 

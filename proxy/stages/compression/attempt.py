@@ -1,0 +1,141 @@
+"""One request's compression: the strategies in order, each measured, and taken back when it frees nothing or breaks the conversation."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from proxy.compaction.conversation import UNAVAILABLE
+from proxy.compaction.folding import Folded, folded
+from proxy.compaction.late import LateSummaries
+from proxy.compaction.measure import prompt_use, token_counter
+from proxy.compaction.notes import Noted, archived_run
+from proxy.compaction.parts import Part, messages_of
+from proxy.compaction.runs import Run, foldable_runs, recent_blocks_start
+from proxy.conversation import last_user, problems
+from proxy.errors import StoreUnavailable
+from proxy.exchange import ContextUse, Exchange
+from proxy.stage import Ports
+from proxy.stages.compression.archive import archived_results
+from proxy.stages.compression.summarise import summaries_detail, summarised
+from proxy.stages.compression.trim import old_runs, oldest_runs
+from proxy.text import text_of
+
+if TYPE_CHECKING:
+    from proxy.stages.compression.options import CompressionOptions, Strategy
+    from proxy.summaries.summariser import Summariser
+
+KEPT = "failed-kept-original"
+NOTHING = "nothing-left"
+
+
+class Step(Struct, frozen=True):
+    """What one strategy did."""
+
+    strategy: str
+    before_tokens: int
+    after_tokens: int
+    ms: float
+    reason: str = ""
+    """Why it changed nothing: ``nothing-left``, ``failed-kept-original``, ``store-unavailable``."""
+    more: dict[str, Any] = {}
+
+    def detail(self) -> dict[str, Any]:
+        """For the record."""
+        found: dict[str, Any] = {
+            "strategy": self.strategy,
+            "before_tokens": self.before_tokens,
+            "after_tokens": self.after_tokens,
+            "freed_tokens": self.before_tokens - self.after_tokens,
+            "ratio": round(self.before_tokens / max(self.after_tokens, 1), 2),
+            "ms": round(self.ms, 1),
+        }
+        return found | ({"reason": self.reason} if self.reason else {}) | self.more
+
+
+class Attempt:
+    """`parts` and `use` are the prompt as it now is."""
+
+    def __init__(
+        self, exchange: Exchange, ports: Ports, options: CompressionOptions, summariser: Summariser,
+        ages: Sequence[float | None], parts: Sequence[Part], use: ContextUse,
+    ) -> None:  # fmt: skip
+        """`ages` are those of the client's messages, in seconds."""
+        self.parts, self.use = parts, use
+        self.steps: list[Step] = []
+        self.late = LateSummaries(exchange, ports)
+        self._exchange, self._ports, self._options, self._summariser, self._ages = exchange, ports, options, summariser, ages
+        self._tokens = token_counter(exchange, ports)
+        original = exchange.original.messages
+        self._last_user = last_user(original)
+        self._query = text_of(original[self._last_user].get("content")) if self._last_user is not None else ""
+
+    async def run(self, target_tokens: int) -> None:
+        """One strategy after the other, until the prompt is at the target."""
+        for strategy in self._options.strategies:
+            if self.use.used_tokens <= target_tokens:
+                return
+            await self._step(strategy, self._options.keep_recent, target_tokens)
+
+    async def run_hard(self, target_tokens: int) -> None:
+        """All strategies, up to the last block: what has a summary needs no trimming."""
+        strategies = self._options.strategies
+        for strategy in strategies:
+            if strategy != "trim" or "summarize" not in strategies:
+                await self._step(strategy, 1, target_tokens)
+
+    async def _step(self, strategy: Strategy, keep_blocks: int, target_tokens: int) -> None:
+        started, before = time.perf_counter(), self.use
+        reason = NOTHING
+        more: dict[str, Any] = {}
+        try:
+            parts, more = await self._apply(strategy, recent_blocks_start(self.parts, keep_blocks), target_tokens)
+            if parts is not self.parts:
+                reason = await self._accept(parts)
+        except StoreUnavailable:
+            reason = UNAVAILABLE
+        ms = (time.perf_counter() - started) * 1000
+        self.steps.append(Step(strategy, before.used_tokens, self.use.used_tokens, ms, reason, more))
+
+    async def _accept(self, parts: Sequence[Part]) -> str:
+        """Go on with `parts`, or say why not."""
+        use = await prompt_use(self._exchange, self._ports, parts)
+        broken = set(_plain(problems(messages_of(parts)))) - set(_plain(problems(messages_of(self.parts))))
+        if use.used_tokens >= self.use.used_tokens or broken:
+            return KEPT
+        self.parts, self.use = parts, use
+        return ""
+
+    async def _apply(self, strategy: Strategy, end: int, target_tokens: int) -> tuple[Sequence[Part], dict[str, Any]]:
+        if strategy == "archive":
+            archived = await archived_results(self._exchange, self._ports, self.parts, self._tokens)
+            return archived.parts, {"results": archived.results}
+        if strategy == "trim":
+            trimmed = await self._trimmed(end, target_tokens)
+            return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
+        runs = foldable_runs(self.parts, end, self._last_user)
+        done = await summarised(
+            self._exchange, self._ports, self._summariser, self.late, self.parts, runs, self._tokens,
+            query=self._query, max_tokens=self._options.max_summary_tokens,
+        )  # fmt: skip
+        return done.parts, {"summaries": summaries_detail(done)}
+
+    async def _trimmed(self, end: int, target_tokens: int) -> Folded:
+        if any(age is not None for age in self._ages):
+            runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s)
+        else:
+            counts = [await self._tokens([part.message]) for part in self.parts]
+            runs = oldest_runs(self.parts, end, self._last_user, counts, self.use.used_tokens - target_tokens)
+
+        async def write(parts: Sequence[Part], run: Run) -> Noted:
+            return await archived_run(self._exchange, self._ports, parts, run, self._query)
+
+        return await folded(self.parts, runs, write, self._tokens)
+
+
+def _plain(found: Sequence[str]) -> list[str]:
+    """Problems without their positions, which change as messages go."""
+    return [text.partition(": ")[2] for text in found]

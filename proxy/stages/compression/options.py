@@ -1,0 +1,48 @@
+"""``compression:`` of a policy."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from proxy.stage import Positive, Share, StageOptions
+from proxy.summaries.summariser import SummariserOptions
+
+Strategy = Literal["trim", "summarize", "archive"]
+
+
+class CompressionOptions(StageOptions, frozen=True, kw_only=True):
+    """``compression:``"""
+
+    at: Annotated[
+        Share, Meta(description="share of the window from which a prompt is compressed; earlier where the answer would have no room")
+    ] = 0.80
+    aggressive_at: Annotated[
+        Share, Meta(description="share from which the whole conversation is summarised and every tool result that was read archived")
+    ] = 0.90
+    target: Annotated[Share, Meta(description="share of the window to come down to")] = 0.60
+    strategies: Annotated[tuple[Strategy, ...], Meta(description="in order; the next one is tried while the target is not met")] = (
+        "trim",
+        "summarize",
+        "archive",
+    )
+    max_age_s: Annotated[
+        float, Meta(gt=0, description="age in seconds from which trim takes messages out: by their timestamp, or since first seen")
+    ] = 3600
+    max_summary_tokens: Annotated[Positive, Meta(description="most tokens of one summary")] = 200
+    keep_recent: Annotated[
+        Positive, Meta(description="blocks at the end that stay as they are: a message, or a tool call with its results; 1 when aggressive")
+    ] = 4
+    summariser: Annotated[
+        SummariserOptions | None, Meta(description="upstream and model that write summaries; without it they are made of sentences picked")
+    ] = None
+    timeout_ms: Annotated[
+        float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
+    ] = 15000
+
+    def __post_init__(self) -> None:
+        if not 0 < self.target < self.at <= self.aggressive_at:
+            raise ValueError("expected 0 < target < at <= aggressive_at")
+        if not self.strategies or len(set(self.strategies)) != len(self.strategies):
+            raise ValueError("expected at least one strategy, each once")

@@ -1,0 +1,164 @@
+"""Compression: a prompt that nears the model's window is brought back to a target, and stays the same until it nears it again.
+
+Comes after budget, whose count and window it goes by, and after history. What an earlier request decided is repeated first; only a
+prompt that still reaches `at` is compressed: by one strategy after the other until it is at the target, or by all of them and up to
+the last block from `aggressive_at` on, and where it would not fit otherwise. A strategy that frees nothing is taken back.
+
+The verdict is a pass when the target is met, else the warning ``compression_failed`` with what would help.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.archive import READ_ARCHIVE
+from proxy.archive_reader import ArchiveReader
+from proxy.compaction.conversation import STORE_TIMEOUT_S, Compacted, recalled, sent, stored
+from proxy.compaction.measure import prompt_use
+from proxy.conversation import prefix_hashes
+from proxy.errors import StoreUnavailable
+from proxy.exchange import Compression as Report
+from proxy.exchange import ContextUse, Exchange, ToolCall, Verdict
+from proxy.stage import Ports, Stage
+from proxy.stages.compression.attempt import KEPT, NOTHING, Attempt
+from proxy.stages.compression.options import CompressionOptions
+from proxy.stages.compression.thresholds import Thresholds, advice, thresholds
+from proxy.stages.compression.trim import message_ages
+from proxy.summaries.summariser import Summariser
+
+
+class Compression(Stage):
+    """Brings a prompt that nears the window back to a target, losing nothing, and repeats what it decided byte for byte."""
+
+    name = "compression"
+    Options = CompressionOptions
+    requires = ("token_count",)
+    follows = ("history",)
+    changes = ("messages", "tools")
+    reports = ("x-groundwire-compression", "compression_failed")
+    answers = (READ_ARCHIVE,)
+
+    def __init__(self, options: CompressionOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        self._summariser = Summariser(ports.chat, options.summariser)
+        self._reader = ArchiveReader()
+
+    @classmethod
+    def asks(cls, options: CompressionOptions) -> Mapping[str, str]:
+        """The summariser's upstream."""
+        return {"summariser.upstream": options.summariser.upstream} if options.summariser else {}
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Repeat what was decided; compress where that is not enough."""
+        before = exchange.facts.context_before
+        exchange.facts.compression = Report(reason=KEPT)  # until it has worked
+        if before is None or before.window_tokens is None:
+            exchange.facts.compression = Report(reason="skipped")
+            return Verdict(self.name, "pass", detail={"reason": "skipped", "why": "the model's window is not known"})
+        options: CompressionOptions = self.options
+        known, ages = await asyncio.gather(recalled(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
+        given = exchange.original
+        same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
+        use = before if same else await prompt_use(exchange, self.ports, known.parts)
+        limits = thresholds(
+            before.window_tokens, exchange.facts.output_reserve_tokens or 0, options.at, options.aggressive_at, options.target
+        )
+        if use.used_tokens < limits.compress:
+            self._send(exchange, known, use)
+            exchange.facts.compression = _repeated(before, use) if known.length else Report(reason="below-threshold")
+            return Verdict(self.name, "pass", detail={"store": known.problem}) if known.problem else None
+        return await self._compress(exchange, known, use, limits, ages)
+
+    async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
+        """Read the archive."""
+        return await self._reader.answer(self.ports.scratchpad, exchange, call)
+
+    async def stop(self) -> None:
+        """End what summarises in the background."""
+        await self._summariser.stop()
+
+    async def _compress(
+        self, exchange: Exchange, known: Compacted, use: ContextUse, limits: Thresholds, ages: Sequence[float | None]
+    ) -> Verdict:
+        attempt = Attempt(exchange, self.ports, self.options, self._summariser, ages, known.parts, use)
+        hard = use.used_tokens >= limits.aggressive
+        if not hard:
+            await attempt.run(limits.target)
+            hard = attempt.use.used_tokens > limits.room
+        if hard:
+            await attempt.run_hard(limits.target)
+        done, after = known, attempt.use
+        if attempt.parts is not known.parts:
+            done = await stored(exchange, self.ports, attempt.parts)
+            await attempt.late.sent(done.parts)
+            after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
+        self._send(exchange, done, after)
+        self._report(exchange, known, attempt, use, after)
+        detail = _detail(use, after, limits, attempt, hard=hard) | {"store": done.problem or known.problem or "ok"}
+        return self._judged(exchange, after, limits, detail)
+
+    def _send(self, exchange: Exchange, done: Compacted, use: ContextUse) -> None:
+        given = exchange.messages
+        sent(exchange, done.parts)
+        self._reader.offer(exchange)
+        exchange.facts.context = use
+        if exchange.messages is not given:
+            left_out = len(exchange.original.messages) - sum(not part.made for part in done.parts)
+            exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages), "left_out": left_out})
+
+    def _report(self, exchange: Exchange, known: Compacted, attempt: Attempt, use: ContextUse, after: ContextUse) -> None:
+        """The header's figures and the counters. The header tells of what the client sent, the counters of what this run freed."""
+        worked = tuple(dict.fromkeys(step.strategy for step in attempt.steps if not step.reason))
+        before = exchange.facts.context_before or use
+        count = self.ports.counters.count
+        if not worked:
+            reason = NOTHING if all(step.reason == NOTHING for step in attempt.steps) else KEPT
+            exchange.facts.compression = _repeated(before, after) if known.length else Report(reason=reason)
+            return
+        exchange.facts.compression = Report(worked, before.used_tokens, after.used_tokens)
+        count("context.compression_count")
+        count("context.compression_tokens_before_count", use.used_tokens)
+        count("context.compression_tokens_after_count", after.used_tokens)
+        for strategy in worked:
+            count(f"context.compression_{strategy}_count")
+
+    def _judged(self, exchange: Exchange, after: ContextUse, limits: Thresholds, detail: dict[str, Any]) -> Verdict:
+        score = round(min(after.share, 1.0), 4)
+        if after.used_tokens <= limits.target:
+            return Verdict(self.name, "pass", score=score, detail=detail)
+        self.ports.counters.count("context.compression_failures")
+        failed = {"advice": advice(after), "fits": after.used_tokens <= limits.room}
+        return Verdict(self.name, "warn", code="compression_failed", score=score, detail=detail | failed)
+
+    async def _ages(self, exchange: Exchange) -> list[float | None]:
+        """Ages of the client's messages; asked for on every turn, so that a message's first turn is the one that counts."""
+        messages, now = exchange.original.messages, exchange.received_at
+        if "trim" not in self.options.strategies:
+            return [None] * len(messages)
+        digests = prefix_hashes(messages, range(1, len(messages) + 1))
+        run = f"{exchange.route}\0{exchange.run_id}"
+        try:
+            async with asyncio.timeout(STORE_TIMEOUT_S):
+                seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)
+        except (StoreUnavailable, TimeoutError):
+            seen = None
+        return message_ages(exchange.original.message_hints, seen, len(messages), now)
+
+
+def _repeated(before: ContextUse, after: ContextUse) -> Report:
+    return Report(("stored",), before.used_tokens, after.used_tokens)
+
+
+def _detail(use: ContextUse, after: ContextUse, limits: Thresholds, attempt: Attempt, *, hard: bool) -> dict[str, Any]:
+    return {
+        "aggressive": hard,
+        "window_tokens": use.window_tokens,
+        "target_tokens": limits.target,
+        "before_tokens": use.used_tokens,
+        "after_tokens": after.used_tokens,
+        "freed_tokens": use.used_tokens - after.used_tokens,
+        "ratio": round(use.used_tokens / max(after.used_tokens, 1), 2),
+        "strategies": [step.detail() for step in attempt.steps],
+    }

@@ -1,0 +1,186 @@
+"""History: a conversation so long that a model loses its thread (context distraction) is reported, and shortened where the policy says so.
+
+Comes before compression, and goes by what is forwarded, not by the window. ``summarize`` puts one summary in place of all but the recent
+messages, ``sliding_window`` one reference to the scratchpad. Either is decided once, stored, and repeated byte for byte until `every`
+further messages have come, so that the forwarded prefix stays the same in between.
+
+The alert is the warning ``DISTRACTION``, with its severity, what would help and what was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from proxy.archive import READ_ARCHIVE
+from proxy.archive_reader import ArchiveReader
+from proxy.compaction.conversation import Compacted, recalled, sent, stored
+from proxy.compaction.folding import Folded, folded
+from proxy.compaction.late import LateSummaries
+from proxy.compaction.measure import prompt_use, token_counter
+from proxy.compaction.notes import Noted, archived_run, summarised_run
+from proxy.compaction.parts import Part, messages_of
+from proxy.compaction.runs import Run, foldable_runs, recent_messages_start
+from proxy.conversation import last_user
+from proxy.errors import StoreUnavailable
+from proxy.exchange import Exchange, ToolCall, Verdict
+from proxy.stage import Ports, Positive, Stage, StageOptions
+from proxy.summaries.summariser import Summariser, SummariserOptions
+from proxy.text import text_of
+
+Action = Literal["warn", "summarize", "sliding_window"]
+Severity = Literal["MEDIUM", "HIGH"]
+_KEEP: Mapping[str, int] = {"warn": 0, "summarize": 5, "sliding_window": 10}
+_SYSTEM = ("system", "developer")
+
+
+class HistoryOptions(StageOptions, frozen=True, kw_only=True):
+    """``history:``"""
+
+    max_messages: Annotated[
+        Positive, Meta(description="messages, without system messages, above which a history distracts; above twice as many severely")
+    ] = 20
+    max_tokens: Annotated[Positive, Meta(description="tokens of these messages above which it distracts; above twice as many severely")] = (
+        2000
+    )
+    action: Annotated[
+        Action, Meta(description="warn only, summarize all but the recent messages, or sliding_window: archive all but the recent ones")
+    ] = "warn"
+    keep_recent: Annotated[
+        Positive | None, Meta(description="messages at the end that stay as they are; 5 for summarize, 10 for sliding_window")
+    ] = None
+    every: Annotated[Positive, Meta(description="messages that must have come since the last time before it is done again")] = 10
+    max_summary_tokens: Annotated[Positive, Meta(description="most tokens of one summary")] = 200
+    summariser: Annotated[
+        SummariserOptions | None, Meta(description="upstream and model that write summaries; without it they are made of sentences picked")
+    ] = None
+    timeout_ms: Annotated[
+        float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
+    ] = 15000
+
+    @property
+    def kept(self) -> int:
+        """How many recent messages stay."""
+        return self.keep_recent or _KEEP[self.action]
+
+
+class Length(Struct, frozen=True):
+    """How long a history is."""
+
+    messages: int
+    tokens: int
+
+    def severity(self, max_messages: int, max_tokens: int) -> Severity | None:
+        """MEDIUM above a limit, HIGH above twice a limit, None below both."""
+        times = max(self.messages / max_messages, self.tokens / max_tokens)
+        return "HIGH" if times > 2 else "MEDIUM" if times > 1 else None
+
+
+class History(Stage):
+    """Warns of a history that distracts the model, and shortens it: by a summary, or to a window of recent messages."""
+
+    name = "history"
+    Options = HistoryOptions
+    changes = ("messages", "tools")
+    reports = ("DISTRACTION",)
+    answers = (READ_ARCHIVE,)
+
+    def __init__(self, options: HistoryOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        self._summariser = Summariser(ports.chat, options.summariser)
+        self._reader = ArchiveReader()
+
+    @classmethod
+    def asks(cls, options: HistoryOptions) -> Mapping[str, str]:
+        """The summariser's upstream."""
+        return {"summariser.upstream": options.summariser.upstream} if options.summariser else {}
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Repeat what was decided, measure what is left, act."""
+        options: HistoryOptions = self.options
+        known = await recalled(exchange, self.ports, late=options.summariser is not None)
+        length = await self._length(exchange, known.parts)
+        severity = length.severity(options.max_messages, options.max_tokens)
+        done, result = known, "none"
+        if severity and options.action != "warn":
+            done, result = await self._shorten(exchange, known)
+        self._send(exchange, done)
+        if severity is None:
+            return Verdict(self.name, "pass", detail={"store": known.problem}) if known.problem else None
+        self.ports.counters.count("context.distraction_count")
+        after = length if done is known else await self._length(exchange, done.parts)
+        return Verdict(self.name, "warn", code="DISTRACTION", detail=self._detail(severity, length, after, result, done.problem))
+
+    async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
+        """Read the archive."""
+        return await self._reader.answer(self.ports.scratchpad, exchange, call)
+
+    async def stop(self) -> None:
+        """End what summarises in the background."""
+        await self._summariser.stop()
+
+    async def _shorten(self, exchange: Exchange, known: Compacted) -> tuple[Compacted, str]:
+        """The conversation shortened, and what was done: the action, or why nothing."""
+        options: HistoryOptions = self.options
+        since = sum(part.start >= known.length for part in known.parts) - options.kept
+        if known.length and since < options.every:
+            return known, "not-yet"
+        end = recent_messages_start(known.parts, options.kept)
+        runs = foldable_runs(known.parts, end, last_user(exchange.original.messages))
+        late = LateSummaries(exchange, self.ports)
+        try:
+            done = await self._folded(exchange, known.parts, runs, late)
+        except StoreUnavailable:
+            return known, "store-unavailable"
+        if not done.notes:
+            return known, "nothing-left"
+        before = await prompt_use(exchange, self.ports, known.parts)
+        if (await prompt_use(exchange, self.ports, done.parts)).used_tokens >= before.used_tokens:
+            return known, "failed-kept-original"
+        self.ports.counters.count(f"context.history_{options.action}_count")
+        shortened = await stored(exchange, self.ports, done.parts)
+        await late.sent(shortened.parts)
+        return shortened, options.action
+
+    async def _folded(self, exchange: Exchange, parts: Sequence[Part], runs: Sequence[Run], late: LateSummaries) -> Folded:
+        options: HistoryOptions = self.options
+        asked = last_user(exchange.original.messages)
+        query = text_of(exchange.original.messages[asked].get("content")) if asked is not None else ""
+
+        async def write(current: Sequence[Part], run: Run) -> Noted:
+            if options.action == "sliding_window":
+                return await archived_run(exchange, self.ports, current, run, query)
+            return await summarised_run(
+                exchange, self.ports, self._summariser, late, current, run, query=query, max_tokens=options.max_summary_tokens
+            )
+
+        return await folded(parts, runs, write, token_counter(exchange, self.ports))
+
+    def _send(self, exchange: Exchange, done: Compacted) -> None:
+        given = exchange.messages
+        sent(exchange, done.parts)
+        self._reader.offer(exchange)
+        if exchange.messages is not given:
+            exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages)})
+
+    async def _length(self, exchange: Exchange, parts: Sequence[Part]) -> Length:
+        history = [message for message in messages_of(parts) if message.get("role") not in _SYSTEM]
+        return Length(len(history), await token_counter(exchange, self.ports)(history))
+
+    def _detail(self, severity: Severity, before: Length, after: Length, result: str, problem: str) -> dict[str, Any]:
+        options: HistoryOptions = self.options
+        return {
+            "severity": severity,
+            "messages": before.messages,
+            "tokens": before.tokens,
+            "max_messages": options.max_messages,
+            "max_tokens": options.max_tokens,
+            "recommended_action": "sliding_window" if severity == "HIGH" else "summarize",
+            "action": options.action,
+            "result": result,
+            "messages_after": after.messages,
+            "tokens_after": after.tokens,
+            "store": problem or "ok",
+        }

@@ -1,0 +1,354 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import orjson
+import pytest
+
+from proxy.archive import references_in
+from proxy.errors import StoreUnavailable
+from proxy.exchange import Compression as Report
+from proxy.exchange import Exchange, Message, Verdict
+from proxy.stage import Ports
+from proxy.stages.budget import Budget, BudgetOptions
+from proxy.stages.compression import Compression, CompressionOptions
+from proxy.stages.compression.thresholds import Thresholds, thresholds
+from proxy.stages.compression.trim import timestamp_of
+from proxy.summaries import SummariserOptions, summary_text
+from proxy.testing import CountedNames, ScriptedChat, WordCounter, make_exchange, make_ports
+from tests.conversations import said, step, turns
+
+HOUR = 3600.0
+
+
+class Away:
+    """A store that is not there."""
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any, **named: Any) -> Any:
+            raise StoreUnavailable("the store is away")
+
+        return call
+
+
+async def compressed(
+    messages: Sequence[Message], ports: Ports | None = None, reserve: int = 0, ages: dict[int, float] | None = None, **options: Any
+) -> tuple[Verdict | None, Exchange]:
+    """`ages` are the messages' ages in seconds, as the client's timestamps tell them."""
+    ports = ports or make_ports()
+    exchange = make_exchange(messages)
+    hints = {i: {"timestamp": exchange.received_at - age} for i, age in (ages or {}).items()}
+    exchange.original = msgspec.structs.replace(exchange.original, message_hints=hints)
+    await Budget(BudgetOptions(reserve_output_tokens=reserve), ports).on_request(exchange)
+    return await Compression(CompressionOptions(**options), ports).on_request(exchange), exchange
+
+
+def sized(total: int, turn_words: int = 50) -> list[Message]:
+    """A conversation of `total` words."""
+    found = turns((total - 30) // (2 * turn_words), turn_words)
+    found.insert(1, said("user", total - sum(len(m["content"].split()) for m in found)))
+    return found
+
+
+def detail(verdict: Verdict | None) -> Any:
+    assert verdict is not None
+    return verdict.detail
+
+
+def report(exchange: Exchange) -> Report:
+    assert exchange.facts.compression is not None
+    return exchange.facts.compression
+
+
+def words(exchange: Exchange) -> int:
+    return exchange.facts.context.used_tokens if exchange.facts.context else 0
+
+
+# ---- when ----
+
+
+@pytest.mark.parametrize(
+    ("used", "strategies", "reason", "aggressive"),
+    [
+        (6553, (), "below-threshold", None),
+        (6554, ("summarize",), "", False),
+        (6603, ("summarize",), "", False),  # 80.6%
+        (7373, ("summarize",), "", True),
+        (7390, ("summarize",), "", True),  # 90.2%
+    ],
+)
+async def test_the_thresholds_of_an_8192_token_window(used: int, strategies: tuple[str, ...], reason: str, aggressive: bool | None) -> None:
+    verdict, exchange = await compressed(sized(used))
+    assert exchange.facts.context_before is not None
+    done = report(exchange)
+    assert (used, strategies, reason) == (exchange.facts.context_before.used_tokens, done.strategies, done.reason)
+    assert aggressive == (verdict.detail["aggressive"] if verdict else None)
+
+
+def test_the_answers_reserve_brings_the_thresholds_forward() -> None:
+    assert Thresholds(800, 900, 600, 900) == thresholds(1000, 100, 0.8, 0.9, 0.6)
+    assert Thresholds(501, 900, 375, 500) == thresholds(1000, 500, 0.8, 0.9, 0.6)
+
+
+async def test_what_the_answers_reserve_would_refuse_is_compressed_earlier() -> None:
+    _, exchange = await compressed(sized(4600), reserve=2048, ports=make_ports(tokens=WordCounter(6000)))
+    assert ("summarize",) == report(exchange).strategies
+    assert words(exchange) <= 4500 * 0.75
+
+
+async def test_an_unknown_window_is_said_and_nothing_done() -> None:
+    verdict, exchange = await compressed(sized(9000), make_ports(tokens=WordCounter(None)))
+    assert Report(reason="skipped") == exchange.facts.compression
+    assert "the model's window is not known" == detail(verdict)["why"]
+    assert exchange.messages is exchange.original.messages
+
+
+# ---- the strategies ----
+
+
+async def test_trim_takes_out_what_is_older_than_an_hour() -> None:
+    messages = turns(15, 220)
+    old = range(1, 21)
+    ages = {i: 2 * HOUR if i in old else 60.0 for i in range(len(messages))}
+    verdict, exchange = await compressed(messages, ages=ages, strategies=("trim",))
+    assert ("trim",) == report(exchange).strategies
+    assert [messages[0], *messages[21:]] == [exchange.messages[0], *exchange.messages[2:]]
+    assert [[1, 21]] == detail(verdict)["strategies"][0]["runs"]
+
+
+async def test_first_seen_times_stand_in_for_timestamps() -> None:
+    ports = make_ports()
+    messages = turns(15, 220)
+    early = make_exchange(messages[:10])
+    early.received_at -= 2 * HOUR
+    await Budget(BudgetOptions(), ports).on_request(early)
+    await Compression(CompressionOptions(), ports).on_request(early)
+    _, exchange = await compressed(messages, ports, strategies=("trim",))
+    kept = [messages[0], *messages[10:]]
+    assert kept == [exchange.messages[0], *exchange.messages[2:]]
+
+
+async def test_without_ages_the_oldest_go_until_the_target_is_met() -> None:
+    _, exchange = await compressed(turns(16, 215), make_ports(first_seen=Away()), strategies=("trim",))
+    assert 0.55 * 8192 < words(exchange) <= 0.6 * 8192
+
+
+async def test_thirty_messages_of_3000_tokens_become_a_summary_of_at_most_200() -> None:
+    messages = [*turns(15, 100)[:31], said("user", 10, "last-question")]
+    verdict, exchange = await compressed(messages, make_ports(tokens=WordCounter(3600)), keep_recent=1, strategies=("summarize",))
+    assert ("system", "user", "user") == tuple(m["role"] for m in exchange.messages)
+    assert 0 < len(summary_text(exchange.messages[1]).partition("[archived")[0].split()) <= 200
+    assert {"made_by": "extractive", "messages": [1, 31]}.items() <= detail(verdict)["strategies"][0]["summaries"][0].items()
+
+
+async def test_an_earlier_summary_is_folded_in_and_one_reference_leads_to_all() -> None:
+    ports: Any = make_ports(tokens=WordCounter(2000))
+    first = turns(15, 60)
+    _, exchange = await compressed(first, ports, keep_recent=1)
+    longer = [*first, *turns(15, 60)[1:]]
+    _, exchange = await compressed(longer, ports, keep_recent=1)
+    (reference,) = references_in(exchange.messages)
+    content = (await ports.scratchpad.find(reference.id, client="anonymous")).content.decode()
+    assert all(m["content"] in content for m in longer[1:-1])
+    assert 1 == sum("<conversation_summary>" in m["content"] for m in exchange.messages)
+
+
+async def test_archive_leaves_a_short_reference_and_the_bytes_can_be_had_back() -> None:
+    messages = [said("system", 20), said("user", 100), *step("1", 1200), said("assistant", 20), said("user", 20)]
+    ports: Any = make_ports(tokens=WordCounter(1600))
+    verdict, exchange = await compressed(messages, ports, strategies=("archive",))
+    result = exchange.messages[3]
+    assert {**messages[3], "content": result["content"]} == result
+    assert len(result["content"].split()) <= 20
+    (reference,) = references_in([result])
+    assert messages[3]["content"].encode() == (await ports.scratchpad.find(reference.id, client="anonymous")).content
+    assert 1 == detail(verdict)["strategies"][0]["results"]
+
+
+async def test_a_result_that_the_model_has_not_read_stays() -> None:
+    messages = [said("system", 20), said("user", 100), *step("1", 1400)]
+    _, exchange = await compressed(messages, make_ports(tokens=WordCounter(1600)))
+    assert ("nothing-left", True) == (
+        report(exchange).reason,
+        exchange.messages is exchange.original.messages,
+    )
+
+
+async def test_parts_that_are_no_string_are_archived_as_json() -> None:
+    parts = [{"type": "text", "text": "a " * 1000}, {"type": "image_url", "image_url": {"url": "data:,x"}}]
+    messages = [said("user", 20), *step("1", 5), said("assistant", 5), said("user", 5)]
+    messages[2] = {**messages[2], "content": parts}
+    ports: Any = make_ports(tokens=WordCounter(1100))
+    _, exchange = await compressed(messages, ports, strategies=("archive",))
+    (reference,) = references_in(exchange.messages)
+    assert parts == orjson.loads((await ports.scratchpad.find(reference.id, client="anonymous")).content)
+
+
+async def test_three_strategies_in_sequence_from_85_percent_to_below_60() -> None:
+    recent = [said("user", 900), *step("1", 2600), said("assistant", 50), said("user", 42)]
+    messages = [said("system", 700), *turns(8, 60)[1:-1], *turns(6, 143)[1:-1], *recent]
+    ages = {i: 2 * HOUR if i < 17 else 60.0 for i in range(len(messages))}
+    verdict, exchange = await compressed(messages, ages=ages, target=0.55)
+    assert verdict is not None
+    assert ("trim", "summarize", "archive") == report(exchange).strategies
+    steps = verdict.detail["strategies"]
+    assert 0.85 <= steps[0]["before_tokens"] / 8192 < 0.9
+    assert words(exchange) < 0.6 * 8192
+    for i, done in enumerate(steps):
+        assert done["before_tokens"] - done["after_tokens"] == done["freed_tokens"] > 0
+        assert i == 0 or steps[i - 1]["after_tokens"] == done["before_tokens"]
+
+
+async def test_later_strategies_are_not_asked_when_the_target_is_met() -> None:
+    verdict, _ = await compressed(turns(15, 225))
+    assert ["trim", "summarize"] == [s["strategy"] for s in detail(verdict)["strategies"]]
+
+
+async def test_aggressive_brings_a_7400_token_context_below_10_percent() -> None:
+    verdict, exchange = await compressed([*turns(11, 120, 380)[:-1], said("user", 539), *turns(1, 10)[-1:]])
+    assert exchange.facts.context_before is not None
+    assert 0.9 <= exchange.facts.context_before.share
+    assert words(exchange) < 0.1 * 8192
+    assert verdict is not None
+    assert (True, "pass") == (verdict.detail["aggressive"], verdict.outcome)
+
+
+async def test_an_agents_steps_after_the_only_question_are_summarised_and_the_open_one_stays() -> None:
+    steps = [message for i in range(12) for message in step(str(i), 600)]
+    messages = [said("system", 20), said("user", 100, "the-task"), *steps]
+    _, exchange = await compressed(messages)
+    assert messages[:2] == list(exchange.messages[:2])
+    assert messages[-2:] == list(exchange.messages[-2:])
+    assert words(exchange) < 0.6 * 8192
+
+
+# ---- when it does not work ----
+
+
+async def test_a_target_that_cannot_be_met_is_a_warning_with_advice() -> None:
+    counters = CountedNames()
+    verdict, exchange = await compressed([said("system", 7000), *turns(2, 20)[1:]], make_ports(counters=counters))
+    assert verdict is not None
+    assert ("warn", "compression_failed", 1) == (verdict.outcome, verdict.code, counters.counts["context.compression_failures"])
+    assert 0.86 < (verdict.score or 0) < 0.88
+    assert "shorten the system message, or move reference text out of it" == verdict.detail["advice"]
+    assert "failed-kept-original" != (report(exchange).reason)
+
+
+async def test_without_the_scratchpad_everything_stays() -> None:
+    verdict, exchange = await compressed(turns(15, 225), make_ports(scratchpad=Away()))
+    assert exchange.messages is exchange.original.messages
+    assert Report(reason="failed-kept-original") == exchange.facts.compression
+    assert {"store-unavailable", "nothing-left"} == {s["reason"] for s in detail(verdict)["strategies"]}
+
+
+async def test_without_the_store_of_compactions_it_is_for_this_request_only() -> None:
+    verdict, exchange = await compressed(turns(15, 225), make_ports(compactions=Away()))
+    assert ("pass", "store-unavailable") == (verdict.outcome, detail(verdict)["store"])
+    assert words(exchange) < 0.6 * 8192
+
+
+async def test_what_another_worker_stored_first_is_sent() -> None:
+    ports: Any = make_ports()
+    messages = turns(15, 225)
+    await compressed(messages, ports)
+    (key, kept), *_ = ports.compactions.kept.items()
+    ports.compactions.kept.clear()
+    theirs = {**kept.pieces[1], "content": kept.pieces[1]["content"].replace("Summary", "SUMMARY")}
+
+    async def put(compaction: Any, **named: Any) -> Any:
+        assert key[1] == compaction.covers
+        return msgspec.structs.replace(compaction, pieces=(compaction.pieces[0], theirs, *compaction.pieces[2:]))
+
+    ports.compactions.put = put
+    _, exchange = await compressed(messages, ports)
+    assert theirs == exchange.messages[1]
+
+
+async def test_another_model_or_policy_has_its_own_compaction() -> None:
+    ports: Any = make_ports()
+    messages = turns(15, 225)
+    await compressed(messages, ports)
+    exchange = make_exchange(messages, model="another")
+    await Budget(BudgetOptions(window=100_000), ports).on_request(exchange)
+    await Compression(CompressionOptions(), ports).on_request(exchange)
+    assert Report(reason="below-threshold") == exchange.facts.compression
+
+
+async def test_a_summary_by_the_configured_upstream_is_named_in_the_record() -> None:
+    chat = ScriptedChat(["The user asked many questions."])
+    summariser = {"upstream": "small", "model": "mini"}
+    options = msgspec.convert({"summariser": summariser}, CompressionOptions)
+    assert {"summariser.upstream": "small"} == Compression.asks(options)
+    verdict, _ = await compressed(turns(15, 225), make_ports(chat=chat), summariser=options.summariser)
+    assert 1 == len(chat.asked)
+    assert verdict is not None
+    assert verdict.detail["strategies"][1]["summaries"][0]["made_by"] in ("llm", "llm-repaired", "extractive")
+
+
+class Slow:
+    """A chat model that answers when it is told to."""
+
+    def __init__(self, answer: str) -> None:
+        self.answer, self.go = answer, asyncio.Event()
+
+    async def complete(self, *args: Any, **named: Any) -> str:
+        await self.go.wait()
+        return self.answer
+
+
+async def test_a_summary_that_comes_too_late_is_the_next_turns() -> None:
+    chat = Slow("The customer prefers a window seat.")
+    ports: Any = make_ports(chat=chat)
+    options = {"summariser": SummariserOptions(upstream="small", model="mini", deadline_ms=1)}
+    stage = Compression(CompressionOptions(**options), ports)
+    found = []
+    for _ in range(2):
+        exchange = make_exchange(turns(15, 225))
+        await Budget(BudgetOptions(reserve_output_tokens=0), ports).on_request(exchange)
+        await stage.on_request(exchange)
+        found.append(exchange.messages[1]["content"])
+        chat.go.set()
+        while len(ports.compactions.kept) < 2:
+            await asyncio.sleep(0)
+    assert ["prefers" in text and len(text) < 600 for text in found] == [False, True]
+    assert found[0].rpartition("[archived")[2] == found[1].rpartition("[archived")[2]
+    await stage.stop()
+
+
+async def test_compression_counts_what_it_freed() -> None:
+    counters = CountedNames()
+    verdict, _ = await compressed(turns(15, 225), make_ports(counters=counters))
+    assert verdict is not None
+    assert {
+        "context.compression_count": 1,
+        "context.compression_tokens_before_count": verdict.detail["before_tokens"],
+        "context.compression_tokens_after_count": verdict.detail["after_tokens"],
+        "context.compression_summarize_count": 1,
+    } == counters.counts
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": 0.8}, "expected 0 < target < at <= aggressive_at"),
+        ({"at": 0.95}, "expected 0 < target < at <= aggressive_at"),
+        ({"strategies": []}, "expected at least one strategy"),
+        ({"strategies": ["trim", "trim"]}, "each once"),
+        ({"strategies": ["squeeze"]}, "Invalid enum value"),
+    ],
+)
+def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=message):
+        msgspec.convert(options, CompressionOptions)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(12, 12.0), (1.5, 1.5), ("1970-01-01T00:01:00Z", 60.0), ("1970-01-01T00:01:00", 60.0), ("soon", None), (True, None), (None, None)],
+)
+def test_timestamps_are_seconds_or_iso_8601(value: object, expected: float | None) -> None:
+    assert expected == timestamp_of(value)
