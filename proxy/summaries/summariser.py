@@ -67,6 +67,8 @@ class _Task(Struct, frozen=True):
     count: Callable[[str], int]
 
 
+_WAITING_SHARE = 0.95
+"""Of the deadline; the rest is for what the stage does with the summary."""
 OnLate = Callable[[Summary], Awaitable[None]]
 """Called with an LLM's summary that passed the check after its deadline."""
 
@@ -105,7 +107,7 @@ class Summariser:
         asked = self._background.get(key) or asyncio.create_task(self._ask(task, started))
         try:
             fallback = await asyncio.to_thread(_extractive, task)
-            left = self._options.deadline_ms / 1000 - (time.perf_counter() - started)
+            left = self._options.deadline_ms / 1000 * _WAITING_SHARE - (time.perf_counter() - started)
             done, _ = await asyncio.wait({asked}, timeout=max(0.0, left))
         except BaseException:
             if self._background.get(key) is not asked:
