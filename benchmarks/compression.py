@@ -9,7 +9,7 @@ prompt or in the archive, one call of the model's away.
 
 Dialogues: answers (that stand in the dialogue word for word) and evidence (the longest sentence of each evidence turn), the question
 asked at the end. Trajectories are cut at 60%: the identifiers, dates and amounts that later calls use and that had come up before. The
-ratio is that of everything but system messages. Baselines with as many tokens: the last messages, random ones; the system message too.
+ratio is that of all messages but the system's. Baselines with as many tokens: the last messages, random ones; the system message too.
 Intervals are 95% bootstrap over conversations (dialogues: questions).
 """
 
@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 from proxy.conversation import blocks_of, problems
-from proxy.exchange import Exchange
+from proxy.exchange import ContextUse, Exchange
 from proxy.models.tokens import TiktokenCounter
 from proxy.stage import Ports
 from proxy.stages.budget import Budget, BudgetOptions
@@ -42,6 +42,8 @@ from proxy.text import split_sentences, text_of
 DATA = Path(__file__).parents[2] / "shared" / "data" / "compression"
 RESULTS = Path(__file__).parent / "results" / "compression.json"
 FULL = 0.85
+READER_TOKENS = 225
+"""Of the tool that reads the archive."""
 KEEP = 2
 """Blocks at the end that stay."""
 MODEL = "gpt-4o"
@@ -57,11 +59,15 @@ class Compressed:
         assert after is not None
         self.messages, self.ms = list(exchange.messages), ms
         self.before_tokens, self.after_tokens = before.used_tokens, after.used_tokens
-        system = before.components.get("system_instructions", 0)
-        self.ratio = (before.used_tokens - system) / max(1, after.used_tokens - system)
+        self.ratio = history(before) / max(1, history(after))
         self.prompt = said(self.messages)
         self.readable = self.prompt + "\n".join(item.content.decode("utf-8", "replace") for item in scratchpad.items.values())
         self.broken = problems(self.messages)
+
+
+def history(use: ContextUse) -> int:
+    """Tokens of all messages but the system's; the tool that reads the archive (about 225) is none of them."""
+    return use.used_tokens - use.components.get("system_instructions", 0) - use.components.get("tool_descriptions", 0)
 
 
 async def compressed(tokens: TiktokenCounter, messages: Messages, ratio: float, **options: Any) -> Compressed:
@@ -75,7 +81,8 @@ async def compressed(tokens: TiktokenCounter, messages: Messages, ratio: float, 
     fixed = use.components.get("system_instructions", 0)
     room = (use.used_tokens - fixed) / ratio
     recent = sum(tokens.count_text(said([m]), tokens.model(MODEL)) for b in blocks_of(messages)[-KEEP:] for m in messages[b.start : b.end])
-    settings = {"at": 0.8, "aggressive_at": 0.999, "target": max(0.01, (fixed + room) / window - 0.001), "keep_recent": KEEP}
+    target = min(0.79, (fixed + room + READER_TOKENS) / window)
+    settings: dict[str, Any] = {"at": 0.8, "aggressive_at": 0.999, "target": target, "keep_recent": KEEP}
     stage = Compression(CompressionOptions(**settings, max_summary_tokens=max(60, int(room - recent - 40)), **options), ports)
     started = time.perf_counter()
     await stage.on_request(exchange)
