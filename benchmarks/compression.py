@@ -199,6 +199,16 @@ def kept(facts: Sequence[str], text: str) -> tuple[int, int]:
     return sum(fact in text for fact in facts), len(facts)
 
 
+async def texts_of(tokens: TiktokenCounter, messages: Messages, done: Compressed, source: random.Random) -> dict[str, str]:
+    """What is left of `messages`: ours, and the baselines' with as many tokens."""
+    return {
+        "groundwire, prompt": done.prompt,
+        "groundwire, readable": done.readable,
+        "last messages": await last_messages(tokens, messages, done.after_tokens),
+        "random messages": await random_messages(tokens, messages, done.after_tokens, source),
+    }
+
+
 async def on_dialogues(tokens: TiktokenCounter, ratio: float, questions: int, seed: int, report: dict[str, Any], **options: Any) -> None:
     source = random.Random(seed)
     table: dict[str, list[tuple[int, int]]] = {}
@@ -208,13 +218,7 @@ async def on_dialogues(tokens: TiktokenCounter, ratio: float, questions: int, se
         ratios.append(done.ratio)
         ms.append(done.ms)
         broken += bool(done.broken)
-        texts = {
-            "groundwire, prompt": done.prompt,
-            "groundwire, readable": done.readable,
-            "last messages": await last_messages(tokens, messages, done.after_tokens),
-            "random messages": await random_messages(tokens, messages, done.after_tokens, source),
-        }
-        for name, text in texts.items():
+        for name, text in (await texts_of(tokens, messages, done, source)).items():
             table.setdefault(f"answers: {name}", []).append(kept(answers, normal(text)))
             table.setdefault(f"evidence: {name}", []).append(kept(evidence, normal(text)))
     show(f"dialogues, {ratio:g}x", table, ratios, ms, broken, seed, report)
@@ -229,13 +233,7 @@ async def on_trajectories(tokens: TiktokenCounter, ratio: float, most: int, seed
         ratios.append(done.ratio)
         ms.append(done.ms)
         broken += bool(done.broken)
-        texts = {
-            "groundwire, prompt": done.prompt,
-            "groundwire, readable": done.readable,
-            "last messages": await last_messages(tokens, messages, done.after_tokens),
-            "random messages": await random_messages(tokens, messages, done.after_tokens, source),
-        }
-        for name, text in texts.items():
+        for name, text in (await texts_of(tokens, messages, done, source)).items():
             table.setdefault(f"facts of later calls: {name}", []).append(kept(facts, text))
     show(f"trajectories, {ratio:g}x", table, ratios, ms, broken, seed, report)
 

@@ -21,7 +21,7 @@ import orjson
 from numpy.typing import NDArray
 
 from proxy.errors import GroundwireError
-from proxy.exchange import Tool
+from proxy.exchange import Tool, tool_name
 from proxy.models.tool_index import Query, ToolIndex
 from proxy.models.tool_outcomes import Moves, fit, packed, unpacked
 from proxy.models.tool_relevance import Relevance, probability, shipped
@@ -82,7 +82,7 @@ class EmbeddingToolRanker:
     async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
         """Keep an outcome for each tool that was called; the moves follow in the background."""
         names = set(called)
-        texts = [(name, tool_text(tool)) for tool in tools if (name := _name(tool)) in names]
+        texts = [(name, tool_text(tool)) for tool in tools if (name := tool_name(tool)) in names]
         if not texts or not query.strip():
             return
         vector = (await self.embedder.embed([clipped(query)]))[0]
@@ -195,9 +195,3 @@ def _seen(task: asyncio.Task[Any]) -> None:
 
 def _key(tools: Sequence[Tool]) -> bytes:
     return hashlib.blake2b(orjson.dumps(tools, default=str), digest_size=16).digest()
-
-
-def _name(tool: Tool) -> str:
-    function = tool.get("function")
-    name = function.get("name") if isinstance(function, dict) else None
-    return name if isinstance(name, str) else ""

@@ -11,17 +11,15 @@ import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from sqlalchemy import select, update
-
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
-from proxy.store.tables import clean, key_of
 from proxy.store.tables import first_seen as table
+from proxy.store.tables import key_of
+from proxy.store.versioned import VersionedRows
 
 PER_RUN = 5000
 _SWAPS = 16
 """Tries to keep new times while other workers do; each failure means that another one succeeded."""
-_USED_EVERY_S = 3600.0
 _ENTRY = struct.Struct("<Qd")
 """A message's hash, cut to 64 bits, and seconds since the epoch."""
 
@@ -31,40 +29,23 @@ class DatabaseFirstSeen:
 
     def __init__(self, database: Database, *, per_run: int = PER_RUN, clock: Callable[[], float] = time.time) -> None:
         """Of a run's messages beyond `per_run`, those that are no longer sent are forgotten first, then the newest are not kept."""
-        self._database, self._clock, self._per_run = database, clock, per_run
+        self._rows, self._per_run = VersionedRows(database, table, "times", clock), per_run
 
     async def times(self, run: str, hashes: Sequence[str], now: float, *, client: str) -> list[float]:
         """For each hash when it was first seen, in seconds since the epoch; `now` for new ones, kept. Raises `StoreUnavailable`."""
         key, asked = key_of(client, run), [_short(hash_) for hash_ in hashes]
         for _ in range(_SWAPS):
-            stored, version = await self._load(key)
+            content, version = await self._rows.load(key)
+            stored = dict(_ENTRY.iter_unpack(content or b""))
             wanted = stored | {hash_: now for hash_ in asked if hash_ not in stored}
             kept = _bounded(wanted, set(asked), self._per_run)
-            if kept.keys() == stored.keys() or await self._swap(key, kept, version, client):
+            if kept.keys() == stored.keys() or await self._rows.swap(key, _packed(kept), version, client):
                 return [wanted[hash_] for hash_ in asked]
         raise StoreUnavailable("other workers keep changing the run's times")
 
-    async def _load(self, key: str) -> tuple[dict[int, float], int]:
-        """What is known of the run, and its version: 0 where nothing is."""
-        now = self._clock()
-        async with self._database.transaction() as connection:
-            query = select(table.c.times, table.c.version, table.c.used_at).where(table.c.id == key)
-            row = (await connection.execute(query)).first()
-            if row is not None and row.used_at < now - _USED_EVERY_S:
-                await connection.execute(update(table).where(table.c.id == key).values(used_at=now))
-        return ({}, 0) if row is None else (dict(_ENTRY.iter_unpack(row.times)), row.version)
 
-    async def _swap(self, key: str, times: Mapping[int, float], version: int, client: str) -> bool:
-        """Replace the times if the run still has `version`; whether it had."""
-        now, content = self._clock(), b"".join(_ENTRY.pack(*entry) for entry in times.items())
-        values = {"times": content, "version": version + 1, "size_bytes": len(content), "used_at": now}
-        if version == 0:
-            new = self._database.insert(table).values(id=key, client=clean(client), created_at=now, **values)
-            statement = new.on_conflict_do_nothing(index_elements=["id"])
-        else:
-            statement = update(table).where(table.c.id == key, table.c.version == version).values(**values)
-        async with self._database.transaction() as connection:
-            return bool((await connection.execute(statement)).rowcount == 1)
+def _packed(times: Mapping[int, float]) -> bytes:
+    return b"".join(_ENTRY.pack(*entry) for entry in times.items())
 
 
 def _bounded(times: Mapping[int, float], asked: set[int], most: int) -> dict[int, float]:

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class SummariserOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """``llm:`` of a stage that summarises."""
+    """``summariser:`` of a stage."""
 
     upstream: Annotated[str, Meta(min_length=1, description="an upstream of config.yaml with a key of its own")]
     model: Annotated[str, Meta(min_length=1, description="model name, as that upstream knows it")]
