@@ -120,6 +120,14 @@ Pregunta: {question}""",
     ),
 }
 
+NO_ANSWER = {
+    "en": "I cannot answer this: this information is not in the knowledge base.",
+    "de": "Das kann ich nicht beantworten: Diese Information ist nicht in der Wissensdatenbank enthalten.",
+    "es": "No puedo responder a esto: esta información no está en la base de conocimientos.",
+    "fr": "Je ne peux pas répondre à cette question : cette information ne figure pas dans la base de connaissances.",
+}
+"""What the proxy says in a model's stead where the context has no answer."""
+
 RATINGS = {
     "HIGH": ("high", "hoch", "alta", "alto", "élevée", "élevé", "haute"),
     "MEDIUM": ("medium", "moderate", "mittel", "media", "medio", "moyenne", "moyen"),

@@ -12,19 +12,49 @@ MAX_HELD_CHARS = 2000
 _ABBREVIATIONS = frozenset(
     # English, German, Spanish, French: written with a full stop in mid-sentence.
     """
-    mr mrs ms dr prof sr jr st vs etc ca inc ltd corp co approx dept est e.g i.e cf al a.m p.m u.s u.k
-    z.b d.h u.a bzw usw evtl ggf str hrsg inkl zzgl vgl
-    sra srta ud uds p.ej av mme mlle mm p.ex env éd
+    mr mrs ms dr prof sr jr st vs etc ca inc ltd corp co approx dept est e.g i.e cf al a.m p.m u.s u.k mt gen sen gov lt capt sgt rev
+    z.b d.h u.a bzw usw evtl ggf str hrsg inkl zzgl vgl mio mrd tsd chr jh geb gest gegr std ehem sog bspw dipl.-ing
+    sra srta ud uds p.ej ej av mme mlle mm p.ex ex env éd j.-c ee uu dña gral lic ing avda
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
-_BEFORE_NUMBERS = frozenset(("no", "nr", "fig", "vol", "pp", "p", "art", "abs", "bd", "pág", "núm", "sec", "ch"))
-"""Abbreviations only when a number follows: "No. 5"."""
+_MAY_END = frozenset("etc inc ltd corp co al jr sr a.m p.m u.s u.k usw chr jh uu uds j.-c".split())  # noqa: SIM905
+_STARTERS = frozenset(
+    """
+    the it he she they this these those we you there however in on at der die das es er sie wir dies diese danach heute el la
+    los las esto además
+    le les il elle ils elles on ce cette nous
+    """.split()  # noqa: SIM905
+)
+"""Capitalised behind an abbreviation that may end a sentence, they begin the next: "at 5 p.m. The"."""
+_BEFORE_NUMBERS = frozenset(
+    "no nr fig vol pp p art abs bd pág núm sec ch abb kap tab jan feb mar apr jun jul aug sept sep oct nov dec".split()  # noqa: SIM905
+)
+"""Abbreviations only when a number follows: "No. 5", "Jan. 5"."""
+_BEFORE_ORDINALS = [
+    [word]
+    for word in (  # noqa: SIM905
+        "im am der die das den dem des zum zur vom beim ins einem einen ihr ihren ihrem sein seinen seinem jeder jedem jeden seit ab bis"
+    ).split()
+]
+"""German words before an ordinal whose noun is written large: "im 19. Jahrhundert"."""
 _GERMAN_MONTHS = frozenset(
     ("januar", "jänner", "februar", "märz", "april", "mai", "juni", "juli", "august", "september", "oktober", "november", "dezember")
 )
-_END = re.compile(r"[.!?…]+[\"'”’»)\]*_]*(?=\s)|[。！？]+[”』」）]*|\n")
+# Bounded, so that thousands of full stops in a row cost no more than other text.
+_END = re.compile(r"[.!?…]{1,8}[\"'”’»«“‘)\]*_]{0,8}(?:\[\^?\d{1,3}\]){0,4}(?=\s)|[。！？]{1,8}[”』」）]{0,8}|\n")
+_TRAILING = re.compile(
+    r"»(?=[\s.,;:!?)])|[\[【](?:\^?\d|(?:context |kontext)?"
+    r"(?:passage|pasaje|source|quelle|fuente|context|kontext|retrieved|abgerufen|recuperado))"
+    r"[^\[\]【】\n]{0,200}[\]】](?!\()",
+    re.I,
+)
+"""What belongs to the sentence although its full stop stands before it: a citation, the closing mark of a French quotation."""
+_PERHAPS_TRAILING = re.compile(r"»|[\[【][^\[\]【】\n]{0,230}")
+_LOOKAHEAD_CHARS = 256
+"""A sentence's end is certain when so many more characters are there."""
 _LAST_WORD = re.compile(r"(\S+)$")
-_LIST_NUMBER = re.compile(r"(?:^|\n)\s*\(?\d{1,3}[.)]$")
+_NEXT_WORD = re.compile(r"\s*(\S{1,80})")
+_LIST_NUMBER = re.compile(r"(?:^|\n)[\s>]*\(?\d{1,3}[.)]$")
 
 
 class SentenceSplitter:
@@ -51,24 +81,43 @@ class SentenceSplitter:
     def _next_cut(self) -> int | None:
         """Where the first sentence ends, if that is certain; the same however the text was cut into chunks."""
         cut = self._sentence_end()
-        if len(self._text) <= MAX_HELD_CHARS or (cut is not None and cut <= MAX_HELD_CHARS):
+        if cut is not None and cut <= MAX_HELD_CHARS:
             return cut
+        if len(self._text) <= MAX_HELD_CHARS + _LOOKAHEAD_CHARS:
+            return None
         space = self._text.rfind(" ", 1, MAX_HELD_CHARS)
         return space + 1 if space > 0 else MAX_HELD_CHARS
 
     def _sentence_end(self) -> int | None:
         for match in _END.finditer(self._text, self._searched):
-            end = match.end()
-            while end < len(self._text) and self._text[end].isspace():
-                end += 1
-            if end == len(self._text):  # more white space, or the next sentence, is still to come
+            stop, end = self._with_trailing(match.end())
+            # More white space, a citation's rest, or the next sentence, is still to come.
+            if end == len(self._text) or (self._text[end] in "[【»" and _PERHAPS_TRAILING.fullmatch(self._text, end)):
                 self._searched = match.start()
                 return None
             if _is_end(self._text, match):
                 # Tokens carry the space before a word and the line ends after a stop: cut where events seldom need cutting.
-                return end if "\n" in self._text[match.end() - 1 : end] else match.end()
+                return end if "\n" in self._text[stop - 1 : end] else stop
         self._searched = max(self._searched, len(self._text) - 40)
         return None
+
+    def _with_trailing(self, stop: int) -> tuple[int, int]:
+        """Where a sentence ends with the citations on its line that follow its full stop, and where the text goes on.
+
+        One that a lower-case word follows begins the next sentence: "[Passage 2] adds that …".
+        """
+        end = self._skip_space(stop)
+        while "\n" not in self._text[stop - 1 : end] and (trailing := _TRAILING.match(self._text, end)) is not None:
+            following = self._skip_space(trailing.end())
+            if self._text[following : following + 1].islower() and "\n" not in self._text[trailing.end() : following]:
+                break
+            stop, end = trailing.end(), following
+        return stop, end
+
+    def _skip_space(self, at: int) -> int:
+        while at < len(self._text) and self._text[at].isspace():
+            at += 1
+        return at
 
 
 def text_of(content: object) -> str:
@@ -99,21 +148,26 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _is_end(text: str, match: re.Match[str]) -> bool:
-    """Whether a full stop ends a sentence: not in an abbreviation, an initial, an ordinal or a list's number."""
+    """Whether a full stop ends a sentence: not in an abbreviation, an initial, an ordinal, a list's number or a row of a table."""
+    if match[0] == "\n":
+        return True
+    if text.startswith("|"):
+        return False
     if match[0] != ".":
         return True
-    before = text[: match.start()]
+    before = text[max(0, match.start() - 80) : match.start()]
     if _LIST_NUMBER.search(before[-8:] + "."):
         return False
     word = _LAST_WORD.search(before[-40:])
     if word is None:
         return True
     last = word[1].lstrip("(\"'„“«¿¡[").lower()
-    following = text[match.end() :].split(maxsplit=1)[0]
+    following = _NEXT_WORD.match(text, match.end())[1]  # type: ignore[index]  # the caller has seen that there is one
     if last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha()):
-        return False
+        return last in _MAY_END and following.istitle() and following.lower() in _STARTERS
     if last in _BEFORE_NUMBERS:
         return not following[0].isdigit()
     if last.isdigit():  # German ordinals: "am 3. Mai", "das 2. und 3. Kapitel"
-        return not (following[0].islower() or following.strip(".,;:").lower() in _GERMAN_MONTHS)
+        ordinal = len(last) < 3 and before.lower().split()[-2:-1] in _BEFORE_ORDINALS
+        return not (ordinal or following[0].islower() or following.strip(".,;:").lower() in _GERMAN_MONTHS)
     return True

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from proxy.passages.context_block import Block, number_in, read_written
 
 _COVER = "\0"
@@ -45,6 +47,7 @@ _INNER = re.compile(r"<(document_contents?|contents?|text|page_content|body)>", 
 _META = re.compile(r"<(source|url|title|path|file|filename|link|score|relevance|date)>([^<]{0,1000})</\1>\s{0,20}", re.I)
 _SOURCE_NAMES = ("source", "url", "href", "link", "path", "file", "filename", "name", "title")
 _SCORE_NAMES = ("score", "relevance", "similarity")
+_NUMBER_NAMES = ("index", "number", "id", "n")
 
 
 def _tagged(text: str) -> tuple[list[Block], list[tuple[int, int]]]:
@@ -115,7 +118,8 @@ def _item(text: str, attributes: str, start: int, end: int) -> Block:
             start = meta_at.end()
     source = next((about[name] for name in _SOURCE_NAMES if about.get(name)), "")
     score = next((number for name in _SCORE_NAMES if (number := number_in(about.get(name))) is not None), None)
-    return _stripped(text, start, end, source, score)
+    bears = next((int(about[name][:9]) for name in _NUMBER_NAMES if about.get(name, "").isdecimal()), None)
+    return _stripped(text, start, end, source, score, bears)
 
 
 def _plain_inside(text: str, start: int, end: int) -> list[Block]:
@@ -154,8 +158,8 @@ _STOP = re.compile(
 _RULE_AT_END = re.compile(r"\s{0,40}^[ \t]{0,8}(?:-{3,200}|={3,200}|\*{3,200}|_{3,200})[ \t]{0,8}$\s{0,40}\Z", re.M)
 MAX_QUESTION_CHARS = 400
 
-_Head = tuple[int, int, str, float | None]
-"""Where the head starts, where its passage's content starts, source, score."""
+_Head = tuple[int, int, str, float | None, int | None]
+"""Where the head starts, where its passage's content starts, source, score, number."""
 
 
 def _headed(text: str) -> tuple[list[Block], list[tuple[int, int]]]:
@@ -170,11 +174,11 @@ def _between_heads(text: str, start: int, end: int) -> list[Block]:
     heads = sorted([*heads, *map(_pair, _PAIR.finditer(text, start, end))], key=lambda head: head[:2])
     hard = iter([*(match.start() for match in _STOP.finditer(text, start, end) if match["hard"]), end])
     stop, blocks = next(hard), []
-    for i, (_, at, source, score) in enumerate(heads):
+    for i, (_, at, source, score, number) in enumerate(heads):
         while stop < at and stop < end:
             stop = next(hard)
         until = min(stop, heads[i + 1][0]) if i + 1 < len(heads) else _content_end(text, at, stop)
-        blocks.append(_stripped(text, at, until, source, score))
+        blocks.append(_stripped(text, at, until, source, score, number))
     return [block for block in blocks if block.content]
 
 
@@ -191,13 +195,13 @@ def _without_question(block: Block) -> Block:
     """The last passage of a message without the question that follows it unmarked."""
     passage, gap, question = block.content.rpartition("\n\n")
     asked = gap and passage.strip() and len(question) <= MAX_QUESTION_CHARS and question.rstrip().endswith(("?", "？"))
-    return Block(passage.rstrip(), block.start, block.source, block.score) if asked else block
+    return replace(block, content=passage.rstrip()) if asked else block
 
 
 def _pair(match: re.Match[str]) -> _Head:
     """``Source: …`` and ``Content: …`` on two lines; the first may be metadata in Python's notation."""
     named = _METADATA_SOURCE.search(match["source"])
-    return match.start(), match.end(), (named[1] if named else match["source"]).strip(), None
+    return match.start(), match.end(), (named[1] if named else match["source"]).strip(), None, None
 
 
 def _head(match: re.Match[str]) -> _Head | None:
@@ -214,16 +218,16 @@ def _head(match: re.Match[str]) -> _Head | None:
         return None
     notes, score, offset = _notes(rest, offset)
     source = notes or source
-    title = ""
+    title, number = "", int(match["number"]) if match["number"] else None
     if match["mark"]:  # what else stands in a heading is the passage's title
         close = rest.find("**", offset) if "*" in match["mark"] else len(rest)
         title, offset = (rest[offset:close], min(close + 2, len(rest))) if close >= 0 else ("", offset)
-        behind, number, offset = _notes(rest, offset)
-        source, score = source or behind, number if score is None else score
+        behind, noted, offset = _notes(rest, offset)
+        source, score = source or behind, noted if score is None else score
     elif not (match["closed"] or match["bracket"] or notes or _SEPARATOR.match(rest)):
         return None
     offset += len(rest[offset:]) - len(rest[offset:].lstrip(" \t:*"))
-    return match.start(), match.start("rest") + offset, source or title.strip(" \t:*-–—[]"), score
+    return match.start(), match.start("rest") + offset, source or title.strip(" \t:*-–—[]"), score, number
 
 
 def _notes(rest: str, offset: int) -> tuple[str, float | None, int]:
@@ -297,11 +301,11 @@ def _covered(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join([*pieces, text[at:]])
 
 
-def _stripped(text: str, start: int, end: int, source: str = "", score: float | None = None) -> Block:
+def _stripped(text: str, start: int, end: int, source: str = "", score: float | None = None, number: int | None = None) -> Block:
     content = text[start:end].partition(_COVER)[0]
     content = content[: _rule_start(content)]
     lead = len(content) - len(content.lstrip())
-    return Block(content.strip(), start + lead, source, score)
+    return Block(content.strip(), start + lead, source, score, number)
 
 
 def _rule_start(content: str) -> int:

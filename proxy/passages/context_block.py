@@ -17,6 +17,8 @@ class Block(Struct, frozen=True):
     """Offset of `content` in the text."""
     source: str = ""
     score: float | None = None
+    number: int | None = None
+    """The number that it bears in the text; None where it bears none."""
 
 
 class Words(Struct, frozen=True):
@@ -34,7 +36,7 @@ WORDS = {
     "es": Words("Pasaje", "Fuente", "relevancia", "Fin de"),
 }
 _OWN_HEAD = re.compile(
-    r"^### (?:Passage|Pasaje) \d+(?: \[(?:Source|Quelle|Fuente): (?P<source>.*?)\])?"
+    r"^### (?:Passage|Pasaje) (?P<number>\d+)(?: \[(?:Source|Quelle|Fuente): (?P<source>.*?)\])?"
     r"(?: \((?:relevance|Relevanz|relevancia): (?P<score>-?[\d.]{1,20})\))?$",
     re.M,
 )
@@ -77,7 +79,7 @@ def read_written(text: str) -> tuple[list[Block], list[tuple[int, int]]]:
         for head, stop in zip(heads, stops, strict=True):
             content = text[head.end() + 1 : stop].removesuffix("\n\n")
             content = _OWN_LINE.sub(lambda match: match[0][1:], content)
-            blocks.append(Block(content, head.end() + 1, head["source"] or "", number_in(head["score"])))
+            blocks.append(Block(content, head.end() + 1, head["source"] or "", number_in(head["score"]), int(head["number"][:9])))
         spans.append((title.start(), at))
     return blocks, spans
 

@@ -1,0 +1,151 @@
+"""Which sentences of the evidence a claim should be judged by.
+
+In: the evidence's sentences and a claim. Out: the positions of the few that a verifier reads, within a budget of characters. Terms
+are weighted by how few sentences have them (inverse document frequency, Robertson and Spärck Jones 1976) and sentences are taken
+greedily by what they add to the claim's terms that earlier ones lack, so that a claim that joins two facts gets both.
+The verifier was trained on what this function returns: a change here asks for a new training.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Scores = NDArray[np.float64]
+    Similarity = Sequence[float] | NDArray[np.float32] | NDArray[np.float64]
+
+EVIDENCE_CHARS = 900
+"""Characters of evidence for one claim: about 200 tokens, of the verifier's 256."""
+_TERM = re.compile(r"\w+")
+_STEM_CHARS = 6
+"""Words are compared by so many first letters: "founded" and "founding", "Gründung" and "Gründungen"."""
+_SEEN_WEIGHT = 0.15
+"""What a term still counts once a chosen sentence has it."""
+_COSINE_WEIGHT = 0.3
+"""What a sentence's similarity to the claim counts beside its share of the claim's terms; at 0.5 it pushes words of the claim out."""
+_DECIMALS = 9
+"""Scores that are the same but for the order of a sum are ties, and the earlier sentence wins."""
+GAP = " […] "
+"""Between sentences that do not follow each other."""
+
+
+def terms(text: str) -> list[str]:
+    """Folded first letters of each word; whole numbers. Diacritics are dropped, so that "Zurich" finds "Zürich"."""
+    folded = text.casefold()
+    if not folded.isascii():
+        folded = unicodedata.normalize("NFKD", folded)
+        folded = "".join(c for c in folded if not unicodedata.combining(c))
+    return [word if word[0].isdigit() else word[:_STEM_CHARS] for word in _TERM.findall(folded)]
+
+
+class Index:
+    """The evidence's sentences, ready to be searched for many claims: for each term, the sentences that have it."""
+
+    def __init__(self, sentences: Sequence[str], leave_out: Collection[int] = ()) -> None:
+        """Those at the positions in `leave_out` are never returned: repetitions."""
+        import numpy as np
+
+        self.sentences = sentences
+        n = len(sentences)
+        self._lengths = np.fromiter(map(len, sentences), np.int64, n)
+        self._open = np.ones(n, bool)
+        self._open[list(leave_out)] = False
+        self._chars = int(self._lengths[self._open].sum())
+        self._terms = [tuple(sorted(set(terms(sentence)))) for sentence in sentences]
+        positions: dict[str, list[int]] = {}
+        for i, found in enumerate(self._terms):
+            for term in found:
+                positions.setdefault(term, []).append(i)
+        self._positions = {term: np.array(found, np.intp) for term, found in positions.items()}
+        self._weight = {term: math.log(1 + (n - len(found) + 0.5) / (len(found) + 0.5)) for term, found in positions.items()}
+        self._unknown = math.log(1 + (n + 0.5) / 0.5)
+
+    def best(self, claim: str, similarity: Similarity | None = None, budget_chars: int = EVIDENCE_CHARS) -> list[int]:
+        """Positions of the sentences to judge `claim` by, in order of the text; all of them where they fit into the budget.
+
+        `similarity` is the cosine of the claim with each sentence, where there is an embedder.
+        """
+        return sorted(self.ranked(claim, similarity, budget_chars))
+
+    def ranked(self, claim: str, similarity: Similarity | None = None, budget_chars: int = EVIDENCE_CHARS) -> list[int]:
+        """As `best`, in the order in which they were chosen: the most telling first."""
+        if self._chars <= budget_chars:
+            return [i for i, there in enumerate(self._open.tolist()) if there]
+        wanted = sorted(set(terms(claim)))
+        total = self._total(wanted)
+        scores = self.closeness(claim, similarity)
+        scores[~self._open] = -math.inf
+        return self._greedy(scores, frozenset(wanted), total, budget_chars, only_shared=similarity is None)
+
+    def closeness(self, claim: str, similarity: Similarity | None = None) -> Scores:
+        """``(n,)``: how much each sentence alone says to `claim`."""
+        import numpy as np
+
+        scores = self.scores(sorted(set(terms(claim))))
+        return scores if similarity is None else scores + _COSINE_WEIGHT * np.asarray(similarity, np.float64)
+
+    def scores(self, wanted: Sequence[str]) -> Scores:
+        """``(n,)``: the share of the weight of the terms `wanted` that each sentence has, 0 to 1."""
+        import numpy as np
+
+        total = self._total(wanted)
+        scores = np.zeros(len(self.sentences))
+        for term in wanted:
+            if (at := self._positions.get(term)) is not None:
+                scores[at] += self._weight[term] / total
+        return scores
+
+    def nearest(self, text: str, most: int) -> list[int]:
+        """At most `most` positions that share a term with `text`, the one that shares most first."""
+        scores = self.scores(sorted(set(terms(text))))
+        order = (-scores.round(_DECIMALS)).argsort(kind="stable")[:most]
+        return [i for i in order.tolist() if scores[i] > 0]
+
+    def coverage(self, claim: str, positions: Sequence[int]) -> float:
+        """The share of the weight of the claim's terms that the sentences at `positions` have together, 0 to 1."""
+        wanted = sorted(set(terms(claim)))
+        there = {term for i in positions for term in self._terms[i]}
+        return sum(self._weight[term] for term in wanted if term in there) / self._total(wanted)
+
+    def _total(self, wanted: Sequence[str]) -> float:
+        return sum(self._weight.get(term, self._unknown) for term in wanted) or 1.0
+
+    def _greedy(self, scores: Scores, wanted: frozenset[str], total: float, left: int, *, only_shared: bool) -> list[int]:
+        """`scores` is used up: what is chosen, or does not fit any more, becomes minus infinity."""
+        chosen: list[int] = []
+        seen: set[str] = set()
+        while left > 0:
+            i = int(scores.round(_DECIMALS).argmax())
+            if scores[i] == -math.inf or (only_shared and scores[i] <= 0):
+                break
+            for at in self._with_neighbour(i, scores, left - int(self._lengths[i])):
+                chosen.append(at)
+                scores[at] = -math.inf
+                left -= int(self._lengths[at])
+            for term in self._terms[i]:
+                if term in wanted and term not in seen:
+                    seen.add(term)
+                    scores[self._positions[term]] -= (1 - _SEEN_WEIGHT) * self._weight[term] / total
+            scores[self._lengths > left] = -math.inf
+        return chosen
+
+    def _with_neighbour(self, i: int, scores: Scores, left: int) -> tuple[int, ...]:
+        """A sentence and, where it is short, the one before it: what "it" and "the company" refer to."""
+        near = i > 0 and scores[i - 1] != -math.inf and self._lengths[i - 1] <= left // 2
+        return (i, i - 1) if near else (i,)
+
+    def joined(self, positions: Sequence[int]) -> str:
+        """The sentences at `positions` as one text, gaps marked."""
+        out: list[str] = []
+        for k, i in enumerate(positions):
+            if k:
+                out.append(" " if positions[k - 1] == i - 1 else GAP)
+            out.append(self.sentences[i].strip())
+        return "".join(out)
