@@ -1,0 +1,75 @@
+"""A BERT encoder with a three-way head, in plain torch: small enough to read, fast enough to train on two cores.
+
+The architecture is that of Devlin et al. 2019 (post-norm, GELU, learned positions), as both starts (`training.grounding.starts`) have it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+LABELS = ("supported", "unsupported", "contradicted")
+
+
+class Layer(nn.Module):
+    """Self-attention and feed-forward, each followed by a residual and a norm."""
+
+    def __init__(self, hidden: int, heads: int, inner: int, eps: float) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(hidden, 3 * hidden)
+        self.out = nn.Linear(hidden, hidden)
+        self.norm1 = nn.LayerNorm(hidden, eps)
+        self.up = nn.Linear(hidden, inner)
+        self.down = nn.Linear(inner, hidden)
+        self.norm2 = nn.LayerNorm(hidden, eps)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """`x` ``(batch, length, hidden)``; `mask` ``(batch, 1, 1, length)`` bool, True where there is a token, or None."""
+        batch, length, hidden = x.shape
+        q, k, v = self.qkv(x).view(batch, length, 3, self.heads, hidden // self.heads).permute(2, 0, 3, 1, 4)
+        attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        x = self.norm1(x + self.out(attended.transpose(1, 2).reshape(batch, length, hidden)))
+        return self.norm2(x + self.down(F.gelu(self.up(x))))
+
+
+class Encoder(nn.Module):
+    """Token ids in, three logits out (`LABELS`), read from the first token."""
+
+    def __init__(self, vocabulary: int, layers: int, *, hidden: int = 384, heads: int = 12, inner: int = 1536, positions: int = 512,
+                 types: int = 2, eps: float = 1e-12, first_position: int = 0) -> None:  # fmt: skip
+        super().__init__()
+        self.config: dict[str, Any] = {
+            "vocabulary": vocabulary, "layers": layers, "hidden": hidden, "heads": heads, "inner": inner, "positions": positions,
+            "types": types, "eps": eps, "first_position": first_position,
+        }  # fmt: skip
+        self.first_position = first_position
+        self.word = nn.Embedding(vocabulary, hidden)
+        self.position = nn.Embedding(positions, hidden)
+        self.segment = nn.Embedding(types, hidden)
+        self.norm = nn.LayerNorm(hidden, eps)
+        self.layers = nn.ModuleList(Layer(hidden, heads, inner, eps) for _ in range(layers))
+        self.pooler = nn.Linear(hidden, hidden)
+        self.head = nn.Linear(hidden, len(LABELS))
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
+        """``(batch, 3)`` logits; `ids`, `mask` (1 where there is a token) and `types` are ``(batch, length)`` integers."""
+        logits: Tensor = self.head(torch.tanh(self.pooler(self.hidden(ids, mask, types)[:, 0])))
+        return logits
+
+    def hidden(self, ids: Tensor, mask: Tensor, types: Tensor) -> Tensor:
+        """The last layer, ``(batch, length, hidden)``."""
+        positions = torch.arange(ids.shape[1], device=ids.device) + self.first_position
+        x = self.norm(self.word(ids) + self.position(positions)[None] + self.segment(types))
+        seen = mask.bool()[:, None, None, :]
+        for layer in self.layers:
+            x = layer(x, seen)
+        return x
+
+    def freeze(self, layers: int) -> None:
+        """Keep the embeddings and the first `layers` layers as they are."""
+        for part in (self.word, self.position, self.segment, self.norm, *self.layers[:layers]):
+            part.requires_grad_(requires_grad=False)
