@@ -7,17 +7,17 @@ inside it and what was expected. `read_yaml` and `checked` serve `proxy.policy` 
 from __future__ import annotations
 
 import difflib
-import importlib.util
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 import yaml
-from msgspec import Meta, Struct
+from msgspec import Meta
 
+from proxy.config_models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
 from proxy.errors import ConfigError
 
 T = TypeVar("T")
@@ -25,15 +25,9 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
 _RESERVED_PREFIXES = ("/groundwire", "/dashboard", "/health", "/ready", "/metrics", "/v1")
 
 Seconds = Annotated[float, Meta(gt=0)]
-Count = Annotated[int, Meta(ge=0)]
-Positive = Annotated[int, Meta(gt=0)]
 
 
-class _Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    pass
-
-
-class ServerSettings(_Section, frozen=True, kw_only=True):
+class ServerSettings(Section, frozen=True, kw_only=True):
     """``server:``"""
 
     host: str = "127.0.0.1"
@@ -49,7 +43,7 @@ class ServerSettings(_Section, frozen=True, kw_only=True):
     """Pause after which a held stream gets an SSE comment."""
 
 
-class StoreSettings(_Section, frozen=True, kw_only=True):
+class StoreSettings(Section, frozen=True, kw_only=True):
     """``store:``"""
 
     url: str = "sqlite+aiosqlite:///groundwire.db"
@@ -60,7 +54,7 @@ class StoreSettings(_Section, frozen=True, kw_only=True):
     """The oldest records go when the store has grown past this."""
 
 
-class Timeouts(_Section, frozen=True, kw_only=True):
+class Timeouts(Section, frozen=True, kw_only=True):
     """``upstreams.*.timeouts``, in seconds."""
 
     connect_s: Seconds = 10.0
@@ -71,7 +65,7 @@ class Timeouts(_Section, frozen=True, kw_only=True):
     """For the whole answer; ends one that drips on for ever."""
 
 
-class Retries(_Section, frozen=True, kw_only=True):
+class Retries(Section, frozen=True, kw_only=True):
     """``upstreams.*.retries``: exponential backoff with full jitter, before the first byte only."""
 
     attempts: Count = 2
@@ -81,7 +75,7 @@ class Retries(_Section, frozen=True, kw_only=True):
     """Longest pause; a longer ``retry-after`` is passed to the client instead of waited for."""
 
 
-class _Upstream(_Section, frozen=True, kw_only=True, tag_field="kind"):
+class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
     timeouts: Timeouts = Timeouts()
     retries: Retries = Retries()
     fallback: tuple[str, ...] = ()
@@ -132,7 +126,7 @@ UpstreamSettings = OpenAISettings | LiteLLMSettings | EmbeddedSettings
 _KINDS = ("embedded", "litellm", "openai")
 
 
-class ModelSettings(_Section, frozen=True, kw_only=True):
+class ModelSettings(Section, frozen=True, kw_only=True):
     """``models.NAME``: what the bundled list does not know, or knows wrongly."""
 
     window: Positive
@@ -141,20 +135,7 @@ class ModelSettings(_Section, frozen=True, kw_only=True):
     """tiktoken encoding; without one, counts are estimates."""
 
 
-class EmbeddingSettings(_Section, frozen=True, kw_only=True):
-    """``embeddings:``, the model that compares texts; loaded only if a policy has a stage that does. `max_chars` cuts long texts."""
-
-    kind: Literal["builtin", "sentence-transformers"] = "builtin"
-    model: str = ""
-    """For ``sentence-transformers``: a name on the Hugging Face hub, or a folder (a relative one starts at config.yaml)."""
-    max_chars: Positive = 4000
-    cache_mb: Positive = 64
-    """For vectors of texts seen before: about 27,000 with the built-in model."""
-    threads: Count = 1
-    """For matrix products; 0 for the machine's cores: a quarter faster on cores that nothing else uses, many times slower on busy ones."""
-
-
-class RouteSettings(_Section, frozen=True, kw_only=True):
+class RouteSettings(Section, frozen=True, kw_only=True):
     """``routes[]``"""
 
     upstream: str
@@ -165,7 +146,7 @@ class RouteSettings(_Section, frozen=True, kw_only=True):
     allow_skip: bool = False
 
 
-class KeySettings(_Section, frozen=True, kw_only=True):
+class KeySettings(Section, frozen=True, kw_only=True):
     """``keys[]``: a client key, stored hashed."""
 
     name: str
@@ -174,7 +155,7 @@ class KeySettings(_Section, frozen=True, kw_only=True):
     """Prefixes it may use; empty for all."""
 
 
-class Settings(_Section, frozen=True, kw_only=True):
+class Settings(Section, frozen=True, kw_only=True):
     """The whole of config.yaml."""
 
     upstreams: Mapping[str, UpstreamSettings]
@@ -184,6 +165,7 @@ class Settings(_Section, frozen=True, kw_only=True):
     models: Mapping[str, ModelSettings] = {}
     keys: tuple[KeySettings, ...] = ()
     embeddings: EmbeddingSettings = EmbeddingSettings()
+    grounding: GroundingSettings = GroundingSettings()
     folder: str = ""
     """Where config.yaml stands: relative policy paths start here. Set by `load_settings`, not by the file."""
 
@@ -314,6 +296,8 @@ def _fields_at(kind: Any, steps: list[str], value: Any) -> list[str]:
     info = msgspec.inspect.type_info(kind)
     for raw_step in [*steps, None]:
         step = raw_step.strip("[]") if raw_step is not None else None
+        if isinstance(info, msgspec.inspect.Metadata):  # a field with a description
+            info = info.type
         if isinstance(info, msgspec.inspect.UnionType):
             tag = value.get("kind") if isinstance(value, dict) else None
             structs = [t for t in info.types if isinstance(t, msgspec.inspect.StructType)]
@@ -374,7 +358,7 @@ def _check_whole(settings: Settings, file: str) -> None:
         if isinstance(upstream, LiteLLMSettings) and upstream.api_key not in ("", "forward") and not upstream.model_prefix:
             problem = "is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key"
             raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
-    _check_embeddings(settings.embeddings, file)
+    check_models(settings.embeddings, file)
     names = [key.name for key in settings.keys]
     for i, key in enumerate(settings.keys):
         if names.index(key.name) != i:
@@ -382,14 +366,6 @@ def _check_whole(settings: Settings, file: str) -> None:
         for prefix in key.routes:
             if prefix not in seen:
                 raise ConfigError(file, f"keys[{i}].routes", f"no route has the prefix {prefix!r}")
-
-
-def _check_embeddings(settings: EmbeddingSettings, file: str) -> None:
-    library = settings.kind == "sentence-transformers"
-    if library and not importlib.util.find_spec("sentence_transformers"):
-        raise ConfigError(file, "embeddings.kind", "is not installed: pip install 'groundwire[sentence-transformers]'")
-    if library != bool(settings.model):
-        raise ConfigError(file, "embeddings.model", "name or folder needed" if library else "is for kind: sentence-transformers")
 
 
 def forwarding(settings: Settings) -> list[str]:

@@ -28,7 +28,7 @@ class SentenceTransformersEncoder:
 
     def __init__(self, model: str, threads: int = 1) -> None:
         """`model` is a name or a folder; `threads` are torch's, 0 for the machine's cores."""
-        self.name = f"sentence-transformers/{_folder_name(Path(model)) if Path(model).is_dir() else model}"
+        self.name = f"sentence-transformers/{folder_name(Path(model)) if Path(model).is_dir() else model}"
         self.dimensions = 0
         self._source = model
         self._threads = threads or available_cores()
@@ -56,7 +56,7 @@ class SentenceTransformersEncoder:
         return found
 
 
-def _folder_name(folder: Path) -> str:
+def folder_name(folder: Path) -> str:
     """The folder's name with a hash of its files' names and sizes: a model put in another's place has another name."""
     files = sorted(f"{path.relative_to(folder).as_posix()} {path.stat().st_size}" for path in folder.rglob("*") if path.is_file())
     return f"{folder.resolve().name}@{hashlib.blake2b(chr(10).join(files).encode(), digest_size=4).hexdigest()}"

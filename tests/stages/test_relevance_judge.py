@@ -5,7 +5,8 @@ import json
 import pytest
 
 from proxy.errors import UpstreamRefused, UpstreamUnreachable
-from proxy.stages.relevance.judge import Judge, Judgement, LLMOptions, parse, prompt
+from proxy.judging import LLMOptions
+from proxy.stages.relevance.judge import Judge, Judgement, parse, prompt
 from proxy.testing import ScriptedChat
 
 OPTIONS = LLMOptions(upstream="judge", model="small", params={"max_tokens": 200})

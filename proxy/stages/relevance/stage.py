@@ -18,18 +18,14 @@ from msgspec import Meta, Struct
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Verdict
+from proxy.faithful_texts import NO_ANSWER
+from proxy.judging import LLMOptions
 from proxy.language import language, load
 from proxy.stage import Ports, Positive, Share, Stage, StageOptions
 from proxy.stages.relevance import scoring
-from proxy.stages.relevance.judge import Judge, Judgement, LLMOptions
+from proxy.stages.relevance.judge import Judge, Judgement
 from proxy.stages.relevance.question import Question, find_question
 
-NO_ANSWER: Mapping[str, str] = {
-    "en": "I cannot answer this: this information is not in the knowledge base.",
-    "de": "Das kann ich nicht beantworten: Diese Information ist nicht in der Wissensdatenbank enthalten.",
-    "es": "No puedo responder a esto: esta información no está en la base de conocimientos.",
-    "fr": "Je ne peux pas répondre à cette question : cette information ne figure pas dans la base de connaissances.",
-}
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
 _LARGE_CHARS = 60_000

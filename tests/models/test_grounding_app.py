@@ -1,0 +1,136 @@
+"""config.yaml's ``grounding:`` and the server around it: when the verifier is loaded, what `/ready` says."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy.app import make_pair_model
+from proxy.config import Settings, load_settings
+from proxy.config_models import GroundingSettings
+from proxy.errors import ConfigError
+from proxy.exchange import Exchange, Verdict
+from proxy.grounding.verdicts import ClaimPair
+from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
+from proxy.models.grounding_sentence_transformers import TransformersVerifier
+from proxy.stage import Stage
+from proxy.verification.options import VerifierOptions, make_verifier
+from tests.conftest import Start
+from tests.models import tiny_verifier
+from tests.processes import write_config
+
+POLICY = "name: p\ndelivery: hold\nstages: [verifies]\n"
+
+
+class Verifies(Stage):
+    name = "verifies"
+    Options = VerifierOptions
+    verifies = True
+
+    def __init__(self, options, ports) -> None:  # type: ignore[no-untyped-def]
+        super().__init__(options, ports)
+        self.verifier = make_verifier(options, ports)
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        (support,) = await self.verifier.verify([ClaimPair("yes", "yes")])
+        return Verdict("verifies", "pass", score=support.supported if support else None)
+
+
+def with_tiny(folder: Path) -> str:
+    return f"grounding: {{model: '{tiny_verifier.make(folder / 'tiny')}'}}\n"
+
+
+async def test_a_stage_that_verifies_gets_the_verifier(start: Start, tmp_path: Path) -> None:
+    async with start(policy=POLICY, stages=[Verifies], config=with_tiny(tmp_path)) as proxy:
+        await proxy.app.verifiers.load()
+        assert "verifier" not in (await proxy.get("/ready")).json.get("missing", {})
+        assert "pass" == (await proxy.post()).verdict
+        assert "tiny@7" == proxy.app.verifiers.get().name
+
+
+async def test_the_verifier_of_a_route_s_own_policy_is_loaded_at_start(start: Start, tmp_path: Path) -> None:
+    async with start(policy=POLICY, stages=[Verifies], config=with_tiny(tmp_path)) as proxy:
+        for task in proxy.app._loading:
+            await task
+        assert "tiny@7" == proxy.app.verifiers.get().name
+        assert "verifier" not in proxy.app.missing()
+
+
+async def test_ready_says_why_the_verifier_cannot_judge(start: Start, tmp_path: Path) -> None:
+    async with start(policy=POLICY, stages=[Verifies], config=f"grounding: {{model: '{tmp_path / 'absent'}'}}\n") as proxy:
+        for task in proxy.app._loading:
+            await task
+        assert "verifier.json cannot be read" in proxy.app.missing()["verifier"]
+        assert 503 == (await proxy.get("/ready")).status
+        assert "error" == (await proxy.post()).verdict
+
+
+async def test_a_policy_that_only_some_requests_ask_for_loads_it_with_the_first(start: Start, tmp_path: Path) -> None:
+    async with start(
+        policy="name: q\nstages: []\n",
+        policies={"p": POLICY},
+        route_options="allow_policies: [p]",
+        stages=[Verifies],
+        config=with_tiny(tmp_path),
+    ) as proxy:
+        assert (None, []) == (proxy.app.verifiers.problem, proxy.app._loading)
+        assert "pass" == (await proxy.post(x_groundwire_policy="p")).verdict
+        assert "tiny@7" == proxy.app.verifiers.get().name
+
+
+def test_a_policy_that_verifies_imports_nothing_heavy_before_the_server_starts(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    code = (
+        "import sys; from proxy.app import App; from proxy.config import load_settings; "
+        "from proxy.stage import Stage; from proxy.verification.options import VerifierOptions, make_verifier\n"
+        "class Verifies(Stage):\n"
+        "    name, Options, verifies = 'verifies', VerifierOptions, True\n"
+        "    def __init__(self, options, ports): self.verifier = make_verifier(options, ports)\n"
+        "App(load_settings(sys.argv[1]), [Verifies])\n"
+        "print([m for m in ('numpy', 'onnxruntime', 'tokenizers', 'torch') if m in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", code, str(config)], capture_output=True, text=True, timeout=60)
+    assert "[]" == ended.stdout.strip(), ended.stderr
+
+
+# ---- config.yaml ----
+
+
+def load(tmp_path: Path, grounding: str) -> Settings:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
+    config.write_text(config.read_text() + f"grounding: {grounding}\n")
+    return load_settings(config, {})
+
+
+def test_defaults(tmp_path: Path) -> None:
+    assert GroundingSettings(model="", threads=0, cache_size=20_000, max_waiting=512) == load(tmp_path, "{}").grounding
+
+
+@pytest.mark.parametrize(
+    ("text", "path"), [("{thread: 1}", "grounding"), ("{threads: -1}", "grounding.threads"), ("{max_waiting: 0}", "grounding.max_waiting")]
+)
+def test_what_is_refused(tmp_path: Path, text: str, path: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, text)
+    assert path == caught.value.path
+
+
+def test_models_are_found_by_name_and_by_folder(tmp_path: Path) -> None:
+    settings = load(tmp_path, "{}")
+    (tmp_path / "nli").mkdir()
+    builtin, folder, hub = (make_pair_model(settings, name) for name in ("", "nli", "cross-encoder/nli-deberta-v3-small"))
+    assert isinstance(builtin, OnnxVerifier)
+    assert FOLDER == builtin._folder
+    assert isinstance(folder, TransformersVerifier)
+    assert folder.name.startswith("nli@")
+    assert "cross-encoder/nli-deberta-v3-small" == hub.name
+
+
+def test_another_folder_takes_the_built_in_one_s_place_and_is_relative_to_the_config_file(tmp_path: Path) -> None:
+    model = make_pair_model(load(tmp_path, "{model: verifier, threads: 3}"), "")
+    assert isinstance(model, OnnxVerifier)
+    assert (tmp_path / "verifier", 3) == (model._folder, model._threads)
