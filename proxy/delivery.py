@@ -1,4 +1,4 @@
-"""How an answer leaves: hold, gate or tap.
+"""How an answer leaves: tap, own, and what every delivery needs; hold and gate have modules of their own.
 
 In: an upstream's reply with a 2xx status, the exchange, its pipeline. Out: bytes to the client through a `Responder`.
 
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +23,12 @@ import orjson
 
 from proxy.asgi import RawHeaders, Responder
 from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
-from proxy.exchange import Answer, Exchange, Outcome, Verdict
+from proxy.exchange import Exchange, Outcome, Verdict
+from proxy.held import read_whole
+from proxy.hops import returned_headers
 from proxy.pipeline import Pipeline
 from proxy.upstreams import Reply
-from proxy.wire import AnswerStream, Dialect, Piece, sse
+from proxy.wire import AnswerStream, Dialect, sse
 
 log = logging.getLogger("groundwire.delivery")
 
@@ -40,13 +42,23 @@ class Delivery:
     dialect: Dialect
     reply: Reply
     responder: Responder
-    headers: Callable[[str], RawHeaders]
-    """Verdict -> the response headers, the upstream's own among them."""
+    own_headers: Callable[[str], RawHeaders]
+    """Verdict -> the proxy's response headers."""
     inline: Callable[[], dict[str, Any]]
     """The verdict as it goes into the body."""
     keep_alive_s: float
     max_bytes: int
-    """Longest answer that is held."""
+    """Longest answer that is held; of several attempts, all together."""
+    again: Callable[[], Awaitable[Reply]]
+    """Ask the upstream once more, with the exchange as it is then."""
+    asked_at: float
+    """When the upstream was first asked, by `time.perf_counter`."""
+    total_s: float
+    """From then on, how long further attempts may take."""
+
+    def headers(self, verdict: str) -> RawHeaders:
+        """The response headers, the upstream's own among them."""
+        return returned_headers(self.reply) + self.own_headers(verdict)
 
     @property
     def judged(self) -> bool:
@@ -63,19 +75,6 @@ class Delivery:
         outcome: Outcome = "error" if self.judged else "warn"
         self.exchange.verdicts.append(Verdict("upstream", outcome, code="answer_unreadable", detail={"problem": problem}))
 
-    async def read_whole(self) -> bytes:
-        """The reply's body. Raises `UpstreamUnreachable` when it is too long to hold."""
-        length = next((value for name, value in self.reply.headers if name == "content-length"), "")
-        if length.isdigit() and int(length) <= self.max_bytes:
-            return await self.reply.read()
-        chunks, size = [], 0
-        async for chunk in self.reply.chunks():
-            size += len(chunk)
-            if size > self.max_bytes:
-                raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({self.max_bytes} bytes)")
-            chunks.append(chunk)
-        return b"".join(chunks)
-
 
 async def deliver_own(
     exchange: Exchange, dialect: Dialect, responder: Responder, headers: Callable[[], RawHeaders], inline: Callable[[], dict[str, Any]]
@@ -91,25 +90,22 @@ async def deliver_own(
         await responder.whole(200, fields, body)
 
 
-async def deliver_body(d: Delivery, *, tap: bool) -> None:
-    """An answer that is one JSON body."""
+async def deliver_body(d: Delivery) -> None:
+    """An answer that is one JSON body, untouched."""
     exchange = d.exchange
-    body = await d.read_whole()
+    body = await read_whole(d.reply, d.max_bytes)
     last_byte = time.perf_counter()
     try:
         exchange.upstream_answer = exchange.answer = d.dialect.parse_answer(body)
     except ValueError as error:
         d.unreadable(str(error))
-    if tap and d.judged and not exchange.inline:
+    if d.judged and not exchange.inline:
         await d.responder.whole(d.reply.status, d.headers("pending"), body)
         await _check(d)
         return
-    if exchange.answer is not None and exchange.upstream_answer is not None:
-        if tap:
-            await _check(d)
-        else:
-            await d.pipeline.answer(exchange)
-        body = d.dialect.render_answer(body, exchange.upstream_answer, exchange.answer, d.inline() if exchange.inline else None)
+    if exchange.answer is not None:
+        await _check(d)
+        body = d.dialect.render_answer(body, exchange.answer, exchange.answer, d.inline() if exchange.inline else None)
     exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
     await d.responder.whole(d.reply.status, d.headers(d.verdict), body)
 
@@ -171,54 +167,6 @@ async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> None:
     if stream.complete or stream.done:
         await _check(d)
         await d.responder.write(stream.inline(d.inline()) + ending)
-
-
-async def deliver_hold(d: Delivery) -> None:
-    """A stream that leaves only when it is whole and checked."""
-    stream = d.dialect.stream(separate=True)
-    raw, pieces, size = [], [], 0
-    async for chunk in d.reply.chunks():
-        size += len(chunk)
-        if size > d.max_bytes:
-            raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({d.max_bytes} bytes)")
-        raw.append(chunk)
-        pieces += stream.feed(chunk)
-    last_byte = time.perf_counter()
-    pieces += stream.finish()
-    exchange = d.exchange
-    exchange.upstream_answer = exchange.answer = stream.answer
-    if stream.error is None and not stream.complete:
-        raise UpstreamUnreachable("the upstream's stream ended before its answer was whole")
-    if stream.unreadable:
-        d.unreadable(f"{stream.unreadable} events are not chat completion chunks")
-    if stream.error is None:
-        await d.pipeline.answer(exchange)
-    body = b"".join(raw)
-    changed = exchange.answer is not exchange.upstream_answer and exchange.answer != exchange.upstream_answer
-    if changed or exchange.inline or not stream.done:
-        body = _render(d, stream, pieces, exchange.upstream_answer, exchange.answer)
-    exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
-    await d.responder.start(d.reply.status, d.headers(d.verdict))
-    await d.responder.end(body)
-
-
-def _render(d: Delivery, stream: AnswerStream, pieces: list[Piece], before: Answer, after: Answer) -> bytes:
-    """The held events again, with the changed choices' text in place of their own, the verdict and the end mark."""
-    texts = {new.index: new.text for old, new in zip(before.choices, after.choices, strict=True) if old.text != new.text}
-    out, said = [], set()
-    for piece in pieces:
-        if piece.done:
-            continue
-        if piece.choice not in texts or not (piece.text or piece.finish):
-            out.append(piece.raw)
-        elif piece.choice not in said:
-            said.add(piece.choice)
-            out.append(stream.with_text(piece, texts[piece.choice]))
-        elif piece.finish:
-            out.append(piece.raw)
-    if d.exchange.inline:
-        out.append(stream.inline(d.inline()))
-    return b"".join([*out, sse.DONE])
 
 
 async def end_with_error(d: Delivery, stream: AnswerStream, error: ProxyError) -> None:

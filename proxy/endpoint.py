@@ -11,8 +11,9 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import orjson
@@ -25,6 +26,7 @@ from proxy.errors import InternalError, InvalidRequest, NotFound, Overloaded, Po
 from proxy.exchange import Exchange, Request, Verdict
 from proxy.gate import deliver_gate
 from proxy.headers import PREFIX, Hints, parse_hints, plain_headers, response_headers
+from proxy.hold import deliver_hold
 from proxy.hops import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
 from proxy.keys import Clients
 from proxy.metrics import Metrics
@@ -125,7 +127,11 @@ class _Job:
         """None for a path that is passed through."""
         self.exchange: Exchange | None = None
         self._policy: ActivePolicy = route.default
-        self._reply: Reply | None = None
+        self._replies: list[Reply] = []
+        """One for each answer of the upstream that was asked for, in order."""
+        self._calls = 0
+        """Calls of the upstream so far, without its own retries."""
+        self._asked_at = 0.0
         self._client = ""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
@@ -149,28 +155,35 @@ class _Job:
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
             return
-        reply = self._reply = await self._send(exchange, dialect, headers.forwarded)
+        ask = partial(self._ask, exchange, dialect, headers.forwarded)
+        await self._deliver(exchange, dialect, await ask(), ask)
+
+    async def _ask(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]]) -> Reply:
+        """One answer of the upstream, over as many calls as the model's use of the proxy's own tools takes."""
+        reply = await self._send(exchange, dialect, headers)
+        self._replies.append(reply)
         exchange.upstream = reply.upstream
         if self._policy.pipeline.own_tools(exchange):
-            reply = await self._over_rounds(exchange, dialect, reply, headers.forwarded)
-        await self._deliver(exchange, dialect, reply)
+            reply = await self._over_rounds(exchange, dialect, reply, headers)
+        return reply
 
-    async def _send(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]], later: int = 0) -> Reply:
-        """Call the upstream; `later` counts the calls after the exchange's first."""
+    async def _send(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]]) -> Reply:
+        """Call the upstream."""
         started = time.perf_counter()
+        later, self._calls = self._calls, self._calls + 1
         body = dialect.render_request(exchange)
         call = Call("POST", self.path, following(headers, later) if later else headers, body, exchange.original.stream)
         now = time.perf_counter()
         if later:
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
         else:
-            self._before_ms = (now - self._started) * 1000
+            self._before_ms, self._asked_at = (now - self._started) * 1000, now
         return await self.route.upstream.send(call, self._s.upstreams)
 
     async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
         """The reply of an exchange in which the model may call tools that the proxy answers itself."""
-        rounds = self._reply = Rounds(
-            first, exchange, self._policy.pipeline, dialect, lambda later: self._send(exchange, dialect, headers, later),
+        rounds = self._replies[-1] = Rounds(
+            first, exchange, self._policy.pipeline, dialect, lambda: self._send(exchange, dialect, headers),
             whole=self._delivery(exchange) == "hold", max_bytes=self._s.server.max_answer_bytes,
         )  # fmt: skip
         await rounds.open()
@@ -218,19 +231,19 @@ class _Job:
             evidence=list(request.passages),
         )
 
-    async def _deliver(self, exchange: Exchange, dialect: Dialect, reply: Reply) -> None:
+    async def _deliver(self, exchange: Exchange, dialect: Dialect, reply: Reply, again: Callable[[], Awaitable[Reply]]) -> None:
         d = delivery.Delivery(
             exchange=exchange, pipeline=self._policy.pipeline, dialect=dialect, reply=reply, responder=self.responder,
-            headers=self._response_headers, inline=lambda: verdict_detail(exchange, self._verdict()),
+            own_headers=self._own_headers, inline=lambda: verdict_detail(exchange, self._verdict()),
             keep_alive_s=self._s.server.keep_alive_s, max_bytes=self._s.server.max_answer_bytes,
+            again=again, asked_at=self._asked_at, total_s=self.route.upstream.total_s,
         )  # fmt: skip
         if not 200 <= reply.status < 300:
             await self._pass_error(reply)
         elif not is_event_stream(reply.headers):
-            await delivery.deliver_body(d, tap=self._policy.delivery == "tap")
+            await (delivery.deliver_body if self._delivery(exchange) == "tap" else deliver_hold)(d)
         else:
-            deliver = {"tap": delivery.deliver_tap, "gate": deliver_gate, "hold": delivery.deliver_hold}
-            await deliver[self._delivery(exchange)](d)
+            await {"tap": delivery.deliver_tap, "gate": deliver_gate, "hold": deliver_hold}[self._delivery(exchange)](d)
 
     async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
         """Send the answer that a stage gave in the model's stead."""
@@ -242,7 +255,7 @@ class _Job:
             exchange,
             dialect,
             self.responder,
-            lambda: self._response_headers(self._verdict()),
+            lambda: self._own_headers(self._verdict()),
             lambda: verdict_detail(exchange, self._verdict()),
         )
 
@@ -256,7 +269,7 @@ class _Job:
             )
             if code == "context_length_exceeded":
                 self._s.metrics.count("context.length_exceeded_upstream_count")
-        await self.responder.whole(reply.status, self._response_headers(self._verdict()), body)
+        await self.responder.whole(reply.status, returned_headers(reply) + self._own_headers(self._verdict()), body)
 
     async def _pass_through(self, forwarded: list[tuple[str, str]]) -> None:
         """Any other path, byte for byte."""
@@ -267,7 +280,8 @@ class _Job:
             self.responder.watch()
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True)
         self._before_ms = (time.perf_counter() - self._started) * 1000
-        reply = self._reply = await self.route.upstream.send(call, self._s.upstreams)
+        reply = await self.route.upstream.send(call, self._s.upstreams)
+        self._replies.append(reply)
         if body:
             self.responder.watch()
         headers = returned_headers(reply, NOT_RETURNED_RAW) + plain_headers(self.id, "skipped")
@@ -280,10 +294,6 @@ class _Job:
             log.warning("%s: %s", self.id, error.message)
         else:
             await self.responder.end()
-
-    def _response_headers(self, verdict: str) -> RawHeaders:
-        headers = returned_headers(self._reply) if self._reply is not None else []
-        return headers + self._own_headers(verdict)
 
     def _own_headers(self, verdict: str) -> RawHeaders:
         if self.exchange is None:
@@ -316,15 +326,17 @@ class _Job:
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""
-        if self._reply is not None:
-            await self._reply.close()
         exchange, pipeline = self.exchange, self._policy.pipeline
+        if exchange is not None:
+            pipeline.release(exchange)
+        for reply in self._replies:
+            await reply.close()
         between_ms = exchange.timings.get("between_ms", 0.0) if exchange is not None else 0.0
         self._s.recorder.record(
             record_id=self.id, received_at=self.received_at, duration_ms=(time.perf_counter() - self._started) * 1000,
             overhead_ms=self._before_ms + between_ms, client=self._client, route=self.route.prefix, path=self.path,
-            status=self.responder.status, verdict=self._verdict(), exchange=exchange, reply=self._reply, error=self._error,
-            policy=self._policy.label, upstream=self.route.upstream.name,
+            status=self.responder.status, verdict=self._verdict(), exchange=exchange, error=self._error,
+            tries=sum(reply.attempts for reply in self._replies), policy=self._policy.label, upstream=self.route.upstream.name,
         )  # fmt: skip
         if exchange is not None and exchange.answer is not None and pipeline.learns(exchange):
             self._s.afterwards.submit(lambda: pipeline.done(exchange))

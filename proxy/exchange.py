@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+if TYPE_CHECKING:
+    from proxy.grounding.verdicts import Judgement
 
 Message = Mapping[str, Any]
 """One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
@@ -134,6 +137,8 @@ class Answer(Struct, frozen=True):
     choices: tuple[Choice, ...]
     model: str = ""
     usage: Usage | None = None
+    logprobs: Mapping[int, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    """By choice index, where the upstream gave them: each token of its text with the token's log probability."""
 
     @property
     def text(self) -> str:
@@ -208,6 +213,8 @@ class Facts(Struct):
     tools: ToolSelection | None = None
     quality: float | None = None
     """Overall score of the answer, 0 to 1."""
+    quality_parts: Mapping[str, float] | None = None
+    """What `quality` is made of, each 0 to 1 (`proxy.grounding.quality`)."""
     faithfulness: float | None = None
     """Share of checkable claims that the context supports, 0 to 1."""
     citations: tuple[int, int] | None = None
@@ -218,6 +225,29 @@ class Facts(Struct):
     """Calibrated relevance of the context to the question, 0 to 1."""
     clashes: int | None = None
     failures_injected: int | None = None
+    retries: int | None = None
+    """How often the upstream was asked for another answer."""
+
+
+class Attempt(Struct):
+    """What is known of one upstream answer beside its text."""
+
+    upstream: str
+    """Name of the upstream that gave it."""
+    ms: float
+    """From its call to its last byte."""
+    messages: Sequence[Message]
+    """As sent for it, with `tools` and `params`."""
+    tools: Sequence[Tool]
+    params: Mapping[str, Any]
+    before: Facts
+    """The facts before any stage looked at it."""
+    facts: Facts | None = None
+    """The facts when another attempt was asked for; None as long as it is the present one."""
+    verdicts: Sequence[Verdict] = ()
+    """What the stages found of it until then, with `judgements` and `changes`."""
+    judgements: dict[int, list[Judgement]] = field(default_factory=dict)
+    changes: Sequence[Mapping[str, Any]] = ()
 
 
 class Exchange(Struct):
@@ -267,11 +297,30 @@ class Exchange(Struct):
     """Whether the answer's sentences were judged one by one as they left."""
     upstream_answer: Answer | None = None
     """The answer as it came."""
+    retry: Sequence[Message] | None = None
+    """Set by a stage in `on_answer`: the messages to ask the upstream with once more instead of delivering this answer. No stage
+    behind it sees the answer; the delivery takes it back to None, asks, and runs the answer's hooks on what comes."""
+    can_retry: bool = False
+    """Whether `retry` would be followed. False under gate and tap, when the bounds of attempts or time are reached, and when another
+    attempt has failed (a verdict ``retry_failed`` says so): the hooks then run once more on the answer before it, and must decide. A
+    `retry` that is set all the same is dropped with the verdict ``retry_impossible``."""
+    attempts: list[Answer] = field(default_factory=list)
+    """The upstream's answers that were held to be judged, in order, as they came; the last is the present one. What stages found of
+    an answer that another was asked for after (verdicts, facts, judgements, changes) moves to `trail`."""
+    trail: list[Attempt] = field(default_factory=list)
+    """What is known of each of `attempts`, by position."""
+    deliver: int | None = None
+    """Which of `attempts` to deliver, set by a stage that prefers an earlier one; None is the last. `answer` is then what that stage
+    made of it, or the attempt as it came where the stage leaves `answer` as it was; stages behind it see that answer, with what the
+    stages before it had found of it."""
+    judgements: dict[int, list[Judgement]] = field(default_factory=dict)
+    """What the stage `claims` found of each statement, by choice, in order; positions are those of `upstream_answer`'s text. Claims
+    that were not judged are there too, as ``not_checkable`` or ``error``."""
     verdicts: list[Verdict] = field(default_factory=list)
     facts: Facts = field(default_factory=Facts)
     timings: dict[str, float] = field(default_factory=dict)
-    """Milliseconds by stage and hook (``budget.request``); ``between_ms`` that the proxy's own tools took between two calls of the
-    upstream, ``after_ms`` from the upstream's last byte to the answer's leaving."""
+    """Milliseconds by stage and hook (``budget.request``); ``between_ms`` that the proxy took between two calls of the upstream,
+    ``after_ms`` from the upstream's last byte to the answer's leaving."""
     changes: list[Mapping[str, Any]] = field(default_factory=list)
     """What each stage changed, for the record: ``{"stage", "what", ...}``."""
 

@@ -121,6 +121,7 @@ RESPONSE: tuple[_Header, ...] = (
     _Header("tools", "offered->kept, with the reason when all are kept", _tools),
     _Header("clashes", "clashes found", lambda e: _number(e.facts.clashes)),
     _Header("failures", "failure records injected", lambda e: _number(e.facts.failures_injected)),
+    _Header("retries", "how often the upstream was asked for another answer", lambda e: _number(e.facts.retries)),
     _Header("warnings", "comma-separated codes", lambda e: _codes(e.warnings)),
     _Header("overhead-ms", "time the proxy added before the upstream call and after its last byte", lambda e: None),
 )

@@ -12,12 +12,11 @@ import msgspec
 import orjson
 
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, ContextUse, Exchange, Verdict
+from proxy.exchange import Answer, ContextUse, Exchange, Usage, Verdict
 from proxy.metrics import Metrics
 from proxy.store.masking import mask, mask_text
 from proxy.store.records import Record
 from proxy.store.writer import RecordWriter
-from proxy.upstreams import Reply
 
 
 class Recorder:
@@ -28,14 +27,14 @@ class Recorder:
 
     def record(
         self, *, record_id: str, received_at: float, duration_ms: float, overhead_ms: float, client: str, route: str, path: str,
-        status: int, verdict: str, exchange: Exchange | None, reply: Reply | None, error: ProxyError | None, policy: str, upstream: str,
+        status: int, verdict: str, exchange: Exchange | None, tries: int, error: ProxyError | None, policy: str, upstream: str,
     ) -> None:  # fmt: skip
-        """Take one finished exchange."""
+        """Take one finished exchange; `tries` is how many calls its upstreams got."""
         detail: dict[str, Any] = {"overhead_ms": round(overhead_ms, 3)}
         if error is not None:
             detail["error"] = {"code": error.code, "param": error.param, "message": mask_text(error.message)}
-        if reply is not None and reply.attempts > 1:
-            detail["attempts"] = reply.attempts
+        if tries > 1:
+            detail["attempts"] = tries
         before = after = completion = None
         if exchange is not None:
             before, after, completion = self._tokens(exchange)
@@ -85,9 +84,28 @@ def exchange_detail(exchange: Exchange) -> dict[str, Any]:
     if exchange.answer is not None:
         usage = exchange.answer.usage
         if usage is not None:
-            detail["usage"] = {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens, "cached": usage.cached_tokens}
+            detail["usage"] = _usage(usage)
+        if len(exchange.attempts) > 1:
+            detail["answers"] = [_attempt(exchange, i) for i in range(len(exchange.attempts))]
         detail["finish_reasons"] = [choice.finish_reason for choice in exchange.answer.choices]
     return detail
+
+
+def _attempt(exchange: Exchange, index: int) -> dict[str, Any]:
+    """One of several upstream answers: whether it left, what it took, and what the stages found of one that did not."""
+    answer, kept = exchange.attempts[index], exchange.trail[index]
+    delivered = len(exchange.attempts) - 1 if exchange.deliver is None else exchange.deliver
+    found: dict[str, Any] = {"delivered": index == delivered, "upstream": kept.upstream, "ms": round(kept.ms, 3)}
+    found["characters"] = [len(choice.text) for choice in answer.choices]
+    if answer.usage is not None:
+        found["usage"] = _usage(answer.usage)
+    if kept.verdicts:
+        found["verdicts"] = [_verdict(v) for v in kept.verdicts]
+    return found
+
+
+def _usage(usage: Usage) -> dict[str, int]:
+    return {"prompt": usage.prompt_tokens, "completion": usage.completion_tokens, "cached": usage.cached_tokens}
 
 
 def verdict_detail(exchange: Exchange, verdict: str) -> dict[str, Any]:
@@ -127,4 +145,6 @@ def _changed_bodies(exchange: Exchange) -> dict[str, Any]:
         found["forwarded"] = mask({"messages": list(exchange.messages), "tools": list(exchange.tools)})
     if exchange.answer is not None and exchange.answer != exchange.upstream_answer:
         found["delivered"] = mask(msgspec.to_builtins(exchange.answer.choices))
+    if len(exchange.attempts) > 1:
+        found["answer_texts"] = mask([[choice.text for choice in answer.choices] for answer in exchange.attempts])
     return found

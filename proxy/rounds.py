@@ -29,10 +29,10 @@ class Rounds:
     """Implements `proxy.upstreams.Reply` over the replies of one exchange."""
 
     def __init__(
-        self, first: Reply, exchange: Exchange, pipeline: Pipeline, dialect: Dialect, send: Callable[[int], Awaitable[Reply]], *,
+        self, first: Reply, exchange: Exchange, pipeline: Pipeline, dialect: Dialect, send: Callable[[], Awaitable[Reply]], *,
         whole: bool, max_bytes: int,
     ) -> None:  # fmt: skip
-        """`send` makes the call of round 1, 2, …; `whole` keeps an answer until it has ended; `max_bytes` limits each answer."""
+        """`send` makes the next call; `whole` keeps an answer until it has ended; `max_bytes` limits each answer."""
         self._exchange, self._pipeline, self._dialect, self._send = exchange, pipeline, dialect, send
         self._filter = dialect.call_filter(exchange, whole=whole)
         self._max_bytes = max_bytes
@@ -160,7 +160,7 @@ class Rounds:
 
     async def _call(self) -> None:
         await self._reply.close()
-        reply = await self._send(self._round)
+        reply = await self._send()
         if self._closed:  # the client has left in the meantime, and nobody else will close it
             await reply.close()
             raise asyncio.CancelledError

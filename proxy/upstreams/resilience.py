@@ -65,10 +65,14 @@ class Slots:
 class Resilient:
     """An upstream with its retries, fallbacks and cap."""
 
-    def __init__(self, upstream: Upstream, retries: Retries, slots: Slots, fallback: tuple[str, ...], counters: Counters) -> None:
+    def __init__(
+        self, upstream: Upstream, retries: Retries, slots: Slots, fallback: tuple[str, ...], counters: Counters, total_s: float = 1800.0
+    ) -> None:
         self.upstream = upstream
         self.name = upstream.name
         self.fallback = fallback
+        self.total_s = total_s
+        """For one answer; also for all that one exchange asks for."""
         self._retries = retries
         self._slots = slots
         self._counters = counters

@@ -64,8 +64,15 @@ class AnswerStream(Protocol):
     def unreadable(self) -> int:
         """Events that were not what the dialect knows."""
 
+    @property
+    def usage(self) -> Mapping[str, object] | None:
+        """The usage that the stream has reported, as it stands there."""
+
     def with_text(self, piece: Piece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
+
+    def with_usage(self, piece: Piece, others: Sequence[Mapping[str, object]]) -> Piece:
+        """`piece` with the usage of the exchange's other answers added to what it reports; itself where it reports none."""
 
     def blocked(self, choices: Sequence[int]) -> bytes:
         """The events that end `choices` with ``finish_reason: "content_filter"``."""
@@ -132,8 +139,15 @@ class Dialect(Protocol):
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not this API's."""
 
-    def render_answer(self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None) -> bytes:
-        """The body for the client: `body` itself when nothing changed and no inline verdict was asked for."""
+    def usage_of(self, body: bytes) -> Mapping[str, object] | None:
+        """The usage that an answer's body reports, as it stands there."""
+
+    def render_answer(
+        self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
+    ) -> bytes:
+        """The body for the client: `body` itself when nothing changed and no inline verdict was asked for. `others` is the usage of the
+        exchange's other answers, which is added to the body's own.
+        """
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """`exchange.answer`, which a stage gave in the model's stead, in the form that the request asks for."""

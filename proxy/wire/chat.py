@@ -17,6 +17,7 @@ from proxy.errors import InvalidRequest
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.text import text_of
 from proxy.wire.chat_calls import ChatCallFilter
+from proxy.wire.chat_message import added_up, token_logprobs
 from proxy.wire.chat_own import own_answer, own_body, own_events, wants_json
 from proxy.wire.chat_stream import ChatStream, usage
 
@@ -93,14 +94,26 @@ class ChatDialect:
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
-        choices = tuple(_choice(c, i) for i, c in enumerate(fields["choices"]) if isinstance(c, dict))
+        raw = [c for c in fields["choices"] if isinstance(c, dict)]
+        choices = tuple(_choice(c, i) for i, c in enumerate(raw))
+        said = {choice.index: tuple(token_logprobs(c["logprobs"])) for choice, c in zip(choices, raw, strict=True) if c.get("logprobs")}
         model = fields.get("model")
-        return Answer(choices, model if isinstance(model, str) else "", usage(fields.get("usage")))
+        return Answer(choices, model if isinstance(model, str) else "", usage(fields.get("usage")), said)
 
-    def render_answer(self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None) -> bytes:
-        """The upstream's own body where nothing changed; else the changed choices' ``content``, and the inline verdict."""
+    def usage_of(self, body: bytes) -> Mapping[str, object] | None:
+        """The field ``usage``, if it is an object."""
+        fields = orjson.loads(body)
+        return fields["usage"] if isinstance(fields.get("usage"), dict) else None
+
+    def render_answer(
+        self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
+    ) -> bytes:
+        """The upstream's own body where nothing changed; else the changed choices' ``content``, the usage with that of the exchange's
+        `others`, and the inline verdict.
+        """
+        own = self.usage_of(body) if others else None
         texts = {new.index: new.text for old, new in zip(before.choices, after.choices, strict=True) if old.text != new.text}
-        if not texts and verdict is None:
+        if not texts and verdict is None and own is None:
             return body
         raw = dict(_RAW_FIELDS.decode(body))
         if texts:
@@ -108,6 +121,8 @@ class ChatDialect:
             raw["choices"] = msgspec.Raw(
                 msgspec.json.encode([_with_content(c, texts[i]) if i in texts else c for i, c in _indexed(choices)])
             )
+        if own is not None:
+            raw["usage"] = msgspec.Raw(orjson.dumps(added_up([*others, own])))
         if verdict is not None:
             raw[_EXTENSION] = msgspec.Raw(orjson.dumps(verdict))
         return msgspec.json.encode(raw)

@@ -7,6 +7,7 @@ a name in pieces or again with every delta, an index that is missing or the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import orjson
@@ -160,6 +161,19 @@ def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str
         elif other is None:
             total[key] = value
     return total
+
+
+def added_up(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The usage of several answers, figure by figure; what is no figure is the last one's."""
+    return reduce(summed, usages, {})
+
+
+def token_logprobs(logprobs: object) -> list[tuple[str, float]]:
+    """Each token of an answer's text with its log probability, from a choice's ``logprobs``; those that are not so are left out."""
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    entries = [entry for entry in content if isinstance(entry, dict)] if isinstance(content, list) else []
+    pairs = [(entry.get("token"), entry.get("logprob")) for entry in entries]
+    return [(token, float(value)) for token, value in pairs if isinstance(token, str) and isinstance(value, int | float)]
 
 
 def _legible(call: ToolCall) -> str:

@@ -10,21 +10,23 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, ToolCall, Usage
 from proxy.wire import Piece, sse
-from proxy.wire.chat_message import Calls
+from proxy.wire.chat_message import Calls, added_up, token_logprobs
 
 
 class _ChoiceState:
     """One choice, growing."""
 
-    __slots__ = ("calls", "finish_reason", "reasoning", "refusal", "text")
+    __slots__ = ("calls", "finish_reason", "logprobs", "reasoning", "refusal", "text")
 
     def __init__(self) -> None:
         self.text: list[str] = []
         self.refusal: list[str] = []
         self.reasoning: list[str] = []
+        self.logprobs: list[tuple[str, float]] = []
         self.calls = Calls()
         self.finish_reason: str | None = None
 
@@ -39,6 +41,7 @@ class ChatStream:
         self._head: dict[str, Any] = {}
         """id, created, model, … of the first chunk: what events of our own carry."""
         self._usage: Usage | None = None
+        self.usage: dict[str, Any] | None = None
         self.done = False
         self.error: Mapping[str, object] | None = None
         self.unreadable = 0
@@ -64,7 +67,8 @@ class ChatStream:
         """Everything so far, put together."""
         choices = tuple(_choice(index, state) for index, state in sorted(self._choices.items()))
         model = self._head.get("model")
-        return Answer(choices, model if isinstance(model, str) else "", self._usage)
+        logprobs = {index: tuple(state.logprobs) for index, state in self._choices.items() if state.logprobs}
+        return Answer(choices, model if isinstance(model, str) else "", self._usage, logprobs)
 
     def _pieces(self, event: sse.Event) -> list[Piece]:
         if event.data is None:
@@ -87,7 +91,7 @@ class ChatStream:
         if not self._head:
             self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
         if isinstance(chunk.get("usage"), dict):
-            self._usage = usage(chunk["usage"])
+            self.usage, self._usage = chunk["usage"], usage(chunk["usage"])
         choices = [c for c in chunk.get("choices") or () if isinstance(c, dict)]
         if not choices:
             return [Piece(raw, payload=chunk)]
@@ -117,6 +121,8 @@ class ChatStream:
         if state is None:
             state = self._choices[index] = _ChoiceState()
         text = _absorb(state, choice.get("delta"))
+        if choice.get("logprobs"):
+            state.logprobs += token_logprobs(choice["logprobs"])
         finish = choice.get("finish_reason")
         if isinstance(finish, str):
             state.finish_reason = finish
@@ -131,6 +137,14 @@ class ChatStream:
             choice["logprobs"] = None
         chunk["choices"] = [choice]
         return sse.encode(orjson.dumps(chunk))
+
+    def with_usage(self, piece: Piece, others: Sequence[Mapping[str, object]]) -> Piece:
+        """`piece` with the usage of the exchange's other answers added to its own, if it has one."""
+        own = (piece.payload or {}).get("usage")
+        if not isinstance(own, dict) or not others:
+            return piece
+        chunk = {**(piece.payload or {}), "usage": added_up([*others, own])}
+        return replace(piece, raw=sse.encode(orjson.dumps(chunk)), payload=chunk)
 
     def blocked(self, choices: Sequence[int]) -> bytes:
         """The events that end `choices` with ``finish_reason: "content_filter"``."""
