@@ -35,12 +35,13 @@ from proxy.headers import plain_headers
 from proxy.keys import Clients
 from proxy.metrics import Metrics
 from proxy.models.deferred import DeferredModels
+from proxy.models.grounding import LocalVerifiers, PairModel
 from proxy.models.tokens import TiktokenCounter
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
 from proxy.recording import Recorder
 from proxy.registry import STAGES
-from proxy.stage import Ports, Stage, ToolOutcomes
+from proxy.stage import Ports, Stage, ToolOutcomes, Verifiers
 from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.first_seen import DatabaseFirstSeen
@@ -54,6 +55,7 @@ from proxy.upstreams import Upstream
 from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
+from proxy.verification.options import local_models
 from proxy.wire import Dialect
 from proxy.wire.chat import ChatDialect
 
@@ -73,9 +75,10 @@ class App:
     """The ASGI application of one worker process."""
 
     def __init__(
-        self, settings: Settings, stages: Sequence[type[Stage]] = STAGES, make: Callable[[str, UpstreamSettings], Upstream] | None = None
-    ) -> None:
-        """Build every part; `make` builds the upstreams. Raises `ConfigError`."""
+        self, settings: Settings, stages: Sequence[type[Stage]] = STAGES, make: Callable[[str, UpstreamSettings], Upstream] | None = None,
+        verifiers: Verifiers | None = None,
+    ) -> None:  # fmt: skip
+        """Build every part; `make` builds the upstreams, `verifiers` take the place of this process's own. Raises `ConfigError`."""
         self._make_upstream = make or make_upstream
         self.settings = settings
         self.metrics = Metrics()
@@ -87,6 +90,10 @@ class App:
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
+        given = settings.grounding
+        self.verifiers = LocalVerifiers(
+            lambda name: make_pair_model(settings, name), cache_size=given.cache_size, max_waiting=given.max_waiting
+        )
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
@@ -97,6 +104,7 @@ class App:
             tool_runs=DatabaseToolRuns(self.database),
             compactions=DatabaseCompactions(self.database),
             first_seen=DatabaseFirstSeen(self.database),
+            verifiers=verifiers or self.verifiers,
         )
         self.routes = self._make_routes(ports, policies)
         self.afterwards = Afterwards(self.metrics)
@@ -114,7 +122,7 @@ class App:
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         self._admin = make_admin(AdminParts(admin_key, self.database, records, scratchpad, outcomes, self.metrics, self.missing))
         self._warming: asyncio.Task[bool] | None = None
-        self._loading: asyncio.Task[None] | None = None
+        self._loading: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
@@ -147,17 +155,25 @@ class App:
             await upstream.upstream.start()
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
             self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
-        if any(stage.embeds for route in self.routes for stage in route.default.pipeline.stages):
-            self._loading = asyncio.create_task(self.models.load())
+        stages = [stage for route in self.routes for stage in route.default.pipeline.stages]
+        if any(stage.embeds for stage in stages):
+            self._loading.append(asyncio.create_task(self.models.load()))
+        verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
+        verifiers = dict.fromkeys(name for stage in verifies for name in local_models(stage.options))
+        if verifiers:
+            self._loading.append(asyncio.create_task(self.verifiers.load(verifiers)))
         calm_collector()
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
+        for task in self._loading:
+            task.cancel()
         await self.afterwards.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
                 await stage.stop()
         await self.models.stop()
+        self.verifiers.stop()
         for upstream in self.upstreams.values():
             await upstream.upstream.stop()
         await self.retention.stop()
@@ -170,6 +186,8 @@ class App:
         found = {"token counter": "still loading"} if waiting else {}
         if self.models.problem:
             found["embedding model"] = self.models.problem
+        if self.verifiers.problem:
+            found["verifier"] = self.verifiers.problem
         return found
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
@@ -187,7 +205,8 @@ class App:
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
         slots = Slots(settings.max_concurrency, settings.max_queue)
-        return Resilient(self._make_upstream(name, settings), settings.retries, slots, settings.fallback, self.metrics)
+        upstream = self._make_upstream(name, settings)
+        return Resilient(upstream, settings.retries, slots, settings.fallback, self.metrics, settings.timeouts.total_s)
 
     def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
         active: dict[int, ActivePolicy] = {}
@@ -250,6 +269,20 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
     if given.kind == "sentence-transformers":
         encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads)
     return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb)
+
+
+def make_pair_model(settings: Settings, name: str) -> PairModel:
+    """The verifier's model called `name`, or the built-in one for ""; called in its thread, where it may take its time to import."""
+    from proxy.models.embedding_use import available_cores
+    from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
+    from proxy.models.grounding_sentence_transformers import TransformersVerifier
+
+    given = settings.grounding
+    threads = given.threads or min(2, available_cores())
+    if not name:
+        return OnnxVerifier(Path(settings.folder) / given.model if given.model else FOLDER, threads)
+    folder = Path(settings.folder) / name
+    return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
 
 
 def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
+from proxy import attempts
 from proxy.errors import PolicyBlocked, ProxyError
 from proxy.exchange import Exchange, Sentence, ToolCall, Verdict, tool_name
 from proxy.passages import RETRIEVAL_TOOLS, find_passages
@@ -32,13 +33,15 @@ class Pipeline:
         self._retrieval_tools = tuple(retrieval_tools)
         self._request = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
         self._forward = [(s, s.on_forward) for s in stages if _overrides(s, "on_forward")]
-        self._answer = [(s, s.on_answer) for s in stages if _overrides(s, "on_answer")]
+        judging = answer_order(stages)
+        self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer")]
         self._done = [(s, s.on_done) for s in stages if _overrides(s, "on_done")]
         self._own: dict[str, list[Stage]] = {}
         for stage in stages:
             for name in stage.answers:
                 self._own.setdefault(name, []).append(stage)
-        self._sentence = [s for s in stages if isinstance(s, SentenceStage)]
+        self._sentence = [s for s in judging if isinstance(s, SentenceStage) and s.judges_sentences]
+        self._release = [s for s in stages if _overrides(s, "release")]
 
     def judges_answers(self, exchange: Exchange) -> bool:
         """Whether a stage will look at the whole answer."""
@@ -47,10 +50,9 @@ class Pipeline:
         return any(not self._skipped(stage, exchange) for stage, _ in self._answer)
 
     def judges_sentences(self, exchange: Exchange) -> bool:
-        """Whether a stage will look at single sentences."""
-        if not exchange.skip:
-            return bool(self._sentence)
-        return any(not self._skipped(stage, exchange) for stage in self._sentence)
+        """Whether a stage will look at single sentences, and every one that does can do so in this exchange."""
+        stages = [stage for stage in self._sentence if not self._skipped(stage, exchange)]
+        return bool(stages) and all(stage.by_sentence(exchange) for stage in stages)
 
     def own_tools(self, exchange: Exchange) -> frozenset[str]:
         """Names of the tools now offered to the model whose calls the proxy answers itself."""
@@ -109,8 +111,13 @@ class Pipeline:
         exchange.retrieval_tools = self._retrieval_tools
 
     async def answer(self, exchange: Exchange) -> None:
-        """After the model. Raises `PolicyBlocked`."""
-        await self._run_all(self._answer, "answer", exchange)
+        """After the model. A stage that asks for another answer (`exchange.retry`) is the last to see this one. Raises `PolicyBlocked`."""
+        start = attempts.mark(exchange) if len(exchange.attempts) > 1 else None
+        for stage, hook in self._answer:
+            if not self._skipped(stage, exchange):
+                await self._run(stage, _choosing(stage, hook, exchange, start) if start else hook, "answer", exchange)
+            if exchange.retry is not None:
+                return
 
     async def call_tool(self, exchange: Exchange, call: ToolCall) -> str:
         """What the model is told on a call of one of the stages' own tools. Raises `ProxyError`."""
@@ -149,6 +156,14 @@ class Pipeline:
             except Exception as error:  # nobody waits for it any more
                 log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
 
+    def release(self, exchange: Exchange) -> None:
+        """The exchange has ended: its stages let go of it. Never raises."""
+        for stage in self._release:
+            try:
+                stage.release(exchange)
+            except Exception as error:  # nobody can be told any more
+                log.error("%s: stage %s (release) failed", exchange.id, stage.name, exc_info=error)
+
     async def sentence(self, exchange: Exchange, sentence: Sentence) -> str:
         """What goes out instead of `sentence` (mostly itself). Raises `PolicyBlocked`."""
         for stage in self._sentence:
@@ -174,7 +189,7 @@ class Pipeline:
                 return
 
     async def _run(self, stage: Stage, hook: Hook, phase: str, exchange: Exchange) -> Verdict | None:
-        before = (exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer)
+        before = (exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer, exchange.retry, exchange.deliver)
         started = time.perf_counter()
         verdict: Verdict | None
         try:
@@ -185,11 +200,15 @@ class Pipeline:
             exchange.verdicts.append(verdict)
             raise
         except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
-            exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer = before
+            exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer, exchange.retry, exchange.deliver = (
+                before
+            )
             verdict = self._failure(stage, phase, exchange, error)
         finally:
             key = f"{stage.name}.{phase}"
             exchange.timings[key] = exchange.timings.get(key, 0.0) + (time.perf_counter() - started) * 1000
+        if exchange.retry is not None and not exchange.can_retry:
+            attempts.impossible(exchange, stage.name)
         if verdict is not None:
             if phase != "sentence" or verdict.outcome != "pass" or verdict.replacement is not None:
                 exchange.verdicts.append(verdict)
@@ -211,6 +230,37 @@ class Pipeline:
     @staticmethod
     def _skipped(stage: Stage, exchange: Exchange) -> bool:
         return stage.name in exchange.skip or "all" in exchange.skip
+
+
+def answer_order(stages: Sequence[Stage]) -> list[Stage]:
+    """`stages` in the order in which they judge an answer: each after those of its `answers_after`, else as they are listed.
+
+    Raises `ValueError` when stages wait for each other.
+    """
+    waiting, done = list(stages), list[Stage]()
+    while waiting:
+        names = {stage.name for stage in waiting}
+        ready = next((stage for stage in waiting if not names.intersection(stage.answers_after)), None)
+        if ready is None:
+            raise ValueError(f"answers_after goes round in a circle: {', '.join(sorted(names))}")
+        waiting.remove(ready)
+        done.append(ready)
+    return done
+
+
+def _choosing(stage: Stage, hook: Hook, exchange: Exchange, start: attempts.Mark) -> Hook:
+    """`hook`, and what follows from its choice of an earlier attempt; a choice that cannot be is the stage's failure."""
+    asked, chosen = attempts.mark(exchange), exchange.deliver
+
+    async def run(e: Exchange) -> Verdict | None:
+        verdict = await hook(e)
+        if chosen is not None:
+            e.deliver = chosen  # the first choice stands
+        elif e.deliver is not None and (e.retry is None or not e.can_retry):
+            attempts.choose(e, stage.name, start, asked)
+        return verdict
+
+    return run
 
 
 def _overrides(stage: Stage, hook: str) -> bool:

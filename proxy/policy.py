@@ -167,6 +167,11 @@ def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery) -> N
         for name in stage.follows:
             if name in names[i:]:
                 raise ConfigError(file, path, f"must stand after {name!r}")
+        for name in stage.needs(spec.options):
+            if name not in names:
+                raise ConfigError(file, path, f"needs stage {name}")
         if delivery == "tap" and stage.blocks_answers(spec.options):
             raise ConfigError(file, path, "can hold back or change an answer, which delivery: tap cannot; use hold or gate")
+        if delivery != "hold" and (option := stage.needs_hold(spec.options)):
+            raise ConfigError(file, path, f"{option} needs the whole answer before any of it has left: delivery: hold, not {delivery}")
         assigned.update(dict.fromkeys(stage.assigns, stage.name))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 from msgspec import Meta, Struct
 
 from proxy.exchange import ContextUse, Exchange, Message, Sentence, Tool, ToolCall, Verdict, tool_name
+from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.text import replaced, split_sentences
 
 if TYPE_CHECKING:
@@ -57,8 +58,13 @@ class Stage:
     """Headers and warning codes it may set, for ``groundwire explain``."""
     reads_passages: ClassVar[bool] = False
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
-    embeds: ClassVar[bool] = False
-    """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage."""
+    verifies: ClassVar[bool] = False
+    """Whether it uses `ports.verifiers`: the built-in verifier is loaded at start where a route's own policy has such a stage."""
+    answers_after: ClassVar[tuple[str, ...]] = ()
+    """Stages whose answer hook runs before its own, wherever the policy lists them: the list's order is the request's."""
+    embeds: bool = False
+    """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage. One that
+    has an option for it sets it when it is made."""
     answers: ClassVar[tuple[str, ...]] = ()
     """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
 
@@ -70,6 +76,16 @@ class Stage:
     def blocks_answers(cls, options: Any) -> bool:
         """Whether these options can hold back or change an answer, which ``delivery: tap`` cannot do."""
         return False
+
+    @classmethod
+    def needs_hold(cls, options: Any) -> str:
+        """Which of these options only ``delivery: hold`` can do, as ``action: retry``; "" where each delivery can."""
+        return ""
+
+    @classmethod
+    def needs(cls, options: Any) -> tuple[str, ...]:
+        """Stages that these options rely on, wherever they stand: a policy without one is refused when it is loaded."""
+        return ()
 
     @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:
@@ -85,8 +101,8 @@ class Stage:
         return None
 
     async def on_forward(self, exchange: Exchange) -> Verdict | None:
-        """The request as it is about to be sent, after every stage's `on_request`; again before each further call of the upstream that
-        an answered tool call makes necessary.
+        """The request as it is about to be sent, after every stage's `on_request`; again before each further call of the upstream,
+        for an answered tool call or for another answer (`Exchange.retry`).
         """
         return None
 
@@ -107,6 +123,9 @@ class Stage:
         Not called where there was no answer. The exchange's record is already made: nothing is to be changed any more.
         """
 
+    def release(self, exchange: Exchange) -> None:
+        """The exchange has ended, whatever came of it: let go of what was kept for it, stop what runs for it."""
+
     async def stop(self) -> None:
         """The server stops: end what runs in the background."""
 
@@ -123,6 +142,15 @@ def can_answer_tools(exchange: Exchange, name: str = "") -> bool:
 
 class SentenceStage(Stage):
     """A stage that judges sentence by sentence: as they leave under ``delivery: gate``, else when the answer is whole."""
+
+    @property
+    def judges_sentences(self) -> bool:
+        """Whether its options make it look at single sentences; where not, no sentence waits for it."""
+        return True
+
+    def by_sentence(self, exchange: Exchange) -> bool:
+        """Whether it can judge this exchange's answer so: where not (JSON), the gate holds the answer until it is whole."""
+        return True
 
     async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
         """One sentence before it leaves. A block ends the answer; a verdict with `replacement` changes the sentence."""
@@ -357,6 +385,27 @@ class FirstSeen(Protocol):
         """For each hash when it was first seen, in seconds since the epoch; `now` for new ones, kept. Raises `StoreUnavailable`."""
 
 
+class Verifier(Protocol):
+    """Judges claims by evidence; implemented in `proxy.models.grounding` and `proxy.verification`."""
+
+    @property
+    def name(self) -> str:
+        """Model and version, for the record."""
+
+    async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
+        """One answer for each pair, in order; None where it cannot judge (a language that it does not know): the claim is an ``error``.
+
+        Batched, off the event loop, cached. Raises `ModelUnavailable` when it cannot run at all, or has more waiting than it can do.
+        """
+
+
+class Verifiers(Protocol):
+    """Where a stage gets a verifier that runs in this process; made once, loaded at its first use."""
+
+    def get(self, model: str = "") -> Verifier:
+        """The built-in one, or a sentence-transformers cross-encoder or token classifier by its name or folder."""
+
+
 class Ports(Struct, frozen=True):
     """What a stage may ask for; filled by `proxy.app`."""
 
@@ -369,3 +418,4 @@ class Ports(Struct, frozen=True):
     tool_runs: ToolRuns
     compactions: Compactions
     first_seen: FirstSeen
+    verifiers: Verifiers

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
+from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.stage import ModelInfo, Ports, ToolRanking
 from proxy.testing_store import MemoryCompactions as MemoryCompactions
 from proxy.testing_store import MemoryFirstSeen as MemoryFirstSeen
@@ -332,6 +333,38 @@ class SharedWords:
         self.learned.append((client, query, tuple(called)))
 
 
+class ScriptedVerifiers:
+    """A verifier that says what it was told: implements `proxy.stage.Verifiers` and `proxy.stage.Verifier`.
+
+    Without a script, a claim is supported when every word of it stands in its evidence, in any order.
+    """
+
+    name = "scripted@1"
+
+    def __init__(self, script: Callable[[ClaimPair], Support | None] | None = None) -> None:
+        self._script = script or _words_there
+        self.asked: list[list[ClaimPair]] = []
+        """Every batch, in order."""
+        self.failure: Exception | None = None
+        """Raised instead of an answer, when set."""
+
+    def get(self, model: str = "") -> ScriptedVerifiers:
+        """Implements `proxy.stage.Verifiers`."""
+        return self
+
+    async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
+        """Implements `proxy.stage.Verifier`."""
+        self.asked.append(list(pairs))
+        if self.failure is not None:
+            raise self.failure
+        return [self._script(pair) for pair in pairs]
+
+
+def _words_there(pair: ClaimPair) -> Support:
+    there = set(re.findall(r"\w+", pair.evidence.casefold()))
+    return Support(0.95, 0.02) if set(re.findall(r"\w+", pair.claim.casefold())) <= there else Support(0.05, 0.1)
+
+
 def make_ports(**parts: Any) -> Ports:
     """Ports with this module's parts, or those given."""
     embedder = parts.get("embedder") or HashEmbedder()
@@ -345,6 +378,7 @@ def make_ports(**parts: Any) -> Ports:
         "tool_runs": MemoryToolRuns(),
         "compactions": MemoryCompactions(),
         "first_seen": MemoryFirstSeen(),
+        "verifiers": ScriptedVerifiers(),
     }
     return Ports(**{**made, **parts})
 

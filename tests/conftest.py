@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -48,9 +49,13 @@ class Running:
         return await self.record_of(answer)
 
     async def record_of(self, response: Any) -> Any:
-        """The record that a response's headers name."""
-        await self.app.records_writer.flush()
-        return (await self.get(f"/groundwire/v1/records/{response.headers['x-groundwire-id']}")).json
+        """The record that a response's headers name; a tapped answer's comes to be when its checks are done."""
+        async with asyncio.timeout(10):
+            while True:
+                await self.app.records_writer.flush()
+                found = await self.get(f"/groundwire/v1/records/{response.headers['x-groundwire-id']}")
+                if found.status != 404:
+                    return found.json
 
 
 class Answer:
@@ -87,6 +92,7 @@ def start(tmp_path: Path) -> Start:
         api_key: str = "sk-upstream-secret",
         route_options: str = "allow_skip: true",
         stages: Sequence[type[Stage]] = STAGES,
+        verifiers: Any = None,
     ) -> AsyncIterator[Running]:
         (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
         for name, text in (policies or {}).items():
@@ -99,7 +105,7 @@ def start(tmp_path: Path) -> Start:
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,
                 encoding="utf-8",
             )
-            app = App(load_settings(tmp_path / "config.yaml", {}), stages)
+            app = App(load_settings(tmp_path / "config.yaml", {}), stages, verifiers=verifiers)
             async with serving(app) as url, aiohttp.ClientSession(auto_decompress=False) as session:
                 yield Running(app, upstream, url, session)
 

@@ -156,3 +156,37 @@ async def test_of_several_stages_that_offer_a_tool_the_first_active_one_answers(
     assert frozenset({"read"} if answered_by else ()) == pipeline.own_tools(exchange)
     if answered_by:
         assert answered_by == await pipeline.call_tool(exchange, ToolCall("1", "read", "{}"))
+
+
+async def test_answers_are_judged_after_the_stages_that_a_stage_waits_for() -> None:
+    order: list[str] = []
+
+    async def note(self: Stage, exchange: Exchange) -> None:
+        order.append(self.name)
+
+    def listed(name: str, *after: str) -> Stage:
+        return stage_of(name, on_answer=note, answers_after=after)
+
+    stages = [listed("first"), listed("citations", "claims"), listed("confidence", "claims", "citations"), listed("claims"), listed("last")]
+    await Pipeline(stages).answer(make_exchange())
+    assert ["first", "claims", "citations", "confidence", "last"] == order
+
+
+async def test_sentences_are_judged_in_the_order_of_answers() -> None:
+    order: list[str] = []
+
+    async def note(self: Stage, exchange: Exchange, sentence: Sentence) -> None:
+        order.append(self.name)
+
+    stages = [stage_of(name, base=SentenceStage, on_sentence=note, answers_after=after) for name, after in (("b", ("a",)), ("a", ()))]
+    await Pipeline(stages).sentence(make_exchange(), Sentence("It is.", 0, 0, 0, True))
+    assert ["a", "b"] == order
+
+
+def test_stages_that_wait_for_each_other_are_a_programming_error() -> None:
+    with pytest.raises(ValueError, match="a, b"):
+        Pipeline([stage_of("a", answers_after=("b",)), stage_of("b", answers_after=("a",))])
+
+
+async def test_no_sentence_waits_for_a_stage_that_does_not_look_at_any() -> None:
+    assert not Pipeline([stage_of(base=SentenceStage, judges_sentences=False)]).judges_sentences(make_exchange())

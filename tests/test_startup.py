@@ -8,7 +8,7 @@ from proxy.config import ServerSettings, load_settings
 from proxy.startup import effective_server, welcome
 from tests.processes import write_config
 
-HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "openai", "alembic", "numpy", "faiss", "tiktoken", "httpx")
+HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "tokenizers", "openai", "alembic", "numpy", "faiss", "tiktoken", "httpx")
 
 
 def run(code: str, *arguments: str) -> str:

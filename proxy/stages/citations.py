@@ -1,0 +1,337 @@
+"""The stage `citations`: does what the answer cites exist, and does it say what the sentence says that cites it?
+
+After `claims`, whatever the policy's order, and on what that leaves of an answer. Numbers count as in the prompt that the model saw,
+sources are those of all evidence (`proxy.grounding.citable`); what supports a sentence is judged as claims are, but by the cited
+passages alone. Where it may redact or block under gate delivery, each sentence is judged before it leaves: a citation behind a full stop
+is seen with the next sentence, and can still be taken out then. JSON answers are judged by their strings and left as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+from msgspec.structs import replace
+
+from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
+from proxy.faithful import detect_context_ignoring
+from proxy.grounding import citation_scores as scores
+from proxy.grounding.citable import Citable
+from proxy.grounding.citation_scores import Finding, Judged
+from proxy.grounding.citing import CitationReader, Statement, statements_of, without_marks
+from proxy.grounding.evidence import gather, question_of
+from proxy.grounding.json_answers import strings_of
+from proxy.grounding.quality import refresh, support
+from proxy.language import language, load
+from proxy.stage import Ports, Positive, SentenceStage, Share
+from proxy.verification.citations import CitationJudge
+from proxy.verification.grounder import Grounder
+from proxy.verification.options import VerifierOptions, asks, make_verifier
+
+BLOCKED = "citations_invalid"
+_JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
+_MAX_LISTED = 100
+"""Citations that the record lists one by one."""
+
+
+class CitationsOptions(VerifierOptions, frozen=True, kw_only=True):
+    """``citations:``"""
+
+    action: Annotated[
+        Literal["annotate", "redact", "block"],
+        Meta(
+            description="what becomes of citations that do not hold: annotate (headers and record), redact (their marks go, the text "
+            "stays), block (400 policy_blocked)"
+        ),
+    ] = "annotate"
+    require: Annotated[
+        bool, Meta(description="whether a sentence that states something must cite something: else citations_missing; block refuses it")
+    ] = False
+    min_precision: Annotated[
+        Share, Meta(description="block: share of citations that must be relevant to their sentence, as ALCE counts them")
+    ] = 1.0
+    min_recall: Annotated[
+        Share, Meta(description="block: share of the sentences that state something which their citations must support")
+    ] = 0.0
+    ignored_below: Annotated[
+        Share,
+        Meta(
+            description="mean support below which an answer that neither cites its passages nor admits to not knowing ignores the context"
+        ),
+    ] = 0.5
+    min_support: Annotated[Share, Meta(description="probability from which a passage counts as supporting a claim")] = 0.5
+    embed: Annotated[bool, Meta(description="find the place in a long passage by similarity too, not by words alone")] = True
+    max_citations: Annotated[Positive, Meta(description="citations judged of one answer; the rest is an error, not a pass")] = 60
+
+
+class _Case:
+    """What is kept of one exchange while it lasts."""
+
+    def __init__(self, judge: CitationJudge) -> None:
+        self.judge = judge
+        self.readers: dict[int, CitationReader] = {}
+        """By choice: what has been read of it, sentence by sentence."""
+        self.tongues: dict[int, str] = {}
+        """By choice, ISO 639-1."""
+        self.json: set[int] = set()
+        """Choices that turn out to be JSON while they stream."""
+
+
+class Citations(SentenceStage):
+    """Checks that what the answer cites exists and supports it; annotates, takes out false citations, or blocks."""
+
+    name = "citations"
+    Options = CitationsOptions
+    changes = ("answer",)
+    reports = (
+        "x-groundwire-citations", "x-groundwire-quality", "citation_invented", "citation_unsupported", "citations_missing",
+        "citations_unchecked", "context_ignored", BLOCKED,
+    )  # fmt: skip
+    reads_passages = True
+    verifies = True
+    embeds = True
+    answers_after = ("claims",)
+
+    def __init__(self, options: CitationsOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        load()
+        self._verifier = make_verifier(options, ports)
+        self._cases: dict[str, _Case] = {}
+        """By exchange id, while it lasts."""
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """Every action but annotate."""
+        return bool(options.action != "annotate")
+
+    @classmethod
+    def asks(cls, options: Any) -> Mapping[str, str]:
+        """The judging model's upstream."""
+        return asks(options)
+
+    @property
+    def judges_sentences(self) -> bool:
+        """Only to act on them before they leave."""
+        return bool(self.options.action != "annotate")
+
+    def by_sentence(self, exchange: Exchange) -> bool:
+        """Not a JSON answer."""
+        form = exchange.original.params.get("response_format")
+        return not (isinstance(form, Mapping) and str(form.get("type")).startswith("json"))
+
+    def release(self, exchange: Exchange) -> None:
+        """Forget it."""
+        self._cases.pop(exchange.id, None)
+
+    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
+        """Judge the citations in it before it leaves: those of the sentence before, too, that stand behind its full stop."""
+        case = self._case(exchange)
+        if sentence.index == 0 and _JSON.match(sentence.text):
+            case.json.add(sentence.choice)
+        if not self.judges_sentences or sentence.choice in case.json:
+            return None
+        question = question_of(exchange)
+        reader = case.readers.setdefault(sentence.choice, CitationReader(question))
+        case.tongues.setdefault(sentence.choice, language(sentence.text, default=language(question)))
+        touched = reader.read(sentence.text, sentence.offset, sentence.index)
+        judged = await self._judge(case, sentence.choice, [s for s in touched if s.citations])
+        end = sentence.offset + len(sentence.text)
+        here = [f for f in scores.findings(judged) if sentence.offset <= f.citation.start < end]
+        orphaned = [f for one in judged if one.statement.orphan and self.options.action == "redact" for f in one.findings]
+        bad = [f for f in here if (f.bad and not (f.exists and f.citation in reader.unsettled)) or f in orphaned]
+        return self._act_on(sentence, bad, [finding for finding in here if finding not in bad], judged) if bad else None
+
+    def _act_on(self, sentence: Sentence, bad: Sequence[Finding], good: Sequence[Finding], judged: Sequence[Judged]) -> Verdict | None:
+        """What becomes of a sentence with bad citations."""
+        detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
+        code = next(iter(_codes(bad)), "")
+        if self.options.action == "block":
+            if self.options.min_precision < 1:
+                return None  # whether it is too many, the whole answer tells
+            return self._blocked(judged, {**detail, "citations": scores.detail(sentence.choice, judged)})
+        text = without_marks(sentence.text, sentence.offset, [f.citation for f in bad], [f.citation for f in good])
+        if text == sentence.text:
+            return None
+        self.ports.counters.count("citations.redacted_count", len(bad))
+        return Verdict(self.name, "warn" if code else "pass", code=code, detail=detail, replacement=text.strip())
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Judge what was not judged yet, act on it, and sum up over all choices."""
+        if exchange.answer is None:
+            return None
+        if not exchange.gated:
+            self.release(exchange)  # another answer to another prompt, where it was asked for again
+        case = self._case(exchange)
+        found: dict[int, list[Judged]] = {}
+        for choice in exchange.answer.choices:
+            found[choice.index] = await self._judge_choice(exchange, case, choice)
+        every = [one for judged in found.values() for one in judged]
+        self._count(every)
+        used, ignored = self._context_use(exchange, case, found)
+        needed = bool(case.judge.citable.can_be_cited)
+        total = len(scores.findings(every))
+        precision = scores.precision(every)
+        recall = scores.recall(every) if needed else None
+        exchange.facts.citations = scores.verified(every)
+        measured_recall = recall if total or self.options.require else None
+        refresh(exchange, {"citation_precision": precision, "citation_recall": measured_recall, "context_use": used})
+        missing = [one for one in every if one.missing] if needed and self.options.require else []
+        detail = self._detail(exchange, found, precision, recall, missing)
+        if self.options.action == "block" and self._refused(precision, recall, missing):
+            return self._blocked(every, detail)
+        if self.options.action == "redact" and not exchange.gated:
+            self._redact(exchange, found)
+        return self._summed_up(exchange, every, missing, ignored, detail)
+
+    # ---- judging ----
+
+    def _case(self, exchange: Exchange) -> _Case:
+        if exchange.id not in self._cases:
+            grounder = Grounder(
+                self._verifier.for_client(exchange.client),
+                embedder=self.ports.embedder if self.options.embed else None,
+                min_support=self.options.min_support,
+            )
+            citable = Citable(exchange.messages, gather(exchange), exchange.passages, exchange.retrieval_tools)
+            self._cases[exchange.id] = _Case(CitationJudge(grounder, citable, self.options.max_citations))
+        return self._cases[exchange.id]
+
+    async def _judge(self, case: _Case, choice: int, statements: Sequence[Statement]) -> list[Judged]:
+        tongue = case.tongues.get(choice, "")
+        return list(await asyncio.gather(*(case.judge.judge(statement, tongue) for statement in statements)))
+
+    async def _judge_choice(self, exchange: Exchange, case: _Case, choice: Choice) -> list[Judged]:
+        """All statements of a choice; what the verifier has said of a sentence before it remembers."""
+        reader = case.readers.get(choice.index) if exchange.gated else None
+        question = question_of(exchange)
+        statements = reader.statements if reader is not None else _statements(choice, question)
+        case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
+        if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
+            return []
+        return await self._judge(case, choice.index, statements)
+
+    def _context_use(self, exchange: Exchange, case: _Case, found: Mapping[int, Sequence[Judged]]) -> tuple[float | None, bool]:
+        """The part of the quality, and whether a choice ignores the passages that the model saw: it says something, cites nothing, admits
+        nothing and has little support. 1 where every choice admits, or cites what holds; else the least mean support of the others.
+        """
+        if exchange.answer is None or not case.judge.citable.passages:
+            return None, False
+        shares, ignored = [], False
+        for choice in exchange.answer.choices:
+            signal = detect_context_ignoring(choice.text, "passages")
+            known = support(exchange.judgements.get(choice.index, ()))
+            if signal["has_idk"] or any(finding.verified for finding in scores.findings(found[choice.index])):
+                shares.append(1.0)
+            elif known is not None:
+                shares.append(known)
+                ignored |= signal["likely_ignored"] and known < self.options.ignored_below
+        return min(shares, default=None), ignored
+
+    def _count(self, judged: Sequence[Judged]) -> None:
+        found = scores.findings(judged)
+        for name, number in (
+            ("checked", len(found)),
+            ("verified", sum(finding.verified for finding in found)),
+            ("invented", sum(not finding.exists for finding in found)),
+            ("unsupported", sum(finding.supports is False for finding in found)),
+            ("error", sum(finding.error for finding in found)),
+        ):
+            if number:
+                self.ports.counters.count(f"citations.{name}_count", number)
+
+    # ---- acting ----
+
+    def _refused(self, precision: float | None, recall: float | None, missing: Sequence[Judged]) -> bool:
+        below = (precision is not None and precision < self.options.min_precision) or (
+            recall is not None and recall < self.options.min_recall
+        )
+        return below or bool(missing)
+
+    def _blocked(self, judged: Sequence[Judged], detail: Mapping[str, Any]) -> Verdict:
+        self.ports.counters.count("citations.blocked_count")
+        bad = [finding.citation.label for finding in scores.findings(judged) if finding.bad]
+        wrong = (
+            f"what it cites does not exist or does not say so: {', '.join(dict.fromkeys(bad))[:300]}" if bad else "citations are missing"
+        )
+        return Verdict(self.name, "block", code=BLOCKED, detail=detail, message=f"the answer's citations do not hold: {wrong}")
+
+    def _redact(self, exchange: Exchange, found: Mapping[int, Sequence[Judged]]) -> None:
+        """Take the marks of bad citations out of an answer that has not left; JSON stays as it is."""
+        assert exchange.answer is not None
+        for choice in exchange.answer.choices:
+            every = scores.findings(found[choice.index])
+            bad = [finding.citation for finding in every if finding.bad]
+            if not bad or _strings(choice.text) is not None:
+                continue
+            text = without_marks(choice.text, 0, bad, [finding.citation for finding in every if not finding.bad])
+            exchange.answer = exchange.answer.with_text(choice.index, text)
+            exchange.changes.append({"stage": self.name, "what": "redact", "choice": choice.index, "citations": len(bad)})
+            self.ports.counters.count("citations.redacted_count", len(bad))
+
+    # ---- summing up ----
+
+    def _detail(
+        self, exchange: Exchange, found: Mapping[int, Sequence[Judged]], precision: float | None, recall: float | None,
+        missing: Sequence[Judged],
+    ) -> dict[str, Any]:  # fmt: skip
+        listed = [entry for choice, judged in found.items() for entry in scores.detail(choice, judged)]
+        verified = exchange.facts.citations or (0, 0)
+        figures = {name: round(value, 4) for name, value in (("precision", precision), ("recall", recall)) if value is not None}
+        detail: dict[str, Any] = {"action": self.options.action, "verified": verified[0], "total": verified[1], **figures}
+        if listed:
+            detail["citations"] = listed[:_MAX_LISTED]
+        if missing:
+            detail["missing"] = [[one.statement.start, one.statement.end] for one in missing[:_MAX_LISTED]]
+        return detail
+
+    def _summed_up(
+        self, exchange: Exchange, judged: Sequence[Judged], missing: Sequence[Judged], ignored: bool, detail: Mapping[str, Any]
+    ) -> Verdict:
+        """One verdict with everything; each other code is a warning of its own before it."""
+        found = scores.findings(judged)
+        codes = _codes([finding for finding in found if finding.bad])
+        codes += ["citations_missing"] if missing else []
+        codes += ["context_ignored"] if ignored else []
+        unchecked = any(finding.error for finding in found) or any(_unchecked(one) for one in judged)
+        self._count_missing(len(missing), ignored)
+        score = scores.verified(judged)[0] / len(found) if found else None
+        last: tuple[Outcome, str] = ("error", "citations_unchecked") if unchecked else ("warn", codes.pop(0)) if codes else ("pass", "")
+        exchange.verdicts += [Verdict(self.name, "warn", code=code) for code in codes]
+        return Verdict(self.name, last[0], code=last[1], score=score, detail=detail)
+
+    def _count_missing(self, missing: int, ignored: bool) -> None:
+        if missing:
+            self.ports.counters.count("citations.missing_count", missing)
+        if ignored:
+            self.ports.counters.count("citations.context_ignored_count")
+
+
+def _codes(bad: Sequence[Finding]) -> list[str]:
+    found = ["citation_invented"] if any(not finding.exists for finding in bad) else []
+    return found + (["citation_unsupported"] if any(finding.supports is False for finding in bad) else [])
+
+
+def _unchecked(judged: Judged) -> bool:
+    """Whether nobody could tell what its citations, which exist, say to it together."""
+    return judged.statement.needs_citation and bool(judged.statement.cited) and judged.supported is None
+
+
+def _strings(text: str) -> list[Any] | None:
+    return strings_of(text) if _JSON.match(text) else None
+
+
+def _statements(choice: Choice, question: str) -> list[Statement]:
+    """Of a whole choice; of each string of a JSON answer, with the literal's place for its citations."""
+    strings = _strings(choice.text)
+    if strings is None:
+        return statements_of(choice.text, question)
+    found = []
+    for string in strings:
+        for statement in statements_of(string.value, question):
+            statement.start, statement.end = string.start, string.end
+            statement.citations = [replace(citation, start=string.start, end=string.end) for citation in statement.citations]
+            found.append(statement)
+    return found

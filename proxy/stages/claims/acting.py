@@ -1,0 +1,60 @@
+"""What becomes of a text with failing claims: sentences taken out, or the no-answer text. Pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from proxy.exchange import Choice, Sentence
+from proxy.faithful_texts import NO_ANSWER
+from proxy.grounding.json_answers import strings_of, with_values
+from proxy.grounding.redaction import redacted, redacted_sentence
+from proxy.grounding.verdicts import Claim, Judgement
+from proxy.language import language
+from proxy.stages.claims.reading import Statement, failing_spans, json_part
+
+
+def fails(judgement: Judgement, fail_on: str) -> bool:
+    """Whether the policy counts the claim as failing."""
+    return judgement.label == "contradicted" or (judgement.label == "unsupported" and fail_on == "unsupported")
+
+
+def no_answer(texts: str | Mapping[str, str], *samples: str) -> str:
+    """The no-answer text in the language of the first of `samples` that tells one."""
+    if isinstance(texts, str):
+        return texts
+    known = {**NO_ANSWER, **texts}
+    tongue = next((found for sample in samples if (found := language(sample, default=""))), "en")
+    return known.get(tongue, known["en"])
+
+
+def without(choice: Choice, failing: Sequence[Statement], marker: str) -> str:
+    """`choice`'s text without its failing statements."""
+    spans = failing_spans([statement for statement in failing if statement.editable])
+    if None in spans:
+        return redacted(choice.text, spans[None], marker)
+    start, end = json_part(choice.text)
+    strings = strings_of(choice.text[start:end]) or []
+    return _with_values(
+        choice.text, {number: redacted(strings[number].value, found, marker) for number, found in spans.items() if number is not None}
+    )
+
+
+def instead_of(choice: Choice, failing: Sequence[Statement], text: str) -> str:
+    """`text`; in a JSON answer, in place of each string that holds a failing statement."""
+    if any(statement.string is None for statement in failing):
+        return text
+    values = {statement.string: text for statement in failing if statement.editable and statement.string is not None}
+    return _with_values(choice.text, values)
+
+
+def _with_values(text: str, values: Mapping[int, str]) -> str:
+    """A JSON answer with other strings at these positions; a fence around it stays."""
+    start, end = json_part(text)
+    return text[:start] + with_values(text[start:end], values) + text[end:] if values else text
+
+
+def sentence_without(sentence: Sentence, failing: Sequence[Claim], marker: str) -> str:
+    """What leaves of `sentence`, without the white space around it."""
+    size = len(sentence.text)
+    spans = [(max(0, claim.start - sentence.offset), min(size, claim.end - sentence.offset)) for claim in failing]
+    return redacted_sentence(sentence.text, spans, marker).strip()

@@ -1,0 +1,119 @@
+"""What the stage keeps of one exchange while it lasts: the evidence being prepared, the reader of each choice, what was found so far.
+
+Made when the request leaves for the model, dropped when the exchange has ended; never kept for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from msgspec import Struct
+
+from proxy.grounding.claims import ClaimReader
+from proxy.grounding.evidence import EvidenceBase
+from proxy.grounding.verdicts import Judgement
+from proxy.verification.grounder import Grounder
+
+MAX_SAMPLE_CHARS = 600
+"""Of an answer, to tell its language."""
+
+
+class Ground(Struct, frozen=True):
+    """What the answer is judged by."""
+
+    base: EvidenceBase
+    grounder: Grounder
+    sample: str
+    """The user's question: which language a short answer is in."""
+    skipped: str = ""
+    """Why nothing is judged by it."""
+
+
+class Found(Struct, frozen=True):
+    """One judgement."""
+
+    choice: int
+    judgement: Judgement
+    ms: float
+    """How long its batch took."""
+
+
+class Attempt(Struct, frozen=True):
+    """One answer of those that a retry has asked for, and what was found of it."""
+
+    found: tuple[Found, ...]
+    rank: tuple[float, ...]
+    """The higher, the better."""
+
+
+class Checks:
+    """Of one exchange."""
+
+    def __init__(self) -> None:
+        self._ground: asyncio.Task[Ground] | None = None
+        self._warming: asyncio.Task[None] | None = None
+        self._said: dict[int, str] = {}
+        self._readers: dict[int, ClaimReader] = {}
+        self.found: list[Found] = []
+        """Of the answer's text, in order."""
+        self.attempts: dict[int, Attempt] = {}
+        """By position in `exchange.attempts`."""
+        self.json: set[int] = set()
+        """Choices that turn out to be JSON while they stream."""
+        self.replaced: dict[int, str] = {}
+        """Choices that the no-answer text has ended while they stream, each with the code of what failed."""
+        self.left: set[int] = set()
+        """Choices of which some text has left."""
+
+    def prepare(self, work: Coroutine[Any, Any, Ground]) -> None:
+        """Begin to prepare the evidence; what an earlier call began is out of date."""
+        self.close()
+        self._ground = asyncio.get_running_loop().create_task(work)
+        self._ground.add_done_callback(_seen)
+
+    def warm(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin what makes later work quicker, which nobody waits for."""
+        self._warming = asyncio.get_running_loop().create_task(work)
+        self._warming.add_done_callback(_seen)
+
+    @property
+    def prepared(self) -> bool:
+        """Whether the evidence is there, or being prepared."""
+        return self._ground is not None
+
+    async def ground(self) -> Ground:
+        """The evidence, once it is ready. Raises what its preparation raised."""
+        assert self._ground is not None
+        return await asyncio.shield(self._ground)  # the next sentence needs it, too, when this one's time is over
+
+    def reader(self, choice: int, question: str) -> ClaimReader:
+        """The reader of `choice`, which has read its earlier sentences."""
+        if choice not in self._readers:
+            self._readers[choice] = ClaimReader(question)
+        return self._readers[choice]
+
+    def said(self, choice: int, text: str) -> str:
+        """The beginning of what `choice` has said, with `text` as its next sentence."""
+        self._said[choice] = (self._said.get(choice, "") + text)[:MAX_SAMPLE_CHARS]
+        return self._said[choice]
+
+    def judgements(self) -> dict[int, list[Judgement]]:
+        """By choice, in order."""
+        by_choice: dict[int, list[Judgement]] = {}
+        for one in self.found:
+            by_choice.setdefault(one.choice, []).append(one.judgement)
+        return by_choice
+
+    def close(self) -> None:
+        """Stop what runs."""
+        for task in (self._ground, self._warming):
+            if task is not None:
+                task.cancel()
+
+
+def _seen(task: asyncio.Task[Any]) -> None:
+    """An exception that nobody waited for is no news."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,59 @@
+"""What the stage `claims` can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from proxy.stage import Positive, Share
+from proxy.verification.options import VerifierOptions
+
+Action = Literal["annotate", "redact", "retry", "replace", "block"]
+
+
+class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
+    """``claims:``"""
+
+    action: Annotated[
+        Action,
+        Meta(
+            description="what becomes of an answer with failing claims: annotate (headers and record), redact (their sentences go), retry "
+            "(ask again; needs delivery: hold), replace (the no-answer text; what the gate has let go stays), block (400 policy_blocked)"
+        ),
+    ] = "annotate"
+    fail_on: Annotated[
+        Literal["unsupported", "contradicted"],
+        Meta(description="which claims fail: all that the context does not support, or only those that it contradicts"),
+    ] = "unsupported"
+    min_support: Annotated[Share, Meta(description="probability from which a claim counts as supported")] = 0.5
+    min_contradiction: Annotated[Share, Meta(description="probability from which one that is not supported counts as contradicted")] = 0.5
+    min_faithfulness: Annotated[
+        Share,
+        Meta(
+            description="retry, replace and block act only on a failing answer whose faithfulness is below it; under delivery: gate, that "
+            "of the answer so far"
+        ),
+    ] = 1.0
+    marker: Annotated[str, Meta(description="redact: what stands in place of what was taken out; empty takes it out cleanly")] = ""
+    replacement: Annotated[
+        str | Mapping[str, str],
+        Meta(description="the no-answer text, or texts by language; without one of the answer's language, relevance's wording"),
+    ] = {}
+    retries: Annotated[int, Meta(ge=1, le=3, description="retry: how often the model may be asked again")] = 1
+    tool_arguments: Annotated[
+        Literal["skip", "annotate", "block"],
+        Meta(description="whether names, ids and statements in the arguments of tool calls are checked too; block needs delivery: hold"),
+    ] = "skip"
+    without_context: Annotated[
+        Literal["skip", "check"],
+        Meta(
+            description="a request without passages, tool results or a pasted text: skip, or check against what system and user said "
+            "(then nearly nothing is supported)"
+        ),
+    ] = "skip"
+    max_claims: Annotated[
+        Positive, Meta(description="claims judged of one choice; the rest of a longer answer is an error, not a pass")
+    ] = 100
+    embed: Annotated[bool, Meta(description="find the evidence by similarity too, not by words alone")] = True

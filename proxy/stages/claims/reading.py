@@ -1,0 +1,97 @@
+"""What an answer states, and where: its text's claims, or the claims in the strings of a JSON answer. Pure functions.
+
+In a JSON answer a string of several words is a text with claims of its own; a short one is read with its key (``city: London``), unless
+it looks like one of a fixed set of values. Only the former are ever edited: a program may depend on the others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.exchange import Choice, Exchange
+from proxy.grounding.claims import claims_of
+from proxy.grounding.json_answers import JsonString, strings_of
+from proxy.grounding.verdicts import Claim
+
+STATEMENT_WORDS = 4
+"""A string with as many words is a statement."""
+_JSON_START = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\"]|$))")
+_FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.S | re.I)
+_FIXED_VALUE = re.compile(r"(?:[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*|https?://\S+)")
+"""``positive``, ``in_progress``, ``HIGH``, an address."""
+
+
+class Statement(Struct, frozen=True):
+    """One claim of one choice, and how it can be taken out."""
+
+    claim: Claim
+    choice: int
+    string: int | None = None
+    """Its string's number in a JSON answer."""
+    span: tuple[int, int] = (0, 0)
+    """Where it stands: in the choice's text, or in its string's value."""
+    editable: bool = True
+
+
+def read_choice(choice: Choice, question: str, *, json: bool) -> list[Statement]:
+    """All statements of a whole choice; `json` where the request asked for JSON."""
+    if not choice.text.strip():
+        return []
+    start, end = json_part(choice.text) if json else (0, len(choice.text))
+    strings = strings_of(choice.text[start:end]) if json or looks_json(choice.text) else None
+    if strings is None:
+        return [Statement(claim, choice.index, span=(claim.start, claim.end)) for claim in claims_of(choice.text, question)]
+    return [statement for i, string in enumerate(strings) for statement in _of_string(choice.index, i, string, start, question)]
+
+
+def json_part(text: str) -> tuple[int, int]:
+    """Where the JSON of an answer stands that should be JSON: all of it, or what a fence of Markdown encloses."""
+    fenced = _FENCED.fullmatch(text)
+    return fenced.span(1) if fenced else (0, len(text))
+
+
+def looks_json(text: str) -> bool:
+    """Whether `text` begins as a JSON object or a list of objects, lists or strings does."""
+    return _JSON_START.match(text) is not None
+
+
+def wants_json(exchange: Exchange) -> bool:
+    """Whether the request fixes JSON as the answer's format."""
+    params = exchange.original.params
+    form = params.get("response_format")
+    if isinstance(form, Mapping) and str(form.get("type")).startswith("json"):
+        return True
+    structured = params.get("structured_outputs")
+    return bool(params.get("guided_json")) or (isinstance(structured, Mapping) and bool(structured.get("json")))
+
+
+def _of_string(choice: int, number: int, string: JsonString, offset: int, question: str) -> list[Statement]:
+    """The claims of one string; their positions are the literal's, since no character of it need stand for one of its value."""
+    place: dict[str, Any] = {"start": string.start + offset, "end": string.end + offset}
+    if len(string.value.split()) >= STATEMENT_WORDS:
+        found = claims_of(string.value, question)
+        return [Statement(replace(claim, **place), choice, number, (claim.start, claim.end)) for claim in found]
+    value = string.value.strip()
+    fixed = not any(c.isalnum() for c in value) or _FIXED_VALUE.fullmatch(value) is not None
+    text = f"{key_of(string.path)}: {value}" if not fixed and key_of(string.path) else value
+    claim = Claim(text, **place, checkable=not fixed, reason="value" if fixed else "")
+    return [Statement(claim, choice, number, (0, len(string.value)), editable=False)]
+
+
+def key_of(path: str) -> str:
+    """The last name in a path, in words: ``$.items[0].release_date`` -> ``release date``."""
+    names = [name for name in re.split(r"[.\[\]/'\"$]+", path) if name and not name.isdigit()]
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]+", " ", names[-1]).lower() if names else ""
+
+
+def failing_spans(statements: Sequence[Statement]) -> dict[int | None, list[tuple[int, int]]]:
+    """Their places by string (None: the text itself)."""
+    found: dict[int | None, list[tuple[int, int]]] = {}
+    for statement in statements:
+        found.setdefault(statement.string, []).append(statement.span)
+    return found

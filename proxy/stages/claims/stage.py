@@ -1,0 +1,392 @@
+"""The stage `claims`: does the context support what the answer states?
+
+While the model writes, the evidence is prepared in the background. Under gate delivery each sentence is read, judged and acted upon
+before any of it leaves, the next one streaming meanwhile; otherwise all choices are judged in one batch when the answer is whole. JSON
+answers are judged by their strings, and are therefore whole before they leave. Positions, figures and the record are those of the
+model's own answer, before anything is taken out of it.
+
+A claim whose check could not run is an ``error``, and so is one beyond `max_claims`; `on_error` decides what becomes of it. What answers a
+request without context is left alone: it has nothing to be faithful to, and the record says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from proxy.errors import ModelUnavailable
+from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Sentence, Verdict
+from proxy.grounding.evidence import EvidenceBase, question_of
+from proxy.grounding.quality import refresh
+from proxy.grounding.retrieval import EVIDENCE_CHARS
+from proxy.grounding.verdicts import Claim, Judgement, faithfulness
+from proxy.language import load
+from proxy.stage import Ports, SentenceStage
+from proxy.stages.claims.acting import fails, instead_of, no_answer, sentence_without, without
+from proxy.stages.claims.arguments import Argument, arguments_of, literals
+from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground
+from proxy.stages.claims.options import ClaimsOptions
+from proxy.stages.claims.reading import Statement, looks_json, read_choice, wants_json
+from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal
+from proxy.stages.claims.retrying import asked_again, rank
+from proxy.verification.grounder import EMBED_ALL, Grounder, base_of
+from proxy.verification.options import asks, make_verifier
+
+PASTED_CHARS = 500
+"""A user message of this length holds the text it asks about, as in "Summarise this: …"."""
+_SHORT_CHARS = 60
+"""A shorter answer may not tell its language."""
+_DEADLINE = 0.9
+"""Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
+BLOCKED = "hallucination_detected"
+_LARGE_CHARS = 50_000
+"""From here on, reading leaves the event loop."""
+_CHECKED = ("supported", "contradicted", "unsupported", "error")
+
+
+class Claims(SentenceStage):
+    """Checks every statement of the answer against the context; annotates, redacts, asks again, replaces or blocks."""
+
+    name = "claims"
+    Options = ClaimsOptions
+    assigns = ("faithfulness",)
+    changes = ("answer",)
+    reports = (
+        "x-groundwire-faithfulness", "x-groundwire-quality", "claims_unsupported", "claims_contradicted", "claims_unchecked",
+        "json_value_kept", "tool_arguments_unsupported", BLOCKED,
+    )  # fmt: skip
+    reads_passages = True
+    verifies = True
+
+    def __init__(self, options: ClaimsOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        load()
+        self.embeds = options.embed
+        self._verifier = make_verifier(options, ports)
+        self._kept: dict[str, Checks] = {}
+        """By exchange id, while it lasts."""
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """Every action but annotate, and blocking a tool call."""
+        return bool(options.action != "annotate" or options.tool_arguments == "block")
+
+    @classmethod
+    def needs_hold(cls, options: Any) -> str:
+        """What has left cannot be asked for again; calls of tools leave the gate at once."""
+        if options.action == "retry":
+            return "action: retry"
+        return "tool_arguments: block" if options.tool_arguments == "block" else ""
+
+    @classmethod
+    def asks(cls, options: Any) -> Mapping[str, str]:
+        """The judging model's upstream."""
+        return asks(options)
+
+    def by_sentence(self, exchange: Exchange) -> bool:
+        """Not a JSON answer."""
+        return not wants_json(exchange)
+
+    async def on_forward(self, exchange: Exchange) -> Verdict | None:
+        """Prepare the evidence while the model writes; a retry is judged by what its first attempt was."""
+        if not exchange.attempts:
+            self._of(exchange).prepare(self._prepare(exchange))
+        return None
+
+    def release(self, exchange: Exchange) -> None:
+        """Forget it."""
+        checks = self._kept.pop(exchange.id, None)
+        if checks is not None:
+            checks.close()
+
+    async def stop(self) -> None:
+        """Stop what is being prepared."""
+        for checks in self._kept.values():
+            checks.close()
+
+    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
+        """Judge and act before it leaves."""
+        checks = await self._ready(exchange)
+        if sentence.choice in checks.replaced:
+            return self._of_sentence(sentence, "warn", checks.replaced[sentence.choice], replacement="")
+        if sentence.index == 0 and looks_json(sentence.text):
+            checks.json.add(sentence.choice)
+        ground = await checks.ground()
+        if ground.skipped or sentence.choice in checks.json:
+            return None
+        claims = checks.reader(sentence.choice, ground.sample).read(sentence.text, sentence.offset)
+        said = checks.said(sentence.choice, sentence.text)
+        judged = await self._judge(exchange, checks, [(sentence.choice, claim) for claim in claims], said)
+        failing = [judgement for judgement in judged if fails(judgement, self.options.fail_on)]
+        if self.options.action == "block" and self._acts(checks, sentence.choice):
+            return self._blocked(checks)
+        text = self._instead(exchange, checks, sentence, failing) if failing else None
+        if sentence.text.strip() if text is None else text:
+            checks.left.add(sentence.choice)
+        if self.options.on_error == "closed" and any(judgement.label == "error" for judgement in judged):
+            return self._of_sentence(sentence, "error", "claims_unchecked", text)
+        return None if text is None else self._of_sentence(sentence, "warn", _code(failing), text)
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Judge what was not judged yet, act on it, and sum up."""
+        if exchange.answer is None:
+            return None
+        checks = await self._ready(exchange)
+        ground = await checks.ground()
+        if not exchange.gated:
+            checks.found.clear()
+        choices = [c for c in exchange.answer.choices if not ground.skipped and (not exchange.gated or c.index in checks.json)]
+        failing = await self._judge_choices(exchange, checks, choices)
+        settled = self._settled(exchange, checks) if self.options.action == "retry" else exchange.answer
+        arguments = await self._judge_arguments(exchange, settled, ground) if exchange.retry is None else []
+        acting = [choice for choice in choices if self._acts(checks, choice.index)]
+        if self.options.action == "block" and acting:
+            return self._blocked(checks)
+        self._change(exchange, acting, failing)
+        return self._summed_up(exchange, checks, ground, arguments)
+
+    # ---- judging ----
+
+    def _of(self, exchange: Exchange) -> Checks:
+        if exchange.id not in self._kept:
+            self._kept[exchange.id] = Checks()
+        return self._kept[exchange.id]
+
+    async def _ready(self, exchange: Exchange) -> Checks:
+        checks = self._of(exchange)
+        if not checks.prepared:
+            checks.prepare(self._prepare(exchange))
+        return checks
+
+    async def _prepare(self, exchange: Exchange) -> Ground:
+        options, base = self.options, await base_of(exchange)
+        grounder = Grounder(
+            self._verifier.for_client(exchange.client), embedder=self.ports.embedder if options.embed else None,
+            min_support=options.min_support, min_contradiction=options.min_contradiction,
+        )  # fmt: skip
+        skipped = "" if options.without_context == "check" or has_context(base.evidence) else "no context"
+        if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
+            self._of(exchange).warm(self._embed(base))
+        return Ground(base, grounder, question_of(exchange), skipped)
+
+    async def _embed(self, base: EvidenceBase) -> None:
+        """So that the embedder has the evidence in its cache when a claim needs it."""
+        with suppress(ModelUnavailable):
+            await self.ports.embedder.embed(base.sentences, bulk=True)
+
+    async def _judge(self, exchange: Exchange, checks: Checks, claims: Sequence[tuple[int, Claim]], said: str) -> list[Judgement]:
+        """The judgement of each claim of `said`, in order; noted in the exchange also when the check breaks off."""
+        ground, started = await checks.ground(), time.perf_counter()
+        judged = self._unasked(checks, claims)
+        open_ = [i for i, judgement in enumerate(judged) if judgement is None]
+        try:
+            answers = await self._ask(ground, [claims[i][1] for i in open_], said)
+            judged = _filled(judged, dict(zip(open_, answers, strict=True)))
+        finally:
+            whole = [j if j is not None else Judgement(claims[i][1], "error", reason="interrupted") for i, j in enumerate(judged)]
+            ms = (time.perf_counter() - started) * 1000
+            self._note(exchange, checks, [Found(choice, j, ms) for (choice, _), j in zip(claims, whole, strict=True)])
+        return whole
+
+    async def _ask(self, ground: Ground, claims: Sequence[Claim], said: str) -> list[Judgement]:
+        """Of claims in `said`, whose language the question tells where it is short; within most of the stage's time."""
+        if not claims:
+            return []
+        sample = said if len(said) >= _SHORT_CHARS else f"{said}\n{ground.sample}"
+        return await ground.grounder.judge(claims, ground.base, answer=sample, deadline_s=self.options.timeout_ms * _DEADLINE / 1000)
+
+    def _unasked(self, checks: Checks, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
+        """The judgements of claims that nobody is asked about: not checkable, or too many; None for the others."""
+        used = {choice: sum(j.label != "not_checkable" for j in of_choice(checks.found, choice)) for choice, _ in claims}
+        found: list[Judgement | None] = []
+        for choice, claim in claims:
+            used[choice] += claim.checkable
+            too_many = claim.checkable and used[choice] > self.options.max_claims
+            if too_many:
+                found.append(Judgement(claim, "error", reason=f"more than {self.options.max_claims} claims (max_claims)"))
+            else:
+                found.append(None if claim.checkable else Judgement(claim, "not_checkable", reason=claim.reason))
+        return found
+
+    def _note(self, exchange: Exchange, checks: Checks, found: Sequence[Found]) -> None:
+        checks.found += found
+        self._tell(exchange, checks)
+        for label in _CHECKED:
+            if number := sum(one.judgement.label == label for one in found):
+                self.ports.counters.count(f"claims.{label}_count", number)
+                self.ports.counters.count("claims.checked_count", number)
+
+    def _tell(self, exchange: Exchange, checks: Checks) -> None:
+        """The exchange knows what was found so far."""
+        exchange.judgements = checks.judgements()
+        exchange.facts.faithfulness = faithfulness(one.judgement for one in checks.found)
+        refresh(exchange)
+
+    async def _judge_choices(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[Statement]:
+        """All of `choices` in one batch; the failing statements."""
+        question, json = question_of(exchange), wants_json(exchange)
+
+        def read() -> list[Statement]:
+            return [statement for choice in choices for statement in read_choice(choice, question, json=json)]
+
+        large = sum(len(choice.text) for choice in choices) > _LARGE_CHARS
+        statements = await asyncio.to_thread(read) if large else read()
+        said = "\n".join(choice.text[:MAX_SAMPLE_CHARS] for choice in choices)
+        judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
+        return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
+
+    async def _judge_arguments(self, exchange: Exchange, answer: Answer, ground: Ground) -> list[tuple[Argument, Judgement]]:
+        """Of every choice's tool calls, where the policy asks for it."""
+        if self.options.tool_arguments == "skip":
+            return []
+        arguments = [a for choice in answer.choices for a in arguments_of(choice, exchange.retrieval_tools)]
+        large = ground.base.chars * len(arguments) > _LARGE_CHARS
+        looked = (arguments, ground.base.evidence)
+        there = await asyncio.to_thread(literals, *looked) if large else literals(*looked)
+        missing = [i for i, judgement in enumerate(there) if judgement is None]
+        answers = await self._ask(ground, [arguments[i].claim for i in missing], "")
+        judged = _filled(there, dict(zip(missing, answers, strict=True)))
+        return [(argument, judgement) for argument, judgement in zip(arguments, judged, strict=True) if judgement is not None]
+
+    # ---- acting ----
+
+    def _acts(self, checks: Checks, choice: int) -> bool:
+        """Whether a choice fails, and by so much that the policy wants it retried, replaced or blocked."""
+        judgements = of_choice(checks.found, choice)
+        share = faithfulness(judgements)
+        below = share is not None and (share < self.options.min_faithfulness or self.options.action == "redact")
+        return below and any(fails(judgement, self.options.fail_on) for judgement in judgements)
+
+    def _instead(self, exchange: Exchange, checks: Checks, sentence: Sentence, failing: Sequence[Judgement]) -> str | None:
+        """What leaves instead of a failing sentence; None for itself."""
+        if self.options.action == "replace" and self._acts(checks, sentence.choice):
+            checks.replaced[sentence.choice] = _code(failing)
+            self.ports.counters.count("claims.replaced_count")
+            return self._no_answer(exchange, sentence.text)
+        if self.options.action != "redact":
+            return None
+        self.ports.counters.count("claims.redacted_count", len(failing))
+        text = sentence_without(sentence, [judgement.claim for judgement in failing], self.options.marker)
+        if not text and sentence.final and sentence.choice not in checks.left:
+            return self._no_answer(exchange, sentence.text)
+        return text
+
+    def _no_answer(self, exchange: Exchange, said: str) -> str:
+        return no_answer(self.options.replacement, said, question_of(exchange))
+
+    def _change(self, exchange: Exchange, acting: Sequence[Choice], failing: Sequence[Statement]) -> None:
+        """Redact or replace in an answer that has not left."""
+        if exchange.answer is None or self.options.action not in ("redact", "replace") or not acting:
+            return
+        kept = [s for s in failing if not s.editable] if not exchange.gated else failing
+        if kept:
+            detail = {"action": self.options.action, "kept": len(kept)}
+            exchange.verdicts.append(Verdict(self.name, "warn", code="json_value_kept", detail=detail))
+        for choice in () if exchange.gated else acting:
+            mine = [statement for statement in failing if statement.choice == choice.index]
+            text = self._changed(exchange, choice, mine)
+            if text != choice.text:
+                exchange.answer = exchange.answer.with_text(choice.index, text)
+                exchange.changes.append({"stage": self.name, "what": self.options.action, "choice": choice.index, "claims": len(mine)})
+
+    def _changed(self, exchange: Exchange, choice: Choice, failing: Sequence[Statement]) -> str:
+        """`choice`'s text as it leaves; of a text of which redaction leaves nothing, the no-answer text."""
+        if self.options.action == "replace":
+            self.ports.counters.count("claims.replaced_count")
+            return instead_of(choice, failing, self._no_answer(exchange, choice.text))
+        self.ports.counters.count("claims.redacted_count", sum(statement.editable for statement in failing))
+        text = without(choice, failing, self.options.marker)
+        return text if text.strip() or choice.tool_calls else self._no_answer(exchange, choice.text)
+
+    def _settled(self, exchange: Exchange, checks: Checks) -> Answer:
+        """Ask again where the answer fails and there are tries left; else choose the best of the answers. That one, as it came."""
+        answer, present = exchange.answer or Answer(()), len(exchange.attempts) - 1
+        if present < 0:
+            return answer
+        judgements, failing = [one.judgement for one in checks.found], self._failing(checks)
+        checks.attempts[present] = Attempt(tuple(checks.found), rank(answer, judgements, failing))
+        acting = [choice for choice in answer.choices if self._acts(checks, choice.index)]
+        if acting and exchange.can_retry and present < self.options.retries and not any(c.tool_calls for c in answer.choices):
+            wrong = [j for j in of_choice(checks.found, acting[0].index) if fails(j, self.options.fail_on)]
+            exchange.retry = asked_again(exchange.trail[0].messages, acting[0].text, wrong)
+            self.ports.counters.count("claims.retried_count")
+            return answer
+        best = max(checks.attempts, key=lambda i: (checks.attempts[i].rank, i))
+        if best != present:
+            exchange.deliver = best
+            checks.found = list(checks.attempts[best].found)
+            self._tell(exchange, checks)
+        return exchange.attempts[best]
+
+    # ---- verdicts ----
+
+    def _of_sentence(self, sentence: Sentence, outcome: Outcome, code: str, replacement: str | None) -> Verdict:
+        detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
+        return Verdict(self.name, outcome, code=code, detail=detail, replacement=replacement)
+
+    def _failing(self, checks: Checks) -> list[Judgement]:
+        return [one.judgement for one in checks.found if fails(one.judgement, self.options.fail_on)]
+
+    def _blocked(self, checks: Checks) -> Verdict:
+        self.ports.counters.count("claims.blocked_count")
+        score, message = faithfulness(one.judgement for one in checks.found), refusal(self._failing(checks))
+        detail = {"action": self.options.action, **detail_of(checks.found)}
+        return Verdict(self.name, "block", code=BLOCKED, score=score, detail=detail, message=message)
+
+    def _summed_up(self, exchange: Exchange, checks: Checks, ground: Ground, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict:
+        """The verdict of the whole answer; where it is an error, what failed is one of its own before it."""
+        detail = {"action": self.options.action, "evidence": len(ground.base.evidence), **detail_of(checks.found)}
+        if not any(one.judgement.label in _CHECKED for one in checks.found):
+            detail["reason"] = ground.skipped or "nothing to check"
+        score, failing = exchange.facts.faithfulness, self._failing(checks)
+        unchecked = [one.judgement for one in checks.found if one.judgement.label == "error"]
+        blocked = self._report_arguments(exchange, arguments)
+        if blocked is not None:
+            exchange.verdicts.append(Verdict(self.name, "warn" if failing else "pass", _code(failing), score, detail))
+            return blocked
+        unchecked += [judgement for _, judgement in arguments if judgement.label == "error"]
+        if unchecked:
+            if failing:
+                exchange.verdicts.append(Verdict(self.name, "warn", code=_code(failing), score=score))
+            reason = unchecked[0].reason[:MAX_CHARS]
+            return Verdict(self.name, "error", code="claims_unchecked", score=score, detail={"reason": reason, **detail})
+        return Verdict(self.name, "warn" if failing else "pass", _code(failing), score, detail)
+
+    def _report_arguments(self, exchange: Exchange, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict | None:
+        """Note what was found of tool calls; a block, where it failed and the policy says so."""
+        if not arguments:
+            return None
+        failing = [judgement for _, judgement in arguments if fails(judgement, self.options.fail_on)]
+        listed = [{"tool": a.tool, "argument": a.path[:MAX_CHARS], **entry(Found(a.choice, j, 0.0))} for a, j in arguments]
+        detail = {"tool_arguments": listed}
+        if failing and self.options.tool_arguments == "block":
+            self.ports.counters.count("claims.blocked_count")
+            message = "a tool call takes for granted what the context does not hold: " + failing[0].claim.text[:MAX_CHARS]
+            return Verdict(self.name, "block", code=BLOCKED, detail=detail, message=message)
+        exchange.verdicts.append(
+            Verdict(self.name, "warn" if failing else "pass", "tool_arguments_unsupported" if failing else "", detail=detail)
+        )
+        return None
+
+
+def has_context(evidence: Sequence[Evidence]) -> bool:
+    """Whether there is anything to be faithful to: passages, results, knowledge, or a long text in the user's own message."""
+    return any(
+        piece.kind in ("passage", "tool_result", "knowledge") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
+        for piece in evidence
+        if piece.content.strip()
+    )
+
+
+def _filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:
+    return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
+
+
+def _code(failing: Sequence[Judgement]) -> str:
+    """The worst of what failed."""
+    if not failing:
+        return ""
+    return "claims_contradicted" if any(judgement.label == "contradicted" for judgement in failing) else "claims_unsupported"

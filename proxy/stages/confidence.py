@@ -1,0 +1,225 @@
+"""The stage `confidence`: is the answer as sure of itself as its evidence allows, and is it supported well enough?
+
+After `claims` and `citations`, whatever the policy's order. The answer's own rating (``Confidence: HIGH``, as `faithful` asks for) is
+compared with what its claims carry: the share of them that is supported, less the share that is contradicted, since a wrong statement
+misleads more than a bare one. Support is the mean calibrated probability that the evidence supports a claim, over the claims that were
+checked; below `min_confidence` the answer can be replaced or refused. Where the upstream gave log probabilities, what they say is
+reported beside it; it decides nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from proxy.exchange import Choice, Exchange, Verdict
+from proxy.faithful import extract_confidence
+from proxy.faithful_texts import NO_ANSWER
+from proxy.grounding.json_answers import strings_of
+from proxy.grounding.logprobs import by_sentence, of_answer
+from proxy.grounding.quality import contradicted, refresh, support
+from proxy.grounding.verdicts import Judgement, faithfulness
+from proxy.language import language
+from proxy.stage import Share, Stage, StageOptions
+from proxy.text import text_of
+
+REASON = "insufficient confidence in claim accuracy"
+REJECTED = "insufficient_confidence"
+
+
+class ConfidenceOptions(StageOptions, frozen=True, kw_only=True):
+    """``confidence:``"""
+
+    min_confidence: Annotated[
+        Share,
+        Meta(description="support (mean calibrated probability over the answer's checked claims) below which the answer is not trusted"),
+    ] = 0.8
+    action: Annotated[
+        Literal["annotate", "replace", "block"],
+        Meta(
+            description="below it: annotate (a warning), replace (the no-answer text; under gate, where text has left, as block) or block "
+            "(400 policy_blocked); what is not annotate needs the stage claims"
+        ),
+    ] = "annotate"
+    high: Annotated[
+        Share, Meta(description="what HIGH promises: share of claims supported, less the share contradicted; below it overclaimed")
+    ] = 0.9
+    medium: Annotated[Share, Meta(description="what MEDIUM promises, likewise; LOW promises nothing")] = 0.5
+    replacement: Annotated[
+        str | Mapping[str, str],
+        Meta(description="replace: the text, or texts by language; without one of the answer's language, relevance's"),
+    ] = {}
+
+    def __post_init__(self) -> None:
+        if self.medium > self.high:
+            raise ValueError(f"medium ({self.medium:g}) must not promise more than high ({self.high:g})")
+
+
+class Assessed(Struct, frozen=True):
+    """What was found of one choice."""
+
+    rating: str | None
+    """Its own: HIGH, MEDIUM or LOW."""
+    faithfulness: float | None
+    support: float | None
+    carried: float | None
+    """Share of claims supported, less the share contradicted, not below 0."""
+    promised: float
+    """What its rating promises."""
+    unchecked: bool
+    """Whether a claim's check could not run."""
+
+    @property
+    def overclaimed(self) -> bool:
+        """Whether the rating promises more than the claims carry."""
+        return self.carried is not None and self.carried < self.promised
+
+    @property
+    def calibration(self) -> float | None:
+        """1, or the share of the promise that is kept; None without a rating or checked claims."""
+        if self.rating is None or self.carried is None:
+            return None
+        return self.carried / self.promised if self.overclaimed else 1.0
+
+
+class Confidence(Stage):
+    """Compares the answer's own confidence with its measured support; warns of, replaces or refuses an answer with too little of it."""
+
+    name = "confidence"
+    Options = ConfidenceOptions
+    changes = ("answer",)
+    reports = ("x-groundwire-confidence", "x-groundwire-quality", "overclaimed", REJECTED, "confidence_unchecked")
+    answers_after = ("claims", "citations")
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """Every action but annotate."""
+        return bool(options.action != "annotate")
+
+    @classmethod
+    def needs(cls, options: Any) -> tuple[str, ...]:
+        """The claims, where it acts on their support."""
+        return ("claims",) if options.action != "annotate" else ()
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Assess every choice, act on the least supported, and sum up."""
+        if exchange.answer is None:
+            return None
+        found = {c.index: self._assess(c, exchange.judgements.get(c.index, ())) for c in exchange.answer.choices if _says(c)}
+        if not found:
+            return Verdict(self.name, "pass", detail={"reason": "no text"})
+        rated = _header(list(found.values()), verified=_all_verified(exchange))
+        exchange.facts.confidence = rated.removesuffix(";underclaimed")
+        calibrations = [known for one in found.values() if (known := one.calibration) is not None]
+        refresh(exchange, {"calibration": min(calibrations, default=None)})
+        detail = self._detail(exchange, found, rated)
+        self._count(found.values(), rated)
+        weak = {index: one for index, one in found.items() if one.support is not None and one.support < self.options.min_confidence}
+        if weak:
+            return self._reject(exchange, weak, found, detail)
+        score = min((one.support for one in found.values() if one.support is not None), default=None)
+        if self.options.action != "annotate" and (any(one.unchecked for one in found.values()) or self._without_claims(exchange)):
+            return Verdict(self.name, "error", code="confidence_unchecked", score=score, detail=detail)
+        over = any(one.overclaimed for one in found.values())
+        return Verdict(self.name, "warn" if over else "pass", code="overclaimed" if over else "", score=score, detail=detail)
+
+    def _assess(self, choice: Choice, judgements: Sequence[Judgement]) -> Assessed:
+        rating = extract_confidence(choice.text)
+        share, wrong = faithfulness(judgements), contradicted(judgements)
+        carried = None if share is None else max(0.0, share - (wrong or 0.0))
+        promised = {"HIGH": self.options.high, "MEDIUM": self.options.medium}.get(rating or "", 0.0)
+        unchecked = any(judgement.label == "error" for judgement in judgements)
+        return Assessed(rating, share, support(judgements), carried, promised, unchecked)
+
+    @staticmethod
+    def _without_claims(exchange: Exchange) -> bool:
+        """Whether the client has left out the stage that this one acts upon."""
+        return bool(exchange.skip & {"claims", "all"})
+
+    # ---- acting ----
+
+    def _reject(
+        self, exchange: Exchange, weak: Mapping[int, Assessed], found: Mapping[int, Assessed], detail: Mapping[str, Any]
+    ) -> Verdict:
+        """Support below `min_confidence`: warn, replace or block."""
+        lowest = min(one.support or 0.0 for one in weak.values())
+        self.ports.counters.count("confidence.rejected_count", len(weak))
+        if any(one.overclaimed for one in found.values()):
+            exchange.verdicts.append(Verdict(self.name, "warn", code="overclaimed"))
+        told = {**detail, "reason": REASON, "action": self.options.action}
+        if self.options.action == "block" or (self.options.action == "replace" and exchange.gated):
+            message = f"{REASON}: support {lowest:.2f}, the policy asks for {self.options.min_confidence:.2f}"
+            return Verdict(self.name, "block", code=REJECTED, score=lowest, detail=told, message=message)
+        if self.options.action == "replace" and exchange.answer is not None:
+            for choice in exchange.answer.choices:
+                if choice.index in weak and (text := self._instead(exchange, choice)) is not None:
+                    exchange.answer = exchange.answer.with_text(choice.index, text)
+                    exchange.changes.append({"stage": self.name, "what": "replace", "choice": choice.index})
+        return Verdict(self.name, "warn", code=REJECTED, score=lowest, detail=told)
+
+    def _instead(self, exchange: Exchange, choice: Choice) -> str | None:
+        """The no-answer text in the answer's language; None where it would not be the JSON that the answer is."""
+        if choice.text.lstrip()[:1] in ("{", "[") and strings_of(choice.text) is not None:
+            return None
+        texts: str | Mapping[str, str] = self.options.replacement
+        if isinstance(texts, str):
+            return texts
+        known = {**NO_ANSWER, **texts}
+        asked = next((text_of(m.get("content")) for m in reversed(exchange.original.messages) if m.get("role") == "user"), "")
+        tongue = language(choice.text, default="") or language(asked)
+        return known.get(tongue, known["en"])
+
+    # ---- summing up ----
+
+    def _detail(self, exchange: Exchange, found: Mapping[int, Assessed], rated: str) -> dict[str, Any]:
+        detail: dict[str, Any] = {"rating": rated, "min_confidence": self.options.min_confidence}
+        choices = []
+        for index, one in found.items():
+            figures = {"faithfulness": one.faithfulness, "support": one.support, "carried": one.carried, "calibration": one.calibration}
+            measured = {name: round(value, 4) for name, value in figures.items() if value is not None}
+            choices.append({"choice": index, "rating": one.rating or "none", **measured, **_logprobs(exchange, index)})
+        return {**detail, "choices": choices}
+
+    def _count(self, found: Any, rated: str) -> None:
+        self.ports.counters.count("confidence.checked_count", len(found))
+        if over := sum(one.overclaimed for one in found):
+            self.ports.counters.count("confidence.overclaimed_count", over)
+        if rated.endswith(";underclaimed"):
+            self.ports.counters.count("confidence.underclaimed_count")
+
+
+def _says(choice: Choice) -> bool:
+    return bool(choice.text.strip())
+
+
+def _all_verified(exchange: Exchange) -> bool:
+    """Whether every citation holds, where they were checked."""
+    cited = exchange.facts.citations
+    return cited is None or cited[0] == cited[1]
+
+
+def _header(found: Sequence[Assessed], *, verified: bool) -> str:
+    """The rating of the first choice that claims too much, or else of the first; ``;underclaimed`` where the evidence carries more."""
+    worst = next((one for one in found if one.overclaimed), None)
+    if worst is not None:
+        return f"{worst.rating};overclaimed"
+    first = found[0]
+    modest = first.rating in ("MEDIUM", "LOW") and first.carried == 1.0 and verified and not first.unchecked
+    return f"{first.rating or 'none'}{';underclaimed' if modest else ''}"
+
+
+def _logprobs(exchange: Exchange, index: int) -> dict[str, Any]:
+    """What the upstream's log probabilities say of a choice, as it came; nothing where it gave none."""
+    answer = exchange.upstream_answer
+    tokens = answer.logprobs.get(index, ()) if answer is not None else ()
+    whole = of_answer(tokens)
+    if answer is None or whole is None:
+        return {}
+    said: dict[str, Any] = {"probability": round(whole.probability, 4), "lowest_token": round(whole.lowest, 4)}
+    text = next((choice.text for choice in answer.choices if choice.index == index), "")
+    if sentences := by_sentence(tokens, text):
+        lowest = min(sentences, key=lambda sentence: sentence.probability)
+        said["lowest_sentence"] = {"span": [lowest.start, lowest.end], "probability": round(lowest.probability, 4)}
+    return {"logprobs": said}

@@ -1,0 +1,248 @@
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from proxy.errors import ModelUnavailable, PolicyBlocked
+from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
+from proxy.grounding.verdicts import Claim, Judgement
+from proxy.pipeline import Pipeline
+from proxy.stages.citations import Citations, CitationsOptions
+from proxy.testing import CountedNames, ScriptedVerifiers, make_exchange, make_ports
+from proxy.text import split_sentences
+
+CONTEXT = """<context>
+### Passage 1 [Source: docs/guide.md]
+The Eiffel Tower is 330 m tall.
+
+### Passage 2
+The Eiffel Tower stands in Paris.
+
+### Passage 3
+Der Eiffelturm steht in Paris.
+</context>
+
+Where is the Eiffel Tower, and how tall is it?"""
+TALL, PARIS = "The Eiffel Tower is 330 m tall", "The Eiffel Tower stands in Paris"
+
+
+async def judged(
+    *texts: str,
+    options: Mapping[str, Any] | None = None,
+    verifiers: ScriptedVerifiers | None = None,
+    context: str = CONTEXT,
+    gated: bool = False,
+) -> tuple[Exchange, Verdict]:
+    """The exchange and the last verdict, of answers that came whole or sentence by sentence."""
+    ports = make_ports(verifiers=verifiers or ScriptedVerifiers())
+    exchange = make_exchange([{"role": "user", "content": context}])
+    pipeline = Pipeline([Citations(CitationsOptions(**(options or {})), ports)])
+    await pipeline.request(exchange)
+    exchange.gated = gated
+    said = [await _by_sentence(pipeline, exchange, i, text) if gated else text for i, text in enumerate(texts)]
+    exchange.upstream_answer = Answer(tuple(Choice(i, text) for i, text in enumerate(texts)))
+    exchange.answer = Answer(tuple(Choice(i, text) for i, text in enumerate(said)))
+    await pipeline.answer(exchange)
+    return exchange, exchange.verdicts[-1]
+
+
+async def _by_sentence(pipeline: Pipeline, exchange: Exchange, choice: int, text: str) -> str:
+    sentences, offset, left = split_sentences(text), 0, []
+    for i, sentence in enumerate(sentences):
+        left.append(await pipeline.sentence(exchange, Sentence(sentence, choice, i, offset, i == len(sentences) - 1)))
+        offset += len(sentence)
+    return "".join(left)
+
+
+def figures(verdict: Verdict) -> tuple[Any, Any]:
+    return verdict.detail.get("precision"), verdict.detail.get("recall")
+
+
+# ---- finding ----
+
+
+async def test_citations_that_hold_are_verified() -> None:
+    exchange, verdict = await judged(f"{TALL} [Source: guide.md]. {PARIS}. [Passage 2]")
+    assert ("pass", (2, 2), (1.0, 1.0)) == (verdict.outcome, exchange.facts.citations, figures(verdict))
+    assert [True, True] == [c["supports"] for c in verdict.detail["citations"]]
+
+
+async def test_a_german_citation_of_a_german_passage_is_verified() -> None:
+    exchange, _ = await judged("Der Eiffelturm steht in Paris [Passage 3].")
+    assert (1, 1) == exchange.facts.citations
+
+
+@pytest.mark.parametrize("mark", ["[Passage 9]", "[Source: atlas.pdf]", "[Quelle: Atlas]", "[Pasaje 12]", "[Context: the architect]"])
+async def test_what_does_not_exist_is_invented(mark: str) -> None:
+    exchange, verdict = await judged(f"{PARIS} {mark}.")
+    assert ("warn", "citation_invented", (0, 1), (0.0, 0.0)) == (verdict.outcome, verdict.code, exchange.facts.citations, figures(verdict))
+
+
+async def test_a_passage_that_does_not_say_so_is_unsupported() -> None:
+    exchange, verdict = await judged(f"{PARIS} [Passage 1].")
+    assert ("warn", "citation_unsupported", (0, 1)) == (verdict.outcome, verdict.code, exchange.facts.citations)
+    (entry,) = verdict.detail["citations"]
+    assert (True, False, [33, 44], "passage 1") == (entry["exists"], entry["supports"], entry["span"], entry["cites"])
+
+
+async def test_both_findings_are_warnings() -> None:
+    exchange, _ = await judged(f"{PARIS} [Passage 1]. {TALL} [Passage 9].")
+    assert {"citation_invented", "citation_unsupported"} == set(exchange.warnings)
+
+
+async def test_two_passages_that_only_together_say_so_are_both_relevant() -> None:
+    exchange, verdict = await judged("The Eiffel Tower in Paris is 330 m tall [Passage 1] [Passage 2].")
+    assert ((2, 2), (1.0, 1.0)) == (exchange.facts.citations, figures(verdict))
+
+
+async def test_a_passage_that_adds_nothing_is_irrelevant() -> None:
+    exchange, verdict = await judged(f"{PARIS} [Passages 1-2].")
+    assert ((1, 2), (0.5, 1.0)) == (exchange.facts.citations, figures(verdict))
+
+
+async def test_a_lead_in_is_verified_by_its_items() -> None:
+    exchange, verdict = await judged(f"The Eiffel Tower [Passages 1-2]:\n- {TALL}.\n- {PARIS}.\n", options={"require": True})
+    assert ("pass", (2, 2), (1.0, 1.0)) == (verdict.outcome, exchange.facts.citations, figures(verdict))
+
+
+async def test_a_missing_citation_counts_for_recall_and_is_no_warning_unless_required() -> None:
+    text = f"{PARIS}. {TALL} [Passage 1]."
+    _, verdict = await judged(text)
+    assert ("pass", (1.0, 0.5)) == (verdict.outcome, figures(verdict))
+    _, verdict = await judged(text, options={"require": True})
+    assert ("citations_missing", [[0, 33]]) == (verdict.code, verdict.detail["missing"])
+
+
+async def test_without_anything_to_cite_nothing_is_missing() -> None:
+    exchange, verdict = await judged(f"{PARIS}.", options={"require": True}, context="Where is it?")
+    assert ("pass", (0, 0), (None, None)) == (verdict.outcome, exchange.facts.citations, figures(verdict))
+
+
+async def test_what_states_nothing_only_has_to_exist() -> None:
+    exchange, verdict = await judged("Shall I say more about [Passage 2]?")
+    assert ((1, 1), (None, None)) == (exchange.facts.citations, figures(verdict))
+
+
+async def test_every_choice_counts() -> None:
+    exchange, verdict = await judged(f"{PARIS} [Passage 2].", f"{PARIS} [Passage 9].")
+    assert ((1, 2), [0, 1]) == (exchange.facts.citations, [c["choice"] for c in verdict.detail["citations"]])
+
+
+async def test_a_verifier_that_is_gone_is_an_error_and_not_a_pass() -> None:
+    verifiers = ScriptedVerifiers()
+    verifiers.failure = ModelUnavailable("gone")
+    exchange, verdict = await judged(f"{PARIS} [Passage 2]. {TALL} [Passage 9].", verifiers=verifiers)
+    assert ("error", "citations_unchecked", (0, 2)) == (verdict.outcome, verdict.code, exchange.facts.citations)
+    assert "citation_invented" in exchange.warnings
+
+
+async def test_more_citations_than_are_judged_are_an_error() -> None:
+    _, verdict = await judged(f"{PARIS} [Passage 2]. {TALL} [Passage 1].", options={"max_citations": 1})
+    assert "citations_unchecked" == verdict.code
+
+
+async def test_counters_tell_what_was_found() -> None:
+    counters = CountedNames()
+    exchange = make_exchange([{"role": "user", "content": CONTEXT}])
+    pipeline = Pipeline([Citations(CitationsOptions(), make_ports(counters=counters))])
+    await pipeline.request(exchange)
+    exchange.answer = Answer((Choice(0, f"{PARIS} [Passage 2] [Passage 9]. {TALL} [Passage 2]."),))
+    await pipeline.answer(exchange)
+    found = {name: n for name, n in counters.counts.items() if name.startswith("citations.")}
+    expected = {"checked": 3, "verified": 1, "invented": 1, "unsupported": 1}
+    assert {f"citations.{name}_count": n for name, n in expected.items()} == found
+
+
+# ---- the context ----
+
+
+async def test_an_answer_that_ignores_its_context_is_told() -> None:
+    exchange = make_exchange([{"role": "user", "content": CONTEXT}])
+    pipeline = Pipeline([Citations(CitationsOptions(), make_ports())])
+    await pipeline.request(exchange)
+    text = "Blackpool is a seaside town in Lancashire with a tower of its own and a long pier."
+    exchange.answer = Answer((Choice(0, text),))
+    exchange.judgements = {0: [Judgement(Claim(text, 0, len(text)), "unsupported", 0.1)]}
+    await pipeline.answer(exchange)
+    assert (["context_ignored"], 0.1) == (exchange.warnings, (exchange.facts.quality_parts or {})["context_use"])
+
+
+async def test_an_answer_that_admits_to_not_knowing_does_not_ignore_it() -> None:
+    exchange, verdict = await judged("I do not know who designed the tower: it is not in the context that you gave me.")
+    assert ("pass", {"context_use": 1.0}) == (verdict.outcome, exchange.facts.quality_parts)
+
+
+async def test_figures_become_parts_of_the_quality() -> None:
+    exchange, _ = await judged(f"{PARIS} [Passage 2]. {TALL} [Passage 2].")
+    parts = exchange.facts.quality_parts or {}
+    assert (0.5, 0.5, 1.0) == (parts["citation_precision"], parts["citation_recall"], parts["context_use"])
+
+
+# ---- acting ----
+
+MIXED = f"{PARIS} [Passage 2]. {TALL}. [Passage 7] [Source: guide.md]\n\nSee also [Passages 1, 9]."
+
+
+@pytest.mark.parametrize("gated", [False, True])
+async def test_redact_takes_the_marks_out_and_leaves_the_text(gated: bool) -> None:
+    exchange, _ = await judged(MIXED, options={"action": "redact"}, gated=gated)
+    assert exchange.answer is not None
+    assert f"{PARIS} [Passage 2]. {TALL}. [Source: guide.md]\n\nSee also [Passages 1]." == exchange.answer.text
+
+
+@pytest.mark.parametrize("gated", [False, True])
+async def test_redact_leaves_json_as_it_is(gated: bool) -> None:
+    text = f'{{"answer": "{PARIS} [Passage 9].", "n": 1}}'
+    exchange, _ = await judged(text, options={"action": "redact"}, gated=gated)
+    assert exchange.answer is not None
+    assert (text, (0, 1)) == (exchange.answer.text, exchange.facts.citations)
+
+
+async def test_a_mark_whose_sentence_was_taken_out_goes_too() -> None:
+    ports = make_ports()
+    exchange = make_exchange([{"role": "user", "content": CONTEXT}])
+    pipeline = Pipeline([Citations(CitationsOptions(action="redact"), ports)])
+    await pipeline.request(exchange)
+    await pipeline.sentence(exchange, Sentence(f"{TALL}.", 0, 0, 0, False))
+    assert "" == await pipeline.sentence(exchange, Sentence("[Passage 2]\n", 0, 2, 80, True))
+
+
+@pytest.mark.parametrize("gated", [False, True])
+async def test_block_refuses_an_answer_with_a_false_citation(gated: bool) -> None:
+    with pytest.raises(PolicyBlocked) as caught:
+        await judged(MIXED, options={"action": "block"}, gated=gated)
+    assert "citations_invalid" == caught.value.param
+    assert "passage 7" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("options", "refused"),
+    [
+        ({"min_precision": 0.5}, False), ({"min_precision": 0.51}, True), ({"min_precision": 0, "min_recall": 0.5}, False),
+        ({"min_precision": 0, "min_recall": 0.6}, True),
+    ],
+)  # fmt: skip
+async def test_block_asks_for_as_much_as_the_policy_says(options: dict[str, Any], refused: bool) -> None:
+    text = f"{PARIS} [Passage 2]. {TALL} [Passage 2]."
+    if refused:
+        with pytest.raises(PolicyBlocked):
+            await judged(text, options={"action": "block", **options})
+    else:
+        exchange, _ = await judged(text, options={"action": "block", **options})
+        assert ["citation_unsupported"] == exchange.warnings
+
+
+async def test_block_refuses_a_required_citation_that_is_missing() -> None:
+    with pytest.raises(PolicyBlocked):
+        await judged(f"{PARIS}.", options={"action": "block", "require": True})
+
+
+def test_only_what_acts_makes_sentences_wait() -> None:
+    kinds = [Citations(CitationsOptions(action=action), make_ports()).judges_sentences for action in ("annotate", "redact", "block")]
+    assert [False, True, True] == kinds
+
+
+async def test_gate_and_hold_judge_alike() -> None:
+    whole, _ = await judged(MIXED, options={"action": "redact"})
+    streamed, _ = await judged(MIXED, options={"action": "redact"}, gated=True)
+    assert (whole.facts.citations, whole.facts.quality) == (streamed.facts.citations, streamed.facts.quality)

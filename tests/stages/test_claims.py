@@ -1,0 +1,251 @@
+"""The stage `claims` on whole answers: what it finds, and what it says of it."""
+
+import json
+from typing import Any
+
+import pytest
+
+from proxy.errors import ModelUnavailable
+from proxy.exchange import Exchange, ToolCall
+from proxy.stages.claims import Claims, ClaimsOptions
+from proxy.stages.claims.reporting import MAX_CHARS, MAX_CLAIMS
+from proxy.testing import CountedNames, ScriptedVerifiers
+from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, judged_by_words, labels, make_stage, ports_with, texts_of
+
+
+async def test_a_supported_answer_passes_with_its_evidence() -> None:
+    exchange = answering(PARIS)
+    verdict = await checked(exchange)
+    (judgement,) = exchange.judgements[0]
+    assert ("pass", "", 1.0, 1.0) == (verdict.outcome, verdict.code, verdict.score, exchange.facts.faithfulness)
+    assert ("supported", 0.96) == (judgement.label, judgement.score)
+    assert judgement.evidence is not None
+    assert TOWER[judgement.evidence.start : judgement.evidence.end] == judgement.evidence.text
+    assert "file0.txt" == judgement.evidence.source
+
+
+async def test_a_contradicted_claim_is_a_warning_that_says_what_the_context_says() -> None:
+    exchange = answering(LONDON)
+    verdict = await checked(exchange)
+    assert ("warn", "claims_contradicted", 0.0) == (verdict.outcome, verdict.code, exchange.facts.faithfulness)
+    (claim,) = verdict.detail["claims"]
+    assert ("contradicted", "Paris", LONDON) == (claim["label"], claim["instead"], claim["text"])
+    assert "Paris" in claim["evidence"]["text"]
+
+
+async def test_an_unsupported_claim_is_a_warning() -> None:
+    exchange = answering(f"{PARIS} {GOLD}")
+    verdict = await checked(exchange)
+    assert ("warn", "claims_unsupported", 0.5) == (verdict.outcome, verdict.code, exchange.facts.faithfulness)
+    assert ["supported", "unsupported"] == labels(exchange)
+
+
+async def test_only_contradicted_claims_fail_where_the_policy_says_so() -> None:
+    assert "pass" == (await checked(answering(GOLD), fail_on="contradicted")).outcome
+    assert "warn" == (await checked(answering(LONDON), fail_on="contradicted")).outcome
+
+
+async def test_annotate_leaves_the_answer_alone() -> None:
+    exchange = answering(f"{LONDON} {GOLD}")
+    before = exchange.answer
+    await checked(exchange)
+    assert exchange.answer is before
+
+
+async def test_positions_are_those_of_the_model_s_own_text() -> None:
+    text = f"Sure!\n\n- {PARIS}\n- {GOLD}\n"
+    exchange = answering(text)
+    await checked(exchange, action="redact")
+    for judgement in exchange.judgements[0]:
+        if judgement.label != "not_checkable":
+            assert judgement.claim.text in text[judgement.claim.start : judgement.claim.end]
+    assert ["supported", "unsupported"] == [label for label in labels(exchange) if label != "not_checkable"]
+
+
+# ---- nothing to check ----
+
+
+async def test_a_chat_without_context_is_no_hallucination() -> None:
+    exchange = answering(GOLD, passages=())
+    verdict = await checked(exchange, action="block")
+    assert ("pass", "no context", None) == (verdict.outcome, verdict.detail["reason"], exchange.facts.faithfulness)
+
+
+async def test_the_policy_may_check_a_chat_without_context() -> None:
+    assert "hallucination_detected" == (await checked(answering(GOLD, passages=()), action="block", without_context="check")).code
+
+
+async def test_a_long_text_in_the_user_s_message_is_context() -> None:
+    article = f"Summarise this: {TOWER} " + "It is visited by many people every year. " * 15
+    exchange = answering(f"{PARIS} {GOLD}", passages=(), question=article)
+    await checked(exchange)
+    assert ["supported", "unsupported"] == labels(exchange)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["I don't know: the context does not say.", "Das steht leider nicht im Kontext.", "Where else should I look?", "", "```\nx = 1\n```"],
+)
+async def test_what_states_nothing_has_no_faithfulness(text: str) -> None:
+    exchange = answering(text)
+    verdict = await checked(exchange, action="block")
+    assert ("pass", None, "nothing to check") == (verdict.outcome, exchange.facts.faithfulness, verdict.detail["reason"])
+    assert text == texts_of(exchange)[0]
+
+
+async def test_without_an_answer_there_is_nothing_to_say() -> None:
+    exchange = answering()
+    exchange.answer = None
+    assert await make_stage().on_answer(exchange) is None
+
+
+# ---- checks that could not run ----
+
+
+def failing_ports(counters: CountedNames | None = None) -> Any:
+    verifiers = ScriptedVerifiers(judged_by_words)
+    verifiers.failure = ModelUnavailable("the verifier has too much to do")
+    return ports_with(verifiers, counters=counters or CountedNames())
+
+
+async def test_a_verifier_that_cannot_run_is_an_error_and_never_a_pass() -> None:
+    exchange = answering(PARIS)
+    verdict = await checked(exchange, failing_ports(), action="block")
+    assert ("error", "claims_unchecked", None) == (verdict.outcome, verdict.code, exchange.facts.faithfulness)
+    assert ["error"] == labels(exchange)
+    assert "verifier_unavailable" == verdict.detail["reason"]
+
+
+async def test_a_claim_that_the_verifier_cannot_judge_is_an_error_beside_those_that_failed() -> None:
+    exchange = answering(f"{GOLD} The tower is called Klingon House.")
+    verdict = await checked(exchange)
+    assert ("error", "claims_unchecked") == (verdict.outcome, verdict.code)
+    assert ["unsupported", "error"] == labels(exchange)
+    assert ["claims_unsupported"] == [v.code for v in exchange.verdicts]
+
+
+async def test_claims_beyond_the_limit_are_errors() -> None:
+    exchange = answering(f"{PARIS} {TALL} {PARIS}")
+    verdict = await checked(exchange, max_claims=2)
+    assert "error" == verdict.outcome
+    assert ["supported", "supported", "error"] == labels(exchange)
+    assert "max_claims" in exchange.judgements[0][2].reason
+
+
+async def test_the_limit_counts_each_choice_apart() -> None:
+    exchange = answering(f"{PARIS} {TALL}", f"{PARIS} {TALL}")
+    assert "pass" == (await checked(exchange, max_claims=2)).outcome
+
+
+# ---- several choices ----
+
+
+async def test_every_choice_is_judged_in_one_batch_and_their_figures_are_pooled() -> None:
+    verifiers = ScriptedVerifiers(judged_by_words)
+    exchange = answering(PARIS, LONDON, GOLD)
+    verdict = await checked(exchange, ports_with(verifiers))
+    assert [["supported"], ["contradicted"], ["unsupported"]] == [labels(exchange, i) for i in range(3)]
+    assert round(1 / 3, 4) == round(exchange.facts.faithfulness or 0, 4)
+    assert {"0": 1.0, "1": 0.0, "2": 0.0} == verdict.detail["faithfulness"]
+    assert 1 == len(verifiers.asked)
+
+
+# ---- the record, counters, memory ----
+
+
+async def test_the_record_is_bounded_and_says_what_it_left_out() -> None:
+    sentences = [f"The Eiffel Tower has {i} doors painted {'very ' * 200}red." for i in range(100, 100 + MAX_CLAIMS + 20)]
+    exchange = answering(" ".join([PARIS] * 30 + sentences))
+    detail = (await checked(exchange, max_claims=500)).detail
+    assert MAX_CLAIMS == len(detail["claims"])
+    assert len(exchange.judgements[0]) - MAX_CLAIMS == detail["claims_left_out"]
+    assert {"unsupported"} == {claim["label"] for claim in detail["claims"]}
+    assert all(len(claim["text"]) <= MAX_CHARS for claim in detail["claims"])
+
+
+async def test_counters_tell_what_was_found() -> None:
+    counters = CountedNames()
+    await checked(answering(f"{PARIS} {LONDON} {GOLD}"), ports_with(counters=counters))
+    expected = {"checked": 3, "supported": 1, "contradicted": 1, "unsupported": 1}
+    assert {f"claims.{name}_count": n for name, n in expected.items()} == counters.counts
+
+
+async def test_nothing_is_kept_of_an_exchange_that_has_ended() -> None:
+    stage, exchange = make_stage(), answering(PARIS)
+    await stage.on_forward(exchange)
+    await stage.on_answer(exchange)
+    stage.release(exchange)
+    assert {} == stage._kept
+
+
+async def test_an_exchange_without_an_answer_is_forgotten_too() -> None:
+    stage, exchange = make_stage(), answering(PARIS)
+    await stage.on_forward(exchange)
+    task = stage._kept[exchange.id]._ground
+    stage.release(exchange)
+    assert task is not None
+    assert task.cancelling()
+    assert {} == stage._kept
+
+
+# ---- tool calls ----
+
+
+async def of_call(arguments: dict[str, Any], name: str = "book_flight", **options: Any) -> tuple[Exchange, Any]:
+    passage = "Order A-1234 of Ada Lovelace, ada@example.com, leaves on 12 May."
+    exchange = answering("", passages=(passage,), calls=[ToolCall("call_1", name, json.dumps(arguments))])
+    return exchange, await checked(exchange, **options)
+
+
+async def test_arguments_are_left_alone_unless_the_policy_asks() -> None:
+    exchange, verdict = await of_call({"order": "B-9999"})
+    assert ("pass", []) == (verdict.outcome, exchange.verdicts)
+
+
+async def test_an_argument_that_stands_in_the_context_is_supported_whatever_its_case() -> None:
+    exchange, _ = await of_call({"order": "a-1234", "to": {"name": "Ada Lovelace", "mail": ["ada@example.com"]}}, tool_arguments="block")
+    (found,) = exchange.verdicts
+    assert ["supported"] * 3 == [entry["label"] for entry in found.detail["tool_arguments"]]
+    assert "pass" == found.outcome
+
+
+async def test_an_invented_argument_is_a_warning_or_a_block() -> None:
+    exchange, verdict = await of_call({"order": "B-9999"}, tool_arguments="annotate")
+    assert (["tool_arguments_unsupported"], "pass") == ([v.code for v in exchange.verdicts], verdict.outcome)
+    assert "order" == exchange.verdicts[0].detail["tool_arguments"][0]["argument"]
+    _, verdict = await of_call({"order": "B-9999"}, tool_arguments="block")
+    assert ("block", "hallucination_detected") == (verdict.outcome, verdict.code)
+
+
+async def test_fixed_values_numbers_and_searches_are_no_claims() -> None:
+    exchange, _ = await of_call({"unit": "celsius", "days": 3, "urgent": True}, tool_arguments="block")
+    assert [] == exchange.verdicts
+    exchange, _ = await of_call({"query": "Grace Hopper"}, name="search_docs", tool_arguments="block")
+    assert [] == exchange.verdicts
+
+
+async def test_what_the_user_said_carries_arguments_also_without_passages() -> None:
+    said = "Cancel order A-1234 for me."
+    for order, expected in (("A-1234", "pass"), ("B-9999", "block")):
+        made = [ToolCall("call_1", "cancel", json.dumps({"order": order}))]
+        verdict = await checked(answering("", passages=(), question=said, calls=made), tool_arguments="block")
+        assert expected == verdict.outcome
+
+
+async def test_a_tool_s_arguments_do_not_count_as_the_answer_s_faithfulness() -> None:
+    exchange, _ = await of_call({"order": "B-9999"}, tool_arguments="annotate")
+    assert exchange.facts.faithfulness is None
+
+
+# ---- what a policy may say ----
+
+
+def test_every_action_but_annotate_can_change_or_hold_back_an_answer() -> None:
+    said = {action: Claims.blocks_answers(ClaimsOptions(action=action)) for action in ("annotate", "redact", "retry", "replace", "block")}
+    assert {"annotate": False, "redact": True, "retry": True, "replace": True, "block": True} == said
+
+
+@pytest.mark.parametrize("options", [{"action": "retry"}, {"tool_arguments": "block"}])
+def test_some_options_need_the_whole_answer(options: dict[str, Any]) -> None:
+    (name,) = options
+    assert f"{name}: {options[name]}" == Claims.needs_hold(ClaimsOptions(**options))
