@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression lock docs clean
+.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -43,8 +43,9 @@ $(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
 	else echo "no npm here: the tests of openai-node will be skipped"; fi
 	touch $@
 
-test-torch: $(VENV)/.torch  ## the embedding models of the extra sentence-transformers, with one that a package carries
-	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow tests/models/test_embedding_sentence_transformers.py
+test-torch: $(VENV)/.torch  ## the models of the extra sentence-transformers, with one that a package carries and tiny ones
+	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow \
+		tests/models/test_embedding_sentence_transformers.py tests/models/test_grounding_sentence_transformers.py
 
 # torch comes as whichever build the index or a local wheel offers, so it alone is pinned by version and not by hash.
 TORCH ?= torch==2.13.0
@@ -84,6 +85,9 @@ $(PEERS)/.installed: requirements/embeddings.txt
 
 bench-embeddings: $(VENV)/.installed $(PEERS)/.installed  ## embedding models compared: quality, languages, speed, size
 	$(BIN)/python -m benchmarks.embeddings
+
+bench-grounding: $(VENV)/.installed $(PEERS)/.installed  ## does the verifier know what a context supports: by source, language, length, whole answers
+	$(BIN)/python -m benchmarks.grounding
 
 docs: $(VENV)/.installed  ## write the README's generated tables anew
 	$(BIN)/python -m benchmarks.readme

@@ -1,6 +1,7 @@
 """Writes the README's tables from the code they describe; with ``--check``, says whether they are up to date.
 
-A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``.
+A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. Tables of measurements are made of what the benchmark wrote into
+``results``.
 
     python -m benchmarks.readme [--check]
 """
@@ -9,8 +10,10 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from benchmarks import grounding_tables
 from proxy.explain import stage_table
 from proxy.headers import PREFIX, REQUEST, RESPONSE
 
@@ -26,12 +29,23 @@ def request_table() -> str:
     return "\n".join(["| header | meaning |", "| --- | --- |", *(f"| `{PREFIX}{name}` | {text} |" for name, text in REQUEST.items())])
 
 
-TABLES = {"response-headers": response_table, "request-headers": request_table, "stages": stage_table}
+TABLES: dict[str, Callable[[], str | None]] = {
+    "response-headers": response_table,
+    "request-headers": request_table,
+    "stages": stage_table,
+    "grounding": grounding_tables.readme_table,
+    "grounding-languages": grounding_tables.readme_languages,
+}
 
 
 def filled(text: str) -> str:
-    """`text` with every generated table as the code has it now."""
-    return _BLOCK.sub(lambda block: f"{block[1]}{TABLES[block[2]]()}\n{block[3]}", text)
+    """`text` with every generated table as the code has it now; one of measurements that were not made here stays as it is."""
+
+    def table(block: re.Match[str]) -> str:
+        made = TABLES[block[2]]()
+        return block[0] if made is None else f"{block[1]}{made}\n{block[3]}"
+
+    return _BLOCK.sub(table, text)
 
 
 def main() -> int:

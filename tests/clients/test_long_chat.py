@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import threading
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,12 +17,11 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from proxy.app import App
-from proxy.config import load_settings
 from proxy.models.tokens import TiktokenCounter
-from proxy.testing import ReceivedCall, ScriptedUpstream, chunk, completion, reply, serving, stream
+from proxy.testing import ReceivedCall, chunk, completion, reply, stream
 from proxy.upstreams.gguf import default_model_path
 from tests.clients.conftest import DELIVERIES, HERE, client_python, run_script
+from tests.clients.servers import Servers
 from tests.clients.test_served import serve
 
 pytestmark = pytest.mark.clients
@@ -195,38 +193,6 @@ def says(text: str) -> Message:
 # ---- the chats ----
 
 
-class Servers(threading.Thread):
-    """Provider and proxy on an event loop of their own."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(daemon=True)
-        self._folder, self._ready = folder, threading.Event()
-        self.provider, self.url, self.provider_url = Provider(), "", ""
-
-    def run(self) -> None:
-        asyncio.run(self._serve())
-
-    async def _serve(self) -> None:
-        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        async with ScriptedUpstream(self.provider) as upstream:
-            for name in DELIVERIES:
-                (self._folder / f"{name}.yaml").write_text(POLICY.format(name, WINDOW_TOKENS), encoding="utf-8")
-            (self._folder / "config.yaml").write_text(CONFIG.format(folder=self._folder, upstream=upstream.base_url), encoding="utf-8")
-            async with serving(App(load_settings(self._folder / "config.yaml", {}))) as self.url:
-                self.provider_url = upstream.base_url
-                self._ready.set()
-                await self._stopped.wait()
-
-    def __enter__(self) -> Servers:
-        self.start()
-        assert self._ready.wait(60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopped.set)
-        self.join()
-
-
 class Chat(Struct):
     """A chat as its client and its provider saw it."""
 
@@ -241,12 +207,14 @@ class Chat(Struct):
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     client_python()
-    with Servers(tmp_path_factory.mktemp("servers")) as running:
+    policies = {name: POLICY.format(name, WINDOW_TOKENS) for name in DELIVERIES}
+    with Servers(tmp_path_factory.mktemp("servers"), Provider(), CONFIG, policies) as running:
         yield running
 
 
 def chat_at(servers: Servers, base_url: str, folder: Path) -> Chat:
     provider = servers.provider
+    assert isinstance(provider, Provider)
     provider.answered, provider.refused = [], []
     got = run_script([client_python(), HERE / "scripts/long_chat.py"], folder, base_url)
     rounds: list[list[Answered]] = [[]]

@@ -8,17 +8,14 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proxy.app import App
-from proxy.config import load_settings
-from proxy.testing import ReceivedCall, ScriptedUpstream, chunk, completion, reply, serving, stream
+from proxy.testing import ReceivedCall, chunk, completion, reply, stream
 from tests.clients.conftest import HERE, Outcome, client_python, run_script
+from tests.clients.servers import Servers
 
 pytestmark = pytest.mark.clients
 FILE = HERE / "data" / "bfcl_200_tools.json.gz"
@@ -69,43 +66,12 @@ def called(id_: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}}
 
 
-class Servers(threading.Thread):
-    """Provider and proxy on an event loop of their own."""
-
-    def __init__(self, folder: Path, delivery: str) -> None:
-        super().__init__(daemon=True)
-        self._folder, self._delivery, self._ready = folder, delivery, threading.Event()
-        self.url = self.provider_url = ""
-
-    def run(self) -> None:
-        asyncio.run(self._serve())
-
-    async def _serve(self) -> None:
-        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
-        async with ScriptedUpstream(provider) as upstream:
-            (self._folder / "tools.yaml").write_text(POLICY.format(self._delivery), encoding="utf-8")
-            (self._folder / "config.yaml").write_text(CONFIG.format(folder=self._folder, upstream=upstream.base_url), encoding="utf-8")
-            async with serving(App(load_settings(self._folder / "config.yaml", {}))) as self.url:
-                self.provider_url, self.upstream = upstream.base_url, upstream
-                self._ready.set()
-                await self._stopped.wait()
-
-    def __enter__(self) -> Servers:
-        self.start()
-        assert self._ready.wait(60)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stopped.set)
-        self.join()
-
-
 @pytest.fixture(scope="module", params=("tap", "gate", "hold"))
 def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, Outcome, list[Any]]]:
     """What the client saw directly, what it saw through the proxy, and what the provider was sent through the proxy."""
     python = client_python()
     folder = tmp_path_factory.mktemp("tools")
-    with Servers(folder, request.param) as servers:
+    with Servers(folder, provider, CONFIG, {"tools": POLICY.format(request.param)}) as servers:
         command = [python, HERE / "scripts" / "tool_rag.py"]
         direct = run_script(command, tmp_path_factory.mktemp("direct"), servers.provider_url, TOOLS_FILE=str(FILE))
         servers.upstream.calls.clear()

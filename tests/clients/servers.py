@@ -1,0 +1,62 @@
+"""A provider and the proxy before it, on an event loop of their own: a test may then wait for a client's process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from proxy.app import App
+from proxy.config import load_settings
+from proxy.testing import ScriptedReply, ScriptedUpstream, serving
+
+START_TIMEOUT_S = 60
+
+
+class Servers(threading.Thread):
+    """Use with ``with``: `url` is the proxy's address, `provider_url` the provider's own."""
+
+    def __init__(self, folder: Path, provider: ScriptedReply, config: str, policies: Mapping[str, str]) -> None:
+        """`config` is config.yaml with ``{folder}`` and ``{upstream}`` to be filled in; `policies` are files by name."""
+        super().__init__(name="servers", daemon=True)
+        self.provider = provider
+        self._folder, self._config, self._policies = folder, config, policies
+        self._ready = threading.Event()
+        self._failure: BaseException | None = None
+        self.url = self.provider_url = ""
+        self.upstream: ScriptedUpstream
+        self.app: App
+
+    def run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except BaseException as error:
+            self._failure = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
+        async with ScriptedUpstream(self.provider) as self.upstream:
+            self.provider_url = self.upstream.base_url
+            for name, text in self._policies.items():
+                (self._folder / f"{name}.yaml").write_text(text, encoding="utf-8")
+            config = self._config.format(folder=self._folder, upstream=self.upstream.base_url)
+            (self._folder / "config.yaml").write_text(config, encoding="utf-8")
+            self.app = App(load_settings(self._folder / "config.yaml", {}))
+            async with serving(self.app) as self.url:
+                self._ready.set()
+                await self._stopped.wait()
+
+    def __enter__(self) -> Servers:
+        self.start()
+        assert self._ready.wait(START_TIMEOUT_S)
+        if self._failure is not None:
+            raise self._failure
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_alive():
+            self._loop.call_soon_threadsafe(self._stopped.set)
+        self.join()
