@@ -146,6 +146,12 @@ _ES_PLACE = r"(?:contexto|pasajes?|documentos?|fuentes?|base de (?:conocimientos
 _FR_PLACE = r"(?:contexte|passages?|documents?|sources?|base de connaissances|informations (?:fournies|disponibles))"
 _GAP = r"[^.!?\n]{0,60}?"
 
+_DE_SAYS = r"(?:enth[aä]lt\w*|enthalten|erwähn\w+|nenn\w+|sag\w+|geht|gibt|geben|liefer\w+|biete\w*|steht|stehen|stand|beantwort\w+|hervor)"
+_FR_SAYS = (
+    r"(?:mentionn\w+|conti[eé]n\w+|di[st]\w*|indiqu\w+|précis\w+|fourni\w*|donn\w+|répond\w*|perme\w+|parl\w+|évoqu\w+|comport\w+|figur\w+)"
+)
+"""A place that says nothing; "Die Quelle des Flusses liegt nicht in Bayern" is a statement."""
+
 ADMISSIONS = (
     # English
     r"\b(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't) (?:know|say|tell|find|determine|answer|see)\b",
@@ -157,7 +163,7 @@ ADMISSIONS = (
     # German
     r"\b(?:ich )?weiß (?:ich |es )?(?:das |es )?(?:leider )?nicht\b",
     rf"\b{_DE_NOT}\b{_GAP}\b{_DE_IN}\b{_GAP}\b{_DE_PLACE}\b",
-    rf"\b{_DE_PLACE}\b{_GAP}\b{_DE_NOT}\b",
+    rf"\b{_DE_PLACE}\b{_GAP}(?:\b{_DE_SAYS}\b{_GAP}\b{_DE_NOT}\b|\b{_DE_NOT}\b{_GAP}\b{_DE_SAYS}\b)",
     r"\b(?:keine|nicht genug|nicht genügend|unzureichende) (?:ausreichenden? |passenden? )?(?:informationen?|angaben?|hinweise?)\b",
     r"\bkann ich (?:leider )?nicht (?:beantworten|sagen)\b|\blässt sich (?:daraus |so )?nicht (?:beantworten|sagen|bestimmen)\b",
     # Spanish
@@ -169,7 +175,7 @@ ADMISSIONS = (
     # French
     r"\bje ne (?:le )?sais pas\b|\bje ne peux pas (?:répondre|le dire)\b",
     rf"\b(?:pas|aucune?|ni)\b{_GAP}\b(?:dans|par)\b{_GAP}\b{_FR_PLACE}\b",
-    rf"\b{_FR_PLACE}\b{_GAP}\b(?:ne|n')[^.!?\n]{{1,30}}?\b(?:pas|aucune?|rien)\b",
+    rf"\b{_FR_PLACE}\b{_GAP}\b(?:ne |n')(?:l'|le |la |les |en |y )?{_FR_SAYS}\b[^.!?\n]{{0,30}}?\b(?:pas|aucune?|rien)\b",
     # Chinese
     r"(?:上下文|文档|资料|知识库|段落)[^。！？\n]{0,30}(?:没有|未|不)|(?:我)?不知道|无法(?:回答|确定)",
 )

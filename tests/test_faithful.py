@@ -226,6 +226,9 @@ def test_confidence(expected: str | None, response: str) -> None:
         "Je ne sais pas.",
         "Cette information ne figure pas dans la base de connaissances.",
         "Le contexte ne mentionne pas sa hauteur.",
+        "Les documents ne contiennent aucune information à ce sujet.",
+        "Aus dem Kontext geht das nicht hervor.",
+        "Da der Kontext die Höhe nicht erwähnt, bleibt sie offen.",
         "知识库中没有这方面的信息。",
     ],
 )
@@ -241,6 +244,8 @@ def test_admissions(response: str) -> None:
         "The city does not allow cars.",
         "No es una ciudad grande.",
         "Ce n'est pas grand.",
+        "Die Quelle des Flusses liegt nicht in Bayern.",
+        "La source du fleuve n'est pas en France.",
     ],
 )
 def test_an_ordinary_no_is_no_admission(response: str) -> None:

@@ -36,7 +36,8 @@ def test_its_weights_are_at_most_35_megabytes() -> None:
 )
 def test_it_tells_a_right_place_or_date_from_a_wrong_one(verifier: OnnxVerifier, language: str, right: str, wrong: str) -> None:
     supported, contradicted = verifier.judge([ClaimPair(claim, TOWER[language], language) for claim in (right, wrong)])
-    assert supported is not None and contradicted is not None
+    assert supported is not None
+    assert contradicted is not None
     assert supported.supported >= 0.5 > contradicted.supported
     assert contradicted.contradicted > supported.contradicted
 
