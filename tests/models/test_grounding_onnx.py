@@ -211,11 +211,19 @@ def test_the_name_has_the_version_once_it_is_known(tmp_path: Path) -> None:
     assert "tiny@7" == verifier.name
 
 
-def test_the_session_keeps_no_memory_of_its_largest_run_and_its_threads_sleep() -> None:
-    options = session_options(onnxruntime, 2)
-    assert (2, 1) == (options.intra_op_num_threads, options.inter_op_num_threads)
+def test_the_session_keeps_no_memory_of_its_largest_run_and_has_no_threads_of_its_own() -> None:
+    options = session_options(onnxruntime)
+    assert (1, 1) == (options.intra_op_num_threads, options.inter_op_num_threads)
     assert (False, False) == (options.enable_cpu_mem_arena, options.enable_mem_pattern)
-    assert "0" == options.get_session_config_entry("session.intra_op.allow_spinning")
+
+
+def test_pairs_judged_side_by_side_have_the_answers_they_have_alone(tmp_path: Path) -> None:
+    folder = tiny_verifier.make(tmp_path / "tiny")
+    alone, together = OnnxVerifier(folder, threads=1), OnnxVerifier(folder, threads=3)
+    alone.load()
+    together.load()
+    pairs = [ClaimPair("red " * i, "blue red " * (9 - i)) for i in range(1, 9)]
+    assert [alone.judge([pair])[0] for pair in pairs] == together.judge(pairs)
 
 
 def test_a_written_card_is_one_that_loads_and_keeps_what_is_for_people(tmp_path: Path) -> None:
