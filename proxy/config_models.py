@@ -36,7 +36,8 @@ class GroundingSettings(Section, frozen=True, kw_only=True):
     model: str = ""
     """A folder in the built-in verifier's format (`proxy.models.grounding_onnx`) in its place; a relative one starts at config.yaml."""
     threads: Count = 0
-    """For the matrix products of each verifier; 0 for two, or one on a machine with a single core."""
+    """Claims that each verifier judges at a time, a thread for each (sentence-transformers: threads of one); 0 for two, or one on a
+    machine with a single core."""
     cache_size: Count = 20_000
     """Judgements of each verifier that are remembered, 200 to 300 bytes each."""
     max_waiting: Positive = 512

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from proxy.faithful import admits_ignorance, extract_citations, extract_confidence
 from proxy.grounding import claim_texts as texts
+from proxy.grounding.patterns import LazyPattern
 
 MAX_RATING_CHARS = 60
 """A sentence no longer than this that holds a rating is the rating line."""
@@ -42,19 +43,19 @@ _CLOSERS = "\"'”’»)*_`]“ "
 _WORD = re.compile(r"[\w'’-]+")
 
 
-def _any(patterns: Iterable[str], tail: str = "") -> re.Pattern[str]:
-    return re.compile(f"(?:{'|'.join(f'(?:{pattern})' for pattern in patterns)}){tail}")
+def _any(patterns: Iterable[str], flags: int = 0) -> LazyPattern:
+    return LazyPattern(f"(?:{'|'.join(f'(?:{pattern})' for pattern in patterns)})", flags)
 
 
 _GREETING, _SMALL_TALK = _any(texts.GREETINGS), _any(texts.SMALL_TALK)
 _HEDGE, _LEAD_IN, _ADVICE = _any(texts.HEDGES), _any(texts.LEAD_INS), _any(texts.ADVICE)
-_UNFINISHED = re.compile(rf"(?:^|\W){texts.UNFINISHED}:$")
-_PREFIX = re.compile(f"(?:{'|'.join(f'(?:{pattern})' for pattern in texts.PREFIXES)})", re.I)
-_GERMAN_PREFIX = re.compile(texts.GERMAN_PREFIX, re.I)
+_UNFINISHED = LazyPattern(rf"(?:^|\W){texts.UNFINISHED}:$")
+_PREFIX = _any(texts.PREFIXES, re.I)
+_GERMAN_PREFIX = LazyPattern(texts.GERMAN_PREFIX, re.I)
 _RATING_LINE = re.compile(
     r"\W{0,6}(?:(?:overall|my) )?(?:confidence|vertrauen|konfidenz|confianza|confiance)(?:[ -]?(?:level|rating|score))?\W{0,4}[:=]", re.I
 )
-_YES_OR_NO = re.compile(rf"(?:{texts.YES_OR_NO})", re.I)
+_YES_OR_NO = LazyPattern(rf"(?:{texts.YES_OR_NO})", re.I)
 _NO_EVIDENCE = re.compile(r"\b(?:no|insufficient|not enough) (?:\w+ )?evidence (?=that|of|for|to|linking|supporting)", re.I)
 _NOT_PROVIDED = re.compile(r"\bnot provided (?=by|for|with|to|at)", re.I)
 _OTHER_SOURCE = re.compile(r"\b(?:energy|power|food|water|income|light|heat|fuel|protein) sources?\b", re.I)
