@@ -31,7 +31,7 @@ import numpy as np
 from proxy.conversation import blocks_of, problems
 from proxy.exchange import ContextUse, Exchange
 from proxy.models.tokens import TiktokenCounter
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression
 from proxy.stages.compression.options import CompressionOptions
@@ -257,7 +257,7 @@ def show(
 
 
 class SlowChat:
-    """A `proxy.stage.ChatModel` that does not answer in time."""
+    """A `proxy.ports.ChatModel` that does not answer in time."""
 
     async def complete(self, *_: Any, **__: Any) -> str:
         await asyncio.sleep(5)

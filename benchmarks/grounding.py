@@ -34,7 +34,7 @@ from benchmarks.grounding_baselines import AlwaysSupported, Fitted, Floats, Syst
 from benchmarks.grounding_data import HELD_OUT, Pair
 from benchmarks.grounding_system import Product, why_not
 from benchmarks.grounding_tables import SHOWN
-from proxy.grounding.claims import claims_of
+from proxy.grounding.answers.claims import claims_of
 from proxy.models.embedding_use import UseEncoder, available_cores
 from proxy.models.encodings import Encodings
 

@@ -96,7 +96,7 @@ def best_threshold(supported: Floats, true: NDArray[np.bool_]) -> float:
 
 def overlap(pairs: Sequence[Pair]) -> Floats:
     """Share of the claim's terms that stand in the context."""
-    from proxy.grounding.retrieval import terms
+    from proxy.grounding.evidence.retrieval import terms
 
     found = []
     for pair in pairs:
@@ -131,7 +131,7 @@ def embedding(pairs: Sequence[Pair]) -> Floats:
 def differences(pairs: Sequence[Pair]) -> Floats:
     """Numbers, names and negations of the claim that the evidence lacks."""
     from benchmarks.grounding_data import evidence
-    from proxy.grounding.consistency import features
+    from proxy.grounding.values.consistency import features
 
     return np.array([features(p.claim, evidence(p.claim, p.context), p.language) for p in pairs], np.float64)
 
@@ -173,8 +173,8 @@ def why_not(name: str) -> str:
     """Why a baseline cannot be had; "" if it can."""
     if name == "ms-marco reranker" and not PEERS.exists():
         return "make bench-embeddings installs the package that carries it"
-    if name == "number, name, negation" and not (ROOT / "proxy/grounding/consistency.py").exists():
-        return "proxy/grounding/consistency.py is not there"
+    if name == "number, name, negation" and not (ROOT / "proxy/grounding/values/consistency.py").exists():
+        return "proxy/grounding/values/consistency.py is not there"
     return ""
 
 

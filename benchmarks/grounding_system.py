@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.grounding_baselines import ROOT, Floats, kept
 from benchmarks.grounding_data import Pair
 from proxy.exchange import Evidence
-from proxy.grounding.evidence import EvidenceBase
+from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Claim, Judgement
 from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder, available_cores

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from proxy.stage import Counters
+from proxy.ports import Counters
 
 PLACES = 64
 """Most exchanges that are learned from at once, in one process."""

@@ -39,9 +39,10 @@ from proxy.models.grounding import LocalVerifiers, PairModel
 from proxy.models.tokens import TiktokenCounter
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
+from proxy.ports import Ports, ToolOutcomes, Verifiers
 from proxy.recording import Recorder
 from proxy.registry import STAGES
-from proxy.stage import Ports, Stage, ToolOutcomes, Verifiers
+from proxy.stage import Stage
 from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.first_seen import DatabaseFirstSeen

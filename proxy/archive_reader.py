@@ -16,7 +16,8 @@ from msgspec import Struct
 from proxy.archive import ID_CHARS, PAGE_BYTES, READ_ARCHIVE, Reference, read, read_archive_tool, references_in
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Tool, ToolCall, tool_name
-from proxy.stage import Scratchpad, ScratchpadItem, can_answer_tools
+from proxy.ports import Scratchpad, ScratchpadItem
+from proxy.stage import can_answer_tools
 
 _TOOL = read_archive_tool()
 _DIGITS = re.compile(r"[0-9a-f]{4,32}")

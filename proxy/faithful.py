@@ -113,6 +113,18 @@ _CITATION = re.compile(
     r"|(?:context|kontext|contexto)[ \t]{0,4}:(?P<reference>[^\[\]【】\n]{1,500}))[\]】]",
     re.I,
 )
+_NUMBERED = re.compile(
+    r"(?<![=$`\[])[\[【][ \t]{0,4}(?:(?:documents?|docs?|dokumente?|documentos?|sources?|quellen?|fuentes?|ref|references?)"
+    r"[ \t]{0,4}(?:nr\.?|no\.?|#)?[ \t]{0,4}|\^)?(?P<numbers>[1-9]\d?(?:[ \t]{0,2}(?:,|;|-|–|and|und|y|et)[ \t]{0,2}[1-9]\d?){0,9})"
+    r"(?:†[^\[\]【】\n]{0,80})?[\]】](?![(\]=:])",
+    re.I,
+)
+"""``[1]``, ``[2, 3]``, ``[^1]``, ``[Document 2]``, ``【3†source】``; no link, no reference's definition."""
+_NO_CITATION = re.compile(
+    r"(?:range|interval|array|list|vector|matrix|bereich|intervall|liste|rango|intervalo|lista|intervalle)s? ?$", re.I
+)
+"""Before a bracket with numbers that is none."""
+_INLINE_CODE = re.compile(r"`[^`\n]{1,300}`")
 _NUMBERS = re.compile(
     rf"[ \t,;&]{{0,4}}(?:(?:and|und|y|et|,)[ \t])?(?:{_PASSAGE})?[ \t#]{{0,4}}(?P<first>\d{{1,4}})"
     r"(?:[ \t]{0,2}(?:-|–|—|to|bis|hasta|a)[ \t]{0,2}(?P<last>\d{1,4}))?",
@@ -133,13 +145,13 @@ _RATED = re.compile(
 _ADMISSION = re.compile("|".join(f"(?:{phrase})" for phrase in ADMISSIONS))
 
 
-def extract_citations(response: str) -> list[dict[str, Any]]:
+def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str, Any]]:
     """The citations in `response`, in order, each with its ``span`` ``(start, end)`` and its ``type``.
 
     ``passage`` with ``number`` (one for each of ``[Passage 1, 3]`` or ``[Passages 1-3]``), ``source`` with ``source``, ``context`` with
-    ``reference``.
+    ``reference``. With `numbered`, a bare ``[1]`` or ``[Document 1]`` is a passage too: for answers to a prompt that has passages.
     """
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = _numbered(response) if numbered and isinstance(response, str) else []
     for match in _CITATION.finditer(response) if isinstance(response, str) else ():
         span = match.span()
         if match["numbers"]:
@@ -148,7 +160,19 @@ def extract_citations(response: str) -> list[dict[str, Any]]:
             found.append({"type": "source", "source": match["source"].strip(), "span": span})
         elif match["reference"] and match["reference"].strip():
             found.append({"type": "context", "reference": match["reference"].strip(), "span": span})
-    return found
+    return sorted(found, key=lambda citation: citation["span"]) if numbered else found
+
+
+def _numbered(response: str) -> list[dict[str, Any]]:
+    """The bare ones, outside of code."""
+    code = [match.span() for match in _INLINE_CODE.finditer(response)]
+    return [
+        {"type": "passage", "number": number, "span": match.span()}
+        for match in _NUMBERED.finditer(response)
+        if not any(start < match.start() < end for start, end in code)
+        and not _NO_CITATION.search(response, max(0, match.start() - 12), match.start())
+        for number in _cited(match["numbers"])
+    ]
 
 
 def _cited(numbers: str) -> Iterator[int]:

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from proxy.errors import UpstreamRefused
 from proxy.exchange import Message
-from proxy.stage import ChatModel
+from proxy.ports import ChatModel
 
 FORMAT_REFUSED = frozenset((400, 404, 415, 422, 501))
 """Statuses with which servers refuse a ``response_format`` or ``temperature`` that they do not know."""

@@ -1,4 +1,4 @@
-"""Counters and histograms behind ``/metrics`` (Prometheus) and ``/groundwire/v1/metrics`` (JSON); implements `proxy.stage.Counters`.
+"""Counters and histograms behind ``/metrics`` (Prometheus) and ``/groundwire/v1/metrics`` (JSON); implements `proxy.ports.Counters`.
 
 Stages name a counter with dots (``context.usage_warning_count``); Prometheus gets it as ``groundwire_context_usage_warning_total``.
 With several workers the figures are added up over their processes through prometheus-client's files in ``PROMETHEUS_MULTIPROC_DIR``,

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
 from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.stage import ModelInfo, Ports, ToolRanking
+from proxy.ports import ModelInfo, Ports, ToolRanking
 from proxy.testing_store import MemoryCompactions as MemoryCompactions
 from proxy.testing_store import MemoryFirstSeen as MemoryFirstSeen
 from proxy.testing_store import MemoryScratchpad as MemoryScratchpad
@@ -242,7 +242,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
 
 
 class WordCounter:
-    """A `proxy.stage.TokenCounter` in which every word is a token and every model's window is `window_tokens`."""
+    """A `proxy.ports.TokenCounter` in which every word is a token and every model's window is `window_tokens`."""
 
     def __init__(self, window_tokens: int | None = 8192) -> None:
         self._window_tokens = window_tokens
@@ -271,7 +271,7 @@ class WordCounter:
 
 @dataclass
 class CountedNames:
-    """A `proxy.stage.Counters` that remembers."""
+    """A `proxy.ports.Counters` that remembers."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -281,7 +281,7 @@ class CountedNames:
 
 
 class HashEmbedder:
-    """A `proxy.stage.Embedder` without a model: the mean of a random vector for each word, so texts that share words are close."""
+    """A `proxy.ports.Embedder` without a model: the mean of a random vector for each word, so texts that share words are close."""
 
     name = "hash-64"
     dimensions = 64
@@ -299,7 +299,7 @@ class HashEmbedder:
 
 @dataclass
 class ScriptedChat:
-    """A `proxy.stage.ChatModel` that gives its answers in order (the last one repeats) and keeps what it was asked."""
+    """A `proxy.ports.ChatModel` that gives its answers in order (the last one repeats) and keeps what it was asked."""
 
     answers: Sequence[str | Exception] = ("",)
     asked: list[Sequence[Message]] = field(default_factory=list)
@@ -316,7 +316,7 @@ class ScriptedChat:
 
 
 class SharedWords:
-    """A `proxy.stage.ToolRanker`: a tool's relevance is the share of its name's words that the query has."""
+    """A `proxy.ports.ToolRanker`: a tool's relevance is the share of its name's words that the query has."""
 
     def __init__(self) -> None:
         self.learned: list[tuple[str, str, tuple[str, ...]]] = []
@@ -334,7 +334,7 @@ class SharedWords:
 
 
 class ScriptedVerifiers:
-    """A verifier that says what it was told: implements `proxy.stage.Verifiers` and `proxy.stage.Verifier`.
+    """A verifier that says what it was told: implements `proxy.ports.Verifiers` and `proxy.ports.Verifier`.
 
     Without a script, a claim is supported when every word of it stands in its evidence, in any order.
     """
@@ -349,11 +349,11 @@ class ScriptedVerifiers:
         """Raised instead of an answer, when set."""
 
     def get(self, model: str = "") -> ScriptedVerifiers:
-        """Implements `proxy.stage.Verifiers`."""
+        """Implements `proxy.ports.Verifiers`."""
         return self
 
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
-        """Implements `proxy.stage.Verifier`."""
+        """Implements `proxy.ports.Verifier`."""
         self.asked.append(list(pairs))
         if self.failure is not None:
             raise self.failure

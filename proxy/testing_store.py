@@ -6,11 +6,11 @@ import hashlib
 import re
 from collections.abc import Sequence
 
-from proxy.stage import Compaction, ScratchpadItem, ToolOutcome, ToolRun
+from proxy.ports import Compaction, ScratchpadItem, ToolOutcome, ToolRun
 
 
 class MemoryScratchpad:
-    """A `proxy.stage.Scratchpad` in memory."""
+    """A `proxy.ports.Scratchpad` in memory."""
 
     def __init__(self) -> None:
         self.items: dict[str, ScratchpadItem] = {}
@@ -35,7 +35,7 @@ class MemoryScratchpad:
 
 
 class MemoryCompactions:
-    """A `proxy.stage.Compactions` in memory."""
+    """A `proxy.ports.Compactions` in memory."""
 
     def __init__(self) -> None:
         self.kept: dict[tuple[str, str], Compaction] = {}
@@ -52,7 +52,7 @@ class MemoryCompactions:
 
 
 class MemoryFirstSeen:
-    """A `proxy.stage.FirstSeen` in memory, without bounds."""
+    """A `proxy.ports.FirstSeen` in memory, without bounds."""
 
     def __init__(self) -> None:
         self.runs: dict[tuple[str, str], dict[str, float]] = {}
@@ -65,7 +65,7 @@ class MemoryFirstSeen:
 
 
 class MemoryToolRuns:
-    """A `proxy.stage.ToolRuns` in memory."""
+    """A `proxy.ports.ToolRuns` in memory."""
 
     def __init__(self) -> None:
         self.runs: dict[tuple[str, str], ToolRun] = {}
@@ -84,7 +84,7 @@ class MemoryToolRuns:
 
 
 class MemoryToolOutcomes:
-    """A `proxy.stage.ToolOutcomes` in memory, without bounds."""
+    """A `proxy.ports.ToolOutcomes` in memory, without bounds."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, str], list[ToolOutcome]] = {}

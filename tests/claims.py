@@ -9,7 +9,7 @@ from typing import Any
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, ToolCall, Verdict
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.passages import RETRIEVAL_TOOLS
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.stages.claims import Claims, ClaimsOptions
 from proxy.testing import ScriptedVerifiers, make_exchange, make_ports
 

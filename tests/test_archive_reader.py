@@ -11,8 +11,9 @@ from proxy.archive import READ_ARCHIVE, read_archive_tool, reference
 from proxy.archive_reader import ArchiveReader
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange, ToolCall
+from proxy.ports import ScratchpadItem
 from proxy.registry import STAGES
-from proxy.stage import ScratchpadItem, Stage
+from proxy.stage import Stage
 from proxy.testing import MemoryScratchpad, completion, make_exchange, reply, stream, streamed
 from tests.conftest import CHAT, Start
 from tests.own_tools import call_events, called, calling, function, names, read

@@ -17,7 +17,7 @@ from proxy.compaction.transcript import called_names, evidence_of
 from proxy.conversation import blocks_of, prefix_hashes
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange
-from proxy.stage import Compaction, Ports
+from proxy.ports import Compaction, Ports
 
 SHARING_STAGES = frozenset(("history", "compression", "all"))
 """Stages that make compactions, as a client names them when it leaves them out."""

@@ -11,7 +11,7 @@ from proxy.compaction.conversation import keep
 from proxy.compaction.parts import Part
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Message
-from proxy.stage import Ports
+from proxy.ports import Ports
 
 
 class LateSummaries:

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 from proxy.archive import READ_ARCHIVE, read_archive_tool
 from proxy.compaction.parts import Part, messages_of
 from proxy.exchange import ContextUse, Exchange, Message, tool_name
-from proxy.stage import Ports, can_answer_tools
+from proxy.ports import Ports
+from proxy.stage import can_answer_tools
 
 Tokens = Callable[[Sequence[Message]], Awaitable[int]]
 """Tokens of some messages, by the exchange's model."""

@@ -19,7 +19,7 @@ from proxy.compaction.runs import Run
 from proxy.compaction.transcript import transcript
 from proxy.exchange import Exchange, Message
 from proxy.language import language
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.summaries.message import is_summary, summary_message, summary_text
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Message
-from proxy.stage import Compaction
+from proxy.ports import Compaction
 
 RESULT_ROLES = ("tool", "function")
 

@@ -20,7 +20,7 @@ from typing import Any
 import orjson
 
 from proxy.config import ModelSettings
-from proxy.stage import ModelInfo
+from proxy.ports import ModelInfo
 
 log = logging.getLogger(__name__)
 

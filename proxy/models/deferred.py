@@ -1,4 +1,4 @@
-"""The embedder and the tool ranker, made when they are first used: implements `proxy.stage.Embedder` and `proxy.stage.ToolRanker`.
+"""The embedder and the tool ranker, made when they are first used: implements `proxy.ports.Embedder` and `proxy.ports.ToolRanker`.
 
 Neither numpy nor FAISS is imported before. `proxy.app` calls `load` at start where a route's own policy has a stage that embeds; a policy
 that only some requests ask for makes them with its first request.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Tool
-from proxy.stage import ToolRanking
+from proxy.ports import ToolRanking
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,12 +31,12 @@ class DeferredModels:
 
     @property
     def name(self) -> str:
-        """Implements `proxy.stage.Embedder`. Raises `ModelUnavailable` before the first use."""
+        """Implements `proxy.ports.Embedder`. Raises `ModelUnavailable` before the first use."""
         return self._made.name
 
     @property
     def dimensions(self) -> int:
-        """Implements `proxy.stage.Embedder`. Raises `ModelUnavailable` before the first use."""
+        """Implements `proxy.ports.Embedder`. Raises `ModelUnavailable` before the first use."""
         return self._made.dimensions
 
     @property
@@ -61,17 +61,17 @@ class DeferredModels:
             embedder.stop()
 
     async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
-        """Implements `proxy.stage.Embedder`."""
+        """Implements `proxy.ports.Embedder`."""
         embedder, _ = await self._both()
         return await embedder.embed(texts, bulk=bulk)
 
     async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
-        """Implements `proxy.stage.ToolRanker`."""
+        """Implements `proxy.ports.ToolRanker`."""
         _, ranker = await self._both()
         return await ranker.rank(tools, query, context=context, client=client)
 
     async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
-        """Implements `proxy.stage.ToolRanker`."""
+        """Implements `proxy.ports.ToolRanker`."""
         _, ranker = await self._both()
         await ranker.learn(tools, query, called, context=context, client=client)
 

@@ -1,4 +1,4 @@
-"""Text -> vectors for every part that compares texts: implements `proxy.stage.Embedder` around an `Encoder`.
+"""Text -> vectors for every part that compares texts: implements `proxy.ports.Embedder` around an `Encoder`.
 
 In come texts of any request, out go rows of unit length. A text is embedded once: found vectors stay in a bounded cache under the
 hash of the text, and callers that ask for a text which is waiting or running share the one computation.
@@ -91,12 +91,12 @@ class BatchingEmbedder:
 
     @property
     def name(self) -> str:
-        """Implements `proxy.stage.Embedder`."""
+        """Implements `proxy.ports.Embedder`."""
         return self._encoder.name
 
     @property
     def dimensions(self) -> int:
-        """Implements `proxy.stage.Embedder`."""
+        """Implements `proxy.ports.Embedder`."""
         if not self._encoder.dimensions:
             raise ModelUnavailable(f"the embedding model {self.name} is not loaded yet")
         return self._encoder.dimensions
@@ -122,7 +122,7 @@ class BatchingEmbedder:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
-        """Implements `proxy.stage.Embedder`."""
+        """Implements `proxy.ports.Embedder`."""
         rows: list[Row] = []
         for some in _parts(texts, SLICE):
             rows += await self._embed_some([valid(text, self._max_chars) for text in some], bulk)

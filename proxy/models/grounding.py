@@ -1,4 +1,4 @@
-"""(claim, evidence) -> calibrated support, for every part that checks an answer: implements `proxy.stage.Verifier` and `Verifiers`.
+"""(claim, evidence) -> calibrated support, for every part that checks an answer: implements `proxy.ports.Verifier` and `Verifiers`.
 
 In come pairs of any request, out goes one `Support` for each, or None where the model does not know the claim's language. A pair is
 judged once: found answers stay in a bounded cache under the hash of claim, evidence and language, and callers that ask for a pair
@@ -82,7 +82,7 @@ class BatchingVerifier:
 
     @property
     def name(self) -> str:
-        """Implements `proxy.stage.Verifier`; the version is known once the model is loaded."""
+        """Implements `proxy.ports.Verifier`; the version is known once the model is loaded."""
         return self._label if self._model is None else self._model.name
 
     @property
@@ -106,7 +106,7 @@ class BatchingVerifier:
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
-        """Implements `proxy.stage.Verifier`."""
+        """Implements `proxy.ports.Verifier`."""
         self._asked = True
         answers: list[Answer] = []
         for start in range(0, len(pairs), SLICE):
@@ -210,7 +210,7 @@ class BatchingVerifier:
 
 
 class LocalVerifiers:
-    """Implements `proxy.stage.Verifiers`: one verifier a model, made at its first use."""
+    """Implements `proxy.ports.Verifiers`: one verifier a model, made at its first use."""
 
     def __init__(self, make: Callable[[str], PairModel], *, cache_size: int = CACHE_SIZE, max_waiting: int = MAX_WAITING) -> None:
         """`make` makes the model of a name ("" for the built-in one) and is called in the verifier's thread."""
@@ -218,7 +218,7 @@ class LocalVerifiers:
         self._made: dict[str, BatchingVerifier] = {}
 
     def get(self, model: str = "") -> BatchingVerifier:
-        """Implements `proxy.stage.Verifiers`. Nothing is imported or loaded yet."""
+        """Implements `proxy.ports.Verifiers`. Nothing is imported or loaded yet."""
         if model not in self._made:
             self._made[model] = BatchingVerifier(
                 lambda: self._make(model), model or "builtin", cache_size=self._cache_size, max_waiting=self._max_waiting

@@ -18,8 +18,8 @@ A model is a folder of three files:
 ``probabilities = softmax(logits / temperature + bias)``, in the order of the labels. Where a language has a ``combination``, that is
 instead a multinomial logistic regression over ``inputs``: two log odds against "unsupported" after temperature and bias, named
 ``logit_supported`` and ``logit_contradicted`` (``z[supported] - z[unsupported]``, ``z[contradicted] - z[unsupported]``), and then
-`proxy.grounding.consistency.FEATURES`: ``softmax(weights @ inputs + bias)``, a row of weights for each label. With rows ``[1, 0, 0…]``,
-``[0, 0, 0…]`` and ``[0, 1, 0…]`` it changes nothing. A language that is not listed cannot be judged.
+`proxy.grounding.values.consistency.FEATURES`: ``softmax(weights @ inputs + bias)``, a row of weights for each label. With rows
+``[1, 0, 0…]``, ``[0, 0, 0…]`` and ``[0, 1, 0…]`` it changes nothing. A language that is not listed cannot be judged.
 
 Pairs that are too long lose the end of their evidence; a claim keeps at most `claim_share` of the tokens while there is evidence to
 fill the rest.
@@ -231,11 +231,11 @@ def softmax(z: Floats) -> Floats:
 
 
 def _features_of(card: Card) -> Any:
-    """`proxy.grounding.consistency.features` where the card uses it. Raises `ModelUnavailable` where it was fitted on others."""
+    """`proxy.grounding.values.consistency.features` where the card uses it. Raises `ModelUnavailable` where it was fitted on others."""
     combinations = [given.combination for given in card.languages.values() if given.combination is not None]
     if not combinations:
         return None
-    from proxy.grounding import consistency
+    from proxy.grounding.values import consistency
 
     for combination in combinations:
         if combination.inputs != (*LOGITS, *consistency.FEATURES):

@@ -24,7 +24,7 @@ from proxy.models import media
 from proxy.models.catalogue import Catalogue
 from proxy.models.encodings import ESTIMATE, ESTIMATE_BASE, Count, Encodings
 from proxy.models.schemas import as_json, render_answer_schema, render_tools
-from proxy.stage import ModelInfo
+from proxy.ports import ModelInfo
 
 PER_MESSAGE = 3
 PER_NAME = 1

@@ -1,4 +1,4 @@
-"""Which of a request's tools are needed: implements `proxy.stage.ToolRanker`.
+"""Which of a request's tools are needed: implements `proxy.ports.ToolRanker`.
 
 A distinct set of tools is embedded and indexed once (`proxy.models.tool_index`), in the background when that takes long, and kept
 for every client that offers the same set. A client's own outcomes (`proxy.models.tool_outcomes`) are kept apart, for this client and this
@@ -26,7 +26,7 @@ from proxy.models.tool_index import Query, ToolIndex
 from proxy.models.tool_outcomes import Moves, fit, packed, unpacked
 from proxy.models.tool_relevance import Relevance, probability, shipped
 from proxy.models.tool_text import clipped, segments, tool_text
-from proxy.stage import Embedder, ToolOutcome, ToolOutcomes, ToolRanking
+from proxy.ports import Embedder, ToolOutcome, ToolOutcomes, ToolRanking
 
 log = logging.getLogger("groundwire.tools")
 

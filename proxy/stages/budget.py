@@ -13,7 +13,8 @@ from msgspec import Meta, Struct
 
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import ContextUse, Exchange, Verdict
-from proxy.stage import ModelInfo, Share, Stage, StageOptions
+from proxy.ports import ModelInfo
+from proxy.stage import Share, Stage, StageOptions
 
 Tokens = Annotated[int, Meta(gt=0)]
 

@@ -1,7 +1,7 @@
 """The stage `citations`: does what the answer cites exist, and does it say what the sentence says that cites it?
 
 After `claims`, whatever the policy's order, and on what that leaves of an answer. Numbers count as in the prompt that the model saw,
-sources are those of all evidence (`proxy.grounding.citable`); what supports a sentence is judged as claims are, but by the cited
+sources are those of all evidence (`proxy.grounding.citations.citable`); what supports a sentence is judged as claims are, but by the cited
 passages alone. Where it may redact or block under gate delivery, each sentence is judged before it leaves: a citation behind a full stop
 is seen with the next sentence, and can still be taken out then. JSON answers are judged by their strings and left as they are.
 """
@@ -18,15 +18,16 @@ from msgspec.structs import replace
 
 from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.faithful import detect_context_ignoring
-from proxy.grounding import citation_scores as scores
-from proxy.grounding.citable import Citable
-from proxy.grounding.citation_scores import Finding, Judged
-from proxy.grounding.citing import CitationReader, Statement, statements_of, without_marks
-from proxy.grounding.evidence import gather, question_of
-from proxy.grounding.json_answers import strings_of
+from proxy.grounding.answers.json_answers import strings_of
+from proxy.grounding.citations import scores
+from proxy.grounding.citations.citable import Citable
+from proxy.grounding.citations.citing import CitationReader, Statement, statements_of, without_marks
+from proxy.grounding.citations.scores import Finding, Judged
+from proxy.grounding.evidence.gathering import gather, question_of
 from proxy.grounding.quality import refresh, support
 from proxy.language import language, load
-from proxy.stage import Ports, Positive, SentenceStage, Share
+from proxy.ports import Ports
+from proxy.stage import Positive, SentenceStage, Share
 from proxy.verification.citations import CitationJudge
 from proxy.verification.grounder import Grounder
 from proxy.verification.options import VerifierOptions, asks, make_verifier
@@ -134,7 +135,7 @@ class Citations(SentenceStage):
         if not self.judges_sentences or sentence.choice in case.json:
             return None
         question = question_of(exchange)
-        reader = case.readers.setdefault(sentence.choice, CitationReader(question))
+        reader = case.readers.setdefault(sentence.choice, CitationReader(question, numbered=bool(case.judge.citable.passages)))
         case.tongues.setdefault(sentence.choice, language(sentence.text, default=language(question)))
         touched = reader.read(sentence.text, sentence.offset, sentence.index)
         judged = await self._judge(case, sentence.choice, [s for s in touched if s.citations])
@@ -207,7 +208,7 @@ class Citations(SentenceStage):
         """All statements of a choice; what the verifier has said of a sentence before it remembers."""
         reader = case.readers.get(choice.index) if exchange.gated else None
         question = question_of(exchange)
-        statements = reader.statements if reader is not None else _statements(choice, question)
+        statements = reader.statements if reader is not None else _statements(choice, question, bool(case.judge.citable.passages))
         case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
         if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
             return []
@@ -227,7 +228,8 @@ class Citations(SentenceStage):
                 shares.append(1.0)
             elif known is not None:
                 shares.append(known)
-                ignored |= signal["likely_ignored"] and known < self.options.ignored_below
+                cites = bool(scores.findings(found[choice.index]))
+                ignored |= signal["likely_ignored"] and not cites and known < self.options.ignored_below
         return min(shares, default=None), ignored
 
     def _count(self, judged: Sequence[Judged]) -> None:
@@ -323,14 +325,14 @@ def _strings(text: str) -> list[Any] | None:
     return strings_of(text) if _JSON.match(text) else None
 
 
-def _statements(choice: Choice, question: str) -> list[Statement]:
+def _statements(choice: Choice, question: str, numbered: bool) -> list[Statement]:
     """Of a whole choice; of each string of a JSON answer, with the literal's place for its citations."""
     strings = _strings(choice.text)
     if strings is None:
-        return statements_of(choice.text, question)
+        return statements_of(choice.text, question, numbered=numbered)
     found = []
     for string in strings:
-        for statement in statements_of(string.value, question):
+        for statement in statements_of(string.value, question, numbered=numbered):
             statement.start, statement.end = string.start, string.end
             statement.citations = [replace(citation, start=string.start, end=string.end) for citation in statement.citations]
             found.append(statement)

@@ -17,7 +17,7 @@ from msgspec import Meta, Struct
 from proxy.exchange import Choice, Exchange, Verdict
 from proxy.faithful import extract_confidence
 from proxy.faithful_texts import NO_ANSWER
-from proxy.grounding.json_answers import strings_of
+from proxy.grounding.answers.json_answers import strings_of
 from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import contradicted, refresh, support
 from proxy.grounding.verdicts import Judgement, faithfulness

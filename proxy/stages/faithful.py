@@ -16,7 +16,8 @@ from proxy.exchange import Evidence, Exchange, Message, Tool, Verdict
 from proxy.faithful import LANGUAGES, build_context_block, texts, wrap_with_context_faithful_prompt
 from proxy.language import language, load
 from proxy.passages import is_retrieval_tool
-from proxy.stage import Ports, Positive, Stage, StageOptions
+from proxy.ports import Ports
+from proxy.stage import Positive, Stage, StageOptions
 from proxy.text import text_of
 
 Template = Literal["rag", "prefix", "none"]

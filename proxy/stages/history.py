@@ -26,7 +26,8 @@ from proxy.compaction.runs import Run, foldable_runs, recent_messages_start
 from proxy.conversation import last_user
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, ToolCall, Verdict
-from proxy.stage import Ports, Positive, Stage, StageOptions
+from proxy.ports import Ports
+from proxy.stage import Positive, Stage, StageOptions
 from proxy.summaries.summariser import Summariser, SummariserOptions
 from proxy.text import text_of
 

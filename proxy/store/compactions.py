@@ -15,7 +15,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.archive import ID_CHARS, reference_ids
-from proxy.stage import Compaction
+from proxy.ports import Compaction
 from proxy.store.database import Database
 from proxy.store.tables import clean, key_of, scratchpad
 from proxy.store.tables import compactions as table
@@ -27,7 +27,7 @@ _USED_EVERY_S = 3600.0
 
 
 class DatabaseCompactions:
-    """Implements `proxy.stage.Compactions`."""
+    """Implements `proxy.ports.Compactions`."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database, self._clock = database, clock

@@ -25,7 +25,7 @@ _ENTRY = struct.Struct("<Qd")
 
 
 class DatabaseFirstSeen:
-    """Implements `proxy.stage.FirstSeen`."""
+    """Implements `proxy.ports.FirstSeen`."""
 
     def __init__(self, database: Database, *, per_run: int = PER_RUN, clock: Callable[[], float] = time.time) -> None:
         """Of a run's messages beyond `per_run`, those that are no longer sent are forgotten first, then the newest are not kept."""

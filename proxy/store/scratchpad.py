@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from sqlalchemy import and_, or_, select
 
-from proxy.stage import ScratchpadItem
+from proxy.ports import ScratchpadItem
 from proxy.store.database import Database
 from proxy.store.tables import clean
 from proxy.store.tables import scratchpad as table
@@ -34,7 +34,7 @@ def item_id(content: bytes, client: str, run_id: str) -> str:
 
 
 class DatabaseScratchpad:
-    """Implements `proxy.stage.Scratchpad`."""
+    """Implements `proxy.ports.Scratchpad`."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database, self._clock = database, clock

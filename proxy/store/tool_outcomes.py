@@ -14,7 +14,7 @@ from msgspec import Struct
 from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from proxy.stage import ToolOutcome
+from proxy.ports import ToolOutcome
 from proxy.store.database import Database
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import tool_outcome_versions as versions
@@ -43,7 +43,7 @@ class ToolSummary(Struct, frozen=True):
 
 
 class DatabaseToolOutcomes:
-    """Implements `proxy.stage.ToolOutcomes`."""
+    """Implements `proxy.ports.ToolOutcomes`."""
 
     def __init__(
         self, database: Database, *, per_tool: int = PER_TOOL, per_client: int = PER_CLIENT, clock: Callable[[], float] = time.time

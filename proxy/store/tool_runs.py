@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from proxy.stage import ToolRun
+from proxy.ports import ToolRun
 from proxy.store.database import Database
 from proxy.store.tables import key_of
 from proxy.store.tables import tool_runs as table
@@ -19,7 +19,7 @@ from proxy.store.versioned import VersionedRows
 
 
 class DatabaseToolRuns:
-    """Implements `proxy.stage.ToolRuns`."""
+    """Implements `proxy.ports.ToolRuns`."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._rows = VersionedRows(database, table, "names", clock)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from proxy.errors import StoreUnavailable
-from proxy.stage import Counters
+from proxy.ports import Counters
 from proxy.store.database import Database, StoreRejected
 from proxy.store.records import Record, careful_row, to_row
 from proxy.store.tables import records as table

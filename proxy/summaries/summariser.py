@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from proxy.errors import ProxyError, UpstreamRefused
 from proxy.exchange import Message
-from proxy.stage import ChatModel
+from proxy.ports import ChatModel
 from proxy.summaries import extractive
 from proxy.summaries.check import Problem, check, repair
 from proxy.summaries.facts import required_lines

@@ -1,4 +1,4 @@
-"""Questions of the proxy's own to a configured upstream: implements `proxy.stage.ChatModel`.
+"""Questions of the proxy's own to a configured upstream: implements `proxy.ports.ChatModel`.
 
 In: messages in OpenAI's form. Out: the answer's text. The call goes through the upstream's own retries, fallbacks and cap, with the
 upstream's own key; nothing of the client's headers goes with it.
@@ -32,7 +32,7 @@ class UpstreamChat:
     async def complete(
         self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
     ) -> str:
-        """Implements `proxy.stage.ChatModel`. Raises `NotFound`, `UpstreamRefused`, `UpstreamUnreachable`, `UpstreamTimeout`, `Overloaded`.
+        """Implements `proxy.ports.ChatModel`. Raises `NotFound`, `UpstreamRefused`, `UpstreamUnreachable`, `UpstreamTimeout`, `Overloaded`.
 
         `timeout_s` is for the whole call, its retries included.
         """

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from proxy.config import Retries
 from proxy.errors import Overloaded, UpstreamUnreachable
-from proxy.stage import Counters
+from proxy.ports import Counters
 from proxy.upstreams import Call, Headers, Reply, Upstream
 
 RETRIED = frozenset((429, 500, 502, 503, 504))

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from proxy.exchange import Evidence
-from proxy.grounding.citable import Citable
-from proxy.grounding.citation_scores import Finding, Judged
-from proxy.grounding.citing import Citation, Statement, is_relevant
-from proxy.grounding.evidence import EvidenceBase
+from proxy.grounding.citations.citable import Citable
+from proxy.grounding.citations.citing import Citation, Statement, is_relevant
+from proxy.grounding.citations.scores import Finding, Judged
+from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Claim, Judgement
 from proxy.verification.grounder import Grounder
 

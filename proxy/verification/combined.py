@@ -1,4 +1,4 @@
-"""Several verifiers as one: implements `proxy.stage.Verifier` over the verifiers that a policy lists.
+"""Several verifiers as one: implements `proxy.ports.Verifier` over the verifiers that a policy lists.
 
 - ``cascade``: the first is asked for all claims, the next only for those that the one before is unsure of or cannot judge. The last
   one's word stands; where it has none, the earlier one's.
@@ -16,7 +16,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from proxy.errors import ModelUnavailable
 from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.stage import Verifier
+from proxy.ports import Verifier
 
 Combine = Literal["cascade", "mean", "strictest"]
 Answer = Support | None
@@ -33,7 +33,7 @@ class RemembersClients(Protocol):
 
 
 class CombinedVerifier:
-    """Implements `proxy.stage.Verifier`."""
+    """Implements `proxy.ports.Verifier`."""
 
     def __init__(self, members: Sequence[Verifier], combine: Combine = "cascade", unsure: tuple[float, float] = UNSURE) -> None:
         self._members, self._combine, self._unsure = tuple(members), combine, unsure
@@ -50,7 +50,7 @@ class CombinedVerifier:
         return CombinedVerifier(members, self._combine, self._unsure)
 
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Answer]:
-        """Implements `proxy.stage.Verifier`."""
+        """Implements `proxy.ports.Verifier`."""
         if not pairs:
             return []
         if self._combine == "cascade":

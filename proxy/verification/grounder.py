@@ -17,11 +17,11 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange
-from proxy.grounding.evidence import EvidenceBase, Selection, gather
-from proxy.grounding.retrieval import EVIDENCE_CHARS
+from proxy.grounding.evidence.gathering import EvidenceBase, Selection, gather
+from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.verdicts import Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.language import language
-from proxy.stage import Embedder, Verifier
+from proxy.ports import Embedder, Verifier
 from proxy.text import text_of
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _of(claim: Claim, found: Judgement) -> Judgement:
 
 def _counterpart(claim: str, ranked: Sequence[int], base: EvidenceBase, tongue: str) -> tuple[str, int]:
     """What the evidence says instead, and the position of the piece that says it: the nearest that has a counterpart."""
-    from proxy.grounding.consistency import instead  # 20 ms that a server without such a stage need not wait for
+    from proxy.grounding.values.consistency import instead  # 20 ms that a server without such a stage need not wait for
 
     for position in ranked:
         if said := instead(claim, base.sentences[position], tongue):
@@ -220,7 +220,7 @@ def _counterpart(claim: str, ranked: Sequence[int], base: EvidenceBase, tongue: 
 
 def _missing(claim: str, evidence: str, tongue: str) -> str:
     """Which numbers, dates, units and names of a claim its evidence does not have: ``number 330 m (evidence: 300 m)``."""
-    from proxy.grounding.consistency import differences
+    from proxy.grounding.values.consistency import differences
 
     found = differences(claim, evidence, tongue)[:_MAX_REASONS]
     return "; ".join(f"{d.kind} {d.claim}" + (f" (evidence: {d.evidence})" if d.evidence else "") for d in found)

@@ -1,4 +1,4 @@
-"""An LLM as a verifier: claims with their evidence in, a verdict for each out; implements `proxy.stage.Verifier` through `ports.chat`.
+"""An LLM as a verifier: claims with their evidence in, a verdict for each out; implements `proxy.ports.Verifier` through `ports.chat`.
 
 Claims with the same evidence stand together, and one call takes as many as fit; several calls run side by side. Claims and evidence
 are foreign text and may hold instructions: they go in as strings of one JSON object, which they cannot end, and the model is told that
@@ -24,7 +24,8 @@ from proxy.exchange import Message
 from proxy.grounding.verdicts import ClaimPair, Label, Support
 from proxy.judging import LLMOptions, StructuredChat, confidence, key_of, last_json
 from proxy.lru import LRU
-from proxy.stage import ChatModel, Positive
+from proxy.ports import ChatModel
+from proxy.stage import Positive
 
 MAX_CLAIM_CHARS = 2000
 MAX_EVIDENCE_CHARS = 8000
@@ -92,7 +93,7 @@ class LLMVerifierOptions(LLMOptions, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class LLMVerifier:
-    """Implements `proxy.stage.Verifier`; without a client (`for_client`) nothing is remembered."""
+    """Implements `proxy.ports.Verifier`; without a client (`for_client`) nothing is remembered."""
 
     def __init__(self, chat: ChatModel, options: LLMVerifierOptions) -> None:
         self.name = f"{options.upstream}/{options.model}"
@@ -106,7 +107,7 @@ class LLMVerifier:
         return ClientLLMVerifier(self, client)
 
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Answer]:
-        """Implements `proxy.stage.Verifier`."""
+        """Implements `proxy.ports.Verifier`."""
         deadline = time.monotonic() + self._options.timeout_s
         calls = list(batches(pairs, self._options.max_claims, self._options.max_chars))
         found = await asyncio.gather(*(self._judged([pairs[i] for i in call], deadline) for call in calls))
@@ -151,14 +152,14 @@ class LLMVerifier:
 
 
 class ClientLLMVerifier:
-    """Implements `proxy.stage.Verifier` for one client."""
+    """Implements `proxy.ports.Verifier` for one client."""
 
     def __init__(self, verifier: LLMVerifier, client: str) -> None:
         self._verifier, self._client = verifier, client
         self.name = verifier.name
 
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Answer]:
-        """Implements `proxy.stage.Verifier`."""
+        """Implements `proxy.ports.Verifier`."""
         return await self._verifier.verify_for(self._client, pairs)
 
 

@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.stage import Ports, Share, StageOptions, Verifier
+from proxy.ports import Ports, Verifier
+from proxy.stage import Share, StageOptions
 from proxy.verification.combined import UNSURE, Combine, CombinedVerifier
 from proxy.verification.llm import LLMVerifier, LLMVerifierOptions
 

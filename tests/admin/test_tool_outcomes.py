@@ -6,7 +6,7 @@ from typing import Any
 
 from proxy.admin.page import overview
 from proxy.metrics import Metrics
-from proxy.stage import ToolOutcome
+from proxy.ports import ToolOutcome
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from tests.conftest import Running, Start
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from proxy.compaction.parts import Part, applied, messages_of, parts_of, pieces_of, placed
-from proxy.stage import Compaction
+from proxy.ports import Compaction
 from tests.conversations import said, step
 
 ORIGINAL = [said("system", 3), said("user", 3), *step("1", 3), said("assistant", 3), said("user", 3), said("assistant", 3)]

@@ -17,7 +17,8 @@ from proxy.exchange import Exchange, ToolCall, Verdict
 from proxy.metrics import Metrics
 from proxy.models.tokens import TiktokenCounter
 from proxy.pipeline import Pipeline
-from proxy.stage import Stage, StageOptions, TokenCounter
+from proxy.ports import TokenCounter
+from proxy.stage import Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
 
 MODEL = "gpt-4o"

@@ -18,7 +18,7 @@ from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder
 from proxy.models.tokens import TiktokenCounter
 from proxy.models.tools import EmbeddingToolRanker
-from proxy.stage import ToolOutcomes
+from proxy.ports import ToolOutcomes
 from proxy.testing import ReceivedCall, ScriptedReply, completion, reply
 from tests.conftest import Answer, Running, Start
 from tests.features.office_tools import QUESTIONS, TOOLS

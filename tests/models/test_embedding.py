@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from proxy.errors import ModelUnavailable
 from proxy.models.embedding import SLICE, BatchingEmbedder, VectorCache, key_of, unit, valid
-from proxy.stage import Embedder
+from proxy.ports import Embedder
 
 
 class CountingEncoder:

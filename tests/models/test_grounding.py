@@ -12,7 +12,7 @@ import pytest
 from proxy.errors import ModelUnavailable
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.models.grounding import SLICE, BatchingVerifier, LocalVerifiers
-from proxy.stage import Verifier, Verifiers
+from proxy.ports import Verifier, Verifiers
 
 
 def pair(claim: str, evidence: str = "e", language: str = "en") -> ClaimPair:

@@ -11,7 +11,7 @@ from proxy.models.tool_index import FEATURES, Query, ToolIndex
 from proxy.models.tool_relevance import shipped
 from proxy.models.tool_text import tool_text
 from proxy.models.tools import EmbeddingToolRanker
-from proxy.stage import ToolOutcome
+from proxy.ports import ToolOutcome
 from proxy.testing import HashEmbedder, MemoryToolOutcomes
 
 NAMES = ("search_flights", "book_hotel", "send_mail", "read_calendar", "convert_currency")

@@ -5,7 +5,7 @@ import pytest
 
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import ContextUse, Exchange, Verdict
-from proxy.stage import ModelInfo
+from proxy.ports import ModelInfo
 from proxy.stages.budget import Allocations, Budget, BudgetOptions, output_reserve, over_allocation, threshold, too_long
 from proxy.testing import CountedNames, WordCounter, make_exchange, make_ports
 

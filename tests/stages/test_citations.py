@@ -72,6 +72,19 @@ async def test_a_german_citation_of_a_german_passage_is_verified() -> None:
     assert (1, 1) == exchange.facts.citations
 
 
+@pytest.mark.parametrize("gated", [True, False])
+async def test_bare_numbers_are_citations_where_the_prompt_has_passages(gated: bool) -> None:
+    exchange, _ = await judged(f"{TALL} [1]. {PARIS}.[2]", gated=gated)
+    assert (2, 2) == exchange.facts.citations
+    exchange, _ = await judged(f"{TALL} [1]. {PARIS}.[7]", options={"action": "redact"}, gated=gated)
+    assert f"{TALL} [1]. {PARIS}." == exchange.answer.choices[0].text.strip()
+
+
+async def test_bare_numbers_are_text_where_it_has_none() -> None:
+    exchange, _ = await judged(f"{TALL} [1].", context="How tall is it?")
+    assert (0, 0) == (exchange.facts.citations or (0, 0))
+
+
 @pytest.mark.parametrize("mark", ["[Passage 9]", "[Source: atlas.pdf]", "[Quelle: Atlas]", "[Pasaje 12]", "[Context: the architect]"])
 async def test_what_does_not_exist_is_invented(mark: str) -> None:
     exchange, verdict = await judged(f"{PARIS} {mark}.")

@@ -13,7 +13,7 @@ from proxy.exchange import Exchange, Sentence
 from proxy.faithful_texts import NO_ANSWER
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.pipeline import Pipeline
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 from proxy.text import split_sentences
 from tests.claims import GOLD, LONDON, PARIS, TALL, answering, judged_by_words, labels, make_stage, ports_with

@@ -12,7 +12,7 @@ from proxy.archive import references_in
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Compression as Report
 from proxy.exchange import Exchange, Message, Verdict
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
 from proxy.stages.compression.thresholds import Thresholds, thresholds

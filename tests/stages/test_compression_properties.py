@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.archive import references_in
 from proxy.conversation import last_user, problems
 from proxy.exchange import Exchange, Message
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
 from proxy.stages.history import History, HistoryOptions

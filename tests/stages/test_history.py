@@ -8,7 +8,7 @@ import pytest
 
 from proxy.archive import references_in
 from proxy.exchange import Exchange, Message, Verdict
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
 from proxy.stages.history import History, HistoryOptions

@@ -11,7 +11,7 @@ from proxy.errors import ModelUnavailable, PolicyBlocked, UpstreamUnreachable
 from proxy.exchange import Evidence, Exchange, Message, Verdict
 from proxy.judging import LLMOptions
 from proxy.pipeline import Pipeline
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.stages.relevance import Relevance, RelevanceOptions
 from proxy.stages.relevance.stage import NO_ANSWER, newest
 from proxy.testing import CountedNames, HashEmbedder, ScriptedChat, make_exchange, make_ports

@@ -11,7 +11,7 @@ import pytest
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, ContextUse, Exchange, Tool, ToolCall, Verdict
 from proxy.pipeline import Pipeline
-from proxy.stage import Ports, ToolRanking, ToolRun
+from proxy.ports import Ports, ToolRanking, ToolRun
 from proxy.stages.tool_rag import ToolRag, ToolRagOptions
 from proxy.testing import CountedNames, MemoryToolRuns, SharedWords, WordCounter, make_exchange, make_ports
 

@@ -7,7 +7,7 @@ import pytest
 
 from proxy.archive import reference
 from proxy.errors import StoreUnavailable
-from proxy.stage import Compaction
+from proxy.ports import Compaction
 from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.retention import Retention

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.errors import StoreUnavailable
-from proxy.stage import ToolOutcome
+from proxy.ports import ToolOutcome
 from proxy.store.database import Database
 from proxy.store.retention import Retention
 from proxy.store.tool_outcomes import DatabaseToolOutcomes

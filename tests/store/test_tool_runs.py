@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from proxy.errors import StoreUnavailable
-from proxy.stage import ToolRun
+from proxy.ports import ToolRun
 from proxy.store.database import Database
 from proxy.store.retention import Retention
 from proxy.store.tool_runs import DatabaseToolRuns

@@ -8,8 +8,8 @@ import pytest
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
-from proxy.grounding.evidence import EvidenceBase
-from proxy.grounding.retrieval import EVIDENCE_CHARS
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.verdicts import Claim, ClaimPair, Judgement, Support
 from proxy.testing import HashEmbedder, ScriptedVerifiers, make_exchange
 from proxy.verification.grounder import LARGE_CHARS, Grounder, base_of

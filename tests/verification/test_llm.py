@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from proxy.errors import ModelUnavailable, UpstreamRefused, UpstreamUnreachable
 from proxy.exchange import Message
 from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.stage import Verifier
+from proxy.ports import Verifier
 from proxy.testing import ScriptedChat
 from proxy.verification.llm import MAX_CALLS, LLMVerifier, LLMVerifierOptions, batches, parse, prompt
 

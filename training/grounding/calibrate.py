@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from proxy.grounding.consistency import FEATURES, features
+from proxy.grounding.values.consistency import FEATURES, features
 from training.grounding.data import SUPPORTED, Example
 
 LIKE_ANSWERS = frozenset(

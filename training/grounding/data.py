@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from proxy.grounding.pieces import cut
-from proxy.grounding.retrieval import Index
+from proxy.grounding.evidence.pieces import cut
+from proxy.grounding.evidence.retrieval import Index
 from proxy.text import split_sentences
 from training.grounding import negatives, parallel
 

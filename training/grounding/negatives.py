@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from proxy.grounding.retrieval import terms
+from proxy.grounding.evidence.retrieval import terms
 from proxy.text import split_sentences
 
 SUPPORTED, UNSUPPORTED, CONTRADICTED, NOT_SUPPORTED = range(4)

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from proxy.exchange import Choice, Sentence
 from proxy.faithful_texts import NO_ANSWER
-from proxy.grounding.json_answers import strings_of, with_values
-from proxy.grounding.redaction import redacted, redacted_sentence
+from proxy.grounding.answers.json_answers import strings_of, with_values
+from proxy.grounding.answers.redaction import redacted, redacted_sentence
 from proxy.grounding.verdicts import Claim, Judgement
 from proxy.language import language
 from proxy.stages.claims.reading import Statement, failing_spans, json_part

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Choice, Evidence
-from proxy.grounding.claims import claims_of
+from proxy.grounding.answers.claims import claims_of
 from proxy.grounding.verdicts import Claim, EvidenceSpan, Judgement
 from proxy.passages import is_retrieval_tool
 from proxy.stages.claims.reading import STATEMENT_WORDS, key_of

@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.grounding.claims import ClaimReader
-from proxy.grounding.evidence import EvidenceBase
+from proxy.grounding.answers.claims import ClaimReader
+from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Judgement
 from proxy.verification.grounder import Grounder
 

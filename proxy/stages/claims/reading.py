@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Choice, Exchange
-from proxy.grounding.claims import claims_of
-from proxy.grounding.json_answers import JsonString, strings_of
+from proxy.grounding.answers.claims import claims_of
+from proxy.grounding.answers.json_answers import JsonString, strings_of
 from proxy.grounding.verdicts import Claim
 
 STATEMENT_WORDS = 4

@@ -19,12 +19,13 @@ from typing import Any
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Sentence, Verdict
-from proxy.grounding.evidence import EvidenceBase, question_of
+from proxy.grounding.evidence.gathering import EvidenceBase, question_of
+from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.quality import refresh
-from proxy.grounding.retrieval import EVIDENCE_CHARS
 from proxy.grounding.verdicts import Claim, Judgement, faithfulness
 from proxy.language import load
-from proxy.stage import Ports, SentenceStage
+from proxy.ports import Ports
+from proxy.stage import SentenceStage
 from proxy.stages.claims.acting import fails, instead_of, no_answer, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground

@@ -16,7 +16,7 @@ from proxy.compaction.parts import RESULT_ROLES, Part, messages_of
 from proxy.compaction.transcript import called_names, content_bytes, result_name
 from proxy.conversation import blocks_of
 from proxy.exchange import Exchange
-from proxy.stage import Ports
+from proxy.ports import Ports
 
 REFERENCE_TOKENS = 30
 """What a message that refers to an archived result takes at least (o200k): no shorter one is archived."""

@@ -18,7 +18,7 @@ from proxy.compaction.runs import Run, foldable_runs, recent_blocks_start
 from proxy.conversation import last_user, problems
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange
-from proxy.stage import Ports
+from proxy.ports import Ports
 from proxy.stages.compression.archive import archived_results
 from proxy.stages.compression.summarise import summaries_detail, summarised
 from proxy.stages.compression.trim import old_runs, oldest_runs

@@ -21,7 +21,8 @@ from proxy.conversation import prefix_hashes
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Compression as Report
 from proxy.exchange import ContextUse, Exchange, ToolCall, Verdict
-from proxy.stage import Ports, Stage
+from proxy.ports import Ports
+from proxy.stage import Stage
 from proxy.stages.compression.attempt import KEPT, NOTHING, Attempt
 from proxy.stages.compression.options import CompressionOptions
 from proxy.stages.compression.thresholds import Thresholds, advice, thresholds

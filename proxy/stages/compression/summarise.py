@@ -12,7 +12,7 @@ from proxy.compaction.notes import Noted, summarised_run
 from proxy.compaction.parts import Part
 from proxy.compaction.runs import Run
 from proxy.exchange import Exchange
-from proxy.stage import Ports
+from proxy.ports import Ports
 
 if TYPE_CHECKING:
     from proxy.summaries.summariser import Summariser

@@ -15,7 +15,7 @@ from msgspec import Struct
 from proxy.exchange import Message
 from proxy.judging import LLMOptions, StructuredChat, confidence, key_of, last_json
 from proxy.lru import LRU
-from proxy.stage import ChatModel
+from proxy.ports import ChatModel
 
 MAX_PASSAGE_CHARS = 6000
 """Of one passage, in the prompt; the rest is left out."""

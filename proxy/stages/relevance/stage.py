@@ -21,7 +21,8 @@ from proxy.exchange import Answer, Choice, Evidence, Exchange, Verdict
 from proxy.faithful_texts import NO_ANSWER
 from proxy.judging import LLMOptions
 from proxy.language import language, load
-from proxy.stage import Ports, Positive, Share, Stage, StageOptions
+from proxy.ports import Ports
+from proxy.stage import Positive, Share, Stage, StageOptions
 from proxy.stages.relevance import scoring
 from proxy.stages.relevance.judge import Judge, Judgement
 from proxy.stages.relevance.question import Question, find_question

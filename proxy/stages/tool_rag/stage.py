@@ -20,7 +20,8 @@ from msgspec import Meta, Struct
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Tool, ToolCall, ToolSelection, Verdict
-from proxy.stage import Positive, Share, Stage, StageOptions, ToolRun, can_answer_tools
+from proxy.ports import ToolRun
+from proxy.stage import Positive, Share, Stage, StageOptions, can_answer_tools
 from proxy.stages.tool_rag.find import (
     FIND_TOOLS,
     close_names,

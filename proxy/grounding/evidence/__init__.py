@@ -1,0 +1,1 @@
+"""What an answer may rest on: texts, tables and JSON cut into pieces, and the pieces that speak of a claim."""

@@ -1,0 +1,148 @@
+"""A text of the context -> the pieces that a claim can be judged by: sentences, rows of tables, members of JSON objects, lines of code.
+
+Each piece knows exactly where it stands: ``text[piece.start : piece.end]`` is what it was cut from, in order and without overlap. What a
+verifier reads (`Piece.shown`) is the same but for rows and JSON, which say the names of their columns and fields. Sentences are cut as
+`proxy.text.split_sentences` does, which is what the verifier was trained on. Pure; time is linear in the text's length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.grounding.evidence import json_pieces, tables
+from proxy.grounding.evidence.spans import Piece, limited
+from proxy.text import SentenceSplitter
+
+CODE_CHARS = 300
+"""Lines of code are taken together up to this length."""
+_FED_CHARS = 2000
+"""Handed to the splitter at a time: what it holds is copied at each sentence."""
+_FENCE = re.compile(r"[ \t]{0,8}(`{3,10}|~{3,10})")
+_WORD = re.compile(r"\w")
+_MARK = re.compile(r"</?\w[^<>]{0,1000}>")
+
+
+class Line(Struct, frozen=True):
+    """One line of a text, without its end."""
+
+    text: str
+    start: int
+
+
+def cut(text: str, apart: Sequence[str] = ()) -> list[Piece]:
+    """The pieces of `text`, but for what stands in it of the texts in `apart`, which are evidence of their own."""
+    if (found := json_pieces.cut(text, cut, apart)) is not None:
+        return found
+    found = []
+    for start, end in _gaps(text, apart):
+        found += (_moved(piece, start) for piece in _cut_plain(text[start:end]))
+    return found
+
+
+def _gaps(text: str, apart: Sequence[str]) -> list[tuple[int, int]]:
+    """What is left of `text` without the first place of each of `apart`."""
+    taken, at = [], 0
+    for other in apart:
+        start = text.find(other, at)
+        start = text.find(other) if start < 0 else start
+        if start >= 0 and other:
+            taken.append((start, start + len(other)))
+            at = start + len(other)
+    gaps, at = [], 0
+    for start, end in [*sorted(taken), (len(text), len(text))]:
+        if start > at:
+            gaps.append((at, start))
+        at = max(at, end)
+    return gaps
+
+
+def _moved(piece: Piece, by: int) -> Piece:
+    return replace(piece, start=piece.start + by, end=piece.end + by) if by else piece
+
+
+def _cut_plain(text: str) -> list[Piece]:
+    found: list[Piece] = []
+    prose_from = 0
+    lines = _lines(text)
+    i = 0
+    while i < len(lines):
+        pieces, after = _special(text, lines, i)
+        if after > i:
+            found += _prose(text, prose_from, lines[i].start)
+            found += pieces
+            prose_from = lines[after].start if after < len(lines) else len(text)
+            i = after
+        else:
+            i += 1
+    return found + _prose(text, prose_from, len(text))
+
+
+def _lines(text: str) -> list[Line]:
+    found, at = [], 0
+    for line in text.split("\n"):
+        found.append(Line(line, at))
+        at += len(line) + 1
+    return found
+
+
+def _special(text: str, lines: Sequence[Line], i: int) -> tuple[list[Piece], int]:
+    """A fenced block or a table that begins with line `i`: its pieces, and the line behind it; `i` where none does."""
+    if (fence := _FENCE.match(lines[i].text)) is not None:
+        return _fenced(text, lines, i, fence[1])
+    table = tables.read([(line.text, line.start) for line in lines[i : i + 2]])
+    if table is None:
+        return [], i
+    end = i + 1
+    while end < len(lines) and table.has(lines[end].text):
+        end += 1
+    rows = tables.rows(table, [(line.text, line.start) for line in lines[i:end]])
+    return rows, (end if rows or end > i + 2 else i)  # many lines of empty cells are not read again from each on
+
+
+def _fenced(text: str, lines: Sequence[Line], i: int, mark: str) -> tuple[list[Piece], int]:
+    """A block of code up to its end mark, or to the text's end; JSON and tables in it are read as such."""
+    end = next((k for k in range(i + 1, len(lines)) if lines[k].text.strip().startswith(mark)), len(lines))
+    start = lines[i + 1].start if i + 1 < len(lines) else len(text)
+    stop = lines[end].start if end < len(lines) else len(text)
+    body = text[start:stop]
+    pieces = json_pieces.cut(body, cut, ())
+    if pieces is None:
+        inside = lines[i + 1 : end]
+        table = tables.read([(line.text, line.start) for line in inside[:2]])
+        if table is not None and all(table.has(line.text) or not line.text.strip() for line in inside):
+            return tables.rows(table, [(line.text, line.start) for line in inside if line.text.strip()]), end + 1
+        pieces = list(_code(body))
+    return [_moved(piece, start) for piece in pieces], end + 1
+
+
+def _code(text: str) -> Iterator[Piece]:
+    """Whole lines, up to `CODE_CHARS` together."""
+    start = at = 0
+    for line in text.split("\n"):
+        if at > start and at + len(line) - start > CODE_CHARS:
+            yield from _kept(limited(text, start, at))
+            start = at
+        at += len(line) + 1
+    yield from _kept(limited(text, start, len(text)))
+
+
+def _prose(text: str, start: int, end: int) -> list[Piece]:
+    """The sentences of a part of `text`, as `proxy.text.split_sentences` would cut it."""
+    splitter, found, at = SentenceSplitter(), list[Piece](), start
+    for fed in range(start, end, _FED_CHARS):
+        sentences = splitter.feed(text[fed : min(end, fed + _FED_CHARS)])
+        if fed + _FED_CHARS >= end:
+            sentences.append(splitter.flush())
+        for sentence in sentences:
+            found += _kept(limited(text, at, at + len(sentence)))
+            at += len(sentence)
+    return found
+
+
+def _kept(pieces: Sequence[Piece]) -> list[Piece]:
+    """Those that say anything: no rules, bare tags or white space."""
+    return [piece for piece in pieces if _WORD.search(piece.shown) and not _MARK.fullmatch(piece.shown)]

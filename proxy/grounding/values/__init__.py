@@ -1,0 +1,1 @@
+"""Numbers, units, dates, names and negations of two texts, compared as such."""
