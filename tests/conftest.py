@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -20,6 +21,13 @@ from proxy.testing import ScriptedUpstream, completion, reply, serving
 
 EMPTY_TAP = "name: empty\ndelivery: tap\nstages: []\n"
 CHAT = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The processes that tests start find compiled modules, as an installed package's do, whatever the environment says of bytecode."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
 
 
 class Running:

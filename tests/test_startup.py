@@ -23,9 +23,9 @@ CPU_OF = "import time; t = time.process_time(); import {}; print(time.process_ti
 
 
 def test_importing_takes_little_more_than_its_largest_libraries() -> None:
+    run("import proxy.app")  # compiled, as an installed package is
     ours, theirs = (min(float(run(CPU_OF.format(names))) for _ in range(3)) for names in ("proxy.app", "sqlalchemy.ext.asyncio, aiohttp"))
-    # Both in CPU seconds, side by side: cores differ. 1.7 to 2.1 since the stages that check answers are imported with the others.
-    assert ours < 2.3 * theirs
+    assert ours < 2 * theirs  # both in CPU seconds, side by side: cores differ
 
 
 def test_importing_loads_nothing_heavy() -> None:
