@@ -1,11 +1,8 @@
 """Text -> vectors for every part that compares texts: implements `proxy.ports.Embedder` around an `Encoder`.
 
-In come texts of any request, out go rows of unit length. A text is embedded once: found vectors stay in a bounded cache under the
-hash of the text, and callers that ask for a text which is waiting or running share the one computation.
-
-The encoder runs in one thread of its own. While it works, further texts gather and leave together in its next turn, so a burst costs
-few hand-overs and a lone text none of waiting. A turn of bulk work ends after the text at hand when somebody waits, so that a query
-waits for one text of a 5,000-tool catalogue, not for the catalogue.
+In come texts of any request, out go rows of unit length. A text is embedded once, in turns of one thread (`proxy.models.turns`). A turn
+of bulk work ends after the text at hand when somebody waits, so that a query waits for one text of a 5,000-tool catalogue, not for the
+catalogue.
 
 A thread and no child process: most of a text's time is matrix products, which let go of the interpreter, and the tokenizer, which is
 Python, holds it for a millisecond at a time. While 1,500 tools are embedded on two cores, the event loop wakes up late by 1 to 4 ms at
@@ -15,25 +12,21 @@ A shorter switch interval of the interpreter made no difference.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import itertools
-import logging
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from proxy.errors import ModelUnavailable
+from proxy.lru import LRU
+from proxy.models.turns import Job, Queue, SharedTurns
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Row = NDArray[np.float32]
-
-log = logging.getLogger("groundwire.embedding")
 
 MAX_CHARS = 4000
 """Where a text is cut unless config.yaml says otherwise: about 900 tokens of English, 40 ms of the built-in model."""
@@ -64,30 +57,15 @@ class Encoder(Protocol):
         """``(len(texts), dimensions)``, of any length; texts are valid Unicode and short enough."""
 
 
-class _Job:
-    """A text that waits or runs, and how many callers want it."""
-
-    __slots__ = ("bulk", "future", "key", "text", "wanted")
-
-    def __init__(self, key: bytes, text: str, bulk: bool, future: asyncio.Future[Row]) -> None:
-        self.key, self.text, self.bulk, self.future, self.wanted = key, text, bulk, future, 0
-
-
-class BatchingEmbedder:
-    """Cache, queue and thread around an encoder. Belongs to one event loop."""
+class BatchingEmbedder(SharedTurns[Encoder, str, "Row"]):
+    """Vectors in turns around an encoder. Belongs to one event loop."""
 
     def __init__(self, encoder: Encoder, *, max_chars: int = MAX_CHARS, cache_mb: float = 64, max_waiting: int = MAX_WAITING) -> None:
-        self._encoder = encoder
-        self._max_chars = max_chars
-        self._max_waiting = max_waiting
-        self._cache = VectorCache(int(cache_mb * 1024 * 1024))
-        self._jobs: dict[bytes, _Job] = {}
-        self._urgent: OrderedDict[bytes, _Job] = OrderedDict()
-        self._bulk: OrderedDict[bytes, _Job] = OrderedDict()
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="embedding")
-        self._runner: asyncio.Task[None] | None = None
-        self._loaded = False
-        self._problem = "still loading"
+        cache = VectorCache(int(cache_mb * 1024 * 1024))
+        super().__init__(lambda: encoder, cache, room="embedding", title="the embedding model", slice_items=SLICE)
+        self._encoder, self._max_chars, self._max_waiting = encoder, max_chars, max_waiting
+        self._urgent: Queue[str, Row] = OrderedDict()
+        self._bulk: Queue[str, Row] = OrderedDict()
 
     @property
     def name(self) -> str:
@@ -101,177 +79,63 @@ class BatchingEmbedder:
             raise ModelUnavailable(f"the embedding model {self.name} is not loaded yet")
         return self._encoder.dimensions
 
-    @property
-    def problem(self) -> str | None:
-        """Why it cannot embed, for ``/ready``; None when it can."""
-        return None if self._loaded else self._problem
-
-    async def load(self) -> None:
-        """Load the model now, not at the first text. A failure is logged and tried again at the next text."""
-        try:
-            await asyncio.get_running_loop().run_in_executor(self._thread, self._load)
-        except ModelUnavailable as error:
-            log.error("%s", error)
-
-    def stop(self) -> None:
-        """End the thread after the turn that runs; who still waits gets `ModelUnavailable`."""
-        self._urgent.clear()
-        self._bulk.clear()
-        for job in list(self._jobs.values()):
-            self._finish(job, ModelUnavailable("the server is stopping"))
-        self._thread.shutdown(wait=False, cancel_futures=True)
-
     async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
         """Implements `proxy.ports.Embedder`."""
-        rows: list[Row] = []
-        for some in _parts(texts, SLICE):
-            rows += await self._embed_some([valid(text, self._max_chars) for text in some], bulk)
-            if len(rows) < len(texts):
-                await asyncio.sleep(0)  # thousands of hits in the cache are no reason to hold the loop
+        rows = await self._results(texts, self._bulk if bulk else self._urgent)
         return np.stack(rows) if rows else np.empty((0, self._encoder.dimensions), np.float32)
 
-    async def _embed_some(self, texts: list[str], bulk: bool) -> list[Row]:
-        keys = [key_of(text) for text in texts]
-        found = {key: self._cache.get(key) for key in keys}
-        missing = {key: text for key, text in zip(keys, texts, strict=True) if found[key] is None}
-        if missing:
-            found |= await self._computed(missing, bulk)
-        return [row for key in keys if (row := found[key]) is not None]
+    def _prepared(self, item: str) -> tuple[bytes, str]:
+        text = valid(item, self._max_chars)
+        return key_of(text), text
 
-    async def _computed(self, texts: dict[bytes, str], bulk: bool) -> dict[bytes, Row]:
-        """Wait for these texts; if the caller leaves, what nobody else waits for leaves the queue."""
-        waiting = len(self._bulk if bulk else self._urgent)
-        if waiting + len(texts) > self._max_waiting:
+    def _admit(self, waiting: int, items: int) -> None:
+        if waiting + items > self._max_waiting:
             raise ModelUnavailable(f"{waiting} texts wait for the embedding model already; give the server more workers or cores")
-        jobs = [self._job(key, text, bulk) for key, text in texts.items()]
-        for job in jobs:
-            job.wanted += 1
-        try:
-            await asyncio.wait([job.future for job in jobs])
-            return {job.key: job.future.result() for job in jobs}
-        finally:
-            for job in jobs:
-                self._release(job)
 
-    def _job(self, key: bytes, text: str, bulk: bool) -> _Job:
-        """The computation of `text`: the one under way, made urgent if this caller is, or a new one."""
-        job = self._jobs.get(key)
-        if job is None:
-            job = self._jobs[key] = _Job(key, text, bulk, asyncio.get_running_loop().create_future())
-            (self._bulk if bulk else self._urgent)[key] = job
-        elif job.bulk and not bulk:
-            job.bulk = False
+    def _job(self, key: bytes, item: str, queue: Queue[str, Row]) -> Job[str, Row]:
+        """The one under way is made urgent if this caller is."""
+        job = super()._job(key, item, queue)
+        if queue is self._urgent and job.queue is self._bulk:
+            job.queue = self._urgent
             if key in self._bulk:
                 self._urgent[key] = self._bulk.pop(key)
-        if self._runner is None or self._runner.done():
-            self._runner = asyncio.create_task(self._run())
         return job
 
-    def _release(self, job: _Job) -> None:
-        job.wanted -= 1
-        queue = self._bulk if job.bulk else self._urgent
-        if not job.wanted and queue.get(job.key) is job:  # one that runs stays: its vector goes into the cache
-            del queue[job.key], self._jobs[job.key]
+    def _next_turn(self, number: int) -> list[Job[str, Row]]:
+        bulk = not self._urgent or (bool(self._bulk) and number % BULK_SHARE == 0)
+        queue = self._bulk if bulk else self._urgent
+        jobs: list[Job[str, Row]] = []
+        chars = 0
+        while queue and len(jobs) < TURN_TEXTS and chars < TURN_CHARS:
+            jobs.append(queue.popitem(last=False)[1])
+            chars += len(jobs[-1].item)
+        return jobs
 
-    async def _run(self) -> None:
-        """Turn after turn until nothing waits."""
-        for number in itertools.count(1):
-            if not self._urgent and not self._bulk:
-                return
-            bulk = not self._urgent or (bool(self._bulk) and number % BULK_SHARE == 0)
-            jobs = _turn_of(self._bulk if bulk else self._urgent)
-            try:
-                work = asyncio.get_running_loop().run_in_executor(self._thread, self._turn, [job.text for job in jobs], bulk)
-                results: Sequence[Row | Exception] = await work
-            except Exception as error:  # the model could not be loaded, or the thread has ended
-                results = [error] * len(jobs)
-            for job, result in zip(jobs, results, strict=False):
-                self._finish(job, result)
-            self._put_back(jobs[len(results) :])
+    def _makes_way(self, queue: Queue[str, Row]) -> bool:
+        return queue is self._bulk and bool(self._urgent)
 
-    def _put_back(self, jobs: list[_Job]) -> None:
-        """The end of a bulk turn that made way."""
-        for job in reversed(jobs):
-            if not job.wanted:
-                self._jobs.pop(job.key, None)
-            elif not job.future.done():
-                queue = self._bulk if job.bulk else self._urgent
-                queue[job.key] = job
-                queue.move_to_end(job.key, last=False)
-
-    def _finish(self, job: _Job, result: Row | Exception) -> None:
-        self._jobs.pop(job.key, None)
-        if isinstance(result, Exception):
-            if not job.future.done():
-                job.future.set_exception(_as_unavailable(result, self.name))
-                job.future.exception()  # seen, even if nobody is left to see it
-            return
-        self._cache.put(job.key, result)
-        if not job.future.done():
-            job.future.set_result(result)
-
-    # ---- in the thread ----
-
-    def _load(self) -> None:
-        if self._loaded:
-            return
-        try:
-            self._encoder.load()
-        except Exception as error:
-            unavailable = _as_unavailable(error, self.name)
-            self._problem = str(unavailable)
-            raise unavailable from error
-        self._loaded = True
-
-    def _turn(self, texts: list[str], bulk: bool) -> list[Row | Exception]:
-        """A result for each text, or for the first ones, if this is bulk work and something urgent has come."""
-        self._load()
-        found: list[Row | Exception] = []
-        for some in _parts(texts, self._encoder.batch):
-            if bulk and found and self._urgent:
-                break
-            found += self._encoded(some)
-        return found
-
-    def _encoded(self, texts: list[str]) -> Iterable[Row | Exception]:
-        """Each text's row; one that the model fails on does not take its neighbours with it."""
-        try:
-            return [row.copy() for row in unit(self._encoder.encode(texts))]
-        except Exception as error:
-            if len(texts) == 1:
-                return [error]
-            return itertools.chain.from_iterable(self._encoded([text]) for text in texts)
+    def _compute(self, model: Encoder, items: list[str]) -> list[Row]:
+        return [row.copy() for row in unit(model.encode(items))]
 
 
-class VectorCache:
-    """Vectors by the hash of their text; the one unused for longest makes room."""
+class VectorCache(LRU["Row"]):
+    """Vectors by the hash of their text; bounded by what they take, not by their number."""
 
     OVERHEAD_BYTES = 350
     """Of an entry beside its numbers: array object, key, place in the dictionary (`sys.getsizeof`)."""
 
     def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._rows: OrderedDict[bytes, Row] = OrderedDict()
+        super().__init__(max_bytes)
         self._bytes = 0
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def get(self, key: bytes) -> Row | None:
-        """The vector, which then counts as just used."""
-        row = self._rows.get(key)
-        if row is not None:
-            self._rows.move_to_end(key)
-        return row
-
-    def put(self, key: bytes, row: Row) -> None:
+    def put(self, key: bytes, value: Row) -> None:
         """Keep it."""
-        if key in self._rows:
+        if key in self._kept:
             return
-        self._rows[key] = row
-        self._bytes += row.nbytes + self.OVERHEAD_BYTES
-        while self._bytes > self._max_bytes:
-            _, old = self._rows.popitem(last=False)
+        self._kept[key] = value
+        self._bytes += value.nbytes + self.OVERHEAD_BYTES
+        while self._bytes > self._size:
+            _, old = self._kept.popitem(last=False)
             self._bytes -= old.nbytes + self.OVERHEAD_BYTES
 
 
@@ -301,24 +165,3 @@ def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
     lengths[lost] = 1
     rows: NDArray[np.float32] = (found / lengths).astype(np.float32)
     return rows
-
-
-def _as_unavailable(error: Exception, name: str) -> ModelUnavailable:
-    if isinstance(error, ModelUnavailable):
-        return error
-    return ModelUnavailable(f"the embedding model {name} failed: {type(error).__name__}: {str(error)[:200]}")
-
-
-def _turn_of(queue: OrderedDict[bytes, _Job]) -> list[_Job]:
-    """Take the next jobs off the queue."""
-    jobs: list[_Job] = []
-    chars = 0
-    while queue and len(jobs) < TURN_TEXTS and chars < TURN_CHARS:
-        jobs.append(queue.popitem(last=False)[1])
-        chars += len(jobs[-1].text)
-    return jobs
-
-
-def _parts(texts: Sequence[str], size: int) -> Iterator[list[str]]:
-    for start in range(0, len(texts), size):
-        yield list(texts[start : start + size])

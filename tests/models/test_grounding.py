@@ -1,70 +1,17 @@
-"""Cache, queue and thread, around a model that tells what it was asked."""
+"""Judgements, their cache and which go together, around a model that tells what it was asked. What is shared: test_turns.py."""
 
 from __future__ import annotations
 
 import asyncio
-import threading
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.models.grounding import SLICE, BatchingVerifier, LocalVerifiers
+from proxy.grounding.verdicts import Support
+from proxy.models.grounding import BatchingVerifier, LocalVerifiers
 from proxy.ports import Verifier, Verifiers
-
-
-def pair(claim: str, evidence: str = "e", language: str = "en") -> ClaimPair:
-    return ClaimPair(claim, evidence, language)
-
-
-def answer(claim: str) -> Support:
-    return Support(len(claim) / 1000, 0.0, claim)
-
-
-class CountingModel:
-    """Its answer tells the claim; `held()` stops it at the next turn."""
-
-    name = "counting@1"
-
-    def __init__(self, batch: int = 1) -> None:
-        self.batch = batch
-        self.calls: list[list[str]] = []
-        self.loads = 0
-        self.broken = False
-        self.reached, self._gate = threading.Event(), threading.Event()
-        self._gate.set()
-
-    def load(self) -> None:
-        self.loads += 1
-        if self.broken:
-            raise ModelUnavailable("install it")
-
-    def judge(self, pairs: list[ClaimPair]) -> list[Support | None]:
-        self.calls.append([p.claim for p in pairs])
-        self.reached.set()
-        assert self._gate.wait(20)
-        if any(p.claim == "bad" for p in pairs):
-            raise ValueError("cannot read bad")
-        return [answer(p.claim) if p.language == "en" else None for p in pairs]
-
-    @property
-    def seen(self) -> list[str]:
-        return [claim for claims in self.calls for claim in claims]
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        self._gate.clear()
-        self.reached.clear()
-        try:
-            yield
-        finally:
-            self._gate.set()
-
-    async def running(self) -> None:
-        """Until the thread holds a pair."""
-        assert await asyncio.to_thread(self.reached.wait, 20)
+from tests.models.counting import CountingModel, answer, pair, settled
 
 
 @pytest.fixture
@@ -78,11 +25,6 @@ async def verifier(model: CountingModel) -> AsyncIterator[BatchingVerifier]:
     await made.load()
     yield made
     made.stop()
-
-
-async def settled() -> None:
-    for _ in range(5):
-        await asyncio.sleep(0)
 
 
 def asking(verifier: Verifier, *claims: str) -> asyncio.Task[list[Support | None]]:
@@ -113,12 +55,6 @@ async def test_lone_surrogates_are_replaced(verifier: BatchingVerifier, model: C
 # ---- once ----
 
 
-async def test_a_pair_is_judged_once(verifier: BatchingVerifier, model: CountingModel) -> None:
-    await verifier.verify([pair("a"), pair("a"), pair("b")])
-    await verifier.verify([pair("b"), pair("a"), pair("c")])
-    assert ["a", "b", "c"] == model.seen
-
-
 async def test_that_it_cannot_be_judged_is_remembered_too(verifier: BatchingVerifier, model: CountingModel) -> None:
     for _ in range(2):
         assert [None] == await verifier.verify([pair("a", language="fr")])
@@ -139,29 +75,7 @@ async def test_the_cache_is_bounded(model: CountingModel) -> None:
     verifier.stop()
 
 
-async def test_concurrent_requests_share_the_judgement_that_waits_or_runs(verifier: BatchingVerifier, model: CountingModel) -> None:
-    with model.held():
-        running = asking(verifier, "a")
-        await model.running()
-        others = [asking(verifier, "a", "b") for _ in range(5)]
-        await settled()
-    assert [answer("a")] == await running
-    assert [[answer("a"), answer("b")]] * 5 == await asyncio.gather(*others)
-    assert ["a", "b"] == model.seen
-
-
 # ---- turns ----
-
-
-async def test_sentences_of_many_requests_leave_together(verifier: BatchingVerifier, model: CountingModel) -> None:
-    model.batch = 8
-    with model.held():
-        tasks = [asking(verifier, "first")]
-        await model.running()
-        tasks += [asking(verifier, claim) for claim in "abc"]
-        await settled()
-    await asyncio.gather(*tasks)
-    assert [["first"], ["a", "b", "c"]] == model.calls
 
 
 async def test_the_oldest_goes_with_those_of_about_its_length(verifier: BatchingVerifier, model: CountingModel) -> None:
@@ -173,45 +87,6 @@ async def test_the_oldest_goes_with_those_of_about_its_length(verifier: Batching
         await settled()
     await asyncio.gather(*tasks)
     assert [[100, 120, 110], [10, 12], [105]] == [[len(claim) for claim in claims] for claims in model.calls[1:]]
-
-
-async def test_a_long_answer_takes_turns_with_other_callers(verifier: BatchingVerifier, model: CountingModel) -> None:
-    long = [f"long {i}" for i in range(SLICE + 10)]
-    with model.held():
-        tasks = [asking(verifier, *long)]
-        await model.running()
-        tasks.append(asking(verifier, "short"))
-        await settled()
-    await asyncio.gather(*tasks)
-    assert SLICE == model.seen.index("short")
-
-
-# ---- who leaves ----
-
-
-async def test_what_nobody_waits_for_any_more_is_not_judged(verifier: BatchingVerifier, model: CountingModel) -> None:
-    with model.held():
-        kept = asking(verifier, "first", "shared")
-        await model.running()
-        leaving = asking(verifier, "mine", "shared")
-        await settled()
-        leaving.cancel()
-        await settled()
-    await kept
-    await verifier.verify([pair("last")])
-    assert ["first", "shared", "last"] == model.seen
-    assert leaving.cancelled()
-
-
-async def test_what_runs_when_its_caller_leaves_is_kept(verifier: BatchingVerifier, model: CountingModel) -> None:
-    with model.held():
-        leaving = asking(verifier, "a")
-        await model.running()
-        leaving.cancel()
-        await settled()
-    await verifier.verify([pair("b")])
-    await verifier.verify([pair("a")])
-    assert ["a", "b"] == model.seen
 
 
 # ---- what goes wrong ----
@@ -231,60 +106,24 @@ async def test_more_than_may_wait_is_refused_at_once_and_the_rest_goes_on(verifi
     assert 71 == len(model.seen)
 
 
-@pytest.mark.parametrize("batch", [1, 8])
-async def test_a_pair_that_the_model_fails_on_fails_alone(verifier: BatchingVerifier, model: CountingModel, batch: int) -> None:
-    model.batch = batch
-    with model.held():
-        tasks = [asking(verifier, "fir")]
-        await model.running()
-        tasks += [asking(verifier, claim) for claim in ("aaa", "bad", "bbb")]
-        await settled()
-    _, a, bad, b = await asyncio.gather(*tasks, return_exceptions=True)
-    assert ([answer("aaa")], [answer("bbb")]) == (a, b)
-    assert isinstance(bad, ModelUnavailable)
-    assert "the verifier counting@1 failed: ValueError: cannot read bad" == str(bad)
-
-
 async def test_a_model_that_answers_too_little_is_an_error(verifier: BatchingVerifier, model: CountingModel) -> None:
     model.judge = lambda pairs: []  # type: ignore[method-assign]
     with pytest.raises(ModelUnavailable, match="0 answers to 1 pairs"):
         await verifier.verify([pair("a")])
 
 
-async def test_a_model_that_cannot_load_says_what_to_do_and_is_tried_again(model: CountingModel) -> None:
+async def test_a_model_that_nobody_has_asked_for_is_no_problem(model: CountingModel) -> None:
     verifier = BatchingVerifier(lambda: model, "builtin")
-    model.broken = True
-    assert verifier.problem is None
-    await verifier.load()
-    assert "install it" == verifier.problem
-    with pytest.raises(ModelUnavailable, match="install it"):
-        await verifier.verify([pair("a"), pair("b")])
-    model.broken = False
-    assert [answer("a")] == await verifier.verify([pair("a")])
     assert verifier.problem is None
     verifier.stop()
 
 
-async def test_a_model_is_loaded_once_and_then_tells_its_version(model: CountingModel) -> None:
+async def test_a_model_tells_its_version_when_it_is_loaded(model: CountingModel) -> None:
     verifier = BatchingVerifier(lambda: model, "builtin")
     assert "builtin" == verifier.name
-    await asyncio.gather(verifier.load(), verifier.verify([pair("a")]), verifier.load())
-    assert (1, "counting@1") == (model.loads, verifier.name)
+    await verifier.load()
+    assert "counting@1" == verifier.name
     verifier.stop()
-
-
-async def test_whoever_waits_at_the_end_is_told(verifier: BatchingVerifier, model: CountingModel) -> None:
-    with model.held():
-        running = asking(verifier, "a")
-        await model.running()
-        waiting = asking(verifier, "b")
-        await settled()
-        verifier.stop()
-        for task in (running, waiting):
-            with pytest.raises(ModelUnavailable, match="stopping"):
-                await task
-    with pytest.raises(ModelUnavailable):
-        await verifier.verify([pair("c")])
 
 
 # ---- the source of verifiers ----

@@ -1,0 +1,247 @@
+"""Computations that callers share, in turns of one thread: what `BatchingEmbedder` and `BatchingVerifier` have in common.
+
+In come items of any request (texts, pairs), out goes a result for each. An item is computed once: found results stay in a bounded cache
+under the hash of the item, and callers that ask for one that waits or runs share the one computation.
+
+The model runs in one thread of its own. While it works, further items gather and leave together in its next turn, so a burst costs few
+hand-overs and a lone item none of waiting. An item that nobody waits for any more leaves its queue: a caller that goes away costs the
+rest of one turn. Where items queue, how many may wait and which ones go next is for the subclass to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from proxy.errors import ModelUnavailable
+from proxy.lru import LRU
+
+
+class Model(Protocol):
+    """Used by one thread at a time."""
+
+    batch: int
+    """Items that it takes at once."""
+
+    def load(self) -> None:
+        """Read the weights. Raises `ModelUnavailable`, saying what to do."""
+
+
+M = TypeVar("M", bound=Model)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Job(Generic[T, R]):
+    """An item that waits in its queue or runs, and how many callers want it."""
+
+    __slots__ = ("future", "item", "key", "queue", "wanted")
+
+    def __init__(self, key: bytes, item: T, queue: Queue[T, R], future: asyncio.Future[R]) -> None:
+        self.key, self.item, self.queue, self.future, self.wanted = key, item, queue, future, 0
+
+
+Queue: TypeAlias = OrderedDict[bytes, Job[T, R]]
+
+
+class SharedTurns(ABC, Generic[M, T, R]):
+    """Cache, jobs and thread around a model that is made and loaded at its first use. Belongs to one event loop."""
+
+    def __init__(self, make: Callable[[], M], cache: LRU[R], *, room: str, title: str, slice_items: int) -> None:
+        """`make` is called in the thread; `room` names thread and log, `title` stands before the model's name in a message.
+
+        `slice_items` of one call wait at a time, so that a long call neither fills the queue nor stands before everyone else's.
+        """
+        self._make, self._cache, self._title, self._slice_items = make, cache, title, slice_items
+        self._log = logging.getLogger(f"groundwire.{room}")
+        self._model: M | None = None
+        self._jobs: dict[bytes, Job[T, R]] = {}
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=room)
+        self._runner: asyncio.Task[None] | None = None
+        self._problem = "still loading"
+        self._stopped = False
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Of the model."""
+
+    @property
+    def problem(self) -> str | None:
+        """Why there is no model to run, for ``/ready``; None when there is."""
+        return self._problem if self._model is None else None
+
+    async def load(self) -> None:
+        """Load the model now, not at the first item. A failure is logged and tried again at the next item."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
+        except ModelUnavailable as error:
+            self._log.error("%s", error)
+
+    def stop(self) -> None:
+        """End the thread after the turn that runs; who still waits gets `ModelUnavailable`."""
+        self._stopped = True
+        self._give_up(ModelUnavailable("the server is stopping"))
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # ---- what a subclass says ----
+
+    @abstractmethod
+    def _prepared(self, item: T) -> tuple[bytes, T]:
+        """The key of an item, and what the model gets to read of it."""
+
+    @abstractmethod
+    def _admit(self, waiting: int, items: int) -> None:
+        """Raises `ModelUnavailable` where so many items are too many behind those that wait."""
+
+    @abstractmethod
+    def _next_turn(self, number: int) -> list[Job[T, R]]:
+        """Take the jobs of the runner's next turn off one queue, at least one if any waits. `number` counts from 1 since none did."""
+
+    def _makes_way(self, queue: Queue[T, R]) -> bool:
+        """In the thread, between two batches: whether a turn out of `queue` ends here; its other jobs wait again, before all others."""
+        return False
+
+    @abstractmethod
+    def _compute(self, model: M, items: list[T]) -> list[R]:
+        """In the thread: a result for each of the items, at most a batch of them."""
+
+    # ---- callers ----
+
+    async def _results(self, items: Sequence[T], queue: Queue[T, R]) -> list[R]:
+        """A result for each; what must be computed waits in `queue`."""
+        results: list[R] = []
+        for some in _parts(items, self._slice_items):
+            results += await self._results_of_slice([self._prepared(item) for item in some], queue)
+            if len(results) < len(items):
+                await asyncio.sleep(0)  # thousands of hits in the cache are no reason to hold the loop
+        return results
+
+    async def _results_of_slice(self, items: list[tuple[bytes, T]], queue: Queue[T, R]) -> list[R]:
+        found = {key: known for key, _ in items if (known := self._cache.get(key)) is not None}
+        missing = {key: item for key, item in items if key not in found}
+        if missing:
+            found |= await self._computed(missing, queue)
+        return [found[key] for key, _ in items]
+
+    async def _computed(self, items: dict[bytes, T], queue: Queue[T, R]) -> dict[bytes, R]:
+        """Wait for these items; if the caller leaves, what nobody else waits for leaves the queue."""
+        if self._stopped:
+            raise ModelUnavailable("the server is stopping")
+        self._admit(len(queue), len(items))
+        jobs = [self._job(key, item, queue) for key, item in items.items()]
+        for job in jobs:
+            job.wanted += 1
+        try:
+            await asyncio.wait([job.future for job in jobs])
+            return {job.key: job.future.result() for job in jobs}
+        finally:
+            for job in jobs:
+                self._release(job)
+
+    def _job(self, key: bytes, item: T, queue: Queue[T, R]) -> Job[T, R]:
+        """The computation of `item`: the one under way, or a new one."""
+        job = self._jobs.get(key)
+        if job is None:
+            job = self._jobs[key] = queue[key] = Job(key, item, queue, asyncio.get_running_loop().create_future())
+        if self._runner is None or self._runner.done():
+            self._runner = asyncio.create_task(self._run())
+        return job
+
+    def _release(self, job: Job[T, R]) -> None:
+        job.wanted -= 1
+        if not job.wanted and job.queue.get(job.key) is job:  # one that runs stays: its result goes into the cache
+            del job.queue[job.key], self._jobs[job.key]
+
+    # ---- the runner ----
+
+    async def _run(self) -> None:
+        """Turn after turn until nothing waits."""
+        for number in itertools.count(1):
+            jobs = self._next_turn(number)
+            if not jobs:
+                return
+            try:
+                work = asyncio.get_running_loop().run_in_executor(self._thread, self._turn, [job.item for job in jobs], jobs[0].queue)
+                results: Sequence[R | Exception] = await work
+            except Exception as error:  # the model could not be loaded, or the thread has ended
+                self._give_up(error)
+                return
+            for job, result in zip(jobs, results, strict=False):
+                self._finish(job, result)
+            self._put_back(jobs[len(results) :])
+
+    def _give_up(self, error: Exception) -> None:
+        """Of all that waits or runs: what comes later tries again."""
+        for job in list(self._jobs.values()):
+            job.queue.pop(job.key, None)
+            self._finish(job, error)
+
+    def _put_back(self, jobs: list[Job[T, R]]) -> None:
+        """The end of a turn that made way."""
+        for job in reversed(jobs):
+            if not job.wanted:
+                self._jobs.pop(job.key, None)
+            elif not job.future.done():
+                job.queue[job.key] = job
+                job.queue.move_to_end(job.key, last=False)
+
+    def _finish(self, job: Job[T, R], result: R | Exception) -> None:
+        self._jobs.pop(job.key, None)
+        if isinstance(result, Exception):
+            if not job.future.done():
+                job.future.set_exception(self._unavailable(result))
+                job.future.exception()  # seen, even if nobody is left to see it
+            return
+        self._cache.put(job.key, result)
+        if not job.future.done():
+            job.future.set_result(result)
+
+    def _unavailable(self, error: Exception) -> ModelUnavailable:
+        if isinstance(error, ModelUnavailable):
+            return error
+        return ModelUnavailable(f"{self._title} {self.name} failed: {type(error).__name__}: {str(error)[:200]}")
+
+    # ---- in the thread ----
+
+    def _loaded(self) -> M:
+        if self._model is None:
+            try:
+                model = self._make()
+                model.load()
+            except Exception as error:
+                unavailable = self._unavailable(error)
+                self._problem = str(unavailable)
+                raise unavailable from error
+            self._model = model
+        return self._model
+
+    def _turn(self, items: list[T], queue: Queue[T, R]) -> list[R | Exception]:
+        """A result for each item, or for the first ones if the turn makes way."""
+        model = self._loaded()
+        found: list[R | Exception] = []
+        for some in _parts(items, model.batch):
+            if found and self._makes_way(queue):
+                break
+            found += self._each(model, some)
+        return found
+
+    def _each(self, model: M, items: list[T]) -> Sequence[R | Exception]:
+        """Each item's result; one that the model fails on does not take its neighbours with it."""
+        try:
+            return self._compute(model, items)
+        except Exception as error:
+            if len(items) == 1:
+                return [error]
+            return [result for item in items for result in self._each(model, [item])]
+
+
+def _parts(items: Sequence[T], size: int) -> Iterator[list[T]]:
+    for start in range(0, len(items), size):
+        yield list(items[start : start + size])
