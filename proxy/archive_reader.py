@@ -86,7 +86,7 @@ class ArchiveReader(Struct, frozen=True):
 
 def references_made(exchange: Exchange) -> list[Reference]:
     """The references in messages that the proxy made; what looks like one in a message of the client's own is none."""
-    given = {id(message) for message in exchange.original.messages}
+    given = {id(message) for message in (*exchange.original.messages, *exchange.conversation)}
     return references_in(message for message in exchange.messages if id(message) not in given)
 
 

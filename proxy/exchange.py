@@ -274,6 +274,8 @@ class Exchange(Struct):
     """What goes upstream now. Replace, do not edit."""
     params: Mapping[str, Any]
     """What goes upstream now. Replace, do not edit."""
+    cleaned: Sequence[Message] | None = None
+    """The client's messages as the stages that clean the context leave them, one for each; None where nothing was taken out."""
     run_id: str = ""
     """The agent's run: its header, or derived from client, route and the conversation's stable prefix."""
     step_id: str = ""
@@ -323,6 +325,11 @@ class Exchange(Struct):
     ``after_ms`` from the upstream's last byte to the answer's leaving."""
     changes: list[Mapping[str, Any]] = field(default_factory=list)
     """What each stage changed, for the record: ``{"stage", "what", ...}``."""
+
+    @property
+    def conversation(self) -> Sequence[Message]:
+        """What the client said, as far as it may be used: what its compaction, its evidence and its tools go by."""
+        return self.original.messages if self.cleaned is None else self.cleaned
 
     @property
     def outcome(self) -> Outcome:

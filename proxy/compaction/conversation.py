@@ -41,7 +41,7 @@ async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> C
 
     With `late`, one that was stored again with a late summary is preferred to the first of the same length.
     """
-    parts = parts_of(exchange.messages, exchange.original.messages)
+    parts = parts_of(exchange.messages, exchange.conversation)
     try:
         async with asyncio.timeout(STORE_TIMEOUT_S):
             found = [await _find(exchange, ports, late=again) for again in ((True, False) if late else (False,))]
@@ -50,7 +50,7 @@ async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> C
     longest = max((compaction for compaction in found if compaction), key=lambda compaction: compaction.length, default=None)
     if longest is None:
         return Compacted(parts)
-    with_it = applied(longest, parts, exchange.original.messages)
+    with_it = applied(longest, parts, exchange.conversation)
     return Compacted(parts) if with_it is None else Compacted(with_it, longest.length)
 
 
@@ -62,7 +62,7 @@ async def _find(exchange: Exchange, ports: Ports, *, late: bool) -> Compaction |
 
 async def stored(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> Compacted:
     """`parts` as the store keeps them: another worker's, if that was first; as they are where the store is away."""
-    original = exchange.original.messages
+    original = exchange.conversation
     try:
         kept = await keep(exchange, ports, parts)
     except (StoreUnavailable, TimeoutError):
@@ -79,7 +79,7 @@ async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, late:
     Returns what the store keeps. With `late` it is stored beside what was first.
     """
     covered = max((part.end for part in parts if part.made), default=0)
-    length = next((block.end for block in blocks_of(exchange.original.messages) if block.end >= covered), 0)
+    length = next((block.end for block in blocks_of(exchange.conversation) if block.end >= covered), 0)
     if not covered or any(part.start < length < part.end for part in parts):
         return None
     compaction = Compaction(_hashes(exchange, late=late)[length], length, pieces_of(parts, length))
@@ -98,7 +98,7 @@ def sent(exchange: Exchange, parts: Sequence[Part]) -> None:
 
 def keep_evidence(exchange: Exchange, parts: Sequence[Part]) -> None:
     """Add each of the client's messages that is not forwarded to `exchange.evidence`, once."""
-    original = exchange.original.messages
+    original = exchange.conversation
     there = {part.start for part in parts if not part.made}
     known = {(e.message_index, e.kind) for e in exchange.evidence}
     names = called_names(original)
@@ -109,7 +109,7 @@ def keep_evidence(exchange: Exchange, parts: Sequence[Part]) -> None:
 
 def _hashes(exchange: Exchange, *, late: bool) -> dict[int, str]:
     """For each block border a hash of what is before it, for this client's policy and model."""
-    messages = exchange.original.messages
+    messages = exchange.conversation
     scope = "\0".join((exchange.policy, exchange.model, *sorted(exchange.skip & SHARING_STAGES), *["late"] * late))
     found = prefix_hashes(messages, [block.end for block in blocks_of(messages)])
     return {end: _hash(f"{scope}\0{digest}") for end, digest in found.items()}

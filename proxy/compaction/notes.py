@@ -49,7 +49,7 @@ async def summarised_run(
     inside = parts[run.start : run.end]
     line = await _archived(exchange, ports, inside)
     model, spoken = ports.tokens.model(exchange.model), await _language(query)
-    messages = [message for part in inside for message in _readable(part, exchange.original.messages)]
+    messages = [message for part in inside for message in _readable(part, exchange.conversation)]
     used: asyncio.Future[Part] = asyncio.get_running_loop().create_future()
 
     def noted(text: str) -> Part:
@@ -87,7 +87,7 @@ def _readable(part: Part, original: Sequence[Message]) -> Sequence[Message]:
 async def _archived(exchange: Exchange, ports: Ports, inside: Sequence[Part]) -> str:
     """Put the run's messages into the scratchpad; the reference to them."""
     start, end = _span(inside)
-    content = transcript(exchange.original.messages, start, end).encode("utf-8", "surrogatepass")
+    content = transcript(exchange.conversation, start, end).encode("utf-8", "surrogatepass")
     item_id = await ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
     return reference(item_id, f"messages {start} to {end - 1}" if end - start > 1 else f"message {start}", len(content))
 

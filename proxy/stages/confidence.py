@@ -167,7 +167,7 @@ class Confidence(Stage):
         if isinstance(texts, str):
             return texts
         known = {**NO_ANSWER, **texts}
-        asked = next((text_of(m.get("content")) for m in reversed(exchange.original.messages) if m.get("role") == "user"), "")
+        asked = next((text_of(m.get("content")) for m in reversed(exchange.conversation) if m.get("role") == "user"), "")
         tongue = language(choice.text, default="") or language(asked)
         return known.get(tongue, known["en"])
 

@@ -84,7 +84,7 @@ class Faithful(Stage):
 def grounds_of(exchange: Exchange) -> list[str]:
     """Why the rules apply: ``passages`` (also when an earlier stage left all of them out), ``retrieval_tool`` offered or used."""
     patterns = exchange.retrieval_tools
-    names = [_tool_name(tool) for tool in exchange.original.tools] + _called(exchange.original.messages)
+    names = [_tool_name(tool) for tool in exchange.original.tools] + _called(exchange.conversation)
     retrieved = bool(exchange.passages) or any(evidence.kind == "passage" for evidence in exchange.evidence)
     found = (("passages", retrieved), ("retrieval_tool", any(is_retrieval_tool(name, patterns) for name in names)))
     return [name for name, holds in found if holds]
@@ -105,7 +105,7 @@ def fixed_format(params: Mapping[str, Any]) -> bool:
 def conversation_language(exchange: Exchange) -> str:
     """The language of the first user message without its passages, or else of the system message; one that the rules are worded in."""
     for roles in (("user",), ("system", "developer")):
-        for i, message in enumerate(exchange.original.messages):
+        for i, message in enumerate(exchange.conversation):
             if message.get("role") in roles:
                 text = text_of(message.get("content"))
                 for passage in exchange.evidence:
@@ -119,7 +119,7 @@ def conversation_language(exchange: Exchange) -> str:
 
 def unseen(exchange: Exchange) -> list[Evidence]:
     """The passages that do not stand in the prompt yet."""
-    texts_there = [text_of(message.get("content")) for message in exchange.original.messages]
+    texts_there = [text_of(message.get("content")) for message in exchange.conversation]
     return [
         p
         for p in exchange.passages

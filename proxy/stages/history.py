@@ -129,7 +129,7 @@ class History(Stage):
         if known.length and since < options.every:
             return known, "not-yet"
         end = recent_messages_start(known.parts, options.kept)
-        runs = foldable_runs(known.parts, end, last_user(exchange.original.messages))
+        runs = foldable_runs(known.parts, end, last_user(exchange.conversation))
         late = LateSummaries(exchange, self.ports)
         try:
             done = await self._folded(exchange, known.parts, runs, late)
@@ -147,8 +147,8 @@ class History(Stage):
 
     async def _folded(self, exchange: Exchange, parts: Sequence[Part], runs: Sequence[Run], late: LateSummaries) -> Folded:
         options: HistoryOptions = self.options
-        asked = last_user(exchange.original.messages)
-        query = text_of(exchange.original.messages[asked].get("content")) if asked is not None else ""
+        asked = last_user(exchange.conversation)
+        query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""
 
         async def write(current: Sequence[Part], run: Run) -> Noted:
             if options.action == "sliding_window":

@@ -184,7 +184,7 @@ class Grounder:
 
 async def base_of(exchange: Exchange) -> EvidenceBase:
     """All evidence of a request, ready to be searched; much of it is read off the event loop."""
-    messages = (*exchange.original.messages, *exchange.messages)
+    messages = (*exchange.conversation, *exchange.messages)
     size = sum(len(text_of(message.get("content"))) for message in messages) + sum(len(e.content) for e in exchange.evidence)
     return await _threaded(size > LARGE_CHARS, _base, exchange)
 

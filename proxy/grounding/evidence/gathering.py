@@ -88,7 +88,7 @@ class Selection(Struct, frozen=True):
 
 def question_of(exchange: Exchange) -> str:
     """The last user message without the passages in it; its end, where it is long."""
-    for message in reversed(exchange.original.messages):
+    for message in reversed(exchange.conversation):
         if message.get("role") == "user":
             text = text_of(message.get("content"))
             for passage in exchange.evidence:
@@ -103,7 +103,7 @@ def gather(exchange: Exchange) -> list[Evidence]:
 
     No text comes twice: what is left of a message around its passages is an evidence of its own.
     """
-    messages = exchange.original.messages
+    messages = exchange.conversation
     said = [text_of(message.get("content")) for message in messages]
     found: list[Evidence] = [_located(evidence, said) for evidence in _passages(exchange)]
     inside: dict[int, list[str]] = {}
@@ -169,7 +169,7 @@ def _tool_names(messages: Sequence[Message]) -> dict[str, str]:
 
 def _own_results(exchange: Exchange) -> list[Message]:
     """Results of tools that the proxy itself has answered: behind everything that the client sent, or with a call's id of their own."""
-    original = exchange.original.messages
+    original = exchange.conversation
     same, ids = {id(message) for message in original}, {message.get("tool_call_id") for message in original}
     last = max((i for i, message in enumerate(exchange.messages) if id(message) in same), default=-1)
     return [

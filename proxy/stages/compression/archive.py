@@ -44,7 +44,7 @@ def processed_results(parts: Sequence[Part]) -> list[int]:
 
 async def archived_results(exchange: Exchange, ports: Ports, parts: Sequence[Part], tokens: Tokens) -> ArchivedResults:
     """Archive every processed result. Raises `StoreUnavailable`."""
-    names = called_names(exchange.original.messages)
+    names = called_names(exchange.conversation)
     found, results = list(parts), 0
     for i in processed_results(parts):
         message = parts[i].message

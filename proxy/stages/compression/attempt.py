@@ -69,7 +69,7 @@ class Attempt:
         self.late = LateSummaries(exchange, ports)
         self._exchange, self._ports, self._options, self._summariser, self._ages = exchange, ports, options, summariser, ages
         self._tokens = token_counter(exchange, ports)
-        original = exchange.original.messages
+        original = exchange.conversation
         self._last_user = last_user(original)
         self._query = text_of(original[self._last_user].get("content")) if self._last_user is not None else ""
 

@@ -106,7 +106,7 @@ class Compression(Stage):
         self._reader.offer(exchange)
         exchange.facts.context = use
         if exchange.messages is not given:
-            left_out = len(exchange.original.messages) - sum(not part.made for part in done.parts)
+            left_out = len(exchange.conversation) - sum(not part.made for part in done.parts)
             exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages), "left_out": left_out})
 
     def _report(self, exchange: Exchange, known: Compacted, attempt: Attempt, use: ContextUse, after: ContextUse) -> None:
@@ -135,7 +135,7 @@ class Compression(Stage):
 
     async def _ages(self, exchange: Exchange) -> list[float | None]:
         """Ages of the client's messages; asked for on every turn, so that a message's first turn is the one that counts."""
-        messages, now = exchange.original.messages, exchange.received_at
+        messages, now = exchange.conversation, exchange.received_at
         if "trim" not in self.options.strategies:
             return [None] * len(messages)
         digests = prefix_hashes(messages, range(1, len(messages) + 1))

@@ -103,7 +103,7 @@ class Relevance(Stage):
         """Judge the passages; answer, warn or leave some out."""
         if not exchange.passages:
             return self._nothing("no passages")
-        question = find_question(exchange.original.messages)
+        question = find_question(exchange.conversation)
         if not question.readings:
             return self._nothing(question.reason)
         chosen = newest(exchange.passages, self.options.max_passages)

@@ -112,7 +112,7 @@ class ToolRag(Stage):
         if tokens is None:
             exchange.facts.tools = ToolSelection(len(offered), len(offered), "below-threshold")
             return None
-        query, context = task_of(exchange.original.messages)
+        query, context = task_of(exchange.conversation)
         if not query:
             return self._all_kept(exchange, tokens, len(offered), "no-query")
         catalogue = catalogue_of(offered)
@@ -160,7 +160,7 @@ class ToolRag(Stage):
             there = catalogue_of(exchange.tools).positions
             self.ports.counters.count("context.tool_calls_count", len(calls))
             self.ports.counters.count("context.tool_calls_found_count", sum(n in there and n not in searched for n in calls))
-        query, context = task_of(exchange.original.messages)
+        query, context = task_of(exchange.conversation)
         if self.options.learn and query:
             forced = chosen_names(exchange.params)  # not the model's choice
             called = tuple(name for name in dict.fromkeys(calls) if name not in forced)
@@ -183,7 +183,7 @@ class ToolRag(Stage):
     def _wanted(self, exchange: Exchange, catalogue: Catalogue, relevance: Sequence[float] | None, known: Sequence[str]) -> _Found:
         """What should be there now: what must stay, what is relevant, and what these name."""
         options: ToolRagOptions = self.options
-        kept = must_keep(catalogue, exchange.original.messages, exchange.params, options.always)
+        kept = must_keep(catalogue, exchange.conversation, exchange.params, options.always)
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
         named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
         if relevance is not None and not relevant and self._fill(exchange, bool(known or kept), bool(known)):
@@ -197,7 +197,7 @@ class ToolRag(Stage):
         would be refused or senseless without: no tool at all, or a call required and nothing of the client's to call.
         """
         if self.options.when_none == "keep":
-            return not some_known or exchange.original.messages[-1].get("role") == "user"
+            return not some_known or exchange.conversation[-1].get("role") == "user"
         return not some_stay and (not self._can_search(exchange) or exchange.params.get("tool_choice") == "required")
 
     def _can_search(self, exchange: Exchange) -> bool:
