@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding lock docs clean
+.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-validation bench-poisoning lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -69,6 +69,12 @@ bench: $(VENV)/.installed  ## the measurements behind the README's numbers
 
 bench-tools: $(VENV)/.installed  ## tool RAG: does it keep the tools that are needed, how sure is it, what does it cost
 	$(BIN)/python -m benchmarks.tools
+
+bench-validation: $(VENV)/.installed  ## validation of new context: time per piece, relevance and consistency at their thresholds
+	$(BIN)/python -m benchmarks.validation
+
+bench-poisoning: $(VENV)/.installed  ## false statements and hidden instructions kept out of the context: found, false alarms, by type and source
+	$(BIN)/python -m benchmarks.poisoning
 
 bench-compression: $(VENV)/.installed  ## what is left of a conversation after compression, how much smaller it is, what it costs
 	$(BIN)/python -m benchmarks.compression

@@ -36,8 +36,8 @@ from benchmarks import relevance_data as data
 from proxy.exchange import Evidence
 from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder
+from proxy.relevance.lexical import Vocabulary, content_words, words
 from proxy.stages.relevance import Relevance, RelevanceOptions
-from proxy.stages.relevance.lexical import Vocabulary, content_words, words
 from proxy.testing import make_exchange, make_ports
 
 RESULTS = Path(__file__).parent / "results" / "relevance.json"

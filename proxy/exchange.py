@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from proxy.grounding.verdicts import Judgement
+    from proxy.grounding.verdicts import Claim, Judgement
+    from proxy.knowledge.verdicts import FactVerdict
 
 Message = Mapping[str, Any]
 """One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
@@ -229,6 +230,19 @@ class Facts(Struct):
     """How often the upstream was asked for another answer."""
 
 
+class FactCheck(Protocol):
+    """Asks the policy's knowledge base; implemented in `proxy.verification.facts`."""
+
+    async def version(self) -> str:
+        """Of the knowledge base as it is now. Raises `ModelUnavailable`."""
+
+    async def verify_many(self, claims: Sequence[str], *, tongue: str = "", deadline_s: float | None = None) -> list[FactVerdict]:
+        """A verdict for each claim, in order, all from one version of the knowledge base. Never raises for a check that cannot run."""
+
+    async def judge(self, claims: Sequence[Claim], *, tongue: str = "", deadline_s: float | None = None) -> list[Judgement | None]:
+        """A judgement for each claim of an answer; None where the knowledge base has nothing to say to it."""
+
+
 class Attempt(Struct):
     """What is known of one upstream answer beside its text."""
 
@@ -288,6 +302,9 @@ class Exchange(Struct):
     """Seconds since the epoch."""
     evidence: list[Evidence] = field(default_factory=list)
     """What the answer may rest on, also what has left the prompt."""
+    knowledge: FactCheck | None = None
+    """The knowledge base that claims are checked against, set by the stage `knowledge`. `evidence` has the facts that bear on the question;
+    those that bear on a claim of the answer, or of new content, are found when it is judged."""
     passages: Sequence[Evidence] = ()
     """Retrieved passages that the prompt should rest on, in the order to show them; a subset of `evidence`. Replace, do not edit:
     a stage may leave some out. Those of ``groundwire.context`` have no `message_index`: they do not stand in the prompt yet."""

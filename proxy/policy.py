@@ -93,6 +93,7 @@ def load_policies(settings: Settings, stages: Sequence[type[Stage]] = STAGES) ->
         if path not in loaded:
             loaded[path] = load_policy(path, stages)
             _check_asked(loaded[path], settings)
+            _check_folders(loaded[path], settings)
         return loaded[path]
 
     return {route.prefix: _route_policies(route, Path(settings.folder), load) for route in settings.routes}
@@ -108,6 +109,15 @@ def _check_asked(policy: Policy, settings: Settings) -> None:
             if name in forwarding(settings):
                 problem = f"upstream {name} has no key of its own (api_key: forward), so the proxy cannot ask it for itself"
                 raise ConfigError(policy.file, path, problem)
+
+
+def _check_folders(policy: Policy, settings: Settings) -> None:
+    """Every folder that a stage reads is there."""
+    for spec in policy.stages:
+        for option, name in spec.stage.folders(spec.options).items():
+            folder = Path(settings.folder) / name
+            if not folder.is_dir():
+                raise ConfigError(policy.file, f"stages.{spec.stage.name}.{option}", f"no such folder: {folder}")
 
 
 def _route_policies(route: RouteSettings, folder: Path, load: Any) -> RoutePolicies:

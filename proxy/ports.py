@@ -13,6 +13,12 @@ from msgspec import Struct
 
 from proxy.exchange import ContextUse, Message, Tool
 from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.knowledge.facts import Fact as Fact
+from proxy.knowledge.facts import FactHit as FactHit
+from proxy.review import Clashes as Clashes
+from proxy.review import ClashRecord as ClashRecord
+from proxy.review import Quarantine as Quarantine
+from proxy.review import QuarantineItem as QuarantineItem
 
 if TYPE_CHECKING:
     import numpy as np
@@ -244,6 +250,35 @@ class Verifiers(Protocol):
         """The built-in one, or a sentence-transformers cross-encoder or token classifier by its name or folder."""
 
 
+class KnowledgeBase(Protocol):
+    """Facts that claims are checked against; implemented in `proxy.models.knowledge`."""
+
+    @property
+    def version(self) -> str:
+        """Hash of all facts and of the embedder's name. Raises `ModelUnavailable` while it is not loaded: `current` first."""
+
+    @property
+    def size(self) -> int:
+        """How many facts it has. Raises `ModelUnavailable` while it is not loaded."""
+
+    async def current(self) -> KnowledgeBase:
+        """It as it is now, loaded, and the same for as long as it is held: one verdict rests on one version. Raises `ModelUnavailable`."""
+
+    async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
+        """For each text the facts that say most to it, best first, at most `k`. Raises `ModelUnavailable`."""
+
+    def exact(self, text: str) -> Fact | None:
+        """The fact that says `text` word by word (`proxy.knowledge.facts.normalised`), one that holds now before one that does not.
+        Raises `ModelUnavailable` while it is not loaded."""
+
+
+class KnowledgeBases(Protocol):
+    """Where a stage gets a knowledge base; made once for each folder, loaded at its first use."""
+
+    def get(self, folder: str) -> KnowledgeBase:
+        """The one in `folder`; a relative one starts at config.yaml. Raises `ConfigError` where there is none."""
+
+
 class Ports(Struct, frozen=True):
     """What a stage may ask for; filled by `proxy.app`."""
 
@@ -257,3 +292,6 @@ class Ports(Struct, frozen=True):
     compactions: Compactions
     first_seen: FirstSeen
     verifiers: Verifiers
+    quarantine: Quarantine
+    clashes: Clashes
+    knowledge: KnowledgeBases

@@ -6,11 +6,15 @@ from proxy.stage import Stage
 from proxy.stages.budget import Budget
 from proxy.stages.citations import Citations
 from proxy.stages.claims import Claims
+from proxy.stages.clash import Clash
 from proxy.stages.compression import Compression
 from proxy.stages.confidence import Confidence
 from proxy.stages.faithful import Faithful
 from proxy.stages.history import History
+from proxy.stages.knowledge import Knowledge
+from proxy.stages.poisoning import Poisoning
 from proxy.stages.relevance import Relevance
 from proxy.stages.tool_rag import ToolRag
+from proxy.stages.validation import Validation
 
-STAGES: tuple[type[Stage], ...] = (Budget, History, Compression, ToolRag, Relevance, Faithful, Citations, Confidence, Claims)
+STAGES: tuple[type[Stage], ...] = (Budget, Knowledge, Validation, Poisoning, Clash, History, Compression, ToolRag, Relevance, Faithful, Citations, Confidence, Claims)

@@ -88,6 +88,13 @@ class Stage:
         """Upstreams that these options ask through `ports.chat`, by path inside the options; one that cannot be asked is refused."""
         return {}
 
+    @classmethod
+    def folders(cls, options: Any) -> Mapping[str, str]:
+        """Folders that these options read, by path inside the options; one that is not there is refused. A relative one starts at
+        config.yaml.
+        """
+        return {}
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """The request, before the model sees it. A stage that sets `exchange.answer` answers in the model's stead.
 

@@ -22,6 +22,9 @@ from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.ports import ModelInfo, Ports, ToolRanking
+from proxy.testing_knowledge import MemoryKnowledge as MemoryKnowledge
+from proxy.testing_review import MemoryClashes as MemoryClashes
+from proxy.testing_review import MemoryQuarantine as MemoryQuarantine
 from proxy.testing_store import MemoryCompactions as MemoryCompactions
 from proxy.testing_store import MemoryFirstSeen as MemoryFirstSeen
 from proxy.testing_store import MemoryScratchpad as MemoryScratchpad
@@ -379,6 +382,9 @@ def make_ports(**parts: Any) -> Ports:
         "compactions": MemoryCompactions(),
         "first_seen": MemoryFirstSeen(),
         "verifiers": ScriptedVerifiers(),
+        "knowledge": MemoryKnowledge(),
+        "quarantine": MemoryQuarantine(),
+        "clashes": MemoryClashes(),
     }
     return Ports(**{**made, **parts})
 

@@ -4,7 +4,7 @@
 
 Two logistic regressions of cosine and word coverage, one for passages in the question's language and one for others, then one that
 makes a context's probability of its best window and of how many windows there are. Positives and negatives weigh the same, so that a
-probability means: at even odds before. Writes `proxy/stages/relevance/coefficients.py`.
+probability means: at even odds before. Writes `proxy/relevance/coefficients.py`.
 
 XQuAD's questions were written with the passage in view, and repeat its words more than a user would. So the first regression
 also sees question and passage in different languages, at a small weight: a stand-in for a paraphrase, which XQuAD has none of.
@@ -26,8 +26,8 @@ from numpy.typing import NDArray
 from benchmarks import relevance_data as data
 from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder
-from proxy.stages.relevance import scoring
-from proxy.stages.relevance.lexical import Vocabulary, content_words
+from proxy.relevance import scoring
+from proxy.relevance.lexical import Vocabulary, content_words
 
 OUT = Path(scoring.__file__).with_name("coefficients.py")
 PARAPHRASE_WEIGHT = 0.1

@@ -1,6 +1,6 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
-Lists answer as OpenAI's do: ``{"object": "list", "data": [...], "has_more"}``, newest first, with ``limit`` and ``after``.
+What a person decides on is in `proxy.admin.quarantine` and `proxy.admin.clashes`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -17,16 +16,20 @@ from starlette.routing import Route
 
 from proxy import __version__
 from proxy.admin.access import check
+from proxy.admin.answers import download, json_answer, limit_of, list_answer
+from proxy.admin.clashes import ClashesApi
 from proxy.admin.page import overview
+from proxy.admin.quarantine import QuarantineApi
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.metrics import CONTENT_TYPE, Metrics
+from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 
 Handler = Callable[[Request], Awaitable[Response]]
-_LIST_MAX = 1000
 _FILTERS = ("route", "run_id", "client", "outcome")
 
 
@@ -39,6 +42,8 @@ class AdminParts:
     records: Records
     scratchpad: DatabaseScratchpad
     tool_outcomes: DatabaseToolOutcomes
+    quarantine: DatabaseQuarantine
+    clashes: DatabaseClashes
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
     """What is not ready yet and why; empty when everything is."""
@@ -46,7 +51,7 @@ class AdminParts:
 
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths."""
-    api = Api(parts)
+    api, quarantine, clashes = Api(parts), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
     routes = [
         Route("/health", api.health),
         Route("/ready", api.ready),
@@ -59,6 +64,14 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/scratchpad/{id}", api.guarded(api.scratchpad)),
         Route("/groundwire/v1/tool-outcomes", api.guarded(api.tool_outcomes)),
         Route("/groundwire/v1/tool-outcomes", api.guarded(api.reset_tool_outcomes), methods=["DELETE"]),
+        Route("/groundwire/v1/quarantine", api.guarded(quarantine.list)),
+        Route("/groundwire/v1/quarantine/{id}", api.guarded(quarantine.item)),
+        Route("/groundwire/v1/quarantine/{id}/content", api.guarded(quarantine.content)),
+        Route("/groundwire/v1/quarantine/{id}/approve", api.guarded(quarantine.approve), methods=["POST"]),
+        Route("/groundwire/v1/quarantine/{id}/reject", api.guarded(quarantine.reject), methods=["POST"]),
+        Route("/groundwire/v1/clashes", api.guarded(clashes.list)),
+        Route("/groundwire/v1/clashes/{id}", api.guarded(clashes.item)),
+        Route("/groundwire/v1/clashes/{id}/resolve", api.guarded(clashes.resolve), methods=["POST"]),
     ]
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     return Starlette(routes=routes, exception_handlers=handlers)
@@ -79,13 +92,13 @@ class Api:
                 return await handler(request)
             except StoreUnavailable as error:
                 message = f"the store is not available: {error}"
-                return _json({"error": {"message": message, "type": "server_error", "param": None, "code": "overloaded"}}, 503)
+                return json_answer({"error": {"message": message, "type": "server_error", "param": None, "code": "overloaded"}}, 503)
 
         return guard
 
     async def health(self, request: Request) -> Response:
         """The process is alive."""
-        return _json({"status": "ok", "version": __version__})
+        return json_answer({"status": "ok", "version": __version__})
 
     async def ready(self, request: Request) -> Response:
         """Store and models are there."""
@@ -94,53 +107,57 @@ class Api:
             await self._p.database.ping()
         except StoreUnavailable as error:
             missing = {**missing, "store": str(error)}
-        return _json({"status": "not ready" if missing else "ready", **({"missing": missing} if missing else {})}, 503 if missing else 200)
+        found = {"status": "not ready", "missing": missing} if missing else {"status": "ready"}
+        return json_answer(found, 503 if missing else 200)
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus."""
         return Response(self._p.metrics.prometheus(), headers={"content-type": CONTENT_TYPE})
 
     async def figures(self, request: Request) -> Response:
-        """The same as JSON."""
-        return _json(self._p.metrics.as_json())
+        """The same as JSON, and how much is in quarantine; null while the store is away."""
+        try:
+            quarantine: dict[str, int] | None = await self._p.quarantine.counts()
+        except StoreUnavailable:
+            quarantine = None
+        return json_answer(self._p.metrics.as_json() | {"quarantine": quarantine})
 
     async def records(self, request: Request) -> Response:
         """A list, newest first."""
         query = request.query_params
         filters: dict[str, Any] = {name: query[name] for name in _FILTERS if name in query}
         filters |= {name: _number(query[name], name) for name in ("since", "until") if name in query}
-        rows, has_more = await self._p.records.list(limit=_limit(query.get("limit")), after=query.get("after"), **filters)
-        return _json({"object": "list", "data": [_summary(row) for row in rows], "has_more": has_more})
+        rows, has_more = await self._p.records.list(limit=limit_of(request), after=query.get("after"), **filters)
+        return list_answer([_summary(row) for row in rows], has_more)
 
     async def record(self, request: Request) -> Response:
         """One record, whole."""
         row = await self._p.records.get(request.path_params["id"])
         if row is None:
             raise NotFound("no such record; it may not be written yet (records are written in batches), or be past its retention")
-        return _json(_whole(row))
+        return json_answer(_whole(row))
 
     async def scratchpad_list(self, request: Request) -> Response:
         """Archived pieces of context without their bytes, newest first."""
         query = request.query_params
         filters = {name: query.get(name) for name in ("run_id", "client")}
-        rows, has_more = await self._p.scratchpad.list(_limit(query.get("limit")), query.get("after"), **filters)
+        rows, has_more = await self._p.scratchpad.list(limit_of(request), query.get("after"), **filters)
         data = [{"object": "scratchpad_item", **{n: getattr(row, n) for n in row.__struct_fields__ if n != "content"}} for row in rows]
-        return _json({"object": "list", "data": data, "has_more": has_more})
+        return list_answer(data, has_more)
 
     async def scratchpad(self, request: Request) -> Response:
         """An archived piece of context, byte for byte; as a download, since it is not to be trusted."""
         content = await self._p.scratchpad.get(request.path_params["id"])
         if content is None:
             raise NotFound("no such piece of context; it may be past its retention")
-        headers = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
-        return Response(content, media_type="application/octet-stream", headers=headers)
+        return download(content)
 
     async def tool_outcomes(self, request: Request) -> Response:
         """What tool calls taught, by client and tool, the last learned first."""
         query = request.query_params
-        rows, has_more = await self._p.tool_outcomes.summary(_limit(query.get("limit")), query.get("after"), client=query.get("client"))
+        rows, has_more = await self._p.tool_outcomes.summary(limit_of(request), query.get("after"), client=query.get("client"))
         data = [{"object": "tool_outcomes", **{name: getattr(row, name) for name in row.__struct_fields__}} for row in rows]
-        return _json({"object": "list", "data": data, "has_more": has_more})
+        return list_answer(data, has_more)
 
     async def reset_tool_outcomes(self, request: Request) -> Response:
         """Forget what a client's tool calls taught, of one tool (its name or key) if named."""
@@ -148,7 +165,7 @@ class Api:
         if client is None:
             raise InvalidRequest("client: whose outcomes to delete, as in the list; tool leaves those of other tools", param="client")
         deleted = await self._p.tool_outcomes.reset(client, tool)
-        return _json({"object": "tool_outcomes.deleted", "client": client, "tool": tool, "deleted": deleted})
+        return json_answer({"object": "tool_outcomes.deleted", "client": client, "tool": tool, "deleted": deleted})
 
     async def dashboard(self, request: Request) -> Response:
         """The page a person looks at."""
@@ -172,14 +189,6 @@ def _whole(row: Record) -> dict[str, Any]:
     return _summary(row) | bodies
 
 
-def _limit(value: str | None) -> int:
-    if value is None:
-        return 20
-    if not value.isdigit() or not 1 <= int(value) <= _LIST_MAX:
-        raise InvalidRequest(f"limit: expected a number from 1 to {_LIST_MAX}", param="limit")
-    return int(value)
-
-
 def _number(value: str, name: str) -> float:
     try:
         return float(value)
@@ -187,19 +196,15 @@ def _number(value: str, name: str) -> float:
         raise InvalidRequest(f"{name}: expected seconds since the epoch", param=name) from None
 
 
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(value), status, media_type="application/json")
-
-
 async def _proxy_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ProxyError)
-    return _json(error.envelope(), error.status)
+    return json_answer(error.envelope(), error.status)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
     found = NotFound(f"nothing is served at {request.url.path}; a route's API is at its prefix + /v1, the operator's at /groundwire/v1")
-    return _json(found.envelope(), found.status)
+    return json_answer(found.envelope(), found.status)
 
 
 async def _internal_error(request: Request, error: Exception) -> Response:
-    return _json(InternalError("an internal error; the server's log has the details").envelope(), 500)
+    return json_answer(InternalError("an internal error; the server's log has the details").envelope(), 500)

@@ -1,8 +1,12 @@
 """Deletes what is too old, and the oldest when the store has grown too large, in small batches that let writers in between.
 
 A background task of every worker; several at once delete the same rows, which does no harm. Age counts from a record's
-`created_at`, from when a tool outcome was learned, and from the last use of everything else: scratchpad items, compactions, and what is
-remembered of runs.
+`created_at`, from when a tool outcome was learned, and from the last use of everything else: scratchpad items, compactions, clashes,
+quarantined content that was decided, and what is remembered of runs. A decision stays in the audit trail until it is too old and what it
+decided is gone.
+
+Quarantined content that nobody has decided has no age: it goes only when the store is too large and this content takes more than half of
+the room (or nothing else is left to delete), the oldest first, and the log then names every piece.
 """
 
 from __future__ import annotations
@@ -12,20 +16,36 @@ import logging
 import time
 from collections.abc import Callable
 
-from sqlalchemy import Column, Table, delete, func, select, text, update
+from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, text, true, update
 
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
-from proxy.store.tables import compactions, first_seen, records, scratchpad, tool_outcome_versions, tool_outcomes, tool_runs
+from proxy.store.tables import (
+    clashes,
+    compactions,
+    decisions,
+    first_seen,
+    quarantine,
+    records,
+    scratchpad,
+    tool_outcome_versions,
+    tool_outcomes,
+    tool_runs,
+)
 
 log = logging.getLogger(__name__)
 
 _DAY_S = 86_400.0
 _BATCH_ROWS = 500
 _BETWEEN_BATCHES_S = 0.02
+_UNDECIDED_ROWS = 100
+"""A batch of these is one line of the log."""
+_UNDECIDED_SHARE = 0.5
+"""Of the store's limit: a flood of doubtful content must not push out what prompts refer to."""
 _SHRINK_TO = 0.9
 """Part of the limit that is left when the size was passed, so that not every round has to delete."""
 _VACUUM_PAGES = 1000
+_NOBODY_DECIDED = quarantine.c.status == "pending"
 _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (records, records.c.created_at),
     (scratchpad, scratchpad.c.used_at),
@@ -34,7 +54,18 @@ _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (first_seen, first_seen.c.used_at),
     (tool_outcomes, tool_outcomes.c.created_at),
     (tool_outcome_versions, tool_outcome_versions.c.changed_at),
+    (quarantine, quarantine.c.seen_at),
+    (clashes, clashes.c.seen_at),
+    (decisions, decisions.c.decided_at),
 )
+_DELETABLE: dict[Table, ColumnElement[bool]] = {
+    quarantine: ~_NOBODY_DECIDED,
+    decisions: ~or_(
+        select(quarantine.c.id).where(quarantine.c.id == decisions.c.subject).exists(),
+        select(clashes.c.id).where(clashes.c.id == decisions.c.subject).exists(),
+    ),
+}
+"""Which rows of a table may go, where not all of them may."""
 
 
 class Retention:
@@ -111,16 +142,23 @@ class Retention:
             # PostgreSQL reuses the room of deleted rows but does not give it back, so its own size would never fall:
             # go by the rows' sizes instead, which are an upper bound, as it compresses them.
             size = await self._rows_bytes()
-        deleted = 0
+        deleted, undecided = 0, await self._undecided_bytes()
         while size > self._max_bytes * _SHRINK_TO:
             table, age = await self._with_oldest()
-            count, freed = await self._delete_oldest(table, age)
+            count, freed = (0, 0) if undecided > self._max_bytes * _UNDECIDED_SHARE else await self._delete_oldest(table, age)
+            if not count:
+                count, freed = await self._delete_undecided()
+                undecided -= freed
             if not count:
                 break
             deleted += count
             size = await self.size_bytes() if self._database.is_sqlite else size - freed
             await asyncio.sleep(_BETWEEN_BATCHES_S)
         return deleted
+
+    async def _undecided_bytes(self) -> int:
+        async with self._database.transaction() as connection:
+            return int(await connection.scalar(select(func.coalesce(func.sum(quarantine.c.size_bytes), 0)).where(_NOBODY_DECIDED)) or 0)
 
     async def _rows_bytes(self) -> int:
         async with self._database.transaction() as connection:
@@ -131,14 +169,14 @@ class Retention:
         """The table with the oldest row."""
         found = []
         async with self._database.transaction() as connection:
-            for i, (_, age) in enumerate(_TABLES):
-                oldest = await connection.scalar(select(func.min(age)))
+            for i, (table, age) in enumerate(_TABLES):
+                oldest = await connection.scalar(select(func.min(age)).where(_DELETABLE.get(table, true())))
                 found.append((float("inf") if oldest is None else oldest, i))
         return _TABLES[min(found)[1]]
 
     async def _delete_oldest(self, table: Table, age: Column[float], before: float | None = None) -> tuple[int, int]:
         """Delete one batch; returns rows and bytes."""
-        oldest = select(table.c.id).order_by(age).limit(_BATCH_ROWS)
+        oldest = select(table.c.id).where(_DELETABLE.get(table, true())).order_by(age).limit(_BATCH_ROWS)
         if before is not None:
             oldest = oldest.where(age < before)
         # The subquery is wrapped once more: PostgreSQL would otherwise be free to run it again for every row.
@@ -148,6 +186,18 @@ class Retention:
             if gone and table is tool_outcomes:  # workers hold a copy, and this tells them to read again
                 await connection.execute(update(tool_outcome_versions).values(version=tool_outcome_versions.c.version + 1))
         return len(gone), sum(int(row[0]) for row in gone)
+
+    async def _delete_undecided(self) -> tuple[int, int]:
+        """Delete a few pieces of content that wait for a person, not silently; returns rows and bytes."""
+        table = quarantine
+        oldest = select(table.c.id).where(_NOBODY_DECIDED).order_by(table.c.created_at, table.c.id).limit(_UNDECIDED_ROWS).cte("oldest")
+        chosen = delete(table).where(table.c.id.in_(select(oldest.c.id)), _NOBODY_DECIDED)
+        async with self._database.transaction() as connection:
+            gone = (await connection.execute(chosen.returning(table.c.id, table.c.size_bytes))).all()
+        if gone:
+            ids = ", ".join(sorted(row.id for row in gone))
+            log.warning("the store is full: %d pieces of content that nobody has decided leave quarantine: %s", len(gone), ids)
+        return len(gone), sum(int(row.size_bytes) for row in gone)
 
     async def _give_pages_back(self) -> None:
         """Return SQLite's free pages to the file system, a few at a time."""

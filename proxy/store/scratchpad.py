@@ -11,10 +11,11 @@ import re
 import time
 from collections.abc import Callable
 
-from sqlalchemy import and_, or_, select
+from sqlalchemy import and_, select
 
 from proxy.ports import ScratchpadItem
 from proxy.store.database import Database
+from proxy.store.paging import page
 from proxy.store.tables import clean
 from proxy.store.tables import scratchpad as table
 
@@ -89,13 +90,10 @@ class DatabaseScratchpad:
 
         Nothing follows an id that is no longer there.
         """
-        query = select(*_LISTED).order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit + 1)
+        query = select(*_LISTED)
         for column, wanted in ((table.c.run_id, run_id), (table.c.client, client)):
             if wanted is not None:
                 query = query.where(column == clean(wanted))
-        if after is not None:
-            seen = select(table.c.created_at).where(table.c.id == clean(after)).scalar_subquery()
-            query = query.where(or_(table.c.created_at < seen, and_(table.c.created_at == seen, table.c.id < clean(after))))
         async with self._database.transaction() as connection:
-            rows = (await connection.execute(query)).mappings().all()
-        return [ScratchpadItem(**row) for row in rows[:limit]], len(rows) > limit
+            rows, more = await page(connection, query, table, limit, None if after is None else clean(after))
+        return [ScratchpadItem(**row) for row in rows], more

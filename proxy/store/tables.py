@@ -121,6 +121,62 @@ first_seen = Table(
     Index("first_seen_used_at", "used_at"),
 )
 
+quarantine = Table(
+    "quarantine",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("client", "run_id", "policy", "hash", "client_key", "kind", "role", "type", "reason", "source", "record_id")),
+    Column("score", Float(53)),
+    Column("detail", LargeBinary, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("seen_at", Float(53), nullable=False),
+    Column("seen_count", BigInteger, nullable=False),
+    *map(_text, ("status", "scope", "decided_by", "decision_reason")),
+    Column("decided_at", Float(53)),
+    Column("version", BigInteger, nullable=False),
+    Index("quarantine_created_at", "created_at", "id"),
+    Index("quarantine_status", "status", "created_at", "id"),
+    Index("quarantine_run", "client", "run_id"),
+    Index("quarantine_client_key", "client_key"),
+    Index("quarantine_seen_at", "seen_at"),
+)
+
+clashes = Table(
+    "clashes",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("client", "run_id", "policy", "pair_hash", "run_key", "type", "topic", "strategy", "record_id")),
+    Column("critical", Boolean, nullable=False),
+    Column("statements", LargeBinary, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("seen_at", Float(53), nullable=False),
+    *map(_text, ("status", "resolution", "resolved_by", "reason")),
+    Column("merged", LargeBinary, nullable=False),
+    Column("resolved_at", Float(53)),
+    Column("version", BigInteger, nullable=False),
+    Index("clashes_created_at", "created_at", "id"),
+    Index("clashes_run_key", "run_key", "created_at", "id"),
+    Index("clashes_run", "client", "run_id"),
+    Index("clashes_seen_at", "seen_at"),
+)
+
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("subject", "client_key")),
+    Column("number", BigInteger, nullable=False),
+    *map(_text, ("decision", "scope", "decided_by", "reason")),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("decided_at", Float(53), nullable=False),
+    Index("decisions_subject", "subject", "number"),
+    Index("decisions_client_key", "client_key", "scope", "decided_at"),
+    Index("decisions_decided_at", "decided_at"),
+)
+
 
 def key_of(*parts: str) -> str:
     """An id made of `parts`: 128 bits of SHA-256. Lengths go into the hash, so that no shift of a boundary gives the same id."""
@@ -131,9 +187,12 @@ def key_of(*parts: str) -> str:
     return digest.hexdigest()[:32]
 
 
-def clean(text: str) -> str:
-    """`text` as both databases take it: NUL and lone surrogates become U+FFFD, the end is cut at `MAX_TEXT_CHARS`."""
-    text = text[:MAX_TEXT_CHARS]
+def clean(text: str, most_chars: int = MAX_TEXT_CHARS) -> str:
+    """`text` as both databases take it: NUL and lone surrogates become U+FFFD, the end is cut.
+
+    More than `MAX_TEXT_CHARS` only for a column without an index.
+    """
+    text = text[:most_chars]
     if text.isprintable():
         return text
     return "".join("\ufffd" if char == "\0" or "\ud800" <= char <= "\udfff" else char for char in text)

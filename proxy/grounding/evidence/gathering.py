@@ -92,7 +92,7 @@ def question_of(exchange: Exchange) -> str:
         if message.get("role") == "user":
             text = text_of(message.get("content"))
             for passage in exchange.evidence:
-                if passage.content.strip():
+                if passage.content.strip() and passage.kind != "knowledge":
                     text = text.replace(passage.content, " ")
             return text.strip()[-MAX_QUESTION_CHARS:]
     return ""

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from proxy.exchange import FactCheck
 from proxy.grounding.answers.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Judgement
@@ -29,6 +30,23 @@ class Ground(Struct, frozen=True):
     """The user's question: which language a short answer is in."""
     skipped: str = ""
     """Why nothing is judged by it."""
+    knowledge: FactCheck | None = None
+    """Asked about each claim, too."""
+    closed: bool = True
+    """Whether the answer should say nothing but what the context supports; without context it is only checked by what is known."""
+
+
+def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> Judgement:
+    """One judgement of what context and knowledge base say to a claim.
+
+    What the knowledge base knows holds, against the context too; a doubt of its own does not take the context's support away. What it knows
+    nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact supports it.
+    """
+    if known is not None and (known.label != "unsupported" or by_context.label != "supported"):
+        return known
+    if closed or by_context.label in ("supported", "not_checkable", "error"):
+        return by_context
+    return Judgement(by_context.claim, "not_checkable", reason="not_known")
 
 
 class Found(Struct, frozen=True):

@@ -23,12 +23,12 @@ from proxy.grounding.evidence.gathering import EvidenceBase, question_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.quality import refresh
 from proxy.grounding.verdicts import Claim, Judgement, faithfulness
-from proxy.language import load
+from proxy.language import language, load
 from proxy.ports import Ports
 from proxy.stage import SentenceStage
 from proxy.stages.claims.acting import fails, instead_of, no_answer, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
-from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground
+from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, settled
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.reading import Statement, looks_json, read_choice, wants_json
 from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal
@@ -168,10 +168,11 @@ class Claims(SentenceStage):
             self._verifier.for_client(exchange.client), embedder=self.ports.embedder if options.embed else None,
             min_support=options.min_support, min_contradiction=options.min_contradiction,
         )  # fmt: skip
-        skipped = "" if options.without_context == "check" or has_context(base.evidence) else "no context"
+        closed = options.without_context == "check" or has_context(base.evidence)
+        skipped = "" if closed or exchange.knowledge is not None else "no context"
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
-        return Ground(base, grounder, question_of(exchange), skipped)
+        return Ground(base, grounder, question_of(exchange), skipped, exchange.knowledge, closed)
 
     async def _embed(self, base: EvidenceBase) -> None:
         """So that the embedder has the evidence in its cache when a claim needs it."""
@@ -197,7 +198,13 @@ class Claims(SentenceStage):
         if not claims:
             return []
         sample = said if len(said) >= _SHORT_CHARS else f"{said}\n{ground.sample}"
-        return await ground.grounder.judge(claims, ground.base, answer=sample, deadline_s=self.options.timeout_ms * _DEADLINE / 1000)
+        deadline_s = self.options.timeout_ms * _DEADLINE / 1000
+        by_context = ground.grounder.judge(claims, ground.base, answer=sample, deadline_s=deadline_s)
+        if ground.knowledge is None:
+            return await by_context
+        tongue = await asyncio.to_thread(language, sample)
+        judged, known = await asyncio.gather(by_context, ground.knowledge.judge(claims, tongue=tongue, deadline_s=deadline_s))
+        return [settled(c, k, closed=ground.closed) for c, k in zip(judged, known, strict=True)]
 
     def _unasked(self, checks: Checks, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         """The judgements of claims that nobody is asked about: not checkable, or too many; None for the others."""
@@ -374,9 +381,12 @@ class Claims(SentenceStage):
 
 
 def has_context(evidence: Sequence[Evidence]) -> bool:
-    """Whether there is anything to be faithful to: passages, results, knowledge, or a long text in the user's own message."""
+    """Whether there is anything to be faithful to: passages, results, or a long text in the user's own message.
+
+    Facts of a knowledge base are none: an answer is not expected to keep to them, only not to contradict them.
+    """
     return any(
-        piece.kind in ("passage", "tool_result", "knowledge") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
+        piece.kind in ("passage", "tool_result") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
         for piece in evidence
         if piece.content.strip()
     )

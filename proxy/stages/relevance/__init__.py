@@ -1,6 +1,4 @@
-"""The relevance guard: `stage` is the policy's stage, `question` finds what is asked, `scoring` and `lexical` compute a calibrated
-probability with `coefficients` that ``python -m training.relevance`` makes, `judge` asks an LLM.
-"""
+"""The relevance guard: `stage` is the policy's stage, `judge` asks an LLM; the calibrated probability is `proxy.relevance`'s."""
 
 from proxy.stages.relevance.stage import Relevance, RelevanceOptions
 

@@ -22,10 +22,10 @@ from proxy.faithful_texts import NO_ANSWER
 from proxy.judging import LLMOptions
 from proxy.language import language, load
 from proxy.ports import Ports
+from proxy.relevance import scoring
+from proxy.relevance.question import Question, find_question
 from proxy.stage import Positive, Share, Stage, StageOptions
-from proxy.stages.relevance import scoring
 from proxy.stages.relevance.judge import Judge, Judgement
-from proxy.stages.relevance.question import Question, find_question
 
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from proxy.exchange import Message
 from proxy.passages.blocks import find_blocks
-from proxy.stages.relevance.lexical import content_words, words
-from proxy.stages.relevance.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
+from proxy.relevance.lexical import content_words, words
+from proxy.relevance.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
 from proxy.text import split_sentences, text_of
 
 MAX_CHARS = 2000

@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.exchange import Message
-from proxy.stages.relevance.question import bare_text, find_question
+from proxy.relevance.question import bare_text, find_question
 
 
 def user(text: str) -> Message:

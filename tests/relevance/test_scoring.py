@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.relevance import scoring
-from proxy.stages.relevance.lexical import Vocabulary, content_words, fold, words
+from proxy.relevance import scoring
+from proxy.relevance.lexical import Vocabulary, content_words, fold, words
 
 
 def coverage(question: str, passage: str) -> float:

@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from proxy.stages.relevance.stop_words import CJK_FUNCTION_CHARACTERS, FUNCTION_WORDS
+from proxy.relevance.stop_words import CJK_FUNCTION_CHARACTERS, FUNCTION_WORDS
 
 _WORD = re.compile(r"[^\W_]+")
 _CJK = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\u30a0-\u30ff\uac00-\ud7af]+")

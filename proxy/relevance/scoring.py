@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from proxy.language import language
-from proxy.stages.relevance import coefficients
-from proxy.stages.relevance.lexical import Vocabulary, content_words
+from proxy.relevance import coefficients
+from proxy.relevance.lexical import Vocabulary, content_words
 from proxy.text import split_sentences
 
 if TYPE_CHECKING:

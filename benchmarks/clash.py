@@ -1,0 +1,338 @@
+"""Which statements contradict earlier ones? `make bench-clash`
+
+    python -m benchmarks.clash [--rows N] [--quick]
+
+*prefeval*: a stated preference with an answer that goes against it, or respects it; by topic. *decode*: two turns of one chat speaker.
+*prosecco*, *daccord*: two statements of a debate, two sentences of fact-checks, dev splits. *citod history*, *citod kb*: an assistant's
+turn against the turns before it, and against the records of a tool. None of these rows made a coefficient; prosecco and daccord have
+training splits that did. *statements*: pairs that this project wrote (`benchmarks/data/clash_statements.tsv`), through the whole path from a
+user's sentences: slots, changes of mind, suppositions, other people.
+
+Recall and false positives at the shipped thresholds (`proxy/clashes/coefficients.json`). Baselines in the same run: cosine of the two
+(alike, so perhaps against each other), shared words where one of the two is negated, the grounding verifier alone (contradicted in
+either direction). AUROC tells them apart without a threshold. Intervals: 95%, by resampling preferences, dialogues or pairs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import platform
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks import clash_data as data
+from proxy.clashes import detection
+from proxy.clashes.candidates import Pair
+from proxy.clashes.kinds import Clash, StatementKind
+from proxy.clashes.statements import as_statement
+from proxy.verification.clashes import detect_clash
+
+RESULTS = Path(__file__).parent / "results" / "clash.json"
+STATEMENTS = Path(__file__).parent / "data" / "clash_statements.tsv"
+SEED = 7
+RESAMPLES = 1000
+RECALL_TARGET, FALSE_POSITIVE_TARGET, AUTO_TARGET = 0.95, 0.05, 0.95
+SYSTEMS = ("groundwire", "cosine", "words and negation", "verifier alone")
+RECORDS = 3
+"""Of a tool's answer, those that share most words with the statement."""
+_F = {name: i for i, name in enumerate(detection.FEATURES)}
+Floats = NDArray[np.float64]
+Truth = NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Case:
+    """A statement with those that it may contradict, and whether it does."""
+
+    group: str
+    unit: str
+    """What is drawn again for an interval."""
+    pairs: list[Pair]
+    clashes: bool
+    scores: dict[str, float] = field(default_factory=dict)
+    found: bool = False
+
+
+def pair_of(older: str, newer: str, language: str = "en", kind: StatementKind | None = "fact", second: StatementKind | None = "fact") -> Pair:
+    """Two texts as statements of these kinds; None: of the kind that they are read as."""
+    return Pair(as_statement(older, kind=kind, tongue=language), as_statement(newer, kind=second, piece=1, tongue=language), "given")
+
+
+# ---- data ----
+
+
+def prefeval() -> list[Case]:
+    return [
+        Case(f"prefeval {row['topic']}", row["preference"], [pair_of(row["preference"], row["option"], kind="preference")], row["violates"])
+        for row in data.rows("clash/prefeval")
+    ]
+
+
+def pairs(name: str, kind: StatementKind | None = "fact", **only: str) -> list[Case]:
+    rows = [row for row in data.rows(f"clash/{name}") if all(row[key] == value for key, value in only.items())]
+    return [Case(name, row["id"], [pair_of(row["earlier"], row["later"], row["lang"], kind, kind)], row["contradicts"]) for row in rows]
+
+
+def citod() -> list[Case]:
+    """The statement against every turn before it, and against the records nearest to it."""
+    found = []
+    for row in data.rows("clash/citod"):
+        statement, turns = plain(row["statement"]), [plain(turn["content"]) for turn in row["history"]]
+        truth = row["contradicts_history"] or row["contradicts_query"]
+        found.append(Case("citod history", row["id"], [pair_of(turn, statement) for turn in turns], truth))
+        if row["kb"]:
+            said = [", ".join(f"{key} {value}" for key, value in record.items() if value != "-") for record in row["kb"]]
+            nearest = sorted(map(plain, said), key=lambda text: -detection.shared_terms(statement, text))[:RECORDS]
+            found.append(Case("citod kb", row["id"], [pair_of(text, statement) for text in nearest], row["contradicts_kb"]))
+    return found
+
+
+def plain(text: str) -> str:
+    """Words without the underscores of the data's entities."""
+    return text.replace("_", " ")
+
+
+def cases(rows: int) -> list[Case]:
+    """All of them; at most `rows` of each group, drawn by preference or dialogue."""
+    every = [*prefeval(), *pairs("decode_pairs", None, set="balanced"), *pairs("prosecco", split="dev"), *pairs("daccord", split="dev"), *citod()]
+    if not rows:
+        return every
+    chosen: list[Case] = []
+    for group in dict.fromkeys(case.group for case in every):
+        units = sorted({case.unit for case in every if case.group == group})
+        random.Random(SEED).shuffle(units)
+        mine = {unit: [case for case in every if case.group == group and case.unit == unit] for unit in units}
+        taken: list[Case] = []
+        for unit in units:
+            taken += mine[unit] if len(taken) < rows else []
+        chosen += taken
+    return chosen
+
+
+# ---- scores ----
+
+
+async def score(items: Sequence[Case], models: data.Models) -> None:
+    """Set every case's scores: the highest of its pairs."""
+    every = [pair for case in items for pair in case.pairs]
+    found = iter(await models.features(every))
+    for case in items:
+        rows = [next(found) for _ in case.pairs]
+        ruled = [detection.by_rule(pair) for pair in case.pairs]
+        own = [1.0 if clash is not None else detection.probability(row) for clash, row in zip(ruled, rows, strict=True)]
+        limits = [detection.threshold(row) for row in rows]
+        case.found = any(p >= limit for p, limit in zip(own, limits, strict=True))
+        case.scores = {
+            "groundwire": max(own, default=0.0),
+            "cosine": max((row[_F["cosine"]] for row in rows), default=0.0),
+            "words and negation": max((row[_F["shared_terms"]] * row[_F["negation_differs"]] for row in rows), default=0.0),
+            "verifier alone": max((max(row[_F["contradicted_forward"]], row[_F["contradicted_backward"]]) for row in rows), default=-9.0),
+        }
+
+
+# ---- figures ----
+
+
+def auroc(scores: Floats, truth: Truth) -> float:
+    """Chance that a clash scores above what is none; ties count half."""
+    good, bad = scores[truth], np.sort(scores[~truth])
+    if not len(good) or not len(bad):
+        return float("nan")
+    return float((np.searchsorted(bad, good, "left") + np.searchsorted(bad, good, "right")).mean() / (2 * len(bad)))
+
+
+def recall_at(scores: Floats, truth: Truth) -> float:
+    """Recall at the threshold that lets 5% of the others through, chosen on these rows: the best that the score could do."""
+    return float((scores[truth] > np.quantile(scores[~truth], 1 - FALSE_POSITIVE_TARGET)).mean()) if truth.any() and (~truth).any() else float("nan")
+
+
+def estimate(items: Sequence[Case], figure: Callable[[Floats, Truth], float], values: Sequence[float]) -> dict[str, float]:
+    """A figure with its interval: units are drawn again with all that belongs to them."""
+    scores, truth = np.array(values, float), np.array([case.clashes for case in items])
+    units: dict[str, list[int]] = {}
+    for i, case in enumerate(items):
+        units.setdefault(case.unit, []).append(i)
+    groups = [np.array(of) for of in units.values()]
+    source = np.random.default_rng(SEED)
+    drawn = []
+    for _ in range(RESAMPLES):
+        at = np.concatenate([groups[i] for i in source.integers(len(groups), size=len(groups))])
+        drawn.append(figure(scores[at], truth[at]))
+    low, high = np.nanquantile(drawn, (0.025, 0.975))
+    return {"value": figure(scores, truth), "low": float(low), "high": float(high), "n": len(items)}
+
+
+def hit_rate(found: Floats, truth: Truth) -> float:
+    """Share of the clashes that were found."""
+    return float(found[truth].mean()) if truth.any() else float("nan")
+
+
+def alarm_rate(found: Floats, truth: Truth) -> float:
+    """Share of the others that were found, too."""
+    return float(found[~truth].mean()) if (~truth).any() else float("nan")
+
+
+def shown(value: dict[str, float]) -> str:
+    """``0.512 [0.49, 0.53]``"""
+    return f"{value['value']:.3f} [{value['low']:.2f}, {value['high']:.2f}]"
+
+
+def table(items: Sequence[Case]) -> dict[str, Any]:
+    """Recall and false positives by group, AUROC of each system."""
+    groups = list(dict.fromkeys(case.group for case in items))
+    names = ["prefeval", *groups] if any(group.startswith("prefeval ") for group in groups) else groups
+    print(f"\n{'':36}{'n':>5} {'recall':20} {'false positives':20} AUROC: " + ", ".join(SYSTEMS) + "; recall at 5% (own best): first, last")
+    report: dict[str, Any] = {}
+    for name in names:
+        mine = [case for case in items if case.group == name or (name == "prefeval" and case.group.startswith("prefeval "))]
+        found = [float(case.found) for case in mine]
+        line: dict[str, Any] = {"recall": estimate(mine, hit_rate, found), "false_positives": estimate(mine, alarm_rate, found)}
+        for system in SYSTEMS:
+            values = [case.scores[system] for case in mine]
+            line[system] = {"auroc": estimate(mine, auroc, values), "recall_at_5": estimate(mine, recall_at, values)}
+        report[name] = line
+        areas = "  ".join(f"{line[s]['auroc']['value']:.3f}" for s in SYSTEMS)
+        best = f"{line['groundwire']['recall_at_5']['value']:.3f}  {line['verifier alone']['recall_at_5']['value']:.3f}"
+        print(f"{name:36}{len(mine):>5} {shown(line['recall']):20} {shown(line['false_positives']):20} {areas}   {best}")
+    return report
+
+
+def verdicts(report: dict[str, Any]) -> None:
+    """The targets, met or missed."""
+    for name, line in report.items():
+        recall, alarms = line["recall"]["value"], line["false_positives"]["value"]
+        met = recall > RECALL_TARGET and alarms < FALSE_POSITIVE_TARGET
+        print(f"{name:36} recall {recall:.3f} (> {RECALL_TARGET})  false positives {alarms:.3f} (< {FALSE_POSITIVE_TARGET}): {'met' if met else 'MISSED'}")
+
+
+# ---- whole path ----
+
+
+@dataclass(slots=True)
+class Written:
+    """A line of `STATEMENTS`: what a user said, and what should be found."""
+
+    topic: str
+    language: str
+    older: str
+    newer: str
+    expected: str
+    """``clash``, ``update`` or ``none``."""
+    found: list[Clash]
+
+
+async def written(models: data.Models | None) -> list[Written]:
+    """Every pair of sentences through `detect_clash`, with the models or by rules alone."""
+    lines = [line.split("\t") for line in STATEMENTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    found = []
+    for topic, language, expected, older, newer in lines:
+        verifier, embedder = (models.verifier, models.embedder) if models is not None else (None, None)
+        clashes = await detect_clash([older, newer], verifier=verifier, embedder=embedder)
+        found.append(Written(topic, language, older, newer, expected, [clash for clash in clashes if clash.type != "DUPLICATE_FACTS"]))
+    return found
+
+
+def of_written(found: Sequence[Written], name: str) -> dict[str, Any]:
+    """Recall, false positives, and changes of mind taken for what they are."""
+    report: dict[str, Any] = {}
+    print(f"\nstatements, whole path, {name}")
+    for topic in ("all", *dict.fromkeys(line.topic for line in found)):
+        mine = [line for line in found if topic in ("all", line.topic)]
+        hits = [bool(line.found) for line in mine if line.expected != "none"]
+        alarms = [bool(line.found) for line in mine if line.expected == "none"]
+        updates = [all(clash.update for clash in line.found) for line in mine if line.expected == "update" and line.found]
+        wrong = [any(clash.update for clash in line.found) for line in mine if line.expected == "clash" and line.found]
+        line = {"recall": share(hits), "false_positives": share(alarms), "updates_known": share(updates), "clash_taken_for_update": share(wrong), "n": len(mine)}
+        report[topic] = line
+        print(f"{topic:18} n={len(mine):4} " + "  ".join(f"{key} {value}" for key, value in line.items() if key != "n" and value is not None))
+    for line in found:
+        if bool(line.found) != (line.expected != "none"):
+            print(f"  {'missed' if line.expected != 'none' else 'alarm '} {line.topic:12} {line.language} {line.older!r} | {line.newer!r}")
+    return report
+
+
+def share(values: Sequence[bool]) -> float | None:
+    return round(sum(values) / len(values), 4) if values else None
+
+
+def resolutions(found: Sequence[Written]) -> dict[str, Any]:
+    """Of the clashes that were found, the share that each strategy resolves without asking."""
+    try:
+        from proxy.clashes.resolution import resolve_clash
+    except ImportError:
+        return {}
+    clashes = [clash for line in found for clash in line.found]
+    report: dict[str, Any] = {"n": len(clashes)}
+    for strategy in ("prefer_recent", "merge", "ask_user"):
+        done = [resolve_clash(clash, strategy) for clash in clashes]
+        report[strategy] = share([one.resolved for one in done])
+    print(f"\nresolution given detection, n {len(clashes)}: {report} (target for prefer_recent > {AUTO_TARGET})")
+    return report
+
+
+# ---- cost ----
+
+
+async def cost(items: Sequence[Case], n: int) -> dict[str, float]:
+    """Milliseconds to judge one pair, alone, with cold caches."""
+    models = data.Models()
+    chosen = [case.pairs[0] for case in random.Random(SEED).sample(list(items), min(n + 1, len(items))) if case.pairs]
+    wall, cpu = [], []
+    for i, pair in enumerate(chosen):
+        started, busy = time.perf_counter(), time.process_time()
+        await models.detector.judge([pair])
+        if i:  # the first loads the models
+            wall.append((time.perf_counter() - started) * 1000)
+            cpu.append((time.process_time() - busy) * 1000)
+    models.stop()
+    report = {"p50_ms": float(np.median(wall)), "p95_ms": float(np.quantile(wall, 0.95)), "cpu_p50_ms": float(np.median(cpu)), "n": len(wall)}
+    print("\none pair: " + "  ".join(f"{key} {value:.1f}" for key, value in report.items()))
+    return report
+
+
+async def run(rows: int, rounds: int) -> dict[str, Any]:
+    """Everything."""
+    models = data.Models()
+    items = cases(rows)
+    await score(items, models)
+    report: dict[str, Any] = {"groups": table(items)}
+    verdicts(report["groups"])
+    if STATEMENTS.exists():
+        by_rules, by_all = await written(None), await written(models)
+        report["statements_by_rules"] = of_written(by_rules, "rules alone")
+        report["statements"] = of_written(by_all, "with the models")
+        report["resolution"] = resolutions(by_all)
+    report["verifier"] = models.verifier.name
+    models.stop()
+    return report | {"cost": await cost(items, rounds)}
+
+
+def main() -> None:
+    """Measure, print, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=0, help="at most so many of each group; 0 for all")
+    parser.add_argument("--quick", action="store_true", help="60 rows of each group, written nowhere")
+    options = parser.parse_args()
+    if not data.available():
+        print(f"no clash data in {data.FOLDER}: not measured")
+        return
+    given = detection.coefficients()
+    report: dict[str, Any] = {"seed": SEED, "python": platform.python_version(), "rows": options.rows}
+    report |= {"statements_threshold": given.statements_threshold, "proposals_threshold": given.proposals_threshold}
+    report |= asyncio.run(run(60 if options.quick else options.rows, 40 if options.quick else 200))
+    if not options.quick:
+        RESULTS.parent.mkdir(exist_ok=True)
+        RESULTS.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()

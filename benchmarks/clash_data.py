@@ -1,0 +1,67 @@
+"""What `benchmarks.clash` and `training.clash` share: the rows of `../shared/data`, and the features of pairs by the shipped models."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from proxy.clashes import detection
+from proxy.clashes.candidates import Pair
+from proxy.models.embedding import BatchingEmbedder
+from proxy.models.embedding_use import UseEncoder, available_cores
+from proxy.models.grounding import LocalVerifiers
+from proxy.models.grounding_onnx import FOLDER as MODEL
+from proxy.models.grounding_onnx import OnnxVerifier
+from proxy.verification.clashes import ClashDetector
+
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
+TOGETHER = 64
+"""Pairs that are asked about at a time."""
+
+
+def available() -> bool:
+    """Whether the data is there."""
+    return (FOLDER / "clash" / "prefeval.jsonl.gz").exists()
+
+
+def rows(name: str, *, split: str = "") -> list[dict[str, Any]]:
+    """A file's rows, of one split where one is named."""
+    with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        found = [json.loads(line) for line in lines]
+    return [row for row in found if not split or row["split"] == split]
+
+
+class Models:
+    """The shipped verifier and embedder, and a detector that asks them."""
+
+    def __init__(self) -> None:
+        self._verifiers = LocalVerifiers(lambda name: OnnxVerifier(MODEL, threads=available_cores()))
+        self.verifier = self._verifiers.get()
+        self.embedder = BatchingEmbedder(UseEncoder())
+        self.detector = ClashDetector(self.verifier, embedder=self.embedder)
+
+    async def features(self, pairs: Sequence[Pair]) -> list[tuple[float, ...]]:
+        """`proxy.clashes.detection.features` of each pair."""
+        found = []
+        for start in range(0, len(pairs), TOGETHER):
+            some = pairs[start : start + TOGETHER]
+            answers, cosines = await self.detector.ask(some)
+            found += [detection.features(pair.older, pair.newer, answers, cosines) for pair in some]
+        return found
+
+    def stop(self) -> None:
+        """End their threads."""
+        self._verifiers.stop()
+        self.embedder.stop()
+
+
+async def features(pairs: Sequence[Pair]) -> list[tuple[float, ...]]:
+    """As `Models.features`, with models made for it."""
+    models = Models()
+    try:
+        return await models.features(pairs)
+    finally:
+        models.stop()

@@ -1,0 +1,95 @@
+"""How the operator's API reads requests and writes answers: lists, JSON, downloads, JSON bodies.
+
+Lists answer as OpenAI's do: ``{"object": "list", "data": [...], "has_more"}``, newest first, with ``limit`` and ``after``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+import orjson
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from proxy.errors import InvalidRequest, RequestTooLarge
+
+_LIST_MAX = 1000
+MAX_BODY_BYTES = 256 * 1024
+"""A decision with its reason, or a merged statement."""
+_FIELD = re.compile(r"field `([^`]+)`|at `\$\.([^`]+)`")
+"""Where msgspec says which field is wrong; https://jcristharif.com/msgspec/usage.html#validation."""
+
+_LONE = re.compile("[\ud800-\udfff]")
+
+T = TypeVar("T")
+
+
+def json_answer(value: Any, status: int = 200) -> Response:
+    """JSON. A lone surrogate in stored text, which strict readers refuse, becomes U+FFFD; numbers may go beyond 64 bits."""
+    try:
+        body = orjson.dumps(value)
+    except TypeError:
+        body = _LONE.sub("\ufffd", json.dumps(value, ensure_ascii=False)).encode()
+    return Response(body, status, media_type="application/json")
+
+
+def list_answer(data: Sequence[Mapping[str, Any]], has_more: bool) -> Response:
+    """A page of a list."""
+    return json_answer({"object": "list", "data": data, "has_more": has_more})
+
+
+def download(content: bytes) -> Response:
+    """Byte for byte; as a download, since it is not to be trusted."""
+    headers = {"content-disposition": "attachment", "x-content-type-options": "nosniff"}
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
+def limit_of(request: Request) -> int:
+    """``limit``, 20 without one. Raises `InvalidRequest`."""
+    value = request.query_params.get("limit")
+    if value is None:
+        return 20
+    if not value.isdecimal() or not 1 <= int(value) <= _LIST_MAX:
+        raise InvalidRequest(f"limit: expected a number from 1 to {_LIST_MAX}", param="limit")
+    return int(value)
+
+
+def filters_of(request: Request, names: Sequence[str], known: Mapping[str, Sequence[str]]) -> dict[str, str | None]:
+    """The query's filters; `known` are the values that some of them can have. Raises `InvalidRequest`."""
+    found = {name: request.query_params.get(name) for name in names}
+    for name, values in known.items():
+        if found[name] is not None and found[name] not in values:
+            raise InvalidRequest(f"{name}: expected one of {', '.join(values)}", param=name)
+    return found
+
+
+async def body_of(request: Request, kind: type[T]) -> T:
+    """The JSON body as a `kind`. Raises `InvalidRequest`, `RequestTooLarge`.
+
+    Only ``application/json``: a form on another site's page cannot send that without the browser asking this server first.
+    """
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise InvalidRequest("the body must be sent as content-type: application/json", param="content-type")
+    try:
+        return msgspec.json.decode(await _read(request), type=kind)
+    except msgspec.ValidationError as error:
+        named = _FIELD.search(str(error))
+        raise InvalidRequest(f"the body is refused: {error}", param=(named[1] or named[2]) if named else None) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
+
+
+async def _read(request: Request) -> bytes:
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BODY_BYTES:
+                raise RequestTooLarge(f"the body is larger than {MAX_BODY_BYTES} bytes")
+    except ClientDisconnect:
+        raise InvalidRequest("the body ended early") from None
+    return bytes(body)

@@ -1,0 +1,79 @@
+"""``/groundwire/v1/clashes``: statements that contradict each other, and how they were resolved.
+
+A resolution counts from the run's next turn. A person may change any, the audit trail keeps them all.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, get_args
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from proxy.admin.answers import body_of, filters_of, json_answer, limit_of, list_answer
+from proxy.admin.quarantine import Name, as_objects, check_person
+from proxy.errors import InvalidRequest, NotFound
+from proxy.ports import Counters
+from proxy.review import POLICY, ClashRecord, ClashStatus
+from proxy.store.clashes import FILTERS, DatabaseClashes
+from proxy.store.decisions import MAX_REASON_CHARS
+
+_USER = "user"
+"""Signs what the client's user answered when asked."""
+_MAX_MERGED_CHARS = 20_000
+
+
+class ResolutionBody(Struct, forbid_unknown_fields=True):
+    """What holds from now on, why, and who says so."""
+
+    resolution: Literal["keep_older", "keep_newer", "keep_both", "merged", "dismiss"]
+    """``dismiss``: they do not contradict each other."""
+    text: Annotated[str, Meta(max_length=_MAX_MERGED_CHARS)] = ""
+    """With ``merged``: the statement that takes the place of both."""
+    reason: Annotated[str, Meta(max_length=MAX_REASON_CHARS)] = ""
+    by: Name = "admin"
+
+
+class ClashesApi:
+    """The handlers."""
+
+    def __init__(self, store: DatabaseClashes, counters: Counters) -> None:
+        self._store, self._counters = store, counters
+
+    async def list(self, request: Request) -> Response:
+        """Clashes, newest first."""
+        filters = filters_of(request, FILTERS, {"status": get_args(ClashStatus)})
+        rows, has_more = await self._store.list(limit_of(request), request.query_params.get("after"), **filters)
+        return list_answer([_summary(row) for row in rows], has_more)
+
+    async def item(self, request: Request) -> Response:
+        """One clash with its audit trail."""
+        return await self._answer(await self._store.get(request.path_params["id"]))
+
+    async def resolve(self, request: Request) -> Response:
+        """Decide what holds from now on."""
+        body = await body_of(request, ResolutionBody)
+        check_person(body.by, (POLICY, _USER))
+        if (body.resolution == "merged") != bool(body.text.strip()):
+            raise InvalidRequest("text: the statement that takes the place of both; with resolution merged, and only with it", param="text")
+        before = await self._store.get(request.path_params["id"])
+        if before is None:
+            raise _missing()
+        record = await self._store.resolve(before.id, body.resolution, by=body.by, reason=body.reason, merged=body.text)
+        if record is not None and record.version != before.version:
+            self._counters.count("clashes.operator_resolved_count")
+        return await self._answer(record)
+
+    async def _answer(self, record: ClashRecord | None) -> Response:
+        if record is None:
+            raise _missing()
+        return json_answer(_summary(record) | {"decisions": as_objects(await self._store.trail(record.id))})
+
+
+def _summary(record: ClashRecord) -> dict[str, Any]:
+    return {"object": "clash", **{name: getattr(record, name) for name in record.__struct_fields__}}
+
+
+def _missing() -> NotFound:
+    return NotFound("no such clash; it may be past its retention")

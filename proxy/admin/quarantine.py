@@ -1,0 +1,111 @@
+"""``/groundwire/v1/quarantine``: what is kept from the model, and a person's decision on it.
+
+An approved piece is forwarded again from the next turn that has it, a rejected one stays out; either can be decided anew, and the
+audit trail keeps every decision. Content is shown as it came: it is not to be trusted, nor run, nor put into a page unescaped.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Annotated, Any, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from proxy.admin.answers import body_of, download, filters_of, json_answer, limit_of, list_answer
+from proxy.errors import InvalidRequest, NotFound
+from proxy.ports import Counters
+from proxy.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
+from proxy.store.decisions import MAX_REASON_CHARS
+from proxy.store.quarantine import FILTERS, DatabaseQuarantine
+
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"\S")]
+
+
+class DecisionBody(Struct, forbid_unknown_fields=True):
+    """Why, who, and how far it goes."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=MAX_REASON_CHARS, pattern=r"\S")]
+    by: Name = "admin"
+    scope: Scope = "run"
+    """``client``: the same content in this client's other runs of the policy too, also in those to come."""
+
+
+class QuarantineApi:
+    """The handlers."""
+
+    def __init__(self, store: DatabaseQuarantine, counters: Counters) -> None:
+        self._store, self._counters = store, counters
+
+    async def list(self, request: Request) -> Response:
+        """Items without their content, newest first."""
+        filters = filters_of(request, FILTERS, {"status": get_args(QuarantineStatus)})
+        rows, has_more = await self._store.list(limit_of(request), request.query_params.get("after"), **filters)
+        return list_answer([_summary(row) for row in rows], has_more)
+
+    async def item(self, request: Request) -> Response:
+        """One item with its content and its audit trail."""
+        item = await self._found(request)
+        return json_answer(_summary(item) | _content(item.content) | await self._trail(item.id))
+
+    async def content(self, request: Request) -> Response:
+        """The content alone, byte for byte."""
+        return download((await self._found(request)).content)
+
+    async def approve(self, request: Request) -> Response:
+        """Let it through from now on."""
+        return await self._decide(request, "approved")
+
+    async def reject(self, request: Request) -> Response:
+        """Keep it out."""
+        return await self._decide(request, "rejected")
+
+    async def _decide(self, request: Request, status: QuarantineStatus) -> Response:
+        body = await body_of(request, DecisionBody)
+        check_person(body.by, (POLICY,))
+        before = await self._found(request, content=False)
+        item = await self._store.decide(before.id, status, by=body.by, reason=body.reason, scope=body.scope)
+        if item is None:
+            raise _missing()
+        if item.version != before.version:
+            self._counters.count(f"quarantine.{status}_count")
+        return json_answer(_summary(item) | await self._trail(item.id))
+
+    async def _found(self, request: Request, *, content: bool = True) -> QuarantineItem:
+        item = await self._store.get(request.path_params["id"], content=content)
+        if item is None:
+            raise _missing()
+        return item
+
+    async def _trail(self, item_id: str) -> dict[str, Any]:
+        return {"decisions": as_objects(await self._store.trail(item_id))}
+
+
+def check_person(name: str, taken: Sequence[str]) -> None:
+    """Raises `InvalidRequest` for a name under which the proxy itself decides."""
+    if name.strip().lower() in taken:
+        raise InvalidRequest(f"by: {name.strip()} is how the proxy signs what it decides itself; give a person's name", param="by")
+
+
+def as_objects(trail: Sequence[Decision]) -> list[dict[str, Any]]:
+    """The audit trail for JSON."""
+    return [{"object": "decision", **msgspec.structs.asdict(decision)} for decision in trail]
+
+
+def _summary(item: QuarantineItem) -> dict[str, Any]:
+    fields = {name: getattr(item, name) for name in item.__struct_fields__ if name != "content"}
+    return {"object": "quarantine_item", **fields}
+
+
+def _content(content: bytes) -> dict[str, Any]:
+    try:
+        return {"content": content.decode()}
+    except UnicodeDecodeError:
+        return {"content": None, "content_base64": base64.b64encode(content).decode()}
+
+
+def _missing() -> NotFound:
+    return NotFound("no such item in quarantine; one that was decided may be past its retention")

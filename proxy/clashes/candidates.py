@@ -1,0 +1,159 @@
+"""Which pairs of statements are worth judging: those about one thing, and of them only what is new.
+
+In: statements, which of them were paired before, and vectors where there is an embedder. Out: `Pair`s, each of two statements once,
+whichever way round they were given. Statements meet by slot, by rare terms and by similarity; a new statement meets a bounded number of
+old ones, so a long conversation costs what is new.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from proxy.clashes.kinds import Statement, pair_hash
+from proxy.clashes.slots import OF_THE_ASSISTANT
+from proxy.grounding.evidence.reading import FUNCTION_WORDS
+from proxy.grounding.evidence.retrieval import terms
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+BY_SLOT = 24
+"""Old statements of its slot that a new one meets, the latest first."""
+BY_WORDS = 6
+BY_SIMILARITY = 6
+MIN_SIMILARITY = 0.3
+"""Cosine of the built-in embedding model; of the pairs that clash in `training.clash` 95 of 100 are above."""
+MIN_SHARED = 1
+_COMMON_SHARE = 0.3
+"""A term that stands in more of the statements than this says nothing of what one is about."""
+_ALWAYS_RARE = 6
+_USER_SIDE = frozenset(("user", "system", "memory"))
+
+
+class Pair(Struct, frozen=True):
+    """Two statements that may clash, in the order of the conversation."""
+
+    older: Statement
+    newer: Statement
+    by: str
+    """``slot``, ``words``, ``similarity`` or ``same``."""
+    cosine: float | None = None
+
+    @property
+    def hash(self) -> str:
+        """`proxy.clashes.kinds.pair_hash`."""
+        return pair_hash(self.older.hash, self.newer.hash)
+
+
+def candidates(
+    statements: Sequence[Statement], *, seen: Collection[str] = (), judged: Collection[str] = (), vectors: Vectors | None = None
+) -> list[Pair]:
+    """The pairs to judge, in order of the newer statement.
+
+    `seen` are hashes of statements that have been paired with each other before, `judged` hashes of pairs that were; `vectors`
+    ``(len(statements), d)`` float32 of unit length.
+    """
+    index = _Index(statements)
+    found: dict[str, Pair] = {}
+    for i, statement in enumerate(statements):
+        if statement.hash in seen:
+            continue
+        for j, by, cosine in index.near(i, vectors):
+            pair = _ordered(statement, statements[j], by, cosine)
+            if pair.hash not in judged:
+                found.setdefault(pair.hash, pair)
+    return sorted(found.values(), key=lambda pair: (pair.newer.place, pair.older.place))
+
+
+def _ordered(one: Statement, other: Statement, by: str, cosine: float | None) -> Pair:
+    older, newer = in_order(one, other)
+    return Pair(older, newer, by, cosine)
+
+
+def in_order(one: Statement, other: Statement) -> tuple[Statement, Statement]:
+    """The older and the newer: by their times where both have one, else by their places."""
+    if one.timestamp is not None and other.timestamp is not None and one.timestamp != other.timestamp:
+        return (one, other) if one.timestamp < other.timestamp else (other, one)
+    return (one, other) if one.place <= other.place else (other, one)
+
+
+def may_meet(one: Statement, other: Statement) -> bool:
+    """Whether one may contradict the other at all: said of the same, and both of one world.
+
+    What a user wants is not contradicted by what a passage says of the world; a record's field only by the same record's.
+    """
+    if one.place == other.place:
+        return False
+    if one.subject != other.subject and not ({one.slot, other.slot} <= OF_THE_ASSISTANT and one.slot):
+        return False
+    fields = [statement.slot.startswith("field:") for statement in (one, other)]
+    if any(fields):
+        return all(fields)
+    sides = {statement.origin in _USER_SIDE for statement in (one, other)}
+    wished = any(statement.kind != "fact" for statement in (one, other))
+    return len(sides) == 1 or not wished
+
+
+class _Index:
+    """Statements by slot and by rare term."""
+
+    def __init__(self, statements: Sequence[Statement]) -> None:
+        self._statements = statements
+        self._terms = [frozenset(term for term in terms(s.text) if len(term) > 2) - FUNCTION_WORDS for s in statements]
+        self._by_slot: dict[tuple[str, str], list[int]] = {}
+        self._by_term: dict[str, list[int]] = {}
+        self._by_hash: dict[str, list[int]] = {}
+        for i, statement in enumerate(statements):
+            self._by_hash.setdefault(statement.hash, []).append(i)
+            for slot in statement.slots:
+                self._by_slot.setdefault(_key(slot.slot, slot.scope), []).append(i)
+            for term in self._terms[i]:
+                self._by_term.setdefault(term, []).append(i)
+        common = max(_ALWAYS_RARE, _COMMON_SHARE * len(statements))
+        self._by_term = {term: found for term, found in self._by_term.items() if len(found) <= common}
+
+    def near(self, i: int, vectors: Vectors | None) -> Iterator[tuple[int, str, float | None]]:
+        """Positions of the statements that the one at `i` should be compared with; how it met them; their cosine."""
+        own = self._statements[i]
+        cosines = (vectors @ vectors[i]).tolist() if vectors is not None else None
+        met: set[int] = set()
+        for by, positions in (("slot", self._same_slot(i)), ("words", self._same_words(i)), ("similarity", _most_similar(i, cosines))):
+            taken = 0
+            for j in positions:
+                if taken >= (BY_SLOT if by == "slot" else BY_WORDS if by == "words" else BY_SIMILARITY):
+                    break
+                if j != i and j not in met and may_meet(own, self._statements[j]):
+                    met.add(j)
+                    taken += 1
+                    yield j, by, cosines[j] if cosines is not None else None
+
+    def _same_slot(self, i: int) -> Iterable[int]:
+        found = {j for slot in self._statements[i].slots for j in self._by_slot[_key(slot.slot, slot.scope)]}
+        return sorted(found | set(self._by_hash[self._statements[i].hash]), reverse=True)
+
+    def _same_words(self, i: int) -> Iterable[int]:
+        """By how many rare terms they share, weighted by rarity; the later first among equals."""
+        shared: Counter[int] = Counter()
+        for term in self._terms[i]:
+            for j in self._by_term.get(term, ()):
+                shared[j] += 1
+        return sorted((j for j, n in shared.items() if n >= MIN_SHARED and j != i), key=lambda j: (shared[j], j), reverse=True)
+
+
+def _key(slot: str, scope: str) -> tuple[str, str]:
+    """A record's field meets that of the same record only."""
+    return (slot, scope if slot.startswith("field:") else "")
+
+
+def _most_similar(i: int, cosines: Sequence[float] | None) -> Iterable[int]:
+    if cosines is None:
+        return ()
+    near = [j for j, cosine in enumerate(cosines) if cosine >= MIN_SIMILARITY and j != i]
+    return sorted(near, key=lambda j: (cosines[j], j), reverse=True)

@@ -1,0 +1,301 @@
+"""What of a statement one person has one of: where they live, what they may spend, what they eat, who they are, when they travel.
+
+In: a sentence and its language. Out: `SlotValue`s with normalised values, and whether two of them can both hold: an amount within a range,
+a district within its city, an addition ("and also Rome"), another trip, another person. Amounts, dates, times and names are read by
+`proxy.grounding.values`; the cues are this project's own, English, German, Spanish and French.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+
+from proxy.clashes import places, slot_cues
+from proxy.clashes.kinds import SlotValue, Statement
+from proxy.clashes.stance import read_stance
+from proxy.grounding.values.dates import Date, read_dates
+from proxy.grounding.values.names import folded
+from proxy.grounding.values.quantities import Quantity, read_quantities
+from proxy.grounding.values.units import MONEY, unit_of
+
+SLOTS: tuple[str, ...] = (
+    "location", "destination", "departure", "budget", "price_level", "date", "time", "diet", "name", "age", "birthday", "people", "employer",
+    "job", "marital_status", "children", "email", "phone", "seat", "cabin", "smoking", "room", "transport", "reply_language", "answer_length", "tone",
+    "currency", "unit_system", "temperature",
+)  # fmt: skip
+"""Those that rules read; a JSON record's fields (`proxy.clashes.records`) are slots of their own."""
+CRITICAL = frozenset(("diet", "allergy", "medication", "budget", "email", "phone"))
+"""A wrong value costs health, money, or sends something to somebody else."""
+OF_THE_ASSISTANT = frozenset(("reply_language", "answer_length", "tone", "currency", "unit_system", "temperature"))
+"""How to answer: whoever says it, it is said of the same."""
+SEVERAL = frozenset(("destination", "date", "time", "transport"))
+"""Several in turn are possible: "Rome, then Naples"."""
+_ABOUT_SHARE = 0.1
+_SAME_SHARE = 0.02
+_CAPITAL = "A-ZÀ-ÖØ-Þ"
+_LINKS = frozenset("de la del las los am an der of the upon sur le les den".split())  # noqa: SIM905
+_WORD = re.compile(r"[\w'’.&-]*\w")
+_AMOUNT = re.compile(r"\d|\b(?:hundred|thousand|hundert|tausend|cien|mil|cent|mille)", re.I)
+_UNIT_AFTER = re.compile(r"\s?([$€£¥]|[^\W\d_]+)")
+_RANGE = re.compile(
+    r"(?:\b(?:between|from|zwischen|von|entre|de)\s+)?(?P<low>[$€£¥]?\s?\d[\d.,' ]{0,12}\d|[$€£¥]?\s?\d)\s?(?:[$€£¥]|eur\w*|usd|dollars?)?\s*"
+    r"(?:-|–|—|to|and|bis|und|a|y|à|et)\s*(?P<high>[$€£¥]?\s?\d[\d.,']{0,12}\s?(?:k\b)?)",
+    re.I,
+)
+
+
+@lru_cache(maxsize=512)
+def read_slots(sentence: str, language: str = "en") -> tuple[SlotValue, ...]:
+    """The values that `sentence` gives, in its order, one for each slot and scope; none where it lists several of one."""
+    found: list[SlotValue] = []
+    for read in (_by_words, _places, _names, _amounts, _dates_and_times, _counts):
+        found += read(sentence, language)
+    one: dict[tuple[str, str], list[SlotValue]] = {}
+    for value in sorted(found, key=lambda value: value.start):
+        one.setdefault((value.slot, value.scope), []).append(value)
+    return tuple(values[0] for values in one.values() if len({v.value for v in values}) == 1)
+
+
+def _value(slot: str, value: str, match: re.Match[str], sentence: str, scope: str = "") -> SlotValue:
+    start, end = match.span("value") if "value" in match.re.groupindex else match.span()
+    denied = slot_cues.NEGATED_BEFORE.search(sentence[max(0, start - 40) : start]) is not None
+    rejected = any(match[0] in target for target in read_stance(sentence).disliked)
+    return SlotValue(slot, value, start, end, scope=scope, negated=denied or rejected)
+
+
+# ---- words of a closed list ----
+
+
+def _by_words(sentence: str, language: str) -> Iterator[SlotValue]:
+    """Slots whose values are words of a list: diet, seat, cabin, …"""
+    for slot, patterns in slot_cues.closed().items():
+        needed = slot_cues.NEEDED.get(slot)
+        if needed is not None and needed.search(sentence) is None:
+            continue
+        for value, pattern in patterns.items():
+            if (match := pattern.search(sentence)) is not None:
+                scope = _scope(sentence, slot_cues.BUDGET_SCOPES()) if slot == "price_level" else ""
+                yield _value(slot, value, match, sentence, scope)
+
+
+# ---- names of places, people and employers ----
+
+
+def _places(sentence: str, language: str) -> Iterator[SlotValue]:
+    for slot, pattern in slot_cues.place_cues().items():
+        for match in pattern.finditer(sentence):
+            words = _capitalised(sentence, match.end(), known=True)
+            if words is not None:
+                start, end = words
+                negated = slot_cues.NEGATED_BEFORE.search(sentence[max(0, match.start() - 20) : start]) is not None
+                yield SlotValue(slot, places.place(_plain(sentence[start:end])), start, end, negated=negated)
+                yield from _listed(slot, sentence, end)
+
+
+def _listed(slot: str, sentence: str, at: int) -> Iterator[SlotValue]:
+    """A second place of the list: "Rome and Naples"."""
+    joined = slot_cues.AND_ANOTHER.match(sentence[at:])
+    words = _capitalised(sentence, at + joined.end(), known=False) if joined is not None else None
+    if words is not None:
+        yield SlotValue(slot, places.place(_plain(sentence[words[0] : words[1]])), *words)
+
+
+def _names(sentence: str, language: str) -> Iterator[SlotValue]:
+    for slot, pattern in slot_cues.name_cues().items():
+        match = pattern.search(sentence)
+        words = _capitalised(sentence, match.end(), known=False) if match is not None else None
+        if words is not None:
+            yield SlotValue(slot, _plain(sentence[words[0] : words[1]]), *words)
+    for slot, pattern in slot_cues.value_cues().items():
+        if (match := pattern.search(sentence)) is not None:
+            yield _value(slot, _plain(match["value"]) if slot != "phone" else re.sub(r"\D", "", match["value"]), match, sentence)
+
+
+def _capitalised(sentence: str, at: int, *, known: bool) -> tuple[int, int] | None:
+    """The span of the capitalised words from `at` on; with `known` also of a place in small letters."""
+    first = end = -1
+    for match in _WORD.finditer(sentence, at, at + 80):
+        gap = sentence[end if end >= 0 else at : match.start()]
+        if gap.strip() and not (gap.strip() == "," and end >= 0 and _is_place(match[0])):
+            break
+        if match[0][0].isupper() or (end >= 0 and match[0] in _LINKS and sentence[match.end() + 1 : match.end() + 2].isupper()):
+            first, end = (match.start() if first < 0 else first), match.end()
+        else:
+            break
+    if first >= 0:
+        return None if folded(sentence[first:end]) in slot_cues.NO_NAMES else (first, end)
+    if known and (near := re.compile(r"\s*((?:[\w-]+ )?[\w-]+)").match(sentence, at)) is not None:
+        for name in (near[1], near[1].split(" ")[0]):
+            if _is_place(name):
+                return near.start(1), near.start(1) + len(name)
+    return None
+
+
+def _is_place(name: str) -> bool:
+    return places.is_known(folded(name))
+
+
+def _plain(text: str) -> str:
+    return " ".join(folded(text).strip(" .,;:!'\"").split())
+
+
+# ---- amounts ----
+
+
+def _amounts(sentence: str, language: str) -> Iterator[SlotValue]:
+    """Budgets: amounts of money, or bare numbers after the word itself."""
+    cue = slot_cues.BUDGET.search(sentence)
+    if cue is None or _AMOUNT.search(sentence) is None:
+        return
+    read = read_quantities(sentence, language)
+    quantities = [q for q in read.numbers if q.dimension in MONEY or (cue["own"] and not q.dimension and not q.spelled)]
+    quantities += [amount for date in read.dates if (amount := _amount_like_a_year(sentence, date)) is not None]
+    if not quantities:
+        return
+    scope = _scope(sentence, slot_cues.BUDGET_SCOPES())
+    span = _RANGE.search(sentence)
+    last = quantities[-1]
+    unit = next((q.dimension for q in quantities if q.dimension), "")
+    if span is not None and len(quantities) > 1:
+        low, high = sorted((quantities[0].base_values()[0], quantities[1].base_values()[0]))
+        yield _amount("budget", sentence, quantities[0].start, quantities[1].end, low, high, unit, scope)
+    elif len({q.base_values()[0] for q in quantities}) == 1 or cue["own"]:
+        low, high = _bounds(quantities[0], sentence)
+        yield _amount("budget", sentence, quantities[0].start, (quantities[0] if len(quantities) > 1 else last).end, low, high, unit, scope)
+
+
+def _amount_like_a_year(sentence: str, date: Date) -> Quantity | None:
+    """ "2000 dollars", which reads as a year."""
+    unit_word = _UNIT_AFTER.match(sentence[date.end :])
+    unit = unit_of(unit_word[1]) if unit_word is not None else None
+    if unit is None or unit.dimension not in MONEY or not date.text.isdigit():
+        return None
+    return Quantity((float(date.text),), unit, 1.0, date.start, date.end + (unit_word.end() if unit_word else 0), date.text)
+
+
+def _amount(slot: str, sentence: str, start: int, end: int, low: float | None, high: float | None, unit: str, scope: str) -> SlotValue:
+    shown = "–".join(f"{bound:g}" for bound in dict.fromkeys(b for b in (low, high) if b is not None))
+    relation = "≤" if low is None else "≥" if high is None else ""
+    return SlotValue(slot, f"{relation}{shown} {unit}".strip(), start, end, low, high, unit, scope)
+
+
+def _bounds(quantity: Quantity, sentence: str) -> tuple[float | None, float | None]:
+    worth = quantity.base_values()[0]
+    before = sentence[max(0, quantity.start - 30) : quantity.start]
+    if quantity.relation == "max" or slot_cues.AT_MOST.search(before):
+        return None, worth
+    if quantity.relation == "min":
+        return worth, None
+    if quantity.relation == "about":
+        return worth * (1 - _ABOUT_SHARE), worth * (1 + _ABOUT_SHARE)
+    return worth, worth
+
+
+def _counts(sentence: str, language: str) -> Iterator[SlotValue]:
+    """Ages, numbers of people and of children."""
+    for slot, pattern in slot_cues.count_cues().items():
+        match = pattern.search(sentence)
+        if match is None:
+            continue
+        number = slot_cues.number_of(match["value"], language)
+        if number is not None:
+            yield SlotValue(slot, str(number), *match.span("value"), low=float(number), high=float(number))
+
+
+# ---- dates and times ----
+
+
+def _dates_and_times(sentence: str, language: str) -> Iterator[SlotValue]:
+    scope = _scope(sentence, slot_cues.DATE_SCOPES())
+    if not scope:
+        return  # a date of nothing in particular cannot be another's
+    dates = [date for date in read_dates(sentence) if not date.decade and any(month for _, month, _ in date.readings)]
+    slot = "birthday" if scope == "birthday" else "date"
+    for date in dates:
+        yield SlotValue(slot, _iso(date), date.start, date.end, scope="" if slot == "birthday" else scope)
+    if not dates and (day := slot_cues.WEEKDAY.search(sentence)) is not None:
+        yield SlotValue(slot, slot_cues.weekday(day[0]), *day.span(), scope=scope)
+    for time in read_quantities(sentence, language).times:
+        yield SlotValue("time", "/".join(f"{m // 60:02d}:{m % 60:02d}" for m in time.minutes), time.start, time.end, scope=scope)
+
+
+def _iso(date: Date) -> str:
+    """``2026-05-14``, ``05-14``, ``2026-05``; readings that cannot be told apart are joined."""
+    return "/".join("-".join(f"{part:02d}" for part in reading if part is not None) for reading in date.readings)
+
+
+def _scope(sentence: str, scopes: dict[str, re.Pattern[str]]) -> str:
+    """What the sentence is about: the first that it names."""
+    found = [(match.start(), name) for name, pattern in scopes.items() if (match := pattern.search(sentence)) is not None]
+    return min(found)[1] if found else ""
+
+
+# ---- two values ----
+
+
+def compatible(one: SlotValue, other: SlotValue) -> bool:
+    """Whether both can hold of one person at one time. Values of two slots always can."""
+    if one.slot != other.slot or (one.scope != other.scope and not (one.slot == "price_level" and "" in (one.scope, other.scope))):
+        return True
+    same = _same_value(one, other)
+    if one.negated or other.negated:
+        return one.negated == other.negated or not same
+    return same
+
+
+def _same_value(one: SlotValue, other: SlotValue) -> bool:
+    if one.low is not None or one.high is not None:
+        return _amounts_meet(one, other)
+    judge: Callable[[str, str], bool] | None = _JUDGES.get(one.slot)
+    return one.value == other.value or (judge is not None and judge(one.value, other.value))
+
+
+def _amounts_meet(one: SlotValue, other: SlotValue) -> bool:
+    """Whether a value lies within a range, two ranges overlap, or two bounds are the same; two upper bounds are two answers to one question."""
+    if one.unit and other.unit and one.unit != other.unit:
+        return False
+    if (one.low is None) == (other.low is None) and (one.high is None) == (other.high is None):
+        if one.low == one.high and other.low == other.high or None in (one.low, one.high):
+            return _near(one.low, other.low) and _near(one.high, other.high)
+    low = max(bound for bound in (one.low, other.low, float("-inf")) if bound is not None)
+    high = min(bound for bound in (one.high, other.high, float("inf")) if bound is not None)
+    return low <= high * (1 + _SAME_SHARE)
+
+
+def _near(one: float | None, other: float | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return abs(one - other) <= _SAME_SHARE * max(abs(one), abs(other)) if max(abs(one), abs(other)) > 200 else one == other
+
+
+def _either_of(one: str, other: str) -> bool:
+    """Readings that cannot be told apart meet: 05-06 of two orders, a time of either half of the day."""
+    return bool(set(one.split("/")) & set(other.split("/"))) or any(
+        a.endswith(b) or b.endswith(a) or a.startswith(b + "-") or b.startswith(a + "-") for a in one.split("/") for b in other.split("/")
+    )
+
+
+def _names_meet(one: str, other: str) -> bool:
+    return set(one.split()) <= set(other.split()) or set(other.split()) <= set(one.split())
+
+
+def _diets_meet(one: str, other: str) -> bool:
+    """Only what one eats of animals excludes: gluten-free and vegan go together."""
+    return not {one, other} <= slot_cues.OF_ANIMALS
+
+
+_JUDGES: dict[str, Callable[[str, str], bool]] = {
+    "location": places.can_both_hold, "destination": places.can_both_hold, "departure": places.can_both_hold, "date": _either_of, "time": _either_of,
+    "birthday": _either_of, "name": _names_meet, "employer": _names_meet, "job": _names_meet, "diet": _diets_meet,
+}  # fmt: skip
+
+
+def clashing(older: Statement, newer: Statement) -> tuple[SlotValue, SlotValue] | None:
+    """The first two values of `older` and `newer` that cannot both hold of one subject; None where there are none."""
+    for new in newer.slots:
+        for old in older.slots:
+            same_subject = older.subject == newer.subject or new.slot in OF_THE_ASSISTANT
+            if same_subject and new.slot == old.slot and not compatible(old, new):
+                return old, new
+    return None

@@ -1,0 +1,195 @@
+"""A conversation's texts -> what they state: preferences, facts and constraints, sentence by sentence, with their places.
+
+In: `Piece`s, each a text that one author wrote. Out: `Statement`s. Questions, suppositions, quotations, code and what once was are none;
+what others like is theirs; a change of mind said as such is marked as an update.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from proxy.clashes import cues
+from proxy.clashes.kinds import Origin, Piece, SlotValue, Statement, StatementKind, statement_hash
+from proxy.clashes.records import read_fields
+from proxy.clashes.slots import read_slots
+from proxy.clashes.stance import has_stance, read_stance
+from proxy.grounding.patterns import LazyPattern
+from proxy.grounding.values.negation import is_negated
+from proxy.language import language
+from proxy.text import split_sentences
+
+MAX_STATEMENTS = 400
+"""Of one piece: a pasted book is not read to its end."""
+MAX_CHARS = 400
+"""A longer sentence is no statement that somebody would take back."""
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.S)
+_INLINE_QUOTE = re.compile(r"\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|„[^“”\n]{2,300}[“”]|«[^»\n]{2,300}»")
+_MARKS = re.compile(r"^[\s>*#•–-]*(?:\d{1,3}[.)]\s+)?")
+_CONSTRAINT = LazyPattern(
+    r"\b(?:must|have to|has to|need to be|only|at most|at least|no more than|max(?:imum)?|allerg\w+|intolerant|cannot|can['’]?t|never|always|under no|required?|"
+    r"budget|deadline|do not|don['’]t|muss|müssen|darf|dürfen|nur|höchstens|mindestens|maximal|niemals|immer|verträgt?|vertrage|"
+    r"debe\w*|tiene que|solo|sólo|como máximo|al menos|alérgic\w+|nunca|siempre|presupuesto|"
+    r"doi\w+|il faut|uniquement|seulement|au plus|au moins|jamais|toujours|allergique)\b",
+    re.I,
+)
+_COPULA = LazyPattern(
+    r"\b(?:is|are|was|were|has|have|had|am|costs?|lives?|works?|opens?|closes?|starts?|ends?|takes?|['’]s|['’]re|['’]m|will|can|ist|sind|war|waren|hat|haben|bin|kostet|wohnt|"
+    r"arbeitet|öffnet|schließt|beginnt|endet|liegt|wird|es|son|está|están|era|fue|tiene|tienen|soy|estoy|cuesta|vive|trabaja|abre|cierra|"
+    r"est|sont|était|ont|suis|coûte|habite|travaille|ouvre|ferme|commence|se trouve)\b",
+    re.I,
+)
+_OF_THE_USER = LazyPattern(
+    r"\b(?:the |this )?(?:user|customer|client|traveller|guest)(?:['’]s)?\b|\b(?:der |die )?(?:nutzer|kunde|kundin|benutzer)(?:in|s)?\b|\b(?:el |la )?(?:usuario|usuaria|cliente)\b|"
+    r"\bl['’](?:utilisateur|utilisatrice)\b|\b(?:le client|la cliente)\b",
+    re.I,
+)
+_MEMORY = LazyPattern(
+    r"\s*(?:\W{0,3})(?:memor(?:y|ies)|(?:known |stored |saved )?(?:facts|preferences|information|notes) (?:about|of|on) (?:the )?(?:user|customer|client)|user (?:profile|memory|preferences|facts)|"
+    r"what (?:i|you|we) (?:know|remember) about|erinnerungen|nutzerprofil|(?:bekannte )?fakten über|memoria|perfil del usuario|mémoire|profil (?:de l['’])?utilisateur)\b",
+    re.I,
+)
+_INSTRUCTION = LazyPattern(
+    r"\s*(?:please |bitte |por favor,? |s['’]il (?:te|vous) plaît,? )?(?:write|tell|show|give|list|explain|help|translate|summari[sz]e|generate|create|search|calculate|schreib\w*|zeig\w*|erklär\w*|"
+    r"gib|hilf|übersetze?|erstelle?|such\w*|escribe|dime|muestra|explica|ayúda\w*|traduce|crea|busca|écris|dis|montre|explique|aide|traduis|crée|cherche)\b",
+    re.I,
+)
+
+
+def is_memory(text: str) -> bool:
+    """Whether a message's text is a memory's: "User profile: …"."""
+    return _MEMORY.match(text) is not None
+
+
+def read_statements(pieces: Sequence[Piece], tongue: str = "") -> list[Statement]:
+    """The statements of all pieces, in order. `tongue` is their language (ISO 639-1) where it is known."""
+    return [statement for i, piece in enumerate(pieces) for statement in _of_piece(i, piece, tongue)]
+
+
+def _of_piece(i: int, piece: Piece, tongue: str) -> list[Statement]:
+    fields = _of_record(i, piece) if piece.origin in ("tool_result", "passage") else []
+    if fields or piece.text.lstrip()[:1] in ("{", "["):
+        return fields
+    found: list[Statement] = []
+    spoken = tongue or language(piece.text)
+    for text, start in _sentences(piece.text):
+        statement = _statement(i, piece, text, start, spoken)
+        if statement is not None:
+            found.append(statement)
+        if len(found) >= MAX_STATEMENTS:
+            break
+    return found
+
+
+def _sentences(text: str) -> Iterator[tuple[str, int]]:
+    """``(sentence, start)`` without marks of lists and white space; code is left out, of a change in mid-sentence the last part counts."""
+    plain = _CODE.sub(lambda match: " " * len(match[0]), text)
+    at = 0
+    for sentence in split_sentences(plain):
+        start, at = at, at + len(sentence)
+        mark = _MARKS.match(sentence)
+        if sentence.lstrip().startswith(">"):
+            continue
+        skipped = mark.end() if mark is not None else 0
+        said = sentence[skipped:].rstrip()
+        if said and len(said) <= MAX_CHARS:
+            yield text[start + skipped : start + skipped + len(said)], start + skipped
+
+
+def _statement(i: int, piece: Piece, text: str, start: int, tongue: str) -> Statement | None:
+    said = _INLINE_QUOTE.sub(lambda match: " " * len(match[0]), text)
+    if cues.is_question(said) or cues.is_hypothetical(said) or cues.is_quoted(text) or (piece.origin == "user" and cues.is_quoted(said)):
+        return None
+    if cues.is_past(said):
+        return None if not cues.is_update(said) else _after_the_past(i, piece, text, start, tongue)
+    slots = read_slots(said, tongue) if piece.origin != "passage" or cues.is_first_person(said) else ()
+    kind = _kind(said, piece.origin, slots)
+    if kind is None:
+        return None
+    subject = _subject(said, piece.origin, slots)
+    return Statement(
+        text, kind, piece.origin, i, start, start + len(text), statement_hash(text, piece.origin), piece.message, piece.timestamp, piece.source,
+        subject, slots, _polarity(said, tongue), cues.is_update(said) and piece.origin in ("user", "memory"), tongue,
+    )  # fmt: skip
+
+
+def as_statement(
+    text: str, *, kind: StatementKind | None = None, origin: Origin = "user", piece: int = 0, tongue: str = "en", timestamp: float | None = None
+) -> Statement:
+    """`text` as one statement whatever it is, where somebody else has cut it: a proposal, one half of a pair."""
+    slots = read_slots(text, tongue)
+    return Statement(
+        text, kind or _kind(text, origin, slots) or "fact", origin, piece, 0, len(text), statement_hash(text, origin), None, timestamp, "", _subject(text, origin, slots),
+        slots, _polarity(text, tongue), cues.is_update(text), tongue,
+    )  # fmt: skip
+
+
+_TURN = LazyPattern(r"\b(?:but|however|aber|jedoch|pero|mais)\b[,]?\s*|[;]\s*", re.I)
+
+
+def _after_the_past(i: int, piece: Piece, text: str, start: int, tongue: str) -> Statement | None:
+    """Of "I used to live in Rome, but moved to Milan" what is so now."""
+    turn = _TURN.search(text)
+    if turn is None or not text[turn.end() :].strip():
+        return None
+    return _statement(i, piece, text[turn.end() :], start + turn.end(), tongue)
+
+
+def _kind(said: str, origin: Origin, slots: Sequence[SlotValue]) -> StatementKind | None:
+    """What it is; None for what states nothing: a greeting, a request, two words."""
+    stance = has_stance(said) and origin not in ("tool_result", "passage")
+    if not slots and cues.words_in(said) < (2 if stance else 3):
+        return None
+    if _CONSTRAINT.search(said) is not None and (stance or slots or origin in ("user", "system", "memory")):
+        return "constraint"
+    if stance and any((*read_stance(said).liked, *read_stance(said).disliked)):
+        return "preference"
+    if slots:
+        return "preference" if any(slot.slot in _PREFERRED for slot in slots) else "fact"
+    if _INSTRUCTION.match(said) is not None or _COPULA.search(said) is None:
+        return None
+    return "fact" if origin not in ("user",) or cues.is_first_person(said) or cues.words_in(said) > 3 else None
+
+
+_PREFERRED = frozenset(("price_level", "seat", "cabin", "diet", "smoking", "room", "transport", "reply_language", "answer_length", "tone", "currency", "unit_system"))
+
+
+def _subject(said: str, origin: Origin, slots: Sequence[SlotValue]) -> str:
+    """Of whom it is said."""
+    if origin in ("tool_result", "passage", "assistant"):
+        return ""
+    other = cues.other_person(said)
+    if other in ("he", "she", "they", "er", "sie", "él", "ella", "il", "elle", "ils", "elles") and origin in ("system", "memory"):
+        return "user"  # a profile speaks of the user
+    if other:
+        return other
+    if origin in ("system", "memory"):
+        return "user" if origin == "memory" or _OF_THE_USER.search(said) is not None else "assistant"
+    return "user" if slots or cues.is_first_person(said) or not _IS_OF_THE_WORLD.match(said) else ""
+
+
+_IS_OF_THE_WORLD = LazyPattern(r"\s*(?:the|a|an|it|this|that|these|there|der|die|das|es|dies\w*|el|la|los|las|esto|hay|le|la|les|il|ce|c['’])\s", re.I)
+
+
+_CHEAP = re.compile(r"\bpas chère?s?\b", re.I)
+
+
+def _polarity(said: str, tongue: str) -> int:
+    stance = read_stance(said)
+    if stance.disliked and not stance.liked:
+        return -1
+    said = _CHEAP.sub(" ", said)
+    return -1 if is_negated(said, tongue) and not stance.liked else 1
+
+
+def _of_record(i: int, piece: Piece) -> list[Statement]:
+    """A JSON record's fields, each a fact."""
+    found = []
+    for field in read_fields(piece.text):
+        literal = piece.text[field.start : field.end]
+        value = SlotValue(f"field:{field.name}", field.value, 0, len(literal), scope=field.entity)
+        digest = statement_hash(f"{field.entity}\0{field.name}\0{field.value}", piece.origin)
+        found.append(
+            Statement(literal, "fact", piece.origin, i, field.start, field.end, digest, piece.message, piece.timestamp, piece.source, field.entity, (value,))
+        )
+    return found[:MAX_STATEMENTS]

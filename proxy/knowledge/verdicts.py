@@ -1,0 +1,48 @@
+"""The words of fact checking: what a knowledge base says to a claim.
+
+VALID       the knowledge base says so: word by word (confidence 1.0), or the verifier finds it supported by facts that hold now
+INVALID     a fact about the same thing says otherwise; `correct_fact` is what it says
+SUSPICIOUS  the knowledge base speaks of the very thing that the claim states, but does not settle it. The `reason` says why:
+            ``outdated`` (the only facts that say so are over, or not yet begun), ``conflicting_facts`` (one fact supports it, another
+            contradicts it), ``values_differ`` (a number, date or name differs from the fact's, and the verifier sees no contradiction)
+            or ``unsure`` (a fact says nearly the same, and the verifier neither supports nor contradicts it)
+UNKNOWN     the knowledge base says nothing to it (``no_fact``), or speaks of the same subject, but of another matter
+            (``other_matter``). It never counts as VALID.
+ERROR       the check could not run (``timeout``, ``verifier_unavailable``, ``not_judged``, ``knowledge_unavailable``). Nor does it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+Status = Literal["VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"]
+KNOWLEDGE_BASE = "knowledge_base"
+"""`FactVerdict.source` of a claim that stands in the knowledge base word by word."""
+
+
+class FactVerdict(Struct, frozen=True):
+    """What the knowledge base says to one claim."""
+
+    status: Status
+    confidence: float = 0.0
+    """0 to 1. VALID: that it is supported; INVALID: that it is contradicted; SUSPICIOUS: the higher of the two. 0 for the others."""
+    correct_fact: str = ""
+    """INVALID and SUSPICIOUS: what the knowledge base says, in the fact's own words."""
+    source: str = ""
+    """Where the fact comes from; ``knowledge_base`` for an exact match, whose own source stands in `detail`."""
+    fact_id: str = ""
+    reason: str = ""
+    """Why it is not VALID, or ``exact``."""
+    version: str = ""
+    """Of the knowledge base that judged."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """For the record: ``fact_source``, ``support``, ``contradiction``, ``instead`` (what the fact has in place of the claim's words),
+    ``subject``, ``verifier``, as far as they are known."""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the claim may be relied on: VALID, and nothing else."""
+        return self.status == "VALID"

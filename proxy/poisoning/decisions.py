@@ -1,0 +1,132 @@
+"""What was found of a piece of the context -> what becomes of it, by the policy's rules.
+
+In: a `Finding` for each statement, what the injection detector says, and `Rules`. Out: a `PieceDecision`: the hardest action that any
+finding asks for, and which statements it is about. A finding that could not be made is no pass: the piece is ``unchecked``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from msgspec import Struct
+
+from proxy.poisoning.injection import THRESHOLD, InjectionFinding
+from proxy.poisoning.kinds import Kind
+
+Status = Literal["VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"]
+"""As in `proxy.knowledge.verdicts`."""
+Action = Literal["pass", "annotate", "quarantine", "block", "reject"]
+ACTIONS: tuple[Action, ...] = ("pass", "annotate", "quarantine", "block", "reject")
+"""From the mildest to the hardest. ``annotate`` only says so; ``quarantine`` and ``block`` keep the content from the model, the one until a
+person decides, the other unless a person decides otherwise; ``reject`` refuses the request."""
+MOST = 0.5
+"""Where more than this share of a piece's checkable statements fails, all of it goes: what is left would say little, and is doubtful."""
+
+
+class Finding(Struct, frozen=True):
+    """What was found of one statement."""
+
+    text: str
+    """As it stands in the piece."""
+    start: int
+    """Characters of the piece's text before it."""
+    end: int
+    status: Status
+    confidence: float = 0.0
+    kind: Kind = "unsupported_claim"
+    """What is wrong with it, if anything is."""
+    reason: str = ""
+    correct_fact: str = ""
+    source: str = ""
+    """Of what it was judged by."""
+
+
+class Rules(Struct, frozen=True):
+    """What a policy makes of findings."""
+
+    on_invalid: Action = "block"
+    on_suspicious: Action = "quarantine"
+    on_low_confidence: Action = "pass"
+    """What becomes of statements that are not known to be true with `min_confidence`, where the policy demands it."""
+    min_confidence: float = 0.8
+    injections: Action = "quarantine"
+    injection_threshold: float = THRESHOLD
+
+
+class Failing(Struct, frozen=True):
+    """A statement that fails, and what the rules say of it."""
+
+    finding: Finding
+    action: Action
+    reason: str
+    """In words, for the person who reviews it."""
+
+
+class PieceDecision(Struct, frozen=True):
+    """What becomes of a piece."""
+
+    action: Action = "pass"
+    kind: Kind | None = None
+    """Of what weighs most."""
+    reason: str = ""
+    score: float | None = None
+    """How sure the check is of it."""
+    failing: tuple[Failing, ...] = ()
+    """The statements that the action is about; those that are only annotated stay in the text."""
+    whole: bool = False
+    """Whether all of the piece goes: most of it is false, or it holds an instruction."""
+    low_confidence: bool = False
+    """Whether what weighs most is not false, but not known to be true."""
+    unchecked: str = ""
+    """Why some of it could not be checked."""
+
+
+def decide(findings: Sequence[Finding], injection: InjectionFinding | None, rules: Rules) -> PieceDecision:
+    """The decision for one piece."""
+    failing = [found for finding in findings if (found := _failing(finding, rules)) is not None]
+    instruction = injection is not None and injection.score >= rules.injection_threshold and rules.injections != "pass"
+    unchecked = next((finding.reason or "not_judged" for finding in findings if finding.status == "ERROR"), "")
+    worst = max(failing, key=lambda one: (ACTIONS.index(one.action), one.finding.confidence), default=None)
+    if instruction and injection is not None and (worst is None or _index(rules.injections) >= _index(worst.action)):
+        reason = "looks like instructions to the model: " + "; ".join(injection.reasons)
+        return PieceDecision(rules.injections, "hidden_instruction", reason, injection.score, tuple(failing), True, unchecked=unchecked)
+    if worst is None:
+        return PieceDecision(unchecked=unchecked)
+    whole, low = _is_most(failing, findings), worst.finding.status in ("VALID", "UNKNOWN")
+    return PieceDecision(worst.action, worst.finding.kind, worst.reason, worst.finding.confidence, tuple(failing), whole, low, unchecked)
+
+
+def _failing(finding: Finding, rules: Rules) -> Failing | None:
+    """What the rules say of one statement; None where they let it pass."""
+    action: Action = "pass"
+    reason = _reason(finding)
+    if finding.status == "INVALID":
+        action = rules.on_invalid
+    elif finding.status == "SUSPICIOUS":
+        action = rules.on_suspicious
+    elif finding.status in ("VALID", "UNKNOWN") and _support(finding) < rules.min_confidence:
+        action = rules.on_low_confidence
+        reason = f"low confidence: {_support(finding):.2f}, below {rules.min_confidence:.2f}"
+    return None if action == "pass" else Failing(finding, action, reason)
+
+
+def _support(finding: Finding) -> float:
+    """How sure it is that a statement is true: what nothing is known of is not confirmed at all."""
+    return finding.confidence if finding.status == "VALID" else 0.0
+
+
+def _reason(finding: Finding) -> str:
+    words = "contradicted by" if finding.status == "INVALID" else "not borne out by"
+    said = f"{finding.kind}: {words} {finding.source or 'the knowledge base'}"
+    said += f" ({finding.reason})" if finding.reason else ""
+    return said + (f": {finding.correct_fact}" if finding.correct_fact else "")
+
+
+def _is_most(failing: Sequence[Failing], findings: Sequence[Finding]) -> bool:
+    held = [one for one in failing if _index(one.action) >= _index("quarantine")]
+    return bool(held) and len(held) > MOST * sum(finding.status != "ERROR" for finding in findings)
+
+
+def _index(action: Action) -> int:
+    return ACTIONS.index(action)

@@ -1,0 +1,85 @@
+"""Whether a phrase is used or only mentioned: security articles quote the attacks that they write about.
+
+In: folded text and a phrase's place. Out: a weight from 0 to 1 for its signal. A quotation alone changes little, for an attacker can quote,
+too; a phrase that is quoted, introduced as an example or ascribed to an attacker, in a text about attacks, counts for little. That is a way
+past the detector: an instruction dressed up as an example is also less likely to be followed.
+"""
+
+from __future__ import annotations
+
+import re
+
+QUOTED_AND_TOLD, TOLD, QUOTED = 0.15, 0.35, 0.75
+_SUBJECT = re.compile(
+    r"prompt[ -]injections?|injection attacks?|indirect injections?|jailbreak\w{0,5}|red[ -]team\w{0,4}|"
+    r"adversari\w{2,6}|attackers?\b|attacks?\b|malicious|owasp|llm security|"
+    r"ai security|guardrails?|vulnerabilit\w{1,3}|exploits?\b|payloads?\b|chat templates?|tokenizers?|special tokens?|"
+    r"fine-?tun\w{2,4}|detector|classifier|angreifer\w{0,2}|angriff\w{0,2}|"
+    r"schwachstelle\w?|sicherheitslucke\w?|atacantes?|ataques?|inyeccion|vulnerabilidad\w{0,2}|attaquants?|attaques?|"
+    r"vulnerabilite\w?|failles?"
+)
+_TOLD = re.compile(
+    r"\b(?:such as|e\.g\.|for (?:example|instance)|examples?(?: of)?|like|phrases?|strings?|texts?|words?|sentences?|"
+    r"attackers?|adversar\w{2,5}|hackers?|malicious|injections?|jailbreaks?|attacks?|"
+    r"attempt(?:s|ed|ing)? to|tr(?:y|ies|ied|ying) to|trick(?:s|ed|ing)?|persuad\w{1,3}|payloads?|prompts? (?:that|which)|"
+    r"(?:instruct|tell|ask|caus|mak|forc|convinc|get|lead|induc|order)(?:s|e|es|ed|ing|ting)? (?:the|an?|your|their|"
+    r"it|them|llms?|models?|agents?)(?: \w{2,12}){0,3}(?: to| into)?|"
+    r"z\. ?b\.|zum beispiel|beispiel\w{0,2}|etwa|wie|satze? wie|angreifer\w{0,2}|angriff\w{0,2}|versuch\w{0,3}|"
+    r"por ejemplo|ejemplos?|como|frases?|atacantes?|ataques?|intenta\w{0,3}|par exemple|exemples?|comme|phrases?|"
+    r"attaquants?|attaques?|tente\w{0,2}|contain(?:s|ed|ing)?|detect(?:s|ed|ing)?|flag(?:s|ged)?|"
+    r"(?:blocks|filters|looks|checks|search\w{0,3}) (?:for )?)\b[^.!?\n]{0,80}$"
+)
+_OF_OTHERS = re.compile(
+    r"\b(?:could|can|might|may|would|will|models?|llms?|agents?|assistants?|chatbots?|systems?|they|it|he|she|that|"
+    r"which|who|to|into|then) $"
+)
+_OF_YOU = re.compile(
+    r"\b(?:you|sie|du|tu|vous|usted|please|must|instructed|asked|required|need|have|are|is|"
+    r"your (?:new )?\w{3,9}(?: is| are)?),?(?: \w{2,10}){0,2} (?:to|will|can|may) $"
+)
+_BEFORE_CHARS, _AFTER_CHARS = 140, 120
+_ABOUT_CHARS = 1500
+_QUOTES = {"“": "”", "„": "“", "«": "»", "‘": "’"}
+
+
+def weight(text: str, start: int, end: int) -> float:
+    """What is left of a signal at ``text[start:end]``, 0 to 1."""
+    before = text[max(0, start - _BEFORE_CHARS) : start]
+    line = before[before.rfind("\n") + 1 :]
+    told = _is_told(line) or (_is_told(before.rstrip()[-_BEFORE_CHARS:]) is True and line.strip() in ("", "-", "*", ">", "•"))
+    quoted = _is_quoted(text, start, end, line)
+    about = _is_about(text, start, end)
+    if about and quoted:
+        return QUOTED_AND_TOLD
+    if told and (quoted or about):
+        return QUOTED_AND_TOLD if quoted else TOLD
+    if about and _OF_OTHERS.search(line) and not _OF_YOU.search(line):
+        return TOLD
+    return QUOTED if quoted else 1.0
+
+
+def _is_told(before: str) -> bool:
+    return _TOLD.search(before) is not None
+
+
+def _is_quoted(text: str, start: int, end: int, line: str) -> bool:
+    """Within quotation marks that close on the same line, or in code."""
+    after = text[end : end + _AFTER_CHARS].partition("\n")[0]
+    for mark in ('"', "`"):
+        if line.count(mark) % 2 == 1 and mark in after:
+            return True
+    if any(line.rfind(opening) > line.rfind(closing) and closing in after for opening, closing in _QUOTES.items()):
+        return True
+    if re.search(r"(?:^|[\s(:])'[^']{0,100}$", line) and re.search(r"'(?!\w)", after):
+        return True
+    return _in_code(text, start)
+
+
+def _in_code(text: str, start: int) -> bool:
+    return "```" in text and text.count("```", 0, start) % 2 == 1
+
+
+def _is_about(text: str, start: int, end: int) -> bool:
+    """Whether the text around, the phrase itself left out, speaks of attacks by at least two different terms."""
+    around = text[max(0, start - _ABOUT_CHARS) : start] + " " + text[end : end + _ABOUT_CHARS]
+    return len({match[0].rstrip("s") for match in _SUBJECT.finditer(around)}) >= 2

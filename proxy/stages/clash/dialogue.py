@@ -1,0 +1,68 @@
+"""The proxy's questions in the history that the client sends back, and what the user replied to them. Pure functions over messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from proxy.clashes.asking import Question, asked
+from proxy.clashes.replies import Reply, read_reply
+from proxy.exchange import Exchange, Message
+from proxy.text import text_of
+
+
+class Dialogue(Struct, frozen=True):
+    """What the history has about one question."""
+
+    times: int
+    """How often it was asked."""
+    reply: Reply | None = None
+    """The first that was understood."""
+    message: int | None = None
+    """Position of that reply."""
+
+
+def dialogue_about(messages: Sequence[Message], question: Question, on_topic: Callable[[str], bool]) -> Dialogue:
+    """How often the question was asked, and what the user said to it; `on_topic` tells whether a text is about it."""
+    times = 0
+    for i, message in enumerate(messages):
+        if message.get("role") != "assistant" or not asked(text_of(message.get("content")), question):
+            continue
+        times += 1
+        at = _next_user(messages, i)
+        if at is None:
+            continue
+        reply = read_reply(text_of(messages[at].get("content")), question, on_topic=on_topic)
+        if reply.choice != "open":
+            return Dialogue(times, reply, at)
+    return Dialogue(times)
+
+
+def _next_user(messages: Sequence[Message], i: int) -> int | None:
+    """The user message that follows `i` before the assistant speaks again."""
+    for j in range(i + 1, len(messages)):
+        if messages[j].get("role") == "user":
+            return j
+        if messages[j].get("role") == "assistant":
+            return None
+    return None
+
+
+def may_ask(exchange: Exchange) -> bool:
+    """Whether a person can be asked now: they spoke last, and what they wait for is one text in words."""
+    params = exchange.original.params
+    last = exchange.original.messages[-1]
+    return last.get("role") == "user" and params.get("n") in (None, 1) and not _wants_json(params) and not _must_call(params)
+
+
+def _wants_json(params: Mapping[str, Any]) -> bool:
+    wanted = params.get("response_format")
+    return isinstance(wanted, Mapping) and wanted.get("type") not in (None, "text")
+
+
+def _must_call(params: Mapping[str, Any]) -> bool:
+    """Whether the client waits for a call of a tool, not for a text."""
+    choice = params.get("tool_choice") or params.get("function_call")
+    return isinstance(choice, Mapping) or choice == "required"

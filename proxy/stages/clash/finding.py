@@ -1,0 +1,218 @@
+"""Which of the context's statements clash: only pairs that were not compared before in this run, rules first, then the verifier.
+
+What was compared is remembered in this process, per client, run and policy; another worker, or this one after a restart, compares once
+more and comes to the same. A pair that could not be judged in time, or is one too many, is left for the next turn, and said to be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.clashes.candidates import Pair, candidates
+from proxy.clashes.detection import by_rule, judged, questions, settled, texts
+from proxy.clashes.kinds import Clash, Statement
+from proxy.errors import ModelUnavailable
+from proxy.exchange import Exchange
+from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.judging import key_of
+from proxy.lru import LRU
+from proxy.ports import Ports, Verifier
+from proxy.stages.clash.context import Spoken
+from proxy.stages.clash.ledger import Ledger
+from proxy.stages.clash.options import ClashOptions
+from proxy.verification.options import make_verifier
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+log = logging.getLogger("groundwire.clash")
+
+MAX_RUNS = 2048
+"""Runs of which this process knows what was compared."""
+MAX_SEEN = 4000
+"""Statements of a run that are known to have been compared; of a longer one the oldest are compared again."""
+MAX_INNOCENT = 50_000
+"""Pairs that are known not to clash."""
+SMALL = 40
+"""Up to so many statements are paired on the event loop."""
+BATCH = 16
+"""Pairs that the verifier is asked about at a time, so that what is judged in time counts."""
+
+
+_Place = tuple[int, int, int]
+
+
+class Found(Struct, frozen=True):
+    """A clash with the places of its statements."""
+
+    clash: Clash
+    older: Spoken
+    newer: Spoken
+
+
+class Pairs(Struct, frozen=True):
+    """What came of comparing."""
+
+    clashes: tuple[Found, ...] = ()
+    """In the order of the newer statement."""
+    judged: int = 0
+    problem: str = ""
+    """Why some pairs are still open: ``timeout``, ``verifier_unavailable``, ``not_judged``, ``too_many_pairs``; the clashes count."""
+
+
+class _Work(Struct):
+    """What is found while the time lasts."""
+
+    clashes: list[Clash] = []
+    judged: int = 0
+    problem: str = ""
+
+
+class Finder:
+    """Compares statements. One a stage."""
+
+    def __init__(self, options: ClashOptions, ports: Ports) -> None:
+        self._options, self._embedder = options, ports.embedder
+        self._verifier = make_verifier(options, ports)
+        self._seen: LRU[dict[str, None]] = LRU(MAX_RUNS)
+        """By run: keys of the statements that were compared with each other, the latest last."""
+        self._innocent: LRU[bool] = LRU(MAX_INNOCENT)
+
+    async def find(self, exchange: Exchange, ledger: Ledger, spoken: Sequence[Spoken], deadline_s: float) -> Pairs:
+        """The clashes among the statements that still count, and of which one was not compared before."""
+        gone = ledger.gone
+        standing = {one.statement.place: one for one in spoken if one.key not in gone}
+        run = key_of(exchange.client, exchange.run_id, exchange.policy)
+        seen = self._seen.get(run) or {}
+        fresh = {one.key: None for one in standing.values() if one.key not in seen}
+        if not fresh or len(standing) < 2:
+            return Pairs()
+        work = _Work()
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._by_rules(ledger, standing, fresh, work)
+                await self._by_verifier(exchange, ledger, standing, fresh, work)
+        except TimeoutError:
+            work.problem = "timeout"
+        except ModelUnavailable as error:
+            log.warning("statements cannot be compared: %s", error)
+            work.problem = "verifier_unavailable"
+        if not work.problem:
+            self._seen.put(run, dict.fromkeys([one.key for one in standing.values()][-MAX_SEEN:]))
+        return Pairs(tuple(self._told(exchange, ledger, standing, work.clashes)), work.judged, work.problem)
+
+    async def _by_rules(self, ledger: Ledger, standing: Mapping[_Place, Spoken], fresh: Mapping[str, None], work: _Work) -> None:
+        """What needs no model, first: it counts whatever becomes of the rest."""
+        pairs = [pair for pair in await _pairs(ledger, standing, fresh) if settled(pair)]
+        work.clashes += [clash for pair in pairs if (clash := by_rule(pair)) is not None and not _is_repeated_field(clash)]
+        work.judged += len(pairs)
+
+    async def _by_verifier(
+        self, exchange: Exchange, ledger: Ledger, standing: Mapping[_Place, Spoken], fresh: Mapping[str, None], work: _Work
+    ) -> None:
+        """Everything else, the newest statements first. Raises `ModelUnavailable`."""
+        statements = _last_times(standing)
+        vectors = await self._embedder.embed([statement.text for statement in statements])
+        pairs = [pair for pair in await _pairs(ledger, standing, fresh, vectors) if not settled(pair)]
+        open_ = [pair for pair in pairs if self._key(exchange, pair) not in self._innocent]
+        open_.sort(key=lambda pair: pair.newer.place, reverse=True)
+        for start in range(0, min(len(open_), self._options.max_pairs), BATCH):
+            await self._ask(exchange, open_[start : min(start + BATCH, self._options.max_pairs)], work)
+        if len(open_) > self._options.max_pairs:
+            work.problem = work.problem or "too_many_pairs"
+
+    async def _ask(self, exchange: Exchange, pairs: Sequence[Pair], work: _Work) -> None:
+        """Have the verifier judge some pairs. Raises `ModelUnavailable`."""
+        wanted = list(dict.fromkeys(question for pair in pairs for question in questions(pair.older, pair.newer)))
+        answers = dict(zip(wanted, await _verified(self._verifier.for_client(exchange.client), wanted), strict=True))
+        said = {question: answer for question, answer in answers.items() if answer is not None}
+        cosines = await self._cosines(pairs)
+        for pair in pairs:
+            if any(question not in said for question in questions(pair.older, pair.newer)[:2]):
+                work.problem = work.problem or "not_judged"
+                continue
+            work.judged += 1
+            clash = judged(pair, said, cosines)
+            if clash is not None and clash.score >= self._options.min_score:
+                work.clashes.append(clash)
+            else:
+                self._innocent.put(self._key(exchange, pair), True)
+
+    async def _cosines(self, pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
+        """Of every two texts of a pair that the embedder is asked about."""
+        asked = [texts(pair.older, pair.newer) for pair in pairs]
+        every = list(dict.fromkeys(text for some in asked for text in some))
+        row = dict(zip(every, await self._embedder.embed(every), strict=True))
+        return {(one, other): float(row[one] @ row[other]) for some in asked for one in some for other in some}
+
+    def _key(self, exchange: Exchange, pair: Pair) -> bytes:
+        return key_of(exchange.client, exchange.policy, self._verifier.name, pair.older.hash, pair.newer.hash)
+
+    def _told(self, exchange: Exchange, ledger: Ledger, standing: Mapping[_Place, Spoken], clashes: Sequence[Clash]) -> list[Found]:
+        """The clashes in order, with what only the whole conversation tells of them."""
+        found = []
+        for clash in sorted(clashes, key=lambda clash: (clash.newer.place, clash.older.place)):
+            older, newer = standing[clash.older.place], standing[clash.newer.place]
+            replied = ledger.replies.get(-1 if clash.newer.message is None else clash.newer.message, ())
+            update = clash.update or any(entry.record.topic == clash.topic for entry in replied)
+            critical = clash.critical or self._is_critical(clash)
+            together = clash.simultaneous or _side_by_side(exchange, clash.older, clash.newer)
+            found.append(Found(replace(clash, update=update, critical=critical, simultaneous=together and not update), older, newer))
+        return found
+
+    def _is_critical(self, clash: Clash) -> bool:
+        said = f"{clash.topic} {clash.older.text} {clash.newer.text}".casefold()
+        return any(topic.casefold() in said for topic in self._options.critical_topics)
+
+
+def _last_times(standing: Mapping[_Place, Spoken]) -> list[Statement]:
+    """The statements; of what is said twice the last time counts."""
+    return list({one.statement.hash: one.statement for one in standing.values()}.values())
+
+
+async def _pairs(
+    ledger: Ledger, standing: Mapping[_Place, Spoken], fresh: Mapping[str, None], vectors: NDArray[np.float32] | None = None
+) -> list[Pair]:
+    """Pairs of which at least one statement is fresh, and that are not known to clash."""
+    statements = _last_times(standing)
+    new = {one.statement.hash for one in standing.values() if one.key in fresh}
+    seen = {statement.hash for statement in statements} - new
+    work = partial(candidates, statements, seen=seen, vectors=vectors)
+    found = await asyncio.to_thread(work) if len(statements) > SMALL else work()
+    found += _said_twice([one.statement for one in standing.values() if one.statement.hash in new])
+    return [pair for pair in found if not ledger.known(standing[pair.older.place], standing[pair.newer.place])]
+
+
+def _said_twice(statements: Sequence[Statement]) -> list[Pair]:
+    """What memories and passages say word by word more than once: each with the next."""
+    same: dict[str, list[Statement]] = {}
+    for statement in statements:
+        if statement.origin in ("memory", "passage"):
+            same.setdefault(statement.hash, []).append(statement)
+    return [Pair(one, other, "same") for some in same.values() for one, other in pairwise(some)]
+
+
+def _is_repeated_field(clash: Clash) -> bool:
+    """A record that a tool gives twice has most of its fields twice."""
+    return clash.type == "DUPLICATE_FACTS" and clash.newer.slot.startswith("field:")
+
+
+async def _verified(verifier: Verifier, wanted: Sequence[ClaimPair]) -> list[Support | None]:
+    return await verifier.verify(wanted) if wanted else []
+
+
+def _side_by_side(exchange: Exchange, older: Statement, newer: Statement) -> bool:
+    """Whether two results came in one step, with nothing said between them and no time told: neither is newer."""
+    if older.message is None or newer.message is None or None not in (older.timestamp, newer.timestamp):
+        return False
+    between = exchange.conversation[min(older.message, newer.message) : max(older.message, newer.message) + 1]
+    return all(message.get("role") in ("tool", "function") for message in between)

@@ -1,0 +1,86 @@
+"""Decided clashes -> edits of the conversation: the statement that lost leaves with its marks, a merged one takes the older one's place.
+
+Pure. What the system said and the last user message are not edited; the list of messages stays as it is (`proxy.cleaning.edits`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from proxy.cleaning.edits import Edit
+from proxy.stages.clash.context import Spoken
+from proxy.stages.clash.ledger import Entry
+
+NOTE = "[A later statement took the place of this one.]"
+"""What a message says of which nothing is left."""
+_MARKER = re.compile(r"(?:^|\n)[ \t]{0,8}(?:[-*•–]|\(?\d{1,3}[.)])[ \t]{1,4}$")
+_JOINED_BEFORE = re.compile(r"[,;:–—-]?\s{0,3}\b(?:and|but|or|so|und|aber|oder|y|e|pero|o|et|mais|ou)\s{1,3}$|[,;–—]\s{0,3}$", re.I)
+_JOINED_BEHIND = re.compile(
+    r"\s{0,3}[,;–—-]?\s{0,3}\b(?:and|but|or|so|und|aber|oder|y|e|pero|o|et|mais|ou)\b\s{0,3}|\s{0,3}[,;–—]\s{0,3}", re.I
+)
+_END = re.compile(r"[.!?…;]{1,4}[\"'”’»)\]*_]{0,3}")
+
+
+def edits_of(entries: Iterable[Entry]) -> list[Edit]:
+    """The edits that carry the decisions out, each statement once."""
+    entries = list(entries)
+    lost = [one.key for entry in entries for one in entry.leaving]
+    texts: dict[str, tuple[Spoken, str]] = {}
+    for entry in entries:
+        for one in entry.leaving:
+            if one.locked or one.key in entry.stays:
+                continue
+            earlier = texts.get(one.key)
+            text = "" if earlier is not None and not earlier[1] else _instead(entry, one, lost)
+            texts[one.key] = (one, text)
+        texts |= {one.key: (one, "") for one in entry.echoes if not one.locked}
+    return [_edit(one, text) for one, text in texts.values()]
+
+
+def _instead(entry: Entry, one: Spoken, lost: list[str]) -> str:
+    """The merged statement, once: where the older one stood, or the newer one where that cannot be edited.
+
+    Where one of the two has lost to a third since, the merged one has, too.
+    """
+    if entry.record.resolution != "merged" or any(lost.count(side.key) > 1 for side in entry.leaving):
+        return ""
+    editable = [side for side in entry.leaving if not side.locked and side.key not in entry.stays]
+    return entry.record.merged if editable and one is editable[0] else ""
+
+
+def _edit(one: Spoken, text: str) -> Edit:
+    said, whole = one.statement, one.piece.text
+    if text:
+        return Edit(one.piece, said.start, said.end, text)
+    start, end = leaving_span(whole, said.start, said.end)
+    return Edit(one.piece, start, end)
+
+
+def leaving_span(text: str, start: int, end: int) -> tuple[int, int]:
+    """What goes with ``text[start:end]`` so that the rest still reads: its full stop, its list marker, what joined it to its sentence."""
+    if text.lstrip()[:1] in ("{", "["):
+        return start, end
+    stop = _END.match(text, end)
+    opens = _opens(text, start)
+    if stop:
+        joined = None if opens else _JOINED_BEFORE.search(text, 0, start)
+        if joined:  # what stands before keeps the full stop
+            return joined.start(), end
+        end = stop.end()
+    elif opens and (behind := _JOINED_BEHIND.match(text, end)) and text[behind.end() : behind.end() + 1].strip():
+        return start, behind.end()
+    elif not opens and (before := _JOINED_BEFORE.search(text, 0, start)):
+        return before.start(), end
+    marker = _MARKER.search(text, 0, start)
+    if marker and (end == len(text) or text[end] == "\n"):
+        return marker.start(), end
+    if not text[:start].strip() and text[end : end + 1] == " ":
+        end += 1
+    return start, end
+
+
+def _opens(text: str, start: int) -> bool:
+    """Whether a sentence or a line begins here."""
+    before = text[:start].rstrip(' \t*_"“„«(-•')
+    return not before or before[-1] in ".!?…\n:"

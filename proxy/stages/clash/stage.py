@@ -1,0 +1,177 @@
+"""The stage `clash`: statements of the context that contradict each other are found, resolved, and kept resolved.
+
+Before whatever forwards the conversation in other words, on the client's whole history, each turn. Only pairs that were not judged before
+are judged; what was decided of one is in the store, so that every worker takes out the same sentence on every turn. The user is asked by
+an answer of the proxy's own; the client sends question and reply back with its next turn, where they are read. What a person decides over
+HTTP counts from the next turn on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from proxy.clashes.kinds import Piece
+from proxy.clashes.replies import speaks_of
+from proxy.clashes.resolution import resolve_clash
+from proxy.clashes.statements import read_statements
+from proxy.cleaning.edits import apply_edits
+from proxy.compaction.conversation import STORE_TIMEOUT_S
+from proxy.conversation import last_user
+from proxy.errors import StoreUnavailable
+from proxy.exchange import Answer, Choice, Exchange, Verdict
+from proxy.language import language, load
+from proxy.ports import ClashRecord, Ports
+from proxy.stage import Stage
+from proxy.stages.clash.context import Context
+from proxy.stages.clash.dialogue import Dialogue, dialogue_about, may_ask
+from proxy.stages.clash.finding import Finder, Pairs
+from proxy.stages.clash.ledger import USER, Entry, Ledger, record_of
+from proxy.stages.clash.options import ClashOptions
+from proxy.stages.clash.removing import NOTE, edits_of
+from proxy.stages.clash.reporting import ASKED, FOUND, UNCHECKED, UNRESOLVED, count_answered, count_asked, count_found, detail_of, judged
+from proxy.text import text_of
+from proxy.verification.options import asks
+
+_RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both", "neither": "merged", "other": "merged"}
+"""What the user's reply means for the record. With neither, both leave and nothing takes their place."""
+_DEADLINE = 0.8
+"""Share of the stage's time after which pairs that are still open wait for the next turn."""
+STORE_AWAY = "store_unavailable"
+_WARMING = [Piece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
+"""Reading it compiles the patterns (0.2 s), so that no request waits for it."""
+T = TypeVar("T")
+
+
+class Clash(Stage):
+    """Finds statements that contradict each other, and keeps the one that holds: the newer one, what the user says, or both in one."""
+
+    name = "clash"
+    Options = ClashOptions
+    follows = ("budget", "knowledge", "validation", "poisoning")
+    changes = ("messages", "passages", "answer")
+    reports = ("x-groundwire-clashes", UNRESOLVED, ASKED, UNCHECKED, FOUND)
+    reads_passages = True
+    verifies = True
+    embeds = True
+
+    def __init__(self, options: ClashOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        load()
+        read_statements(_WARMING)
+        self._finder = Finder(options, ports)
+        self._context = Context(options.between, read_statements)
+
+    @classmethod
+    def asks(cls, options: Any) -> Mapping[str, str]:
+        """The judging model's upstream."""
+        return asks(options)
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Carry out what is decided, judge what is new, and ask where only the user can tell."""
+        spoken = await self._context.spoken(exchange)
+        if not spoken:
+            exchange.facts.clashes = 0
+            return None
+        try:
+            records = await _kept(self.ports.clashes.find(client=exchange.client, run_id=exchange.run_id, policy=exchange.policy))
+        except (StoreUnavailable, TimeoutError):
+            return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": STORE_AWAY, "statements": len(spoken)})
+        ledger = Ledger(spoken, records)
+        deadline_s = self.options.timeout_ms / 1000 * _DEADLINE
+        try:
+            await self._hear(exchange, ledger)
+            pairs = await self._finder.find(exchange, ledger, spoken, deadline_s)
+            if pairs.clashes:
+                await self._settle(exchange, ledger, pairs)
+                await self._hear(exchange, ledger)
+        except (StoreUnavailable, TimeoutError):
+            pairs = Pairs(problem=STORE_AWAY)
+        return self._carry_out(exchange, ledger, pairs, len(spoken))
+
+    # ---- deciding ----
+
+    async def _hear(self, exchange: Exchange, ledger: Ledger) -> None:
+        """Read the user's replies to what they were asked. Raises `StoreUnavailable`, `TimeoutError`."""
+        for entry in ledger.entries:
+            heard = _dialogue(exchange, entry) if entry.was_put else Dialogue(0)
+            if heard.reply is None or heard.message is None:
+                continue
+            ledger.replies.setdefault(heard.message, []).append(entry)
+            if not entry.is_open:
+                continue
+            resolution = _RESOLUTIONS[heard.reply.choice]
+            await self._answered(ledger, entry.record, resolution, heard.reply.text)
+
+    async def _answered(self, ledger: Ledger, record: ClashRecord, resolution: str, merged: str) -> None:
+        kept = await _kept(
+            self.ports.clashes.resolve(
+                record.id, resolution, client=record.client, by=USER, reason="the user was asked", merged=merged, version=record.version
+            )
+        )
+        if kept is None:
+            return
+        if kept.version == record.version + 1 and kept.resolved_by == USER:
+            count_answered(self.ports.counters, kept)
+        ledger.put(kept)
+
+    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: Pairs) -> None:
+        """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`, `TimeoutError`."""
+        now, tongue = exchange.received_at, _language(exchange)
+        options: ClashOptions = self.options
+        for found in pairs.clashes:
+            if ledger.gone & {found.older.key, found.newer.key}:  # one has lost to a third just now
+                continue
+            spoken = tongue or found.newer.statement.language
+            done = resolve_clash(found.clash, options.strategy, now=now, critical_strategy=options.critical_strategy, language=spoken)
+            chosen = (options.critical_strategy if found.clash.critical else None) or options.strategy
+            strategy = chosen if done.strategy == "keep_existing" else done.strategy
+            kept = await _kept(self.ports.clashes.put(record_of(exchange, found.clash, (found.older, found.newer), done, strategy, spoken)))
+            if kept.record_id == exchange.id:
+                count_found(self.ports.counters, kept)
+            ledger.put(kept)
+
+    # ---- acting ----
+
+    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, statements: int) -> Verdict:
+        entries = ledger.entries
+        edits = edits_of(entries)
+        apply_edits(exchange, self.name, edits, note=NOTE)
+        exchange.facts.clashes = len(entries)
+        open_ = ledger.open
+        asked = self._ask(exchange, open_)
+        detail = detail_of(entries, statements, pairs.judged, pairs.problem, len(edits))
+        outcome, code = judged(entries, open_, pairs.problem, asked=asked)
+        if asked and code != ASKED:
+            exchange.verdicts.append(Verdict(self.name, "warn", code=ASKED))
+        return Verdict(self.name, outcome, code=code, detail=detail)
+
+    def _ask(self, exchange: Exchange, entries: Sequence[Entry]) -> bool:
+        """Answer in the model's stead with a question, one at a time, the critical ones first; whether that was done."""
+        if not may_ask(exchange):
+            return False
+        for entry in sorted((entry for entry in entries if entry.was_put), key=lambda entry: not entry.record.critical):
+            if _dialogue(exchange, entry).times < self.options.max_asked:
+                choice = Choice(0, text=entry.question.text, finish_reason="stop")
+                exchange.answer = Answer((choice,), model=exchange.original.model)
+                count_asked(self.ports.counters, entry.record)
+                return True
+        return False
+
+
+def _dialogue(exchange: Exchange, entry: Entry) -> Dialogue:
+    older, newer = entry.older.statement, entry.newer.statement
+    return dialogue_about(exchange.conversation, entry.question, lambda said: speaks_of(said, older, newer))
+
+
+async def _kept(call: Awaitable[T]) -> T:
+    """What the store says, in time. Raises `StoreUnavailable`, `TimeoutError`."""
+    async with asyncio.timeout(STORE_TIMEOUT_S):
+        return await call
+
+
+def _language(exchange: Exchange) -> str:
+    """Of what the user said last; "" where that is too short to tell."""
+    last = last_user(exchange.conversation)
+    return language(text_of(exchange.conversation[last].get("content")), default="") if last is not None else ""

@@ -1,0 +1,6 @@
+"""The stage `poisoning`: false content and hidden instructions are kept out of the context, or held until a person decides."""
+
+from __future__ import annotations
+
+from proxy.stages.poisoning.options import PoisoningOptions as PoisoningOptions
+from proxy.stages.poisoning.stage import Poisoning as Poisoning

@@ -1,0 +1,111 @@
+"""What a turn has brought -> verdicts: what was taken out and why, with pointers to the quarantine, and no text of the conversation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from proxy.cleaning.pieces import ContextPiece
+from proxy.exchange import Verdict
+from proxy.poisoning.decisions import PieceDecision
+from proxy.poisoning.rate import PoisoningRate
+from proxy.ports import QuarantineItem
+
+BLOCKED = "poisoned_context"
+HALLUCINATION, INSTRUCTION, LOW_CONFIDENCE = (
+    "content rejected: hallucination detected",
+    "content rejected: it holds instructions to the model",
+    "content rejected: low confidence",
+)
+_MAX_LISTED = 50
+
+
+class Held(Struct, frozen=True):
+    """A piece that was decided upon in this turn."""
+
+    piece: ContextPiece
+    decision: PieceDecision
+
+
+class Outcome(Struct):
+    """One turn."""
+
+    pieces: int = 0
+    checked: int = 0
+    """Pieces that were checked in this turn."""
+    unchecked: int = 0
+    """Pieces for which there was no time."""
+    version: str = ""
+    """Of the knowledge base."""
+    error: str = ""
+    """Why something could not be checked or kept."""
+    new: list[Held] = field(default_factory=list)
+    items: list[tuple[ContextPiece, QuarantineItem]] = field(default_factory=list)
+    """The pieces that the quarantine has, approved ones too."""
+
+
+def verdicts_of(stage: str, outcome: Outcome, rate: PoisoningRate) -> list[Verdict]:
+    """The turn's verdicts, the one that counts last. `rate` is the client's."""
+    found: list[Verdict] = []
+    if rate.high:
+        found.append(Verdict(stage, "warn", code="poisoning_rate_high", score=round(rate.rate, 4)))
+    detail = _detail(outcome)
+    out = [(piece, item) for piece, item in outcome.items if item.status != "approved"]
+    score = max((item.score for _, item in out if item.score is not None), default=None)
+    refused = next(((piece, item) for piece, item in out if item.status == "pending" and item.detail.get("refused")), None)
+    if refused is not None:
+        return [*found, Verdict(stage, "block", code=BLOCKED, score=refused[1].score, detail=detail, message=_message(*refused))]
+    code = _code(outcome)
+    if outcome.error or outcome.unchecked:
+        if code:
+            found.append(Verdict(stage, "warn", code=code, score=score, detail=detail))
+        reason = {"reason": outcome.error or "timeout", "unchecked": outcome.unchecked}
+        return [*found, Verdict(stage, "error", code="poisoning_unchecked", detail={**reason, **({} if code else detail)})]
+    return [*found, Verdict(stage, "warn" if code else "pass", code=code, score=score, detail=detail)]
+
+
+def _message(piece: ContextPiece, item: QuarantineItem) -> str:
+    """For the client: why its request is refused, and where it stands."""
+    where = f"messages[{piece.message}]" if piece.message is not None else "groundwire.context"
+    low = item.detail["refused"] == "low_confidence"
+    said = INSTRUCTION if item.type == "hidden_instruction" else LOW_CONFIDENCE if low else HALLUCINATION
+    return f"{said} ({where}: {item.reason if low else item.type})"
+
+
+def _code(outcome: Outcome) -> str:
+    """Of the gravest thing in the context."""
+    out = {item.status for _, item in outcome.items if item.status != "approved"}
+    if "rejected" in out:
+        return BLOCKED
+    if "pending" in out:
+        return "context_quarantined"
+    return "context_suspicious" if any(held.decision.action == "annotate" for held in outcome.new) else ""
+
+
+def _detail(outcome: Outcome) -> dict[str, Any]:
+    found: dict[str, Any] = {"pieces": outcome.pieces, "checked": outcome.checked}
+    if outcome.version:
+        found["knowledge"] = outcome.version
+    if outcome.items:
+        found["content"] = [_of_item(piece, item) for piece, item in outcome.items[:_MAX_LISTED]]
+    if noted := [held for held in outcome.new if held.decision.action == "annotate"]:
+        found["annotated"] = [_of_new(held) for held in noted[:_MAX_LISTED]]
+    return found
+
+
+def _of_item(piece: ContextPiece, item: QuarantineItem) -> dict[str, Any]:
+    entry = {
+        "message": piece.message, "kind": piece.kind, "quarantine": item.id, "status": item.status, "type": item.type,
+        "reason": item.reason, "score": item.score,
+    }  # fmt: skip
+    return {name: value for name, value in entry.items() if value not in (None, "")}
+
+
+def _of_new(held: Held) -> dict[str, Any]:
+    piece, decision = held.piece, held.decision
+    entry = {
+        "message": piece.message, "kind": piece.kind, "type": decision.kind, "reason": decision.reason, "score": decision.score,
+        "spans": [[piece.start + f.finding.start, piece.start + f.finding.end] for f in decision.failing],
+    }  # fmt: skip
+    return {name: value for name, value in entry.items() if value not in (None, "")}

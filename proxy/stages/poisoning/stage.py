@@ -1,0 +1,249 @@
+"""The stage `poisoning`: what is false, or tells the model what to do, does not enter the context.
+
+In: the conversation as the client sends it, in pieces. A piece on which the quarantine has a decision is treated by it: held or blocked
+content is taken out (the failing statements, or all of it), approved content stays. A piece that is new is checked against the facts and
+for hidden instructions; what the policy's rules keep from the model is put into the quarantine first, and then taken out, so that each
+later turn and each other worker does the same. After the answer has left, one that the grounding stage found false enters the quarantine
+as well.
+
+What was checked and passed is remembered in this process, by client, policy, knowledge version and content: a long history costs what is
+new. A check that could not run (no verifier, no knowledge base, no store, no time) is an ``error``, and `on_error` decides; what was
+found until then is acted upon all the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.cleaning.edits import Edit, apply_edits
+from proxy.cleaning.pieces import ContextPiece, PieceKind, pieces_of
+from proxy.errors import ModelUnavailable, StoreUnavailable
+from proxy.exchange import Exchange, FactCheck, Verdict
+from proxy.grounding.evidence.gathering import gather
+from proxy.judging import key_of
+from proxy.language import load
+from proxy.lru import LRU
+from proxy.poisoning.decisions import PieceDecision, decide
+from proxy.poisoning.rate import PoisoningRate
+from proxy.ports import Ports, QuarantineItem
+from proxy.stage import Stage
+from proxy.stages.poisoning.answers import items_of
+from proxy.stages.poisoning.checking import Checked, Checker
+from proxy.stages.poisoning.options import PoisoningOptions
+from proxy.stages.poisoning.remembering import HELD, edits_of, item_of
+from proxy.stages.poisoning.reporting import Held, Outcome, verdicts_of
+from proxy.verification.facts import FactChecker
+from proxy.verification.grounder import Grounder
+from proxy.verification.options import asks, make_verifier
+
+log = logging.getLogger("groundwire.poisoning")
+
+_DEADLINE = 0.85
+"""Share of the stage's time after which what is not checked yet is an error, so that what was found is not lost."""
+_BATCH = 8
+"""Pieces that are checked together: what a batch has found stays found when the time is over."""
+_CLIENTS = 1000
+"""Clients whose rate is remembered."""
+_EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passage")
+
+
+_COUNTERS = {
+    "block": "poisoning.blocked_count", "quarantine": "poisoning.quarantined_count", "reject": "poisoning.rejected_count",
+    "annotate": "poisoning.annotated_count",
+}  # fmt: skip
+
+
+class Poisoning(Stage):
+    """Blocks or quarantines false content and hidden instructions before they enter the context."""
+
+    name = "poisoning"
+    Options = PoisoningOptions
+    follows = ("knowledge", "validation")
+    changes = ("messages", "passages")
+    reports = ("poisoned_context", "context_quarantined", "context_suspicious", "poisoning_rate_high", "poisoning_unchecked")
+    reads_passages = True
+    verifies = True
+
+    def __init__(self, options: PoisoningOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        load()
+        self.embeds = bool(options.knowledge)
+        self._verifier = make_verifier(options, ports)
+        self._base = ports.knowledge.get(options.knowledge) if options.knowledge else None
+        self._rules = options.rules
+        self._rate = PoisoningRate(options.alert_above)
+        self._rates: LRU[PoisoningRate] = LRU(_CLIENTS)
+        """By client: what one client is told says nothing of the others."""
+        self._known: LRU[Checked] = LRU(options.cache_size)
+
+    @classmethod
+    def asks(cls, options: Any) -> Mapping[str, str]:
+        """The judging model's upstream."""
+        return asks(options)
+
+    @classmethod
+    def folders(cls, options: Any) -> Mapping[str, str]:
+        """The folder of facts, where it has its own."""
+        return {"knowledge": options.knowledge} if options.knowledge else {}
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Treat every piece of the context by what is known of it, or is found now."""
+        pieces = pieces_of(exchange, _EVERY_KIND)
+        outcome = Outcome(pieces=len(pieces))
+        decided = await self._decided(exchange, pieces, outcome)
+        open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in self.options.kinds]
+        found = await self._checked(exchange, list({piece.hash: piece for piece in open_}.values()), outcome)
+        held = await self._held(exchange, {piece.hash: piece for piece in open_}, found, outcome)
+        self._take_out(exchange, pieces, decided | held, outcome)
+        verdicts = verdicts_of(self.name, outcome, self._rate_of(exchange.client))
+        exchange.verdicts += verdicts[:-1]
+        return verdicts[-1]
+
+    async def on_done(self, exchange: Exchange) -> None:
+        """Keep an answer that was judged bad from coming back as history."""
+        if self.options.answers == "off" or not exchange.judgements:
+            return
+        for item in items_of(exchange, self.options.answers):
+            kept = await self.ports.quarantine.put(item)
+            self.ports.counters.count("poisoning.answers_count")
+            log.info("%s: an answer judged false is held as %s", exchange.id, kept.id)
+
+    # ---- what is known ----
+
+    async def _decided(self, exchange: Exchange, pieces: Sequence[ContextPiece], outcome: Outcome) -> dict[str, QuarantineItem]:
+        """The quarantine's items of these pieces, by hash."""
+        hashes = list(dict.fromkeys(piece.hash for piece in pieces))
+        if not hashes:
+            return {}
+        try:
+            return await self.ports.quarantine.find(hashes, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy)
+        except StoreUnavailable as error:
+            log.warning("%s: the quarantine cannot be asked: %s", exchange.id, error)
+            outcome.error = "store_unavailable"
+            return {}
+
+    # ---- what is new ----
+
+    async def _checked(self, exchange: Exchange, pieces: Sequence[ContextPiece], outcome: Outcome) -> dict[str, Checked]:
+        """What is found of each piece, by hash, the newest first while there is time; those not reached are not in it."""
+        until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
+        facts = self._facts(exchange)
+        version = await self._version(facts, outcome)
+        keys = {piece.hash: self._key(exchange, piece, version) for piece in pieces}
+        found = {hash_: known for hash_, key in keys.items() if (known := self._known.get(key)) is not None}
+        open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
+        checker = self._checker(exchange, facts) if open_ else None
+        for at in range(0, len(open_), _BATCH):
+            left_s = until - time.perf_counter()
+            if left_s <= 0 or checker is None:
+                outcome.error = outcome.error or "timeout"
+                break
+            batch = open_[at : at + _BATCH]
+            for piece, checked in zip(batch, await checker.check(batch, left_s), strict=True):
+                found[piece.hash] = checked
+                self._count(exchange.client, checked, outcome)
+                if not checked.error:
+                    self._known.put(keys[piece.hash], checked)
+            await asyncio.sleep(0)  # others have their turn
+        outcome.unchecked = sum(piece.hash not in found for piece in pieces)
+        outcome.error = outcome.error or next((checked.error for checked in found.values() if checked.error), "")
+        return found
+
+    def _facts(self, exchange: Exchange) -> FactCheck | None:
+        """Who knows what is so: the stage's own knowledge base, or the policy's."""
+        if "knowledge" not in self.options.against:
+            return None
+        if self._base is None:
+            return exchange.knowledge
+        verifier = self._verifier.for_client(exchange.client)
+        return FactChecker(self._base, verifier, min_contradiction=self.options.min_contradiction)
+
+    async def _version(self, facts: FactCheck | None, outcome: Outcome) -> str:
+        if facts is None:
+            return ""
+        try:
+            outcome.version = await facts.version()
+        except ModelUnavailable as error:
+            log.warning("the knowledge base cannot be asked: %s", error)
+            outcome.error = outcome.error or "knowledge_unavailable"
+        return outcome.version
+
+    def _checker(self, exchange: Exchange, facts: FactCheck | None) -> Checker:
+        grounder = None
+        if "tool_results" in self.options.against:
+            verifier = self._verifier.for_client(exchange.client)
+            grounder = Grounder(verifier, min_contradiction=self.options.min_contradiction)
+        evidence = gather(exchange) if grounder is not None else ()
+        return Checker(facts, grounder, evidence, self.options.injections != "off", self.options.max_claims)
+
+    def _key(self, exchange: Exchange, piece: ContextPiece, version: str) -> bytes:
+        """A name for all that a finding follows from: what a statement is judged by may also be what stands before it."""
+        told = "tool_results" in self.options.against and piece.kind in ("assistant", "user")
+        place = (exchange.run_id, str(piece.message)) if told else ("", "")
+        return key_of(exchange.client, exchange.policy, version, piece.hash, *place)
+
+    def _rate_of(self, client: str) -> PoisoningRate:
+        rate = self._rates.get(key := client.encode())
+        if rate is None:
+            self._rates.put(key, rate := PoisoningRate(self.options.alert_above))
+        return rate
+
+    def _count(self, client: str, checked: Checked, outcome: Outcome) -> None:
+        """Count one piece that was checked now."""
+        decision, count = self._decide(checked), self.ports.counters.count
+        outcome.checked += 1
+        count("poisoning.checked_count")
+        self._rate_of(client).add(decision.action != "pass")
+        if self._rate.add(decision.action != "pass"):
+            log.warning(
+                "%.0f%% of the last pieces of context were poisoned (alert_above %g)", self._rate.rate * 100, self.options.alert_above
+            )
+            count("poisoning.alerts_count")
+        if decision.action != "pass":
+            count("poisoning.attempts_count")
+            count(f"poisoning.type_{decision.kind}_count")
+            count(_COUNTERS[decision.action])
+
+    def _decide(self, checked: Checked) -> PieceDecision:
+        return decide(checked.findings, checked.injection, self._rules)
+
+    # ---- acting ----
+
+    async def _held(
+        self, exchange: Exchange, pieces: Mapping[str, ContextPiece], found: Mapping[str, Checked], outcome: Outcome
+    ) -> dict[str, QuarantineItem]:  # fmt: skip
+        """What the rules say of what was found; the items of what is kept from the model, by hash, in the quarantine if it can be."""
+        held: dict[str, QuarantineItem] = {}
+        for hash_, checked in found.items():
+            decision, piece = self._decide(checked), pieces[hash_]
+            if decision.action == "pass":
+                continue
+            outcome.new.append(Held(piece, decision))
+            if decision.action in HELD:
+                held[hash_] = await self._keep(exchange, item_of(exchange, piece, decision, checked.injection), outcome)
+        return held
+
+    async def _keep(self, exchange: Exchange, item: QuarantineItem, outcome: Outcome) -> QuarantineItem:
+        """What the quarantine has of it: another worker's decision, if that was first. Without the store the item itself."""
+        try:
+            return await self.ports.quarantine.put(item)
+        except StoreUnavailable as error:
+            log.warning("%s: a decision could not be kept: %s", exchange.id, error)
+            outcome.error = "store_unavailable"
+            return item
+
+    def _take_out(self, exchange: Exchange, pieces: Sequence[ContextPiece], items: Mapping[str, QuarantineItem], outcome: Outcome) -> None:
+        """Take what is held or blocked out of the conversation."""
+        edits: list[Edit] = []
+        for piece in pieces:
+            item = items.get(piece.hash)
+            if item is None:
+                continue
+            outcome.items.append((piece, item))
+            if item.status != "approved":
+                edits += edits_of(piece, item.detail, self.options.marker, self.options.note)
+        apply_edits(exchange, self.name, edits, note=self.options.note)

@@ -1,0 +1,93 @@
+"""``validation:`` in a policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from proxy.cleaning.pieces import PieceKind
+from proxy.stage import Positive, Share
+from proxy.validation.accuracy import MAX_CLAIMS
+from proxy.validation.consistency import MIN_CONTRADICTION
+from proxy.validation.freshness import MAX_AGE_S, TIME_FIELDS
+from proxy.validation.metrics import METRICS, Thresholds, Weights
+from proxy.verification.options import VerifierOptions
+
+Action = Literal["annotate", "down_rank", "drop", "reject"]
+ACTIONS: tuple[Action, ...] = ("annotate", "down_rank", "drop", "reject")
+"""From the mildest on."""
+Failing = Literal["relevance", "freshness", "accuracy", "completeness", "consistency", "score"]
+Seconds = Annotated[float, Meta(gt=0)]
+
+
+class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``validation:``"""
+
+    action: Annotated[
+        Action | Mapping[Failing, Action],
+        Meta(
+            description="what becomes of content below a threshold: annotate (record and warnings), down_rank (a passage goes behind the "
+            "others, any other content gets a mark), drop (a note takes its place), reject (400 policy_blocked); or by metric"
+        ),
+    ] = "annotate"
+    thresholds: Annotated[Thresholds, Meta(description="by metric: below it content fails; score is for the weighted mean")] = Thresholds()
+    weights: Annotated[Weights, Meta(description="what each metric counts in the score")] = Weights()
+    kinds: Annotated[
+        tuple[PieceKind, ...], Meta(min_length=1, description="what is validated: tool_result, passage, system, user, assistant")
+    ] = ("tool_result", "passage")
+    memory: Annotated[
+        tuple[str, ...], Meta(description="messages whose name or groundwire.source matches one of these are validated whatever their role")
+    ] = ("memory*", "*_memory", "*memories*")
+    max_age_s: Annotated[Seconds, Meta(description="age up to which content is fresh, as it was when it first came")] = MAX_AGE_S
+    max_ages_s: Annotated[
+        Mapping[str, Seconds], Meta(description="the same by name pattern of tool or source; the first that matches counts")
+    ] = {}
+    required_fields: Annotated[
+        Mapping[str, tuple[str, ...]],
+        Meta(description="fields that content must have, by name pattern of tool or source; paths as a.b[0].c"),
+    ] = {}
+    timestamp_fields: Annotated[
+        tuple[str, ...], Meta(description="fields of a JSON result that say when it was so, where nothing else does")
+    ] = TIME_FIELDS
+    max_claims: Annotated[
+        Positive,
+        Meta(description="statements of one piece that are looked up in the knowledge base, those with numbers first; 3 to 20 ms each"),
+    ] = MAX_CLAIMS
+    min_contradiction: Annotated[Share, Meta(description="probability from which a statement contradicts the existing context")] = (
+        MIN_CONTRADICTION
+    )
+    max_pieces: Annotated[Positive, Meta(description="pieces of one turn that are looked at; those beyond it are an error")] = 256
+    cache_size: Annotated[Positive, Meta(description="pieces whose quality is remembered by a worker")] = 4096
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.action, str) and not self.action:
+            raise ValueError(f"action: expected one of {', '.join(ACTIONS)}, or some of {', '.join((*METRICS, 'score'))} with theirs")
+
+    def action_for(self, failing: str) -> Action:
+        """What to do about content that fails this metric; one that the policy does not name is annotated."""
+        if isinstance(self.action, str):
+            return self.action
+        return self.action.get(failing, "annotate")  # type: ignore[call-overload, no-any-return]  # any name may be asked for
+
+    @property
+    def changes_context(self) -> bool:
+        """Whether what was decided on earlier turns must be repeated."""
+        actions = [self.action] if isinstance(self.action, str) else list(self.action.values())
+        return "drop" in actions or "down_rank" in actions
+
+    def max_age_of(self, *names: str) -> float:
+        """For content of the tool or source that `names` name."""
+        return next((age for pattern, age in self.max_ages_s.items() if matches(names, (pattern,))), self.max_age_s)
+
+    def required_of(self, *names: str) -> tuple[str, ...]:
+        """The fields that content of the tool or source that `names` name must have."""
+        return next((fields for pattern, fields in self.required_fields.items() if matches(names, (pattern,))), ())
+
+
+def matches(names: tuple[str, ...], patterns: tuple[str, ...]) -> bool:
+    """Whether one of `names` matches one of `patterns` (as of `fnmatch`, whatever the case)."""
+    return any(fnmatchcase(name.lower(), pattern.lower()) for name in names if name for pattern in patterns)

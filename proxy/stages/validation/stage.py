@@ -1,0 +1,215 @@
+"""The stage `validation`: is what enters the context good enough to rest on?
+
+Every new piece (tool results, passages, messages of a memory, or whatever the policy names) is measured by relevance, freshness,
+accuracy, completeness and consistency (`proxy.validation`). What falls below a threshold is reported, ranked behind the rest or marked,
+left out with a note in its place, or refused with the request.
+
+A client sends its whole history again on each turn. What was marked or left out once is so again, in the same words, by every worker: a
+piece is judged by what stood before it (`turns`), and its age is that at which the run first showed it. So the forwarded prefix stays
+the same. A request is refused only for what came with it: what is behind an assistant's answer has been let through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from msgspec.structs import replace
+
+from proxy.cleaning.edits import apply_edits
+from proxy.compaction.conversation import STORE_TIMEOUT_S
+from proxy.conversation import prefix_hashes
+from proxy.errors import ModelUnavailable, StoreUnavailable
+from proxy.exchange import Evidence, Exchange, FactCheck, Verdict
+from proxy.grounding.evidence.gathering import EvidenceBase, gather
+from proxy.judging import key_of
+from proxy.language import load
+from proxy.lru import LRU
+from proxy.ports import Ports
+from proxy.stage import Stage
+from proxy.stages.validation.acting import Decision, action_of, edits_of, ranked
+from proxy.stages.validation.options import ValidationOptions
+from proxy.stages.validation.reporting import CODES, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
+from proxy.stages.validation.turns import Newcomer, before, newcomers
+from proxy.text import text_of
+from proxy.validation.candidates import Candidate, existing_base
+from proxy.validation.metrics import METRICS, Metric, Quality, failed, judged
+from proxy.validation.validator import Models, QualityValidator
+from proxy.verification.options import asks, make_verifier
+
+_DEADLINE = 0.9
+"""Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
+_LARGE_CHARS = 50_000
+"""From here on, reading leaves the event loop."""
+
+
+class Validation(Stage):
+    """Checks new content before the model sees it; annotates, ranks it lower, drops or rejects it."""
+
+    name = "validation"
+    Options = ValidationOptions
+    follows = ("knowledge",)
+    changes = ("messages", "passages")
+    reports = (*CODES.values(), UNCHECKED, REJECTED)
+    reads_passages = True
+    verifies = True
+    embeds = True
+
+    def __init__(self, options: ValidationOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        load()
+        self._verifier = make_verifier(options, ports)
+        self._known: LRU[Quality] = LRU(options.cache_size)
+        self._archived: LRU[str] = LRU(options.cache_size)
+
+    @classmethod
+    def asks(cls, options: Any) -> Mapping[str, str]:
+        """The judging model's upstream."""
+        return asks(options)
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Measure what is new, act on it, repeat what was done on earlier turns."""
+        large = sum(len(text_of(message.get("content"))) for message in exchange.conversation) > _LARGE_CHARS
+        reading = partial(newcomers, exchange, self.options, older=self.options.changes_context)
+        found = await asyncio.to_thread(reading) if large else reading()
+        if not found:
+            return None
+        seen, store = await self._seen(exchange, found)
+        decisions = await self._decided(exchange, found, seen)
+        refused = next((d for d in decisions if d.new and d.action == "reject"), None)
+        if refused is None:
+            decisions, unkept = await self._kept(exchange, decisions)
+            store = store or unkept
+        self._count(decisions)
+        detail = detail_of(decisions, store)
+        if refused is not None:
+            return rejection(refused, detail)
+        self._act(exchange, decisions)
+        *others, last = verdicts_of(decisions, detail)
+        exchange.verdicts += others
+        return last
+
+    # ---- when each came ----
+
+    async def _seen(self, exchange: Exchange, found: Sequence[Newcomer]) -> tuple[dict[str, float], str]:
+        """When this run first showed each piece that has a timestamp, by hash, and what is wrong with the store, if anything."""
+        hashes = list(dict.fromkeys(n.piece.hash for n in found if n.content.timestamp is not None))
+        if not hashes:
+            return {}, ""
+        run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
+        try:
+            async with asyncio.timeout(STORE_TIMEOUT_S):
+                times = await self.ports.first_seen.times(run, hashes, exchange.received_at, client=exchange.client)
+        except (StoreUnavailable, TimeoutError) as error:
+            new = {n.piece.hash for n in found if n.new}
+            return dict.fromkeys(new, exchange.received_at), str(error) or "timeout"
+        return dict(zip(hashes, times, strict=True)), ""
+
+    # ---- judging ----
+
+    async def _decided(self, exchange: Exchange, found: Sequence[Newcomer], seen: Mapping[str, float]) -> list[Decision]:
+        """Turn by turn, as they came: what was left out on one is no context for the next."""
+        until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
+        turns = sorted({newcomer.turn for newcomer in found})
+        prefixes, version = prefix_hashes(exchange.conversation, turns), await _version(exchange.knowledge)
+        evidence: list[Evidence] | None = None
+        dropped: frozenset[str] = frozenset()
+        decisions: list[Decision] = []
+        for turn in turns:
+            here = [newcomer for newcomer in found if newcomer.turn == turn]
+            keys = [self._key(newcomer, (prefixes[turn], version), exchange) for newcomer in here]
+            open_ = [i for i, key in enumerate(keys) if key not in self._known][: self.options.max_pieces]
+            qualities = {i: known for i, key in enumerate(keys) if (known := self._known.get(key)) is not None}
+            if open_:
+                evidence = gather(exchange) if evidence is None else evidence
+                base = existing_base(before(turn, evidence, dropped))
+                qualities |= await self._measured(exchange, {i: here[i] for i in open_}, base, seen, until - time.perf_counter())
+            for i, newcomer in enumerate(here):
+                quality = qualities.get(i) or _not_looked_at("more than max_pieces")
+                if not quality.errors:
+                    self._known.put(keys[i], quality)
+                decisions.append(Decision(newcomer, quality, action_of(quality, self.options), newcomer.new))
+            dropped |= {d.newcomer.piece.text.strip() for d in decisions if d.action == "drop"}
+        return decisions
+
+    def _key(self, newcomer: Newcomer, known: tuple[str, str], exchange: Exchange) -> bytes:
+        """A name for all that a piece's quality follows from, but the policy."""
+        content = newcomer.content
+        about = (str(content.timestamp), str(content.max_age_s), *content.required_fields, repr(content.fields))
+        return key_of(exchange.client, exchange.run_id, newcomer.piece.hash, *known, *newcomer.questions, *content.purposes, *about)
+
+    async def _measured(
+        self, exchange: Exchange, newcomers: Mapping[int, Newcomer], base: EvidenceBase | None, seen: Mapping[str, float], left_s: float
+    ) -> dict[int, Quality]:
+        options: ValidationOptions = self.options
+        models = Models(self.ports.embedder, self._verifier.for_client(exchange.client), exchange.knowledge)
+        validator = QualityValidator(
+            models, thresholds=options.thresholds, weights=options.weights, max_age_s=options.max_age_s,
+            min_contradiction=options.min_contradiction, max_claims=options.max_claims,
+        )  # fmt: skip
+        candidates = [Candidate(n.content, n.questions, n.unasked, base) for n in newcomers.values()]
+        times = [seen.get(n.piece.hash, exchange.received_at) for n in newcomers.values()]
+        found = await validator.validate(candidates, times, deadline_s=max(0.0, left_s))
+        for i, newcomer in enumerate(newcomers.values()):
+            if newcomer.content.timestamp is not None and newcomer.piece.hash not in seen:
+                found[i] = judged({**found[i].metrics, "freshness": failed("store_unavailable")}, options.thresholds, options.weights)
+        return dict(zip(newcomers, found, strict=True))
+
+    # ---- acting ----
+
+    async def _kept(self, exchange: Exchange, decisions: Sequence[Decision]) -> tuple[list[Decision], str]:
+        """Archive what is to be dropped; what cannot be kept stays in the context. Returns what is wrong with the store, too."""
+        found, problem = list(decisions), ""
+        for i, decision in enumerate(decisions):
+            if decision.action == "drop":
+                try:
+                    found[i] = replace(decision, archived=await self._archive(exchange, decision.newcomer))
+                except (StoreUnavailable, TimeoutError) as error:
+                    found[i], problem = replace(decision, action="annotate"), str(error) or "timeout"
+        return found, problem
+
+    async def _archive(self, exchange: Exchange, newcomer: Newcomer) -> str:
+        """The scratchpad's id of a piece, byte for byte."""
+        key = key_of(exchange.client, exchange.run_id, newcomer.piece.text)
+        known = self._archived.get(key)
+        if known is None:
+            content = newcomer.piece.text.encode("utf-8", "surrogatepass")
+            async with asyncio.timeout(STORE_TIMEOUT_S):
+                known = await self.ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
+            self._archived.put(key, known)
+        return known
+
+    def _act(self, exchange: Exchange, decisions: Sequence[Decision]) -> None:
+        apply_edits(exchange, self.name, edits_of(decisions))
+        passages = ranked(exchange.passages, decisions)
+        if [id(passage) for passage in passages] != [id(passage) for passage in exchange.passages]:
+            exchange.passages = passages
+            exchange.changes.append({"stage": self.name, "what": "passages", "order": "down-ranked last"})
+
+    def _count(self, decisions: Sequence[Decision]) -> None:
+        """Of what is new."""
+        new = [decision for decision in decisions if decision.new]
+        self.ports.counters.count("validation.checked_count", len(new))
+        for name in (*METRICS, "score"):
+            if number := sum(name in decision.quality.failing for decision in new):
+                self.ports.counters.count(f"validation.{name}_failed_count", number)
+        for action in ("down_rank", "drop", "reject"):
+            if number := sum(decision.action == action for decision in new):
+                self.ports.counters.count(f"validation.{action}_count", number)
+
+
+async def _version(knowledge: FactCheck | None) -> str:
+    """Of the knowledge base: a newer one judges anew."""
+    if knowledge is not None:
+        with suppress(ModelUnavailable):
+            return await knowledge.version()
+    return ""
+
+
+def _not_looked_at(why: str) -> Quality:
+    metrics: dict[Any, Metric] = {name: failed(why) for name in METRICS}
+    return replace(judged(metrics), reasons=(f"not checked: {why}",))

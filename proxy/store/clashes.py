@@ -1,0 +1,152 @@
+"""Remembers clashes and how they were resolved: the `Clashes` port, on the database, and the operator's side of it.
+
+A record's id is made of its client, run, policy and pair of statements: the first worker to put it decides what is kept. A resolution
+changes it and adds a row to the audit trail; a stage that gives the version it has read never undoes one that it has not seen.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from sqlalchemy import RowMapping, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from proxy.review import POLICY, ClashRecord, Decision
+from proxy.store import decisions
+from proxy.store.database import Database
+from proxy.store.paging import page
+from proxy.store.tables import clashes as table
+from proxy.store.tables import clean, key_of
+
+_ASKED_EVERY_S = 3600.0
+"""Retention goes by days, and a read should mostly not be a write."""
+PER_RUN = 2000
+FILTERS = ("status", "run_id", "client", "policy", "type", "topic", "strategy")
+_STATEMENTS = ("older", "newer", "options", "detail")
+_COLUMNS = [*(table.c[name] for name in ClashRecord.__struct_fields__ if name not in _STATEMENTS), table.c.statements]
+
+
+def record_id(client: str, run_id: str, policy: str, pair_hash: str) -> str:
+    """``cl_`` and 32 hexadecimal digits; `policy` may be a label."""
+    return "cl_" + key_of(client, run_id, decisions.policy_name(policy), pair_hash)
+
+
+class DatabaseClashes:
+    """Implements `proxy.ports.Clashes`."""
+
+    def __init__(self, database: Database, *, per_run: int = PER_RUN, clock: Callable[[], float] = time.time) -> None:
+        """Of a run with more than `per_run` clashes, `find` gives the newest: it is asked on every turn."""
+        self._database, self._per_run, self._clock = database, per_run, clock
+
+    async def put(self, record: ClashRecord) -> ClashRecord:
+        """Keep `record`, and return what is kept: an earlier one of the same pair comes first. Raises `StoreUnavailable`."""
+        key, now = record_id(record.client, record.run_id, record.policy, record.pair_hash), self._clock()
+        insert = self._database.insert(table).values(_row(record, key, now)).on_conflict_do_nothing(index_elements=["id"])
+        async with self._database.transaction() as connection:
+            new = (await connection.execute(insert)).rowcount == 1
+            kept = _record((await connection.execute(select(*_COLUMNS).where(table.c.id == key))).mappings().one())
+            if new and kept.status != "open":
+                said = kept.resolution or "dismiss"
+                await decisions.add(connection, [(key, kept.version)], said, now, kept.resolved_by, kept.reason)
+        return kept
+
+    async def find(self, *, client: str, run_id: str, policy: str) -> list[ClashRecord]:
+        """The run's clashes, in the order in which they were put. Raises `StoreUnavailable`."""
+        run = key_of(client, run_id, decisions.policy_name(policy))
+        now = self._clock()
+        async with self._database.transaction() as connection:
+            rows, _ = await page(connection, select(*_COLUMNS).where(table.c.run_key == run), table, self._per_run, None)
+            if any(row["seen_at"] < now - _ASKED_EVERY_S for row in rows):
+                await decisions.mark_seen(connection, table, table.c.run_key == run, now)
+        return [_record(row) for row in reversed(rows)]
+
+    async def resolve(
+        self,
+        record_id: str,
+        resolution: str,
+        *,
+        by: str,
+        client: str | None = None,
+        reason: str = "",
+        merged: str = "",
+        version: int | None = None,
+    ) -> ClashRecord | None:
+        """Resolve (``dismiss``: there is none) and return what is kept; None where there is none. Raises `StoreUnavailable`.
+
+        With `client`, only what belongs to it; with `version`, only if the record still has it.
+        """
+        by, reason, resolution = clean(by), clean(reason, decisions.MAX_REASON_CHARS), clean(resolution)
+        said = "" if resolution == "dismiss" else resolution
+        async with self._database.transaction() as connection:
+            await decisions.begin_writing(self._database, connection)
+            found = await _read(connection, record_id, client, lock=True)
+            same = found is not None and found.status != "open"
+            if found is None or version not in (None, found.version):
+                return found
+            if same and (found.resolution, found.resolved_by, found.reason, found.merged) == (said, by, reason, merged):
+                return found
+            at, number = max(self._clock(), found.resolved_at or 0.0), found.version + 1
+            values = {"status": "resolved" if said else "dismissed", "resolution": said, "resolved_by": by, "reason": reason}
+            text = merged.encode("utf-8", "surrogatepass")
+            change = update(table).where(table.c.id == found.id)
+            await connection.execute(change.values(**values, merged=text, resolved_at=at, version=number))
+            await decisions.add(connection, [(found.id, number)], resolution, at, by, reason)
+            return await _read(connection, record_id, client)
+
+    async def get(self, record_id: str) -> ClashRecord | None:
+        """The record. Raises `StoreUnavailable`."""
+        async with self._database.transaction() as connection:
+            return await _read(connection, record_id, None)
+
+    async def trail(self, record_id: str) -> list[Decision]:
+        """Its resolutions, the first one first. Raises `StoreUnavailable`."""
+        return await decisions.trail(self._database, record_id)
+
+    async def list(self, limit: int = 20, after: str | None = None, **filters: str | None) -> tuple[list[ClashRecord], bool]:
+        """Newest first, and whether there are more; `filters` are named in `FILTERS`. Raises `StoreUnavailable`."""
+        query = select(*_COLUMNS)
+        for name, wanted in filters.items():
+            if wanted is not None:
+                query = query.where(table.c[name] == clean(decisions.policy_name(wanted) if name == "policy" else wanted))
+        async with self._database.transaction() as connection:
+            rows, more = await page(connection, query, table, limit, None if after is None else clean(after))
+        return [_record(row) for row in rows], more
+
+
+async def _read(connection: AsyncConnection, record_id: str, client: str | None, *, lock: bool = False) -> ClashRecord | None:
+    query = select(*_COLUMNS).where(table.c.id == clean(record_id))
+    if client is not None:
+        query = query.where(table.c.client == clean(client))
+    row = (await connection.execute(query.with_for_update() if lock else query)).mappings().first()
+    return None if row is None else _record(row)
+
+
+def _row(record: ClashRecord, key: str, now: float) -> dict[str, Any]:
+    resolved = record.status != "open"
+    names = ("client", "run_id", "pair_hash", "type", "topic", "strategy", "record_id", "status", "resolution")
+    statements = decisions.packed({name: getattr(record, name) for name in _STATEMENTS})
+    policy = decisions.policy_name(record.policy)
+    return {name: clean(getattr(record, name)) for name in names} | {
+        "id": key,
+        "policy": clean(policy),
+        "run_key": key_of(record.client, record.run_id, policy),
+        "critical": record.critical,
+        "statements": statements,
+        "size_bytes": len(statements),
+        "created_at": now,
+        "seen_at": now,
+        "resolved_by": (clean(record.resolved_by) or POLICY) if resolved else "",
+        "reason": clean(record.reason, decisions.MAX_REASON_CHARS),
+        "merged": record.merged.encode("utf-8", "surrogatepass"),
+        "resolved_at": now if resolved else None,
+        "version": decisions.decided_before(key) + int(resolved),
+    }
+
+
+def _record(row: RowMapping) -> ClashRecord:
+    fields = {name: row[name] for name in ClashRecord.__struct_fields__ if name in row}
+    statements = decisions.unpacked(row["statements"])
+    merged = bytes(row["merged"]).decode("utf-8", "surrogatepass")
+    return ClashRecord(**fields | statements | {"options": tuple(statements["options"]), "merged": merged})

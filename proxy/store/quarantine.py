@@ -1,0 +1,225 @@
+"""Keeps content from the model until a person decides: the `Quarantine` port, on the database, and the operator's side of it.
+
+An item's id is made of its client, run, policy and content hash, so that every worker has the same and no client can collide with
+another's. The first to put it decides what is kept; a decision changes its status and adds a row to the audit trail, and every worker
+reads it at its next turn. A decision with scope ``client`` goes to the same content in the client's other runs of the policy, those to
+come included: where two decisions meet, the newest counts, and any person's before a stage's.
+
+Items that nobody has decided are not deleted for their age (see `proxy.store.retention`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, get_args
+
+import msgspec
+from sqlalchemy import Column, ColumnElement, RowMapping, Select, and_, func, or_, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from proxy.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
+from proxy.store import decisions
+from proxy.store.database import Database
+from proxy.store.paging import page
+from proxy.store.tables import clean, key_of
+from proxy.store.tables import decisions as trail_table
+from proxy.store.tables import quarantine as table
+
+_HASHES_A_QUERY = 400
+"""Two parameters each; both databases bound the number of a statement's parameters, at 32,766 or more."""
+_ASKED_EVERY_S = 3600.0
+"""An item that is asked for is marked as seen this often: retention goes by days, and a read should mostly not be a write."""
+_PUT_EVERY_S = 60.0
+"""A client sends its whole history each turn, so an item that is put again is counted this often."""
+_DECIDED_LATER_S = 1e-6
+"""A decision comes after those it replaces, whatever the workers' clocks say."""
+_FIELDS = [table.c[name] for name in QuarantineItem.__struct_fields__]
+_LISTED = [column for column in _FIELDS if column.name != "content"]
+FILTERS = ("status", "run_id", "client", "policy", "type")
+
+
+def item_id(client: str, run_id: str, policy: str, content_hash: str) -> str:
+    """``qr_`` and 32 hexadecimal digits; `policy` may be a label."""
+    return "qr_" + key_of(client, run_id, decisions.policy_name(policy), content_hash)
+
+
+class DatabaseQuarantine:
+    """Implements `proxy.ports.Quarantine`."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database, self._clock = database, clock
+
+    async def put(self, item: QuarantineItem) -> QuarantineItem:
+        """Keep `item`, and return what is kept, decided or not; the first one is kept as it was. Raises `StoreUnavailable`."""
+        key, now = item_id(item.client, item.run_id, item.policy, item.hash), self._clock()
+        insert = self._database.insert(table).values(_row(item, key, now)).on_conflict_do_nothing(index_elements=["id"])
+        async with self._database.transaction() as connection:
+            new = (await connection.execute(insert)).rowcount == 1
+            if not new:
+                again = update(table).where(table.c.id == key, table.c.seen_at < now - _PUT_EVERY_S)
+                await connection.execute(again.values(seen_at=now, seen_count=table.c.seen_count + 1))
+            kept = _item((await connection.execute(select(*_FIELDS).where(table.c.id == key))).mappings().one())
+            if new and kept.decided_at is not None:
+                await decisions.add(connection, [(key, kept.version)], kept.status, kept.decided_at, kept.decided_by, kept.decision_reason)
+            shared = (await connection.execute(_decided_for_all([_client_key(item)]))).mappings().first()
+            return kept if shared is None else await _follow(connection, kept, _item(shared))
+
+    async def find(self, hashes: Sequence[str], *, client: str, run_id: str, policy: str) -> dict[str, QuarantineItem]:
+        """What is known of these contents, by hash and without the bytes. Raises `StoreUnavailable`."""
+        found: dict[str, QuarantineItem] = {}
+        wanted = list(dict.fromkeys(hashes))
+        async with self._database.transaction() as connection:
+            for start in range(0, len(wanted), _HASHES_A_QUERY):
+                some = wanted[start : start + _HASHES_A_QUERY]
+                found |= await self._find(connection, some, client, run_id, decisions.policy_name(policy))
+            await self._mark(connection, found.values())
+        return found
+
+    async def decide(
+        self, item_id: str, status: QuarantineStatus, *, by: str, reason: str = "", scope: Scope = "run"
+    ) -> QuarantineItem | None:
+        """Approve or reject, and return the item without its bytes; None where there is none. Raises `StoreUnavailable`.
+
+        The very decision that the item has already changes nothing. Another one counts from now on, and both stay in the trail.
+        """
+        by, reason = clean(by), clean(reason, decisions.MAX_REASON_CHARS)
+        async with self._database.transaction() as connection:
+            await decisions.begin_writing(self._database, connection)
+            same_content = select(table.c.client_key).where(table.c.id == clean(item_id)).scalar_subquery()
+            lock = select(table.c.id, table.c.client_key, table.c.decided_at).where(table.c.client_key == same_content)
+            rows = (await connection.execute(lock.order_by(table.c.id).with_for_update())).all()
+            item = await _read(connection, item_id)
+            if item is None or (item.status, item.decided_by, item.decision_reason, item.scope) == (status, by, reason, scope):
+                return item
+            at = max([self._clock(), *(row.decided_at + _DECIDED_LATER_S for row in rows if row.decided_at is not None)])
+            ids = [row.id for row in rows] if scope == "client" else [item.id]
+            await _decide(connection, ids, rows[0].client_key, status, at, by, reason, scope)
+            return await _read(connection, item_id)
+
+    async def get(self, item_id: str, *, content: bool = True) -> QuarantineItem | None:
+        """The item, with its bytes if asked for. Raises `StoreUnavailable`."""
+        async with self._database.transaction() as connection:
+            return await _read(connection, item_id, _FIELDS if content else _LISTED)
+
+    async def trail(self, item_id: str) -> list[Decision]:
+        """Its decisions, the first one first. Raises `StoreUnavailable`."""
+        return await decisions.trail(self._database, item_id)
+
+    async def list(self, limit: int = 20, after: str | None = None, **filters: str | None) -> tuple[list[QuarantineItem], bool]:
+        """Newest first, without contents, and whether there are more; `filters` are named in `FILTERS`. Raises `StoreUnavailable`."""
+        query = select(*_LISTED)
+        for name, wanted in filters.items():
+            if wanted is not None:
+                query = query.where(table.c[name] == clean(decisions.policy_name(wanted) if name == "policy" else wanted))
+        async with self._database.transaction() as connection:
+            rows, more = await page(connection, query, table, limit, None if after is None else clean(after))
+        return [_item(row) for row in rows], more
+
+    async def counts(self) -> dict[str, int]:
+        """How many items there are of each status. Raises `StoreUnavailable`."""
+        query = select(table.c.status, func.count()).group_by(table.c.status)
+        async with self._database.transaction() as connection:
+            found = {status: int(count) for status, count in (await connection.execute(query)).all()}
+        return {status: found.get(status, 0) for status in get_args(QuarantineStatus)}
+
+    async def _find(
+        self, connection: AsyncConnection, hashes: Sequence[str], client: str, run_id: str, policy: str
+    ) -> dict[str, QuarantineItem]:
+        own = {item_id(client, run_id, policy, hash_): hash_ for hash_ in hashes}
+        others = {key_of(client, policy, hash_): hash_ for hash_ in hashes}
+        rows = (await connection.execute(select(*_LISTED).where(table.c.id.in_(own)))).mappings()
+        found = {own[row["id"]]: _item(row) for row in rows}
+        for row in (await connection.execute(_decided_for_all(list(others)))).mappings().all():
+            hash_, shared = others[row["client_key"]], _item(row)
+            found[hash_] = await _follow(connection, found[hash_], shared) if hash_ in found else shared
+        return found
+
+    async def _mark(self, connection: AsyncConnection, items: Iterable[QuarantineItem]) -> None:
+        now = self._clock()
+        due = sorted(item.id for item in items if item.seen_at < now - _ASKED_EVERY_S)
+        if due:
+            await decisions.mark_seen(connection, table, table.c.id.in_(due), now)
+
+
+async def _read(connection: AsyncConnection, item_id: str, fields: Sequence[Column[Any]] = _LISTED) -> QuarantineItem | None:
+    row = (await connection.execute(select(*fields).where(table.c.id == clean(item_id)))).mappings().first()
+    return None if row is None else _item(row)
+
+
+async def _decide(
+    connection: AsyncConnection, ids: Sequence[str], client_key: str, status: str, at: float, by: str, reason: str, scope: Scope,
+    where: ColumnElement[bool] | None = None,
+) -> None:  # fmt: skip
+    """Set it on items of one `client_key`, and add it to the trail; `where` leaves items out."""
+    values = {"status": status, "decided_at": at, "decided_by": by, "decision_reason": reason, "scope": scope}
+    for start in range(0, len(ids), _HASHES_A_QUERY):
+        some = table.c.id.in_(ids[start : start + _HASHES_A_QUERY])
+        change = update(table).where(some if where is None else and_(some, where)).values(**values, version=table.c.version + 1)
+        changed = (await connection.execute(change.returning(table.c.id, table.c.version))).all()
+        await decisions.add(connection, [(row.id, row.version) for row in changed], status, at, by, reason, scope, client_key)
+
+
+async def _follow(connection: AsyncConnection, own: QuarantineItem, shared: QuarantineItem) -> QuarantineItem:
+    """`own`, decided as `shared` if that is what counts: an item can be put just while the others are decided."""
+    if shared.decided_at is None or _rank(shared) <= _rank(own):
+        return own
+    older = or_(table.c.decided_at.is_(None), table.c.decided_at < shared.decided_at, table.c.decided_by == POLICY)
+    by, reason = shared.decided_by, shared.decision_reason
+    await _decide(connection, [own.id], _client_key(own), shared.status, shared.decided_at, by, reason, shared.scope, older)
+    now = await _read(connection, own.id)
+    return own if now is None else msgspec.structs.replace(now, content=own.content)
+
+
+def _decided_for_all(client_keys: Sequence[str]) -> Select[Any]:
+    """For each key the newest decision for all of the client's runs, as the item on which it was made.
+
+    The trail tells, since the item itself may have been decided anew for its own run.
+    """
+    rulings = trail_table
+    place = func.row_number().over(partition_by=rulings.c.client_key, order_by=(rulings.c.decided_at.desc(), rulings.c.id))
+    meant = rulings.c.client_key.in_(client_keys), rulings.c.scope == "client"
+    ranked = select(rulings, place.label("place")).join(table, table.c.id == rulings.c.subject).where(*meant).subquery()
+    ruling = {"status": ranked.c.decision, "scope": ranked.c.scope, "decided_at": ranked.c.decided_at, "decided_by": ranked.c.decided_by,
+              "decision_reason": ranked.c.reason}  # fmt: skip
+    fields = [ruling[column.name].label(column.name) if column.name in ruling else column for column in _LISTED]
+    return select(*fields, table.c.client_key).join(ranked, ranked.c.subject == table.c.id).where(ranked.c.place == 1)
+
+
+def _rank(item: QuarantineItem) -> tuple[bool, float]:
+    """What of two decisions counts: a person's, then the newer."""
+    return item.decided_at is not None and item.decided_by != POLICY, item.decided_at or 0.0
+
+
+def _client_key(item: QuarantineItem) -> str:
+    return key_of(item.client, decisions.policy_name(item.policy), item.hash)
+
+
+def _row(item: QuarantineItem, key: str, now: float) -> dict[str, Any]:
+    decided = item.status != "pending"
+    texts = {
+        name: clean(getattr(item, name)) for name in ("client", "run_id", "hash", "kind", "role", "type", "source", "record_id", "status")
+    }
+    return texts | {
+        "id": key,
+        "policy": clean(decisions.policy_name(item.policy)),
+        "client_key": _client_key(item),
+        "reason": clean(item.reason, decisions.MAX_REASON_CHARS),
+        "score": item.score,
+        "detail": decisions.packed(item.detail),
+        "content": item.content,
+        "size_bytes": len(item.content),
+        "created_at": now,
+        "seen_at": now,
+        "seen_count": 1,
+        "scope": "run",
+        "decided_by": (clean(item.decided_by) or POLICY) if decided else "",
+        "decision_reason": clean(item.decision_reason, decisions.MAX_REASON_CHARS) if decided else "",
+        "decided_at": now if decided else None,
+        "version": decisions.decided_before(key) + int(decided),
+    }
+
+
+def _item(row: RowMapping) -> QuarantineItem:
+    fields = {name: row[name] for name in QuarantineItem.__struct_fields__ if name in row}
+    return QuarantineItem(**fields | {"detail": decisions.unpacked(row["detail"])})

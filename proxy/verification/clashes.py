@@ -1,0 +1,147 @@
+"""Statements or messages -> the clashes between them: finds the pairs, asks embedder and verifier once for all, lets `proxy.clashes` judge.
+
+A pair that rules decide costs nothing. Without a verifier, or when it is too slow, only rules count: the other pairs are left open, and
+are not among those that were judged, so that a later call can ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from proxy.clashes import detection
+from proxy.clashes.candidates import Pair, candidates
+from proxy.clashes.kinds import Clash, Origin, Piece, Statement
+from proxy.clashes.statements import is_memory, read_statements
+from proxy.errors import ModelUnavailable
+from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.ports import Embedder, Verifier
+from proxy.text import text_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+log = logging.getLogger("groundwire.clash")
+
+MAX_PAIRS = 64
+"""Judged by the verifier in one call, the latest first: about 2 s of the built-in one. What is left is judged by the next call."""
+_ORIGINS: Mapping[str, Origin] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool_result"}
+
+
+class Findings(Struct, frozen=True):
+    """What was found in one call."""
+
+    clashes: tuple[Clash, ...]
+    """In order of the newer statement; changes of mind said as such are among them, with `update`."""
+    judged: tuple[str, ...]
+    """Hashes of the pairs that need not be judged again."""
+    open: tuple[str, ...] = ()
+    """Hashes of the pairs that nobody could judge now."""
+    problem: str = ""
+    """Why: ``timeout``, ``verifier_unavailable``, ``too_many``."""
+
+
+class ClashDetector:
+    """Finds clashes. Keeps nothing between calls."""
+
+    def __init__(self, verifier: Verifier | None = None, *, embedder: Embedder | None = None) -> None:
+        """Without `verifier` rules decide alone; without `embedder` pairs are found by slots and words."""
+        self._verifier, self._embedder = verifier, embedder
+
+    async def detect(
+        self, statements: Sequence[Statement], *, seen: Collection[str] = (), judged: Collection[str] = (), deadline_s: float | None = None
+    ) -> Findings:
+        """The clashes among `statements`.
+
+        `seen` are hashes of statements that were all paired with each other before, `judged` hashes of pairs that were: what both
+        name costs nothing. Past `deadline_s` what is open stays open.
+        """
+        vectors = await self._vectors([s.text for s in statements]) if len(statements) > 1 else None
+        pairs = await asyncio.to_thread(candidates, statements, seen=seen, judged=judged, vectors=vectors)
+        found = [clash for pair in pairs if (clash := detection.by_rule(pair)) is not None]
+        ruled = {clash.pair_hash for clash in found}
+        asked = [pair for pair in pairs if pair.hash not in ruled and not detection.settled(pair)]
+        left, problem = asked[:-MAX_PAIRS], "too_many" if len(asked) > MAX_PAIRS else ""
+        asked = asked[-MAX_PAIRS:]
+        if self._verifier is None:
+            left, asked, problem = [*left, *asked], [], "verifier_unavailable" if asked else ""
+        try:
+            async with asyncio.timeout(deadline_s):
+                found += [clash for clash in await self.judge(asked) if clash is not None]
+        except TimeoutError:
+            left, problem = [*left, *asked], "timeout"
+        except ModelUnavailable as error:
+            log.warning("clashes are found by rules alone: %s", error)
+            left, problem = [*left, *asked], "verifier_unavailable"
+        open_ = {pair.hash for pair in left}
+        found.sort(key=lambda clash: (clash.newer.place, clash.older.place))
+        return Findings(tuple(found), tuple(pair.hash for pair in pairs if pair.hash not in open_), tuple(sorted(open_)), problem)
+
+    async def judge(self, pairs: Sequence[Pair]) -> list[Clash | None]:
+        """Each pair by what verifier and embedder say of it. Raises `ModelUnavailable`."""
+        answers, cosines = await self.ask(pairs)
+        return [detection.judged(pair, answers, cosines) for pair in pairs]
+
+    async def ask(self, pairs: Sequence[Pair]) -> tuple[detection.Answers, detection.Cosines]:
+        """What `proxy.clashes.detection.features` needs of these pairs. Raises `ModelUnavailable`."""
+        asked = list(dict.fromkeys(question for pair in pairs for question in detection.questions(pair.older, pair.newer)))
+        answers: dict[ClaimPair, Support] = {}
+        if asked and self._verifier is not None:
+            found = await self._verifier.verify(asked)
+            answers = {question: support for question, support in zip(asked, found, strict=True) if support is not None}
+        return answers, await self._cosines(pairs)
+
+    async def _cosines(self, pairs: Sequence[Pair]) -> detection.Cosines:
+        texts = list(dict.fromkeys(text for pair in pairs for text in detection.texts(pair.older, pair.newer)))
+        vectors = await self._vectors(texts)
+        if vectors is None:
+            return {}
+        row = {text: i for i, text in enumerate(texts)}
+        wanted = {(p.older.text, p.newer.text) for p in pairs}
+        for pair in pairs:
+            compared = detection.targets(pair.older, pair.newer)
+            wanted |= {both for both in (*compared.conflicts, *compared.agreements) if both[0] in row and both[1] in row}
+        return {(a, b): float(vectors[row[a]] @ vectors[row[b]]) for a, b in wanted}
+
+    async def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        if self._embedder is None or not texts:
+            return None
+        try:
+            return await self._embedder.embed(texts)
+        except ModelUnavailable as error:
+            log.warning("clashes are found by words alone: %s", error)
+            return None
+
+
+async def detect_clash(
+    said: Iterable[Statement | str | Mapping[str, Any]], *, verifier: Verifier | None = None, embedder: Embedder | None = None,
+    known: Collection[str] = (), deadline_s: float | None = None,
+) -> list[Clash]:  # fmt: skip
+    """The clashes in a conversation: its statements, its messages, or a user's sentences, in order.
+
+    `known` are pair hashes that need not be judged again. A change of mind that is said as such has `update` set. With neither verifier
+    nor embedder only rules count: slots of one value, the same thing loved and hated.
+    """
+    given = list(said)
+    statements = [one for one in given if isinstance(one, Statement)]
+    if not statements:
+        statements = await asyncio.to_thread(read_statements, [piece_of(one, i) for i, one in enumerate(given)])  # type: ignore[arg-type]
+    detector = ClashDetector(verifier, embedder=embedder)
+    found = await detector.detect([s for s in statements if s.origin != "assistant"], judged=known, deadline_s=deadline_s)
+    return list(found.clashes)
+
+
+def piece_of(one: str | Mapping[str, Any], position: int) -> Piece:
+    """A message, or a user's sentence, as a piece; ``timestamp`` is read where a message has one."""
+    if isinstance(one, str):
+        return Piece(one, "user", position)
+    text = text_of(one.get("content"))
+    origin = _ORIGINS.get(str(one.get("role")), "user")
+    time = one.get("timestamp")
+    known = float(time) if isinstance(time, int | float) and not isinstance(time, bool) else None
+    return Piece(text, "memory" if origin in ("system", "assistant") and is_memory(text) else origin, position, timestamp=known)

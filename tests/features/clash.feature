@@ -1,0 +1,227 @@
+Feature: Statements that contradict each other
+  People change their minds, tools answer anew, memories grow old. Groundwire finds the statements of a conversation that cannot both
+  hold, and forwards what counts: the newer one, what the user chooses, or one statement that says both.
+
+  Background:
+    Given the policy resolves clashes by prefer_recent
+
+  Scenario Outline: The older statement's sentence leaves, and nothing else
+    Given the client <reads>
+    And the user said "Please find me a hotel in Rome. I prefer budget hotels."
+    And the assistant said "With pleasure."
+    When the user says "I prefer luxury hotels. What is there?"
+    Then the model gets "Please find me a hotel in Rome. " as message 0
+    And the model gets "I prefer luxury hotels. What is there?" as message 2
+    And 1 clash is found, of the type CONTRADICTORY_PREFERENCES
+    And the verdict is pass
+
+    Examples:
+      | reads                |
+      | waits for the answer |
+      | streams the answer   |
+
+  Scenario: A change of mind said as such is an update
+    Given the policy resolves clashes by ask_user
+    And the user said "I prefer budget hotels. Rome, please."
+    And the assistant said "Noted."
+    When the user says "Actually, make it luxury."
+    Then the model gets "Rome, please." as message 0
+    And 1 clash is found, of the type OUTDATED_INFORMATION
+    And the verdict is pass
+
+  Scenario: The reason tells how old both statements are
+    Given the user said "I live in Munich." 48 hours ago
+    And the assistant said "Noted."
+    And the user said "I live in Berlin." 1 hour ago
+    When the conversation is sent
+    Then the reason is "new statement is more recent (1 h against 48 h)"
+
+  Scenario Outline: What is not said as so contradicts nothing
+    Given the user said "I live in Berlin. I am vegetarian."
+    And the assistant said "Noted."
+    When the user says "<text>"
+    Then no clash is found
+    And the model gets what the client sent
+
+    Examples: suppositions, questions, quotations, other people
+      | text                                              |
+      | What if I lived in Munich?                        |
+      | Suppose I lived in Munich, would it be cheaper?   |
+      | Is it true that one eats well in Munich?          |
+      | My sister said: "I live in Munich."               |
+      | My brother lives in Munich.                       |
+      | My wife eats meat every day.                      |
+      | Und wenn ich in München wohnen würde?             |
+      | Meine Frau isst gern Fleisch.                     |
+      | ¿Y si viviera en Múnich?                          |
+      | Ma sœur habite à Munich.                          |
+
+  Scenario: A tool's newer result counts
+    Given the user said "Which gate?"
+    And the tool get_flight returned '{"flight_id": "LH1", "gate": "A1"}'
+    And the assistant said "A1."
+    And the user said "Still?"
+    When the tool get_flight returns '{"flight_id": "LH1", "gate": "B2"}'
+    Then the model gets '{"flight_id": "LH1", "gate": null}' as message 2
+    And the model gets '{"flight_id": "LH1", "gate": "B2"}' as message 6
+    And 1 clash is found, of the type OUTDATED_INFORMATION
+
+  Scenario: What is remembered of the user gives way to what they say
+    Given the system said "Be brief.\n\n## User profile\n- The user lives in Munich.\n- The user is vegan.\n\n## Rules\nBe kind."
+    When the user says "I live in Berlin. Which doctor is near?"
+    Then the model gets "Be brief.\n\n## User profile\n\n- The user is vegan.\n\n## Rules\nBe kind." as message 0
+
+  Scenario: The system message stays, and the clash is reported
+    Given the system said "Always answer in English."
+    When the user says "Answer in German. Where is Rome?"
+    Then the model gets what the client sent
+    And the verdict is warn with the warning clash_unresolved
+    And the reason is "a system message is not overruled"
+
+  Scenario: Facts told at the same time are asked about
+    Given a passage from "guide.md" that says "The city museum opens at 9 am on Sunday."
+    And a passage from "news.md" that says "The city museum opens at 11 am on Sunday."
+    When the user says "When can I see the paintings?"
+    Then the user is asked to choose from "The city museum opens at 9 am on Sunday. (guide.md)" and "The city museum opens at 11 am on Sunday. (news.md)"
+    And 1 clash is found, of the type CONFLICTING_FACTS
+
+  Scenario: What one message says of itself is asked about, too
+    When the user says "We are 2 people. We are 4 people."
+    Then the user is asked to choose from "We are 2 people." and "We are 4 people."
+
+  Scenario Outline: The user is asked, and the context goes by the reply
+    Given the policy resolves clashes by ask_user
+    And the client <reads>
+    And the user said "A hotel in Rome. My budget is 500 €."
+    And the assistant said "Noted."
+    And the user says "My budget is 900 €. What is there?"
+    And the user is asked to choose from "My budget is 500 €." and "My budget is 900 €."
+    And the verdict is warn with the warning clash_asked
+    When the user replies "<reply>"
+    Then the model gets "<older>" as message 0
+    And the model gets "<newer>" as message 2
+    And the clash is resolved by the user as <resolution>
+    When the user goes on with "Thanks. And museums?"
+    Then the model gets "<older>" as message 0
+    And the model gets "<newer>" as message 2
+
+    Examples:
+      | reads                | reply                      | older                                       | newer                              | resolution |
+      | waits for the answer | 2                          | A hotel in Rome.                            | My budget is 900 €. What is there? | keep_newer |
+      | streams the answer   | The first one, please.     | A hotel in Rome. My budget is 500 €.        | What is there?                     | keep_older |
+      | waits for the answer | die zweite                 | A hotel in Rome.                            | My budget is 900 €. What is there? | keep_newer |
+      | waits for the answer | 900                        | A hotel in Rome.                            | My budget is 900 €. What is there? | keep_newer |
+      | streams the answer   | I'm flexible               | A hotel in Rome. My budget is 500 €.        | My budget is 900 €. What is there? | keep_both  |
+      | waits for the answer | Let's say 700 € at most.   | A hotel in Rome. Let's say 700 € at most.   | What is there?                     | merged     |
+
+  Scenario: A question that gets no answer is put twice, and then left
+    Given the policy resolves clashes by ask_user
+    And the user said "My budget is 500 €."
+    And the assistant said "Noted."
+    When the user says "My budget is 900 €."
+    Then the user is asked to choose from "My budget is 500 €." and "My budget is 900 €."
+    When the user replies "What is the weather in Rome?"
+    Then the user is asked to choose from "My budget is 500 €." and "My budget is 900 €."
+    When the user replies "Is it warmer in Naples?"
+    Then the model gets what the client sent
+    And the verdict is warn with the warning clash_unresolved
+
+  Scenario Outline: Nobody is asked where nobody can answer in words
+    Given the policy resolves clashes by ask_user
+    And the user said "My budget is 500 €."
+    And the assistant said "Noted."
+    And <situation>
+    When the user says "My budget is 900 €."
+    Then the model gets what the client sent
+    And the verdict is warn with the warning clash_unresolved
+
+    Examples:
+      | situation                        |
+      | the client asks for JSON         |
+      | the client asks for 2 choices    |
+      | the client waits for a tool call |
+
+  Scenario: After a tool's result the model goes on, and the user is asked with their next message
+    Given the policy resolves clashes by ask_user
+    And the user said "My budget is 500 €."
+    And the assistant said "Noted."
+    And the user said "My budget is 900 €."
+    When the tool find_hotels returns "Nothing was found."
+    Then the model gets what the client sent
+    And the verdict is warn with the warning clash_unresolved
+    When the user goes on with "Try once more."
+    Then the user is asked to choose from "My budget is 500 €." and "My budget is 900 €."
+
+  Scenario: Two statements that can both hold become one
+    Given the policy resolves clashes by merge
+    And the user said "A hotel in Rome, please. My budget is 500 €."
+    And the assistant said "Noted."
+    When the user says "My budget is 900 €."
+    Then the model gets "A hotel in Rome, please. My budget is between 500 € and 900 €." as message 0
+    And the verdict is pass
+    When the user goes on with "Thanks."
+    Then the model gets "A hotel in Rome, please. My budget is between 500 € and 900 €." as message 0
+
+  Scenario: What cannot be merged stays, and is reported
+    Given the policy resolves clashes by merge
+    And the user said "I live in Berlin."
+    And the assistant said "Noted."
+    When the user says "I live in Munich."
+    Then the model gets what the client sent
+    And the verdict is warn with the warning clash_unresolved
+    And the reason is "the two statements cannot both hold"
+
+  Scenario: A critical clash has a strategy of its own
+    Given the policy asks about critical clashes
+    And the user said "I am vegan. I live in Berlin."
+    And the assistant said "Noted."
+    When the user says "I eat meat. I live in Munich."
+    Then the user is asked to choose from "I am vegan." and "I eat meat."
+    And 2 clashes are found
+    When the user replies "1"
+    Then the model gets "I am vegan." as message 0
+    And the model gets "I live in Munich." as message 2
+
+  Scenario: Who changes their mind and changes it back
+    Given the user said "I live in Berlin. Hello!"
+    And the assistant said "Noted."
+    When the user says "I live in Munich. Thanks!"
+    Then the model gets "Hello!" as message 0
+    When the user goes on with "I live in Berlin."
+    Then the model gets "Hello!" as message 0
+    And the model gets "Thanks!" as message 2
+    And the model gets "I live in Berlin." as message 4
+    And 2 clashes are found
+
+  Scenario: A person decides over HTTP, and the next turn goes by it
+    Given the user said "I live in Berlin. Hello!"
+    And the assistant said "Noted."
+    When the user says "I live in Munich. Thanks!"
+    Then the model gets "Hello!" as message 0
+    When a person resolves the clash as "keep_older"
+    And the user goes on with "Which doctor is near?"
+    Then the model gets "I live in Berlin. Hello!" as message 0
+    And the model gets "Thanks!" as message 2
+    When a person resolves the clash as "dismiss"
+    And the user goes on with "And which dentist?"
+    Then the model gets what the client sent
+    And no clash is found
+
+  Scenario: Without the store nothing is taken out, and the verdict says so
+    Given the store is away
+    And the user said "I live in Berlin."
+    And the assistant said "Noted."
+    When the user says "I live in Munich."
+    Then the model gets what the client sent
+    And the verdict is error with the warning clash_unchecked
+
+  Scenario: Clashes are counted by type and strategy
+    Given the user said "I live in Berlin. I prefer budget hotels."
+    And the assistant said "Noted."
+    When the user says "I live in Munich. I prefer luxury hotels."
+    Then the counters are
+      | clash.found_count                                     | 2 |
+      | clash.found_conflicting_facts_count                   | 1 |
+      | clash.found_contradictory_preferences_count           | 1 |
+      | clash.auto_resolved_count                             | 2 |
+      | clash.auto_resolved_prefer_recent_count               | 2 |

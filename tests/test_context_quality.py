@@ -1,0 +1,115 @@
+"""The library: from a plain function, from a running loop, from several threads."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from proxy.context_quality import ContextQualityValidator, Thresholds
+from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.testing import HashEmbedder, ScriptedVerifiers
+
+NOW = 1714564800.0
+TOWER = "The Eiffel Tower in Paris is 330 metres tall."
+
+
+def contradicting(pair: ClaimPair) -> Support:
+    return Support(0.02, 0.96)
+
+
+def validator(**options: Any) -> ContextQualityValidator:
+    return ContextQualityValidator(embedder=HashEmbedder(), verifier=ScriptedVerifiers(contradicting), clock=lambda: NOW, **options)
+
+
+def test_a_plain_call_gives_all_five_metrics() -> None:
+    given = {"content": TOWER, "timestamp": NOW - 7200, "fields": {"title": "Tower"}, "required_fields": ["title", "url", "author"]}
+    quality = validator().validate_quality(given, "How tall is the Eiffel Tower?", "The Eiffel Tower in Paris is small.")
+    assert quality.relevance is not None
+    assert quality.relevance > 0.9
+    assert (0.5, 1.0, 1 / 3, 0.0) == (quality.freshness, quality.accuracy, quality.completeness, quality.consistency)
+    assert ("consistency", "freshness", "completeness") == quality.failing
+    assert not quality.passed
+
+
+def test_without_query_and_context_the_rest_is_measured() -> None:
+    quality = validator(required_fields=("a",)).validate_quality({"a": 1, "fetched_at": NOW})
+    assert (None, 1.0, 1.0, None, True) == (quality.relevance, quality.freshness, quality.completeness, quality.consistency, quality.passed)
+
+
+def test_thresholds_and_ages_are_the_caller_s() -> None:
+    mild = validator(thresholds=Thresholds(freshness=0.5), max_age_s=1000)
+    assert mild.validate_quality({"content": TOWER, "timestamp": NOW - 2000}).passed
+    assert not mild.validate_quality({"content": TOWER, "timestamp": NOW - 2001}).passed
+
+
+def test_a_batch_is_in_order() -> None:
+    found = validator().validate_batch([{"content": TOWER, "timestamp": NOW - age} for age in (0, 7200, 36_000)])
+    assert [1.0, 0.5, 0.1] == [quality.freshness for quality in found]
+
+
+def test_what_is_no_content_is_refused() -> None:
+    with pytest.raises(TypeError):
+        validator().validate_quality(7)
+
+
+async def test_it_can_be_awaited() -> None:
+    quality = await validator().validate_quality_async(TOWER, existing_context=["The Eiffel Tower in Paris is small."])
+    assert 0.0 == quality.consistency
+
+
+async def test_the_plain_call_works_inside_a_running_loop() -> None:
+    assert validator().validate_quality(TOWER).passed
+
+
+def test_threads_may_share_one() -> None:
+    shared = validator()
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda age: shared.validate_quality({"content": TOWER, "timestamp": NOW - age}).freshness, (0, 7200) * 8))
+    assert [1.0, 0.5] * 8 == found
+
+
+class Endless(ScriptedVerifiers):
+    def __init__(self) -> None:
+        super().__init__()
+        self.ended = asyncio.Event()
+
+    async def verify(self, pairs: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.ended.set()
+
+
+async def test_cancelling_the_awaited_call_ends_its_work() -> None:
+    verifier = Endless()
+    made = ContextQualityValidator(embedder=HashEmbedder(), verifier=verifier)
+    task = asyncio.create_task(made.validate_quality_async(TOWER, existing_context="The Eiffel Tower in Paris is small."))
+    await asyncio.wait([task], timeout=0.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("question", "known", "good", "bad"),
+    [
+        ("How tall is the Eiffel Tower?", "The Eiffel Tower in Paris is 330 metres tall.", "With its 330 metres the Eiffel Tower is the tallest building in Paris.",
+         "The Eiffel Tower in Paris is 120 metres tall."),
+        ("Wie hoch ist der Eiffelturm?", "Der Eiffelturm in Paris ist 330 Meter hoch.", "Der Eiffelturm in Paris, 330 Meter hoch, steht am Ufer der Seine.",
+         "Der Eiffelturm in Paris ist 120 Meter hoch."),
+        ("¿Cuánto mide la torre Eiffel?", "La torre Eiffel de París mide 330 metros.", "La torre Eiffel, que mide 330 metros, está en París.",
+         "La torre Eiffel de París mide 120 metros."),
+        ("Combien mesure la tour Eiffel ?", "La tour Eiffel à Paris mesure 330 mètres.", "La tour Eiffel, qui mesure 330 mètres, se trouve à Paris.",
+         "La tour Eiffel à Paris mesure 120 mètres."),
+    ],
+)  # fmt: skip
+def test_the_built_in_models_tell_good_from_bad(question: str, known: str, good: str, bad: str) -> None:
+    made = ContextQualityValidator()
+    right, wrong, other = made.validate_batch([good, bad, "Knead the dough, then bake the bread for forty minutes."], question, known)
+    assert right.passed
+    assert ("consistency",) == wrong.failing
+    assert ("relevance",) == other.failing
