@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-validation bench-poisoning lock docs clean
+.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -70,11 +70,17 @@ bench: $(VENV)/.installed  ## the measurements behind the README's numbers
 bench-tools: $(VENV)/.installed  ## tool RAG: does it keep the tools that are needed, how sure is it, what does it cost
 	$(BIN)/python -m benchmarks.tools
 
+bench-knowledge: $(VENV)/.installed  ## a million facts: time to build and to update, disk, memory, search
+	$(BIN)/python -m benchmarks.knowledge
+
 bench-validation: $(VENV)/.installed  ## validation of new context: time per piece, relevance and consistency at their thresholds
 	$(BIN)/python -m benchmarks.validation
 
 bench-poisoning: $(VENV)/.installed  ## false statements and hidden instructions kept out of the context: found, false alarms, by type and source
 	$(BIN)/python -m benchmarks.poisoning
+
+bench-clash: $(VENV)/.installed  ## statements against earlier ones: clashes found, false alarms, changes of mind, by topic; resolution given detection
+	$(BIN)/python -m benchmarks.clash
 
 bench-compression: $(VENV)/.installed  ## what is left of a conversation after compression, how much smaller it is, what it costs
 	$(BIN)/python -m benchmarks.compression

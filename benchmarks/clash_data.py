@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy.clashes import detection
 from proxy.clashes.candidates import Pair
+from proxy.clashes.features import Answers, Cosines, Features, features
+from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder, available_cores
 from proxy.models.grounding import LocalVerifiers
@@ -43,25 +44,22 @@ class Models:
         self.embedder = BatchingEmbedder(UseEncoder())
         self.detector = ClashDetector(self.verifier, embedder=self.embedder)
 
-    async def features(self, pairs: Sequence[Pair]) -> list[tuple[float, ...]]:
-        """`proxy.clashes.detection.features` of each pair."""
-        found = []
+    async def ask(self, pairs: Sequence[Pair]) -> tuple[Answers, Cosines]:
+        """What verifier and embedder say of all of them."""
+        answers: dict[ClaimPair, Support] = {}
+        cosines: dict[tuple[str, str], float] = {}
         for start in range(0, len(pairs), TOGETHER):
-            some = pairs[start : start + TOGETHER]
-            answers, cosines = await self.detector.ask(some)
-            found += [detection.features(pair.older, pair.newer, answers, cosines) for pair in some]
-        return found
+            said, alike = await self.detector.ask(pairs[start : start + TOGETHER])
+            answers.update(said)
+            cosines.update(alike)
+        return answers, cosines
+
+    async def features(self, pairs: Sequence[Pair]) -> list[Features]:
+        """`proxy.clashes.features.features` of each pair."""
+        answers, cosines = await self.ask(pairs)
+        return [features(pair.older, pair.newer, answers, cosines) for pair in pairs]
 
     def stop(self) -> None:
         """End their threads."""
         self._verifiers.stop()
         self.embedder.stop()
-
-
-async def features(pairs: Sequence[Pair]) -> list[tuple[float, ...]]:
-    """As `Models.features`, with models made for it."""
-    models = Models()
-    try:
-        return await models.features(pairs)
-    finally:
-        models.stop()

@@ -1,15 +1,16 @@
 """Does the stage keep false statements and hidden instructions out, and true content in? `make bench-poisoning`
 
-    python -m benchmarks.poisoning [--seed N] [--rows N] [--only statements|injections]
+    python -m benchmarks.poisoning [--quick] [--seed N] [--rows N] [--texts N] [--only statements|injections]
 
-*Statements* (`benchmarks.poisoning_data`): planted false statements among true ones, in assistants' messages, in the text of tool results and
-in their JSON, through the stage itself with the built-in verifier and a knowledge base of the true passages. Found is a false statement that is
-not in what goes to the model any more (blocked or quarantined); a false alarm is a true one that is not. Baselines, on single statements with
-the nearest fact: any number, date, unit or name differs (the rule alone), and the cosine of the two alone, with the threshold that does best
-on these very statements.
+*Statements* (`benchmarks.poisoning_data`): planted false statements among true ones, in assistants' messages, in the text of tool
+results and in their JSON, through the stage itself with the built-in verifier and a knowledge base of the true passages. Found is a
+false statement that is not in what goes to the model any more (blocked or quarantined); a false alarm is a true one that is not.
+Baselines, on single statements with the nearest fact: any number, date, unit or name differs (the rule alone), and the cosine of the
+two alone, with the threshold that does best on these very statements.
 
-*Injections* (`benchmarks.injection_data`): detection on attacks whose templates and carriers nobody looked at when the detector was made, apart
-for ``plain`` ones; false alarms on texts about attacks, and on ordinary content by source: tool results, chats, passages, tool definitions.
+*Injections* (`benchmarks.injection_data`): detection on attacks whose templates and carriers nobody looked at when the detector was
+made, apart for ``plain`` ones; false alarms on texts about attacks, and on ordinary content by source: tool results, chats, passages,
+tool definitions.
 
 Intervals: 95% (Wilson), statements taken as independent.
 """
@@ -93,10 +94,12 @@ def pieces(statements: Sequence[Statement], seed: int) -> list[list[Statement]]:
 CARRIERS: dict[str, Callable[[str], list[dict[str, Any]]]] = {
     "history": lambda text: [{"role": "assistant", "content": text}],
     "tool text": lambda text: [_call(), {"role": "tool", "tool_call_id": "c1", "content": text}],
-    "tool JSON": lambda text: [
-        _call(), {"role": "tool", "tool_call_id": "c1", "content": json.dumps({"page": 3, "summary": text, "lang": "-"}, ensure_ascii=False)}
-    ],
-}  # fmt: skip
+    "tool JSON": lambda text: [_call(), {"role": "tool", "tool_call_id": "c1", "content": _json(text)}],
+}
+
+
+def _json(text: str) -> str:
+    return json.dumps({"page": 3, "summary": text, "lang": "-"}, ensure_ascii=False)
 
 
 def _call() -> dict[str, Any]:
@@ -104,7 +107,7 @@ def _call() -> dict[str, Any]:
     return {"role": "assistant", "content": None, "tool_calls": [call]}
 
 
-async def through_stage(groups: Sequence[Sequence[Statement]], stage: Poisoning) -> dict[str, Any]:
+async def through_stage(conversations: Sequence[Sequence[Statement]], stage: Poisoning) -> dict[str, Any]:
     """What is left of each statement, by kind, carrier and language; and of which type each false one was called."""
     kept: list[tuple[Statement, str, bool]] = []
     types: dict[str, dict[str, int]] = {}
@@ -112,7 +115,7 @@ async def through_stage(groups: Sequence[Sequence[Statement]], stage: Poisoning)
     seen: set[str] = set()
     """True statements stand in several pieces; each counts once."""
     names = list(CARRIERS)
-    for i, group in enumerate(groups):
+    for i, group in enumerate(conversations):
         carrier = names[i % len(names)]
         before = [{"role": "user", "content": "Please look it up."}]
         after = [{"role": "user", "content": "Thank you. What follows from it?"}]
@@ -133,9 +136,14 @@ async def through_stage(groups: Sequence[Sequence[Statement]], stage: Poisoning)
                 said = next((c["type"] for c in verdict.detail.get("content", ())), "?")
                 types.setdefault(one.kind, {})[said] = types.setdefault(one.kind, {}).get(said, 0) + 1
     by: dict[str, Any] = {}
-    for label, of in (("kind", lambda row: row[0].kind), ("carrier", lambda row: row[1]), ("language", lambda row: row[0].language)):
-        for value in sorted({of(row) for row in kept}):
-            rows = [row for row in kept if of(row) == value]
+    groups = {
+        "kind": [one.kind for one, _, _ in kept],
+        "carrier": [c for _, c, _ in kept],
+        "language": [one.language for one, _, _ in kept],
+    }
+    for label, values in groups.items():
+        for value in sorted(set(values)):
+            rows = [row for row, of in zip(kept, values, strict=True) if of == value]
             by.setdefault(label, {})[value] = {
                 "found": share(sum(gone for one, _, gone in rows if one.false), sum(one.false for one, _, _ in rows)),
                 "false alarms": share(sum(gone for one, _, gone in rows if not one.false), sum(not one.false for one, _, _ in rows)),
@@ -220,7 +228,7 @@ async def measure_statements(seed: int, rows: int) -> dict[str, Any]:
     facts = [make_fact("", piece, f"p{i}") for i, passage in enumerate(passages) for piece in chunks(passage)]
     base = KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder)
     ports = make_ports(embedder=embedder, verifiers=verifiers, knowledge=OneBase(base))
-    stage = Poisoning(PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, injections="off"), ports)
+    stage = Poisoning(PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, injections="ignore"), ports)
     print(f"{len(statements)} statements, {base.size} facts, {verifiers.get().name}, seed {seed}")
     found = await through_stage(pieces(statements, seed), stage)
     found["baselines"] = await baselines(statements, base, embedder)
@@ -325,9 +333,8 @@ def print_injections(found: dict[str, Any]) -> None:
         if figure["hits"] or name == "all" or "tool" in name:
             print(f"ordinary, {name:36} false alarms {shown(figure)}")
     speed = found["speed"]
-    print(
-        f"{speed['ms per 100,000 characters']:.0f} ms per 100,000 characters; a text p50 {speed['p50_ms']:.2f} ms, p95 {speed['p95_ms']:.2f} ms"
-    )
+    each = f"a text p50 {speed['p50_ms']:.2f} ms, p95 {speed['p95_ms']:.2f} ms"
+    print(f"{speed['ms per 100,000 characters']:.0f} ms per 100,000 characters; {each}")
 
 
 def main() -> None:
@@ -336,18 +343,23 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=150, help="statements of each kind (twice as many true ones)")
     parser.add_argument("--texts", type=int, default=1500, help="ordinary texts of each source")
     parser.add_argument("--only", choices=("statements", "injections"))
+    parser.add_argument("--quick", action="store_true", help="30 statements of each kind, 200 texts: about a minute; writes no results")
     options = parser.parse_args()
+    if options.quick:
+        options.rows, options.texts = 30, 200
     if not data.available():
         print(f"no grounding data in {grounding_data.FOLDER}: not measured")
         return
     report: dict[str, Any] = json.loads(RESULTS.read_text("utf-8")) if options.only and RESULTS.exists() else {}
-    report |= {"seed": options.seed, "python": platform.python_version()}
+    report |= {"seed": options.seed, "rows": options.rows, "python": platform.python_version()}
     if options.only != "injections":
         report["statements"] = asyncio.run(measure_statements(options.seed, options.rows))
         print_statements(report["statements"])
     if options.only != "statements":
         report["injections"] = measure_injections(options.seed, options.texts)
         print_injections(report["injections"])
+    if options.quick:
+        return
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
 

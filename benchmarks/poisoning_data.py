@@ -1,10 +1,13 @@
 """True and false statements about a knowledge base of true passages, from ``../shared/data/grounding``, for `benchmarks.poisoning`.
 
-The knowledge base holds the passages of development rows (the half that calibration has not seen, `benchmarks.grounding_data`) as they are.
-Taken are rows whose passage names what the claim is about: FEVER's evidence has lost its titles, and of "He was born in 1950" no knowledge
-base can tell whose birth it is. *True* statements are supported claims. *False* ones are claims that the source calls contradicted (written by
-people), and supported claims in which a seeded rule exchanges one number, date, name or place for another that the passage does not have.
-*Unknown* statements are true, but of things that the knowledge base does not speak of.
+The knowledge base holds the passages of development rows (the half that calibration has not seen, `benchmarks.grounding_data`) as they
+are. Taken are rows whose passage names what the claim is about: FEVER's evidence has lost its titles, and of "He was born in 1950" no
+knowledge base can tell whose birth it is; and of fever_symmetric, half of whose passages were edited to contradict the other half,
+none.
+
+*True* statements are supported claims. *False* ones are claims that the source calls contradicted (written by people), and supported
+claims in which a seeded rule exchanges one number, date, name or place for another that the passage does not have. *Unknown* statements
+are true, but of things that the knowledge base does not speak of.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from proxy.grounding.answers.claims import claims_of
 from proxy.grounding.values.names import name_words, read_names
 from proxy.grounding.values.quantities import read_quantities
 
-KNOWN = ("fever_dev", "fever_symmetric", "fool_me_twice", "dialfact_sample", "rte3_german", "rte3_french")
+KNOWN = ("fever_dev", "fool_me_twice", "dialfact_sample", "rte3_german", "rte3_french")
 ELSEWHERE = ("scifact", "semiauto_wiki", "wice")
 """What *unknown* statements are taken from."""
 MAX_CLAIM_CHARS = 200

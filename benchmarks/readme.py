@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import grounding_tables
+from benchmarks import clean_context_tables, grounding_tables
 from proxy.explain import stage_table
 from proxy.headers import PREFIX, REQUEST, RESPONSE
 
@@ -35,6 +35,7 @@ TABLES: dict[str, Callable[[], str | None]] = {
     "stages": stage_table,
     "grounding": grounding_tables.readme_table,
     "grounding-languages": grounding_tables.readme_languages,
+    **clean_context_tables.TABLES,
 }
 
 

@@ -1,25 +1,30 @@
-"""Validating context as a library, with the built-in models and without a proxy.
+"""Checking facts and validating context as a library, with the built-in models and without a proxy.
 
-    from proxy.context_quality import ContextQualityValidator
+    from proxy.context_quality import ContextQualityValidator, FactChecker
 
-    validator = ContextQualityValidator(required_fields=["temperature", "unit"])
+    checker = FactChecker("examples/knowledge")  # a folder of facts, built (groundwire knowledge build) or small
+    verdict = checker.verify("The Eiffel Tower is 324 metres tall.")
+    print(verdict.status, verdict.confidence, verdict.correct_fact, verdict.source)
+
+    validator = ContextQualityValidator(fact_checker=checker, required_fields=["temperature", "unit"])
     quality = validator.validate_quality({"content": result, "timestamp": fetched_at}, query="How warm is it in Graz?")
     if not quality.passed:
         print(quality.score, quality.reasons)
 
-The models are loaded when they are first needed, once for all validators, and run in one event loop in a thread of its own: the synchronous
+The models are loaded when they are first needed, once for all of them, and run in one event loop in a thread of its own: the synchronous
 methods work anywhere, the ``_async`` ones in any event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
-from collections.abc import Callable, Coroutine, Sequence
-from functools import cache
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
+from proxy import builtin_models
+from proxy.knowledge.verdicts import FactVerdict as FactVerdict
+from proxy.models.knowledge import FolderKnowledge, check_folder
 from proxy.ports import Embedder, Verifier
 from proxy.validation.accuracy import MAX_CLAIMS, ChecksFacts
 from proxy.validation.candidates import Candidate, existing_base
@@ -32,8 +37,53 @@ from proxy.validation.metrics import Thresholds as Thresholds
 from proxy.validation.metrics import Weights as Weights
 from proxy.validation.relevance import readings_of
 from proxy.validation.validator import Models, QualityValidator
+from proxy.verification import facts
 
-T = TypeVar("T")
+
+class FactChecker:
+    """Checks claims against a folder of facts: VALID, INVALID, SUSPICIOUS or UNKNOWN, or ERROR where the check could not run.
+
+    `proxy.knowledge.verdicts` says what each means. A folder that changes, or is built again, is taken over within a second or two.
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        top_k: int = facts.TOP_K,
+        min_support: float = 0.5,
+        min_contradiction: float = 0.5,
+        embedder: Embedder | None = None,
+        verifier: Verifier | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Raises `ConfigError` where the folder is missing, or needs an index first.
+
+        The options are those of `proxy.verification.facts.FactChecker`. `embedder` and `verifier` are the built-in ones where not given;
+        they are called in the library's event loop. `clock` tells the time at which facts are to hold.
+        """
+        embedder, path = embedder or builtin_models.embedder(), Path(folder).resolve()
+        check_folder(path, lambda: embedder.name)
+        self._checker = facts.FactChecker(
+            FolderKnowledge(path, embedder), verifier or builtin_models.verifier(), top_k=top_k, min_support=min_support,
+            min_contradiction=min_contradiction, clock=clock,
+        )  # fmt: skip
+
+    def verify(self, claim: str) -> FactVerdict:
+        """What the facts say to `claim`, one sentence."""
+        return self.verify_batch([claim])[0]
+
+    def verify_batch(self, claims: Sequence[str]) -> list[FactVerdict]:
+        """A verdict for each claim, in order, all from one version of the facts."""
+        return builtin_models.wait_for(self._checker.verify_many(claims))
+
+    async def verify_async(self, claim: str) -> FactVerdict:
+        """`verify` for a running event loop; cancelling it ends the work."""
+        return (await self.verify_many([claim]))[0]
+
+    async def verify_many(self, claims: Sequence[str]) -> list[FactVerdict]:
+        """`verify_batch` for a running event loop; cancelling it ends the work. Implements `proxy.validation.accuracy.ChecksFacts`."""
+        return await builtin_models.elsewhere(self._checker.verify_many(claims))
 
 
 class ContextQualityValidator:
@@ -55,8 +105,9 @@ class ContextQualityValidator:
     ) -> None:
         """Without `fact_checker` nothing is verifiable: the accuracy is 1.0, not measured.
 
-        `required_fields` are for content that does not name its own. `embedder` and `verifier` are the built-in ones where not given; like
-        `fact_checker` they are called in this module's event loop. `clock` tells the time that ages are counted to.
+        It is a `FactChecker`, or anything with its `verify_many`. `required_fields` are for content that does not name its own. `embedder`
+        and `verifier` are the built-in ones where not given; like `fact_checker` they are called in the library's event loop. `clock`
+        tells the time that ages are counted to.
         """
         self._given, self._clock, self._required = Models(embedder, verifier, fact_checker), clock, tuple(required_fields)
         self._options: dict[str, Any] = {"thresholds": thresholds, "weights": weights, "max_age_s": max_age_s}
@@ -73,7 +124,7 @@ class ContextQualityValidator:
         self, contents: Sequence[object], query: str | None = None, existing_context: str | Sequence[str] | None = None
     ) -> list[Quality]:
         """Several pieces, each judged as if it came alone; in order."""
-        return asyncio.run_coroutine_threadsafe(self._validate(contents, query, existing_context), _loop()).result()
+        return builtin_models.wait_for(self._validate(contents, query, existing_context))
 
     async def validate_quality_async(
         self, content: object, query: str | None = None, existing_context: str | Sequence[str] | None = None
@@ -85,7 +136,7 @@ class ContextQualityValidator:
         self, contents: Sequence[object], query: str | None = None, existing_context: str | Sequence[str] | None = None
     ) -> list[Quality]:
         """`validate_batch` for a running event loop; cancelling it ends the work."""
-        return await _elsewhere(self._validate(contents, query, existing_context))
+        return await builtin_models.elsewhere(self._validate(contents, query, existing_context))
 
     async def _validate(
         self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None
@@ -95,34 +146,5 @@ class ContextQualityValidator:
         base = existing_base(existing_context)
         candidates = [Candidate(content, questions, unasked, base) for content in read]
         given = self._given
-        models = Models(given.embedder or _embedder(), given.verifier or _verifier(), given.checker)
+        models = Models(given.embedder or builtin_models.embedder(), given.verifier or builtin_models.verifier(), given.checker)
         return await QualityValidator(models, **self._options).validate(candidates, [self._clock()] * len(candidates))
-
-
-async def _elsewhere(work: Coroutine[Any, Any, T]) -> T:
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, _loop()))
-
-
-@cache
-def _loop() -> asyncio.AbstractEventLoop:
-    """The event loop that the models belong to; its thread ends with the process."""
-    loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="context-quality", daemon=True).start()
-    return loop
-
-
-@cache
-def _embedder() -> Embedder:
-    from proxy.models.embedding import BatchingEmbedder
-    from proxy.models.embedding_use import UseEncoder
-
-    return BatchingEmbedder(UseEncoder())
-
-
-@cache
-def _verifier() -> Verifier:
-    from proxy.models.embedding_use import available_cores
-    from proxy.models.grounding import BatchingVerifier
-    from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
-
-    return BatchingVerifier(lambda: OnnxVerifier(FOLDER, min(2, available_cores())), "builtin")

@@ -11,6 +11,7 @@
         ├── InvalidApiKey             401  invalid_api_key
         ├── PolicyNotAllowed          403  policy_not_allowed
         ├── NotFound                  404  not_found
+        ├── Conflict                  409  conflict
         ├── RequestTooLarge           413  request_too_large
         ├── InternalError             500  internal_error
         ├── UpstreamUnreachable       502  upstream_unreachable
@@ -102,6 +103,12 @@ class NotFound(ProxyError):
     """No such route, path or object."""
 
     status, code, type = 404, "not_found", "invalid_request_error"
+
+
+class Conflict(ProxyError):
+    """What a person decided upon has changed since they saw it."""
+
+    status, code, type = 409, "conflict", "invalid_request_error"
 
 
 class RequestTooLarge(ProxyError):

@@ -82,4 +82,4 @@ def _plain(value: Any) -> str:
         return "[" + ", ".join(map(_plain, value)) + "]"
     if isinstance(value, bool):
         return str(value).lower()
-    return str(value)
+    return str(value) if value != "" else "''"

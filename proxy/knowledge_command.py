@@ -1,6 +1,8 @@
 """``groundwire knowledge build FOLDER`` and ``groundwire knowledge check FOLDER CLAIM``; the models are those of config.yaml.
 
-What was left out of a folder goes to standard error, a line each; what was built, or found of the claim, to standard output.
+What was left out of a folder goes to standard error, a line each; what was built, or found of the claim, to standard output. A running
+server takes a new index over by itself: each worker looks for one at most once a second, when it is asked, and goes by the old one until
+the new one is loaded.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from proxy.app import make_embedder, make_pair_model
 from proxy.config import Settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.knowledge.problems import Problem
+from proxy.knowledge.reading import READERS
 from proxy.knowledge.verdicts import FactVerdict
 from proxy.models.grounding import LocalVerifiers
 from proxy.models.knowledge import FolderKnowledgeBases
@@ -46,6 +49,8 @@ def build_folder(folder: Path, settings: Settings) -> int:
         f"{folder}: {built.facts} facts, version {built.version} "
         f"({built.embedded} embedded, {built.removed} removed, {bad} left out; {built.kind} index)"
     )
+    if not built.facts:
+        print(f"{folder}: no facts: put files of {', '.join(READERS)} into it", file=sys.stderr)
     return 1 if bad else 0
 
 

@@ -10,11 +10,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
 OVERHEAD_BUCKETS_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+_POISONING_TYPE = re.compile(r"groundwire_poisoning_type_(\w+)_total")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -56,6 +58,45 @@ def compression(series: Mapping[str, float]) -> dict[str, float | int] | None:
         "failures": int(total("_failures")),
         "tokens_freed": int(before - after),
         "context.compression_ratio_avg": round(before / max(after, 1.0), 2),
+    }
+
+
+def poisoning(series: Mapping[str, float]) -> dict[str, Any] | None:
+    """What was kept out of the context, over all workers since their start; None before the first check.
+
+    `rate` is the share of new pieces that were poisoned; `types` counts what was wrong with them, the most common first.
+    """
+
+    def total(name: str) -> int:
+        return int(series.get(f"groundwire_poisoning_{name}_total", 0))
+
+    checked = total("checked")
+    if not checked:
+        return None
+    types = {match[1]: int(value) for name, value in series.items() if (match := _POISONING_TYPE.fullmatch(name))}
+    return {
+        "checked": checked,
+        "attempts": total("attempts"),
+        "rate": round(total("attempts") / checked, 4),
+        **{name: total(name) for name in ("blocked", "quarantined", "rejected", "annotated", "answers", "alerts")},
+        "types": dict(sorted(types.items(), key=lambda one: (-one[1], one[0]))),
+    }
+
+
+def clash(series: Mapping[str, float]) -> dict[str, Any] | None:
+    """How statements that contradict each other were resolved, over all workers since their start; None before the first one."""
+
+    def total(name: str) -> int:
+        return int(series.get(f"groundwire_{name}_total", 0))
+
+    if not total("clash_found"):
+        return None
+    return {
+        "found": total("clash_found"),
+        "auto_resolved": total("clash_auto_resolved"),
+        "asked": total("clash_asked"),
+        "user_resolved": total("clash_user_resolved"),
+        "operator_resolved": total("clashes_operator_resolved"),
     }
 
 
@@ -127,12 +168,10 @@ class Metrics:
             "counters": dotted,
             "tool_selection": tool_selection(series),
             "compression": compression(series),
+            "poisoning": poisoning(series),
+            "clash": clash(series),
             "series": dict(sorted(series.items())),
         }
-
-    def tool_selection(self) -> dict[str, float | int] | None:
-        """How well tools were selected; None before the first selection."""
-        return tool_selection(self._series())
 
     def _series(self) -> dict[str, float]:
         """Samples by Prometheus name and labels."""

@@ -34,7 +34,7 @@ class Pipeline:
         self._request = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
         self._forward = [(s, s.on_forward) for s in stages if _overrides(s, "on_forward")]
         judging = answer_order(stages)
-        self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer")]
+        self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer") and _has_findings(s, stages)]
         self._done = [(s, s.on_done) for s in stages if _overrides(s, "on_done")]
         self._own: dict[str, list[Stage]] = {}
         for stage in stages:
@@ -261,6 +261,11 @@ def _choosing(stage: Stage, hook: Hook, exchange: Exchange, start: attempts.Mark
         return verdict
 
     return run
+
+
+def _has_findings(stage: Stage, stages: Sequence[Stage]) -> bool:
+    """Whether what its answer hook works on can be there."""
+    return not stage.answers_with or any(other.name in stage.answers_with for other in stages)
 
 
 def _overrides(stage: Stage, hook: str) -> bool:

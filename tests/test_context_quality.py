@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from proxy.context_quality import ContextQualityValidator, Thresholds
+from proxy.context_quality import ContextQualityValidator, FactChecker, Thresholds
+from proxy.errors import ConfigError
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 
@@ -91,6 +93,42 @@ async def test_cancelling_the_awaited_call_ends_its_work() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+# ---- facts ----
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
+    (tmp_path / "a.csv").write_text("subject,statement,source\nEiffel Tower,The Eiffel Tower in Paris is 330 metres tall.,guide\n")
+    return tmp_path
+
+
+def checker(folder: Path) -> FactChecker:
+    return FactChecker(folder, embedder=HashEmbedder(), verifier=ScriptedVerifiers(contradicting))
+
+
+def test_a_claim_is_checked_against_a_folder(facts: Path) -> None:
+    check = checker(facts)
+    exact, wrong, unknown = check.verify(TOWER), check.verify("The Eiffel Tower in Paris is 90 metres tall."), check.verify("Tea is hot.")
+    assert ("VALID", 1.0, "knowledge_base") == (exact.status, exact.confidence, exact.source)
+    assert ("INVALID", 0.96, TOWER, "guide") == (wrong.status, wrong.confidence, wrong.correct_fact, wrong.source)
+    assert ("UNKNOWN", False) == (unknown.status, unknown.valid)
+
+
+def test_a_folder_that_is_missing_is_refused_when_the_checker_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="nowhere: no such folder of facts"):
+        checker(tmp_path / "nowhere")
+
+
+async def test_a_claim_can_be_awaited_in_any_loop(facts: Path) -> None:
+    assert "VALID" == (await checker(facts).verify_async(TOWER)).status
+
+
+def test_a_validator_finds_accuracy_by_a_fact_checker(facts: Path) -> None:
+    right, wrong = validator(fact_checker=checker(facts)).validate_batch([TOWER, "The Eiffel Tower in Paris is 90 metres tall."])
+    assert (1.0, 0.0) == (right.accuracy, wrong.accuracy)
+    assert TOWER == wrong.metrics["accuracy"].detail["wrong"][0]["correct_fact"]
 
 
 @pytest.mark.slow

@@ -2,14 +2,17 @@
 
     python -m training.clash [--rows N]
 
-Two logistic regressions over `proxy.clashes.detection.FEATURES`, one for a wish beside a proposal, one for
-two statements, so that a probability means: at even odds before. From `../shared/data/clash` prosecco and daccord, from `../shared/data/grounding` inference
-pairs of short sentences (train splits), and `training/preferences.tsv` and
-`statements.tsv`, written for this: preferences in four languages with proposals that go with them and against them, and what users say
-of themselves. prefeval, citod and decode_pairs are left for `benchmarks.clash`.
+Two logistic regressions over `proxy.clashes.features.FEATURES`, one for a wish beside a proposal and one for two statements; their
+probability means: at even odds before. Weights whose sign makes no sense (`SIGNS`) are left out. They learn from
 
-Thresholds: the probability that lets `FALSE_POSITIVES` of the pairs that do not clash through, out of sample (five folds by preference or
-source row). Writes `proxy/clashes/coefficients.json`.
+- `../shared/data/clash`: prosecco and daccord, train splits,
+- `../shared/data/grounding`: inference pairs of short sentences, train splits,
+- `training/preferences.tsv` and `statements.tsv`, written for this: preferences in four languages with proposals that go with them and
+  against them, and what users say of themselves.
+
+prefeval, citod and decode_pairs are left for `benchmarks.clash`. Thresholds: the probability that lets `FALSE_POSITIVES` of the pairs that
+do not clash through, of all and of what users say, out of sample (five folds by preference or source row). Writes
+`proxy/clashes/coefficients.json`.
 """
 
 from __future__ import annotations
@@ -25,13 +28,14 @@ from pathlib import Path
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 from numpy.typing import NDArray
 
 from benchmarks import clash_data as data
-from proxy.clashes import detection
 from proxy.clashes.candidates import Pair
 from proxy.clashes.cues import is_first_person
+from proxy.clashes.features import COEFFICIENTS, FEATURES, Coefficients, Regression
+from proxy.clashes.questions import is_proposal
 from proxy.clashes.statements import as_statement
 from training.relevance import fit
 
@@ -39,16 +43,49 @@ PREFERENCES = Path(__file__).with_name("preferences.tsv")
 STATEMENTS = Path(__file__).with_name("statements.tsv")
 STATEMENTS_WEIGHT = 4.0
 """They are what the detector will see."""
-FALSE_POSITIVES = 0.05
+FALSE_POSITIVES = 0.04
+"""A false clash takes away what somebody said, a missed one leaves things as they were."""
+OWN = ("statements", "preferences")
+"""Sources that are like what the detector sees."""
 FOLDS = 5
 SEED = 20261121
-INFERENCE = ("snli", "cad_nli", "mnli_dev", "rte3_french", "rte3_german", "breaking_nli", "conjnli", "taxinli", "semiauto_wiki", "fever_symmetric")
+INFERENCE = (
+    "snli",
+    "cad_nli",
+    "mnli_dev",
+    "rte3_french",
+    "rte3_german",
+    "breaking_nli",
+    "conjnli",
+    "taxinli",
+    "semiauto_wiki",
+    "fever_symmetric",
+)
 """Sentence pairs with the label "contradicted"."""
 INFERENCE_WEIGHT = 0.6
 """Captions and encyclopaedias are further from what people say of themselves than debates are."""
 RANDOM_WEIGHT = 0.5
 """Of a preference with another's proposal."""
+FEW = 100
+"""Rows of a source, below which each counts no more than it would among so many."""
 MAX_CHARS = 300
+SIGNS = {
+    "contradicted_most": 1,
+    "contradicted_least": 1,
+    "supported_most": -1,
+    "supported_least": -1,
+    "negation_differs": 1,
+    "numbers_differ": 1,
+    "opposites": 1,
+    "conflict_support": 1,
+    "conflict_cosine": 1,
+    "conflict_terms": 1,
+    "conflict_member": 1,
+    "agreement_support": -1,
+    "agreement_cosine": -1,
+    "agreement_terms": -1,
+}
+"""Which way a feature may count. A weight of the other sign is an accident of the rows."""
 Array = NDArray[np.float64]
 
 
@@ -107,7 +144,7 @@ def pair_of(older: str, newer: str, language: str, *, wish: bool = False) -> Pai
 
 def out_of_sample(features: Array, rows: Sequence[Row]) -> Array:
     """Each row's log odds by weights fitted on the other folds."""
-    fold = np.array([int(hashlib.sha1(row.group.encode()).hexdigest()[:8], 16) % FOLDS for row in rows])
+    fold = np.array([int(hashlib.sha256(row.group.encode()).hexdigest()[:8], 16) % FOLDS for row in rows])
     found = np.zeros(len(rows))
     for k in range(FOLDS):
         rest, held = fold != k, fold == k
@@ -117,37 +154,58 @@ def out_of_sample(features: Array, rows: Sequence[Row]) -> Array:
 
 
 def fitted(features: Array, rows: Sequence[Row]) -> Array:
-    """Weights and intercept; the two labels weigh the same."""
+    """Weights and intercept; the two labels weigh the same, and weights of the wrong sign are zero."""
     labels = np.array([float(row.clashes) for row in rows])
     weights = balanced(rows)
     for label in (0.0, 1.0):
         weights[labels == label] *= len(rows) / 2 / weights[labels == label].sum()
-    return fit(features, labels, weights)
+    signs = np.array([SIGNS.get(name, 0) for name in FEATURES])
+    used = features.std(axis=0) > 0
+    while True:
+        found = np.zeros(len(FEATURES) + 1)
+        found[[*used, True]] = fit(features[:, used], labels, weights)
+        wrong = found[:-1] * signs < 0
+        if not wrong.any():
+            return found
+        used &= ~wrong
 
 
 def balanced(rows: Sequence[Row]) -> Array:
-    """Weights by which every source counts the same, whatever its size."""
+    """Weights by which every source counts the same, whatever its size; one of few rows counts less."""
     sizes = Counter(source_of(row) for row in rows)
-    return np.array([row.weight / sizes[source_of(row)] for row in rows]) * len(rows) / len(sizes)
+    return np.array([row.weight / max(sizes[source_of(row)], FEW) for row in rows]) * len(rows) / len(sizes)
 
 
 def threshold(log_odds: Array, rows: Sequence[Row]) -> float:
-    """The probability above which `FALSE_POSITIVES` of the pairs that do not clash lie, every source counting the same; never below even odds."""
-    quiet = [(z, weight) for z, weight, row in zip(log_odds, balanced(rows), rows, strict=True) if not row.clashes and row.weight != RANDOM_WEIGHT]
+    """The probability above which `FALSE_POSITIVES` of the other pairs lie, of all and of what users say; at least even odds."""
+    own = np.array([source_of(row) in OWN for row in rows])
+    limits = [limit(log_odds, rows)]
+    if own.sum() >= FEW:
+        limits.append(limit(log_odds[own], [row for row, mine in zip(rows, own, strict=True) if mine]))
+    return float(max(0.5, 1 / (1 + np.exp(-max(limits)))))
+
+
+def limit(log_odds: Array, rows: Sequence[Row]) -> float:
+    """The same of some rows, in log odds. Every source counts the same; a preference beside another's proposal is too easy to count."""
+    quiet = [
+        (z, weight)
+        for z, weight, row in zip(log_odds, balanced(rows), rows, strict=True)
+        if not row.clashes and row.weight != RANDOM_WEIGHT
+    ]
     quiet.sort(reverse=True)
     above = np.cumsum([weight for _, weight in quiet]) / sum(weight for _, weight in quiet)
-    at = quiet[int(np.searchsorted(above, FALSE_POSITIVES))][0]
-    return float(max(0.5, 1 / (1 + np.exp(-at))))
+    return float(quiet[int(np.searchsorted(above, FALSE_POSITIVES))][0])
 
 
-def report(name: str, log_odds: Array, rows: Sequence[Row], limit: float) -> None:
-    """Recall and false positives out of sample, by source."""
-    z = np.log(limit / (1 - limit))
+def report(name: str, log_odds: Array, rows: Sequence[Row], at: float) -> None:
+    """Print recall and false positives out of sample, by source."""
+    z = np.log(at / (1 - at))
     for source in ("", *sorted({source_of(row) for row in rows})):
         kept = [(value >= z, row.clashes) for value, row in zip(log_odds, rows, strict=True) if source in ("", source_of(row))]
         hits, alarms = [found for found, clash in kept if clash], [found for found, clash in kept if not clash]
         if hits and alarms:
-            print(f"{name:7} {source or 'all':18} n={len(kept):5} recall {np.mean(hits):.3f} false positives {np.mean(alarms):.3f}")
+            figures = f"recall {np.mean(hits):.3f} false positives {np.mean(alarms):.3f}"
+            print(f"{name:10} at {at:.3f} {source or 'all':18} n={len(kept):5} {figures}")
 
 
 def source_of(row: Row) -> str:
@@ -155,26 +213,41 @@ def source_of(row: Row) -> str:
     return "preferences" if row.group == row.pair.older.text else row.group.split("-")[0]
 
 
+async def features_of(rows: Sequence[Row]) -> Array:
+    """``(len(rows), len(FEATURES))``, by the shipped verifier and embedder."""
+    models = data.Models()
+    try:
+        return np.array([astuple(found) for found in await models.features([row.pair for row in rows])])
+    finally:
+        models.stop()
+
+
+def made(name: str, found: Array, rows: Sequence[Row]) -> Regression:
+    """A regression with its threshold; prints what it is worth."""
+    log_odds = out_of_sample(found, rows)
+    at = round(threshold(log_odds, rows), 4)
+    report(name, log_odds, rows, at)
+    report(name, log_odds, rows, 0.5)
+    return Regression(tuple(round(float(weight), 4) for weight in fitted(found, rows)), at)
+
+
 def main() -> None:
     """Fit, write, print."""
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=100, help="inference pairs of each source and label")
-    limit = parser.parse_args().rows
+    most = parser.parse_args().rows
     if not data.available():
         raise SystemExit(f"no training data in {data.FOLDER}")
-    rows = [*preference_rows(), *statement_rows(), *sentence_rows(limit)]
-    found = np.array(asyncio.run(data.features([row.pair for row in rows])))
-    proposal = found[:, detection.FEATURES.index("proposal")] > 0
-    made: dict[str, object] = {"features": detection.FEATURES}
-    for name, kept in (("statements", ~proposal), ("proposals", proposal)):
-        mine = [row for row, keep in zip(rows, kept, strict=True) if keep]
-        log_odds = out_of_sample(found[kept], mine)
-        made[f"{name}_threshold"] = round(at := threshold(log_odds, mine), 4)
-        made[name] = [round(float(v), 4) for v in fitted(found[kept], mine)]
-        report(name, log_odds, mine, at)
-        report(name, log_odds, mine, 0.5)
-    detection.COEFFICIENTS.write_bytes(msgspec.json.format(msgspec.json.encode(made)) + b"\n")
-    print(detection.COEFFICIENTS.read_text())
+    rows = [*preference_rows(), *statement_rows(), *sentence_rows(most)]
+    found = asyncio.run(features_of(rows))
+    proposal = np.array([is_proposal(row.pair.older, row.pair.newer) for row in rows])
+    given = Coefficients(
+        FEATURES,
+        statements=made("statements", found[~proposal], [row for row, offered in zip(rows, proposal, strict=True) if not offered]),
+        proposals=made("proposals", found[proposal], [row for row, offered in zip(rows, proposal, strict=True) if offered]),
+    )
+    COEFFICIENTS.write_bytes(msgspec.json.format(msgspec.json.encode(given)) + b"\n")
+    print(COEFFICIENTS.read_text())
 
 
 if __name__ == "__main__":

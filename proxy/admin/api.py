@@ -20,6 +20,7 @@ from proxy.admin.answers import download, json_answer, limit_of, list_answer
 from proxy.admin.clashes import ClashesApi
 from proxy.admin.page import overview
 from proxy.admin.quarantine import QuarantineApi
+from proxy.admin.review import LISTED, POLICY_HEADER, Review
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.store.clashes import DatabaseClashes
@@ -91,7 +92,8 @@ class Api:
             try:
                 return await handler(request)
             except StoreUnavailable as error:
-                message = f"the store is not available: {error}"
+                told = str(error)
+                message = told if told.startswith("the store ") else f"the store is not available: {told}"
                 return json_answer({"error": {"message": message, "type": "server_error", "param": None, "code": "overloaded"}}, 503)
 
         return guard
@@ -170,11 +172,24 @@ class Api:
     async def dashboard(self, request: Request) -> Response:
         """The page a person looks at."""
         rows, _ = await self._p.records.list(limit=50)
-        headers = {
-            "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
-            "referrer-policy": "no-referrer",
-        }
-        return HTMLResponse(overview(rows, self._p.metrics.tool_selection()), headers=headers)
+        headers = {"content-security-policy": POLICY_HEADER, "referrer-policy": "no-referrer"}
+        return HTMLResponse(overview(rows, self._p.metrics.as_json(), await self._review()), headers=headers)
+
+    async def _review(self) -> Review:
+        """What the dashboard shows of quarantine and clashes."""
+        quarantine = self._p.quarantine
+        pending, _ = await quarantine.list(LISTED, status="pending")
+        decided = [item for status in ("approved", "rejected") for item in (await quarantine.list(LISTED, status=status))[0]]
+        decided.sort(key=lambda item: item.decided_at or 0.0, reverse=True)
+        clashes, _ = await self._p.clashes.list(LISTED)
+        wanted = [*pending, *decided[:LISTED]]
+        whole = {item.id: item for one in wanted if (item := await quarantine.get(one.id)) is not None}
+        return Review(
+            await quarantine.counts(),
+            [whole[item.id] for item in pending if item.id in whole],
+            [whole[item.id] for item in decided[:LISTED] if item.id in whole],
+            clashes,
+        )
 
 
 _BODIES = ("request_body", "answer_body")

@@ -32,6 +32,8 @@ class DecisionBody(Struct, forbid_unknown_fields=True):
     by: Name = "admin"
     scope: Scope = "run"
     """``client``: the same content in this client's other runs of the policy too, also in those to come."""
+    version: Annotated[int, Meta(ge=0)] | None = None
+    """The item's version as the person saw it: the decision is refused if another has been made since. Without it the last one counts."""
 
 
 class QuarantineApi:
@@ -67,7 +69,7 @@ class QuarantineApi:
         body = await body_of(request, DecisionBody)
         check_person(body.by, (POLICY,))
         before = await self._found(request, content=False)
-        item = await self._store.decide(before.id, status, by=body.by, reason=body.reason, scope=body.scope)
+        item = await self._store.decide(before.id, status, by=body.by, reason=body.reason, scope=body.scope, version=body.version)
         if item is None:
             raise _missing()
         if item.version != before.version:

@@ -1,5 +1,7 @@
 """Statements that contradict earlier ones: found here, resolved here, without models, stores or waiting.
 
-`statements` reads what a conversation states, `slots` which of it can hold one value only, `candidates` which pairs are worth judging,
-`detection` what two statements are to each other once a verifier has been asked (`proxy.verification.clashes` asks it).
+To find them: `statements` reads what a conversation states (with `cues`, `stance` and `records`), `slots` which of it can hold one value
+only (by the words in `slot_cues` and `slot_words`, the places in `places`), `candidates` which pairs are worth judging, `questions` what is
+asked of a verifier, `features` what its answers are worth, `wording` and `categories` what words alone tell, and `detection` what two
+statements are to each other. `proxy.verification.clashes` asks the verifier. To resolve them: `resolution`, `merging`, `asking`, `replies`.
 """

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from proxy.clashes.categories import kinds_in
 from proxy.clashes.kinds import Statement, pair_hash
+from proxy.clashes.questions import sides
 from proxy.clashes.slots import OF_THE_ASSISTANT
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
@@ -27,13 +30,16 @@ if TYPE_CHECKING:
 BY_SLOT = 24
 """Old statements of its slot that a new one meets, the latest first."""
 BY_WORDS = 6
+"""Of those that share a rare term with it."""
 BY_SIMILARITY = 6
+"""Of those that are alike in meaning."""
 MIN_SIMILARITY = 0.3
-"""Cosine of the built-in embedding model; of the pairs that clash in `training.clash` 95 of 100 are above."""
-MIN_SHARED = 1
+"""Cosine of the built-in embedding model. Of the pairs that clash in training/statements.tsv 98 of 100 are above, of a wish and a proposal
+against it (training/preferences.tsv) 53."""
 _COMMON_SHARE = 0.3
 """A term that stands in more of the statements than this says nothing of what one is about."""
 _ALWAYS_RARE = 6
+"""Statements with a term, up to which it is rare however short the conversation."""
 _USER_SIDE = frozenset(("user", "system", "memory"))
 
 
@@ -106,7 +112,7 @@ class _Index:
 
     def __init__(self, statements: Sequence[Statement]) -> None:
         self._statements = statements
-        self._terms = [frozenset(term for term in terms(s.text) if len(term) > 2) - FUNCTION_WORDS for s in statements]
+        self._terms = [_terms(statement) for statement in statements]
         self._by_slot: dict[tuple[str, str], list[int]] = {}
         self._by_term: dict[str, list[int]] = {}
         self._by_hash: dict[str, list[int]] = {}
@@ -124,27 +130,34 @@ class _Index:
         own = self._statements[i]
         cosines = (vectors @ vectors[i]).tolist() if vectors is not None else None
         met: set[int] = set()
-        for by, positions in (("slot", self._same_slot(i)), ("words", self._same_words(i)), ("similarity", _most_similar(i, cosines))):
-            taken = 0
-            for j in positions:
-                if taken >= (BY_SLOT if by == "slot" else BY_WORDS if by == "words" else BY_SIMILARITY):
-                    break
-                if j != i and j not in met and may_meet(own, self._statements[j]):
-                    met.add(j)
-                    taken += 1
-                    yield j, by, cosines[j] if cosines is not None else None
+        ways = (
+            ("slot", self._same_slot(i), BY_SLOT),
+            ("words", self._same_words(i), BY_WORDS),
+            ("similarity", _most_similar(i, cosines), BY_SIMILARITY),
+        )
+        for by, positions, most in ways:
+            may = (j for j in positions if j != i and j not in met and may_meet(own, self._statements[j]))
+            for j in list(islice(may, most)):
+                met.add(j)
+                yield j, by, cosines[j] if cosines is not None else None
 
     def _same_slot(self, i: int) -> Iterable[int]:
         found = {j for slot in self._statements[i].slots for j in self._by_slot[_key(slot.slot, slot.scope)]}
         return sorted(found | set(self._by_hash[self._statements[i].hash]), reverse=True)
 
     def _same_words(self, i: int) -> Iterable[int]:
-        """By how many rare terms they share, weighted by rarity; the later first among equals."""
+        """By how many rare terms they share; the later first among equals."""
         shared: Counter[int] = Counter()
         for term in self._terms[i]:
             for j in self._by_term.get(term, ()):
                 shared[j] += 1
-        return sorted((j for j, n in shared.items() if n >= MIN_SHARED and j != i), key=lambda j: (shared[j], j), reverse=True)
+        return sorted(shared, key=lambda j: (shared[j], j), reverse=True)
+
+
+def _terms(statement: Statement) -> frozenset[str]:
+    """What a statement is about: its terms, and the kinds of things that it names, or that its diet leaves out."""
+    said = frozenset(term for term in terms(statement.text) if len(term) > 2) - FUNCTION_WORDS
+    return said | {f"kind:{kind}" for text in (statement.text, *sides(statement).disliked) for kind in kinds_in(text)}
 
 
 def _key(slot: str, scope: str) -> tuple[str, str]:

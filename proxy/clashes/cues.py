@@ -41,18 +41,24 @@ _PAST = LazyPattern(
 )
 _UPDATE = LazyPattern(
     r"(?:^|[.,;:!—–-]\s*|\b(?:but|oh|ok|okay|hm+|well|no|and|so|und|aber|ach|nein|pero|bueno|mais|bon|non|y|et)[,:]?\s+)"
-    r"(?:actually|instead|rather|on second thou?ghts?|scratch that|never ?mind|no,? wait|wait,? no|correction|i meant|sorry,? i meant|"
-    r"let['’]?s (?:switch|change|make (?:it|that)|do .{0,30}instead)|(?:please )?(?:make|change|switch|update|correct) (?:it|that|this|the|my)\b|"
+    r"(?:actually|instead|rather|on second thou?ghts?|scratch that|never ?mind|no,? wait|wait,? no|correction|i meant|"
+    r"sorry,? i meant|sorry,(?= (?:my|the|it|i|we)\b)|"
+    r"let['’]?s (?:switch|change|make (?:it|that)|do .{0,30}instead)|(?:please )?(?:make|change|switch|update|correct) (?:it|that|"
+    r"this|the|my)\b|"
     r"forget (?:what|that|about|it|the)|update:|edit:|"
-    r"eigentlich|doch\b|stattdessen|lieber doch|korrektur|nein,? warte|moment,? nein|vergiss|vergessen sie|änder\w{1,3}|mach(?:en)? (?:wir |sie )?"
+    r"eigentlich|doch\b|stattdessen|lieber doch|korrektur|nein,? warte|moment,? nein|vergiss|vergessen sie|änder\w{1,3}|"
+    r"mach(?:en)? (?:wir |sie )?"
     r"(?:es |das |daraus |lieber )|"
-    r"mejor(?! (?:hotel|opción|precio|amig\w|momento))|en realidad|pensándolo (?:bien|mejor)|olvid[ae]\w*|corrección|no,? espera|perdón,? quise|"
+    r"mejor(?! (?:hotel|opción|precio|amig\w|momento))|en realidad|pensándolo (?:bien|mejor)|olvid[ae]\w*|corrección|no,? espera|"
+    r"perdón,? quise|"
     r"cambi[ae]\w{0,3}|más bien|"
     r"finalement|en fait|à la réflexion|tout compte fait|oublie\w?|correction|non,? attends|plutôt|change[zr]?|modifie[zr]?)\b"
     r"|\b(?:changed? my mind|change of (?:mind|plans?)|changed? (?:our|the|my) (?:plan|order|booking|address|preference)s?|"
-    r"from now on|as of (?:now|today)|no longer|not any ?more|\w*n['’]t \w[^.]{0,40}any ?more|any ?more$|after all|instead$|i take (?:it|that) back|"
+    r"from now on|as of (?:now|today)|no longer|not any ?more|\w*n['’]t \w[^.]{0,40}any ?more|any ?more$|after all|instead$|"
+    r"i take (?:it|that) back|"
     r"(?:i|we)(?:['’]ve| have)? (?:just |recently )?(?:moved|relocated|switched|changed|quit)|"
-    r"(?:es mir|es uns) (?:doch )?anders überlegt|doch (?:lieber|besser|eher|nicht)|ab (?:jetzt|sofort|heute)|nicht mehr|kein\w{0,2} (?:\w+ )?mehr|"
+    r"(?:es mir|es uns) (?:doch )?anders überlegt|doch (?:lieber|besser|eher|nicht)|ab (?:jetzt|sofort|heute)|nicht mehr|"
+    r"kein\w{0,2} (?:\w+ )?mehr|"
     r"(?:bin|sind) (?:\w+ ){0,4}(?:umgezogen|gezogen)|umentschieden|"
     r"(?:cambi[éeó]|cambiado|cambiamos) de (?:opinión|idea|planes)|he cambiado|a partir de (?:ahora|hoy)|ya no|"
     r"me (?:he )?mud(?:é|ado)|prefiero mejor|"
@@ -78,7 +84,8 @@ _PERSON = (
     r"(?:wife|husband|partner|girlfriend|boyfriend|mother|mom|mum|father|dad|son|daughter|kids?|child(?:ren)?|brother|sister|parents?|"
     r"friends?|boss|colleagues?|coworkers?|roommate|flatmate|neighbou?rs?|uncle|aunt|grandmother|grandma|grandfather|grandpa|cousins?|"
     r"team|client|customer|guests?|fianc[ée]e?|spouse|ex|"
-    r"frau|mann|ehemann|ehefrau|partnerin|freund(?:in|e|innen)?|mutter|vater|mama|papa|sohn|tochter|kind(?:er)?|bruder|schwester|eltern|chefin|chef|"
+    r"frau|mann|ehemann|ehefrau|partnerin|freund(?:in|e|innen)?|mutter|vater|mama|papa|sohn|tochter|kind(?:er)?|bruder|schwester|"
+    r"eltern|chefin|chef|"
     r"kolleg\w+|mitbewohner\w*|nachbar\w*|onkel|tante|oma|opa|gäste|"
     r"esposa|esposo|mujer|marido|pareja|novi[oa]|madre|mamá|padre|papá|hij[oa]s?|niñ[oa]s|herman[oa]s?|padres|amig[oa]s?|jef[ea]|"
     r"compañer[oa]s?|vecin[oa]s?|tí[oa]|abuel[oa]s?|invitados|"
@@ -91,13 +98,15 @@ _OTHERS = LazyPattern(
     re.I,
 )
 _OTHERS_ALONE = LazyPattern(
-    r"^\s*(?:(?:and|but|und|aber|y|pero|et|mais)\s+)?(?P<person>he|she|they|er|él|ella|ellos|ellas|il|elle|ils|elles|some people|many people|people|everyone|"
+    r"^\s*(?:(?:and|but|und|aber|y|pero|et|mais)\s+)?(?P<person>he|she|they|er|él|ella|ellos|ellas|il|elle|ils|elles|some people|"
+    r"many people|people|everyone|"
     r"most people|viele|manche|die meisten|la gente|algunos|muchos|les gens|certains|beaucoup|tout le monde)\s+"
     r"(?!(?:is|are|was|ist|sind|es|est|y a|faut|s['’]agit|would be|should be|must be)\b)",
     re.I,
 )
 _FIRST_PERSON = LazyPattern(
-    r"\b(?:i|i['’](?:m|ve|d|ll)|me|my|mine|we|we['’](?:re|ve|d|ll)|us|our|ich|mir|mich|meine?\w{0,2}|wir|uns|unsere?\w{0,2}|yo|mí|mi|me|nos|nosotros|"
+    r"\b(?:i|i['’](?:m|ve|d|ll)|me|my|mine|we|we['’](?:re|ve|d|ll)|us|our|ich|mir|mich|meine?\w{0,2}|wir|uns|unsere?\w{0,2}|yo|mí|"
+    r"mi|me|nos|nosotros|"
     r"nuestr\w+|je|moi|mon|ma|mes|nous|notre)\b|\b[jm]['’]",
     re.I,
 )

@@ -59,15 +59,42 @@ madrid: malasana chueca lavapies salamanca
 barcelona: gracia eixample born raval
 los_angeles: hollywood santa_monica venice_beach
 """
-REGIONS = frozenset("europe europa asia asien asie africa afrika afrique america scandinavia eu alps alpen".split())  # noqa: SIM905
-_SAME_CITY = (
-    "munich munchen munique, cologne koln colonia, rome rom roma, milan mailand milano, naples neapel napoli, venice venedig venezia venecia, "
-    "florence florenz firenze florencia, vienna wien viena vienne, geneva genf ginebra geneve, lisbon lissabon lisboa lisbonne, london londres, "
-    "seville sevilla, brussels brussel bruselas bruxelles, copenhagen kopenhagen copenhague, warsaw warschau varsovia varsovie, prague prag praga, "
-    "athens athen atenas athenes, tokyo tokio, kyoto kioto, beijing peking pekin, new_york new_york_city nyc, los_angeles la, san_francisco sf, "
-    "nice nizza, strasbourg strassburg, nuremberg nurnberg, cairo kairo el_cairo le_caire, stockholm estocolmo, turin torino"
+REGIONS = frozenset(
+    ("europe", "europa", "asia", "asien", "asie", "africa", "afrika", "afrique", "america", "scandinavia", "eu", "alps", "alpen")
 )
-_SAME = {name: names.split()[0] for names in _SAME_CITY.split(",") for name in names.split()}
+_SAME_CITY = """
+munich munchen munique
+cologne koln colonia
+rome rom roma
+milan mailand milano
+naples neapel napoli
+venice venedig venezia venecia
+florence florenz firenze florencia
+vienna wien viena vienne
+geneva genf ginebra geneve
+lisbon lissabon lisboa lisbonne
+london londres
+seville sevilla
+brussels brussel bruselas bruxelles
+copenhagen kopenhagen copenhague
+warsaw warschau varsovia varsovie
+prague prag praga
+athens athen atenas athenes
+tokyo tokio
+kyoto kioto
+beijing peking pekin
+new_york new_york_city nyc
+los_angeles la
+san_francisco sf
+nice nizza
+strasbourg strassburg
+nuremberg nurnberg
+cairo kairo el_cairo le_caire
+stockholm estocolmo
+turin torino
+"""
+"""One city a line, by its names."""
+_SAME = {name: names.split()[0] for names in _SAME_CITY.strip().splitlines() for name in names.split()}
 
 
 def _names(text: str) -> list[str]:
@@ -100,7 +127,7 @@ def is_known(name: str) -> bool:
 
 
 def can_both_hold(one: str, other: str) -> bool:
-    """Whether somebody can be in both: the same place, one inside the other, or one that nothing is known of against a country or region."""
+    """Whether somebody can be in both: the same place, one inside the other, or one that nothing is known of and a country or region."""
     one, other = place(one), place(other)
     if one == other or REGIONS & {one, other}:
         return True

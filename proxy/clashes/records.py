@@ -16,7 +16,10 @@ from proxy.grounding.values.names import folded
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]|-?\d[\d.eE+-]*|true|false|null')
 _IDENTITY = re.compile(r"(?:^|_)(?:id|name|title|key|code|number|no|nr|email|sku|iban|isbn|symbol|ticker|poi|event|location)$", re.I)
-_UNSTABLE = re.compile(r"(?:^|_)(?:timestamp|time|updated|created|at|date|request_id|trace_id|page|offset|limit|cursor|took|latency\w*|score|distance|rank)(?:$|_)", re.I)
+_UNSTABLE = re.compile(
+    r"(?:^|_)(?:timestamp|time|updated|created|at|date|request_id|trace_id|page|offset|limit|cursor|took|latency\w*|score|distance|rank)(?:$|_)",
+    re.I,
+)
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 MAX_FIELDS = 400
 MAX_CHARS = 100_000
@@ -58,30 +61,30 @@ class _Record:
 def _fields(text: str) -> Iterator[Field]:
     levels: list[_Record] = []
     for match in _TOKEN.finditer(text):
-        token = match[0]
+        read = match[0]
         top = levels[-1] if levels else None
-        if token in "{[":
+        if read in "{[":
             if top is not None:
                 top.value_next = False
-            levels.append(_Record(token == "["))
-        elif token in "}]":
+            levels.append(_Record(read == "["))
+        elif read in "}]":
             yield from _of_record(levels.pop())
         elif top is None or top.array:
             continue
-        elif token == ":":
+        elif read == ":":
             top.value_next = True
-        elif token == ",":
+        elif read == ",":
             top.value_next = False
         elif top.value_next:
-            top.fields.append((top.key, _scalar(token), *match.span()))
+            top.fields.append((top.key, _scalar(read), *match.span()))
             top.value_next = False
         else:
-            top.key = _CAMEL.sub("_", str(json.loads(token))).lower()
+            top.key = _CAMEL.sub("_", str(json.loads(read))).lower()
 
 
-def _scalar(token: str) -> str:
-    value = json.loads(token)
-    return " ".join(folded(value).split()) if isinstance(value, str) else token
+def _scalar(literal: str) -> str:
+    value = json.loads(literal)
+    return " ".join(folded(value).split()) if isinstance(value, str) else literal
 
 
 def _of_record(record: _Record) -> Iterator[Field]:

@@ -76,9 +76,9 @@ def _kept(clash: Clash, reason: str) -> Resolution:
 
 
 def _recency(clash: Clash, now: float) -> str:
-    """Why the newer one is: ages where both times are known, else their places."""
+    """Why the newer one is: ages where both times are known and far enough apart to tell, else their places."""
     old, new = clash.older.timestamp, clash.newer.timestamp
-    if old is not None and new is not None and new > old:
+    if old is not None and new is not None and new > old and _age(now - new) != _age(now - old):
         return f"new statement is more recent ({_age(now - new)} against {_age(now - old)})"
     if clash.update:
         return "new statement is more recent (said as a change of mind)"

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
-from proxy.clashes import places, slot_cues
+from proxy.clashes import places, slot_cues, slot_words
 from proxy.clashes.kinds import SlotValue, Statement
 from proxy.clashes.stance import read_stance
 from proxy.grounding.values.dates import Date, read_dates
@@ -19,28 +19,24 @@ from proxy.grounding.values.names import folded
 from proxy.grounding.values.quantities import Quantity, read_quantities
 from proxy.grounding.values.units import MONEY, unit_of
 
-SLOTS: tuple[str, ...] = (
-    "location", "destination", "departure", "budget", "price_level", "date", "time", "diet", "name", "age", "birthday", "people", "employer",
-    "job", "marital_status", "children", "email", "phone", "seat", "cabin", "smoking", "room", "transport", "reply_language", "answer_length", "tone",
-    "currency", "unit_system", "temperature",
-)  # fmt: skip
-"""Those that rules read; a JSON record's fields (`proxy.clashes.records`) are slots of their own."""
-CRITICAL = frozenset(("diet", "allergy", "medication", "budget", "email", "phone"))
+CRITICAL = frozenset(("diet", "budget", "email", "phone"))
 """A wrong value costs health, money, or sends something to somebody else."""
-OF_THE_ASSISTANT = frozenset(("reply_language", "answer_length", "tone", "currency", "unit_system", "temperature"))
+OF_THE_ASSISTANT = frozenset(("reply_language", "answer_length", "answer_format", "tone", "currency", "unit_system", "temperature"))
 """How to answer: whoever says it, it is said of the same."""
 SEVERAL = frozenset(("destination", "date", "time", "transport"))
 """Several in turn are possible: "Rome, then Naples"."""
+OF_A_TRIP = frozenset(("destination", "departure", "date", "transport"))
+"""Where two of them differ, two trips are meant."""
 _ABOUT_SHARE = 0.1
 _SAME_SHARE = 0.02
-_CAPITAL = "A-ZÀ-ÖØ-Þ"
-_LINKS = frozenset("de la del las los am an der of the upon sur le les den".split())  # noqa: SIM905
+_LINKS = frozenset(("de", "la", "del", "las", "los", "am", "an", "der", "of", "the", "upon", "sur", "le", "les", "den"))
 _WORD = re.compile(r"[\w'’.&-]*\w")
 _AMOUNT = re.compile(r"\d|\b(?:hundred|thousand|hundert|tausend|cien|mil|cent|mille)", re.I)
 _UNIT_AFTER = re.compile(r"\s?([$€£¥]|[^\W\d_]+)")
 _RANGE = re.compile(
-    r"(?:\b(?:between|from|zwischen|von|entre|de)\s+)?(?P<low>[$€£¥]?\s?\d[\d.,' ]{0,12}\d|[$€£¥]?\s?\d)\s?(?:[$€£¥]|eur\w*|usd|dollars?)?\s*"
-    r"(?:-|–|—|to|and|bis|und|a|y|à|et)\s*(?P<high>[$€£¥]?\s?\d[\d.,']{0,12}\s?(?:k\b)?)",
+    r"(?:\b(?:between|from|zwischen|von|entre|de)\s+)?"
+    r"(?:[$€£¥]?\s?\d[\d.,' ]{0,12}\d|[$€£¥]?\s?\d)\s?(?:[$€£¥]|eur\w*|usd|dollars?)?\s*"
+    r"(?:-|–|—|to|and|bis|und|a|y|à|et)\s*(?:[$€£¥]?\s?\d[\d.,']{0,12}\s?(?:k\b)?)",
     re.I,
 )
 
@@ -54,11 +50,17 @@ def read_slots(sentence: str, language: str = "en") -> tuple[SlotValue, ...]:
     one: dict[tuple[str, str], list[SlotValue]] = {}
     for value in sorted(found, key=lambda value: value.start):
         one.setdefault((value.slot, value.scope), []).append(value)
-    return tuple(values[0] for values in one.values() if len({v.value for v in values}) == 1)
+    return tuple(single for values in one.values() if (single := _single(values)) is not None)
+
+
+def _single(values: list[SlotValue]) -> SlotValue | None:
+    """The one that is meant: of "an aisle seat, not a window seat" the first; None of "Rome or Naples"."""
+    meant = [value for value in values if not value.negated] or values
+    return meant[0] if len({value.value for value in meant}) == 1 else None
 
 
 def _value(slot: str, value: str, match: re.Match[str], sentence: str, scope: str = "") -> SlotValue:
-    start, end = match.span("value") if "value" in match.re.groupindex else match.span()
+    start, end = match.span("value") if match.groupdict().get("value") is not None else match.span()
     denied = slot_cues.NEGATED_BEFORE.search(sentence[max(0, start - 40) : start]) is not None
     rejected = any(match[0] in target for target in read_stance(sentence).disliked)
     return SlotValue(slot, value, start, end, scope=scope, negated=denied or rejected)
@@ -69,13 +71,14 @@ def _value(slot: str, value: str, match: re.Match[str], sentence: str, scope: st
 
 def _by_words(sentence: str, language: str) -> Iterator[SlotValue]:
     """Slots whose values are words of a list: diet, seat, cabin, …"""
-    for slot, patterns in slot_cues.closed().items():
-        needed = slot_cues.NEEDED.get(slot)
-        if needed is not None and needed.search(sentence) is None:
+    of_the_speaker = slot_words.SPEAKER_DOES.search(sentence) is not None
+    for slot, patterns in slot_words.closed().items():
+        needed = slot_words.NEEDED.get(slot)
+        if (needed is not None and needed.search(sentence) is None) or (of_the_speaker and slot in OF_THE_ASSISTANT):
             continue
         for value, pattern in patterns.items():
             if (match := pattern.search(sentence)) is not None:
-                scope = _scope(sentence, slot_cues.BUDGET_SCOPES()) if slot == "price_level" else ""
+                scope = _scope(sentence, slot_cues.budget_scopes()) if slot == "price_level" else ""
                 yield _value(slot, value, match, sentence, scope)
 
 
@@ -153,16 +156,15 @@ def _amounts(sentence: str, language: str) -> Iterator[SlotValue]:
     quantities += [amount for date in read.dates if (amount := _amount_like_a_year(sentence, date)) is not None]
     if not quantities:
         return
-    scope = _scope(sentence, slot_cues.BUDGET_SCOPES())
-    span = _RANGE.search(sentence)
-    last = quantities[-1]
+    scope = _scope(sentence, slot_cues.budget_scopes())
     unit = next((q.dimension for q in quantities if q.dimension), "")
-    if span is not None and len(quantities) > 1:
-        low, high = sorted((quantities[0].base_values()[0], quantities[1].base_values()[0]))
-        yield _amount("budget", sentence, quantities[0].start, quantities[1].end, low, high, unit, scope)
-    elif len({q.base_values()[0] for q in quantities}) == 1 or cue["own"]:
-        low, high = _bounds(quantities[0], sentence)
-        yield _amount("budget", sentence, quantities[0].start, (quantities[0] if len(quantities) > 1 else last).end, low, high, unit, scope)
+    first = quantities[0]
+    if len(quantities) > 1 and _RANGE.search(sentence) is not None:
+        second = quantities[1]
+        bounds = sorted((first.base_values()[0], second.base_values()[0]))
+        yield _budget(first.start, second.end, (bounds[0], bounds[1]), unit, scope)
+    elif cue["own"] or len({q.base_values()[0] for q in quantities}) == 1:
+        yield _budget(first.start, first.end, _bounds(first, sentence), unit, scope)
 
 
 def _amount_like_a_year(sentence: str, date: Date) -> Quantity | None:
@@ -174,10 +176,11 @@ def _amount_like_a_year(sentence: str, date: Date) -> Quantity | None:
     return Quantity((float(date.text),), unit, 1.0, date.start, date.end + (unit_word.end() if unit_word else 0), date.text)
 
 
-def _amount(slot: str, sentence: str, start: int, end: int, low: float | None, high: float | None, unit: str, scope: str) -> SlotValue:
-    shown = "–".join(f"{bound:g}" for bound in dict.fromkeys(b for b in (low, high) if b is not None))
+def _budget(start: int, end: int, bounds: tuple[float | None, float | None], unit: str, scope: str) -> SlotValue:
+    low, high = bounds
+    shown = "–".join(f"{bound:g}" for bound in dict.fromkeys(bound for bound in bounds if bound is not None))
     relation = "≤" if low is None else "≥" if high is None else ""
-    return SlotValue(slot, f"{relation}{shown} {unit}".strip(), start, end, low, high, unit, scope)
+    return SlotValue("budget", f"{relation}{shown} {unit}".strip(), start, end, low, high, unit, scope)
 
 
 def _bounds(quantity: Quantity, sentence: str) -> tuple[float | None, float | None]:
@@ -207,17 +210,23 @@ def _counts(sentence: str, language: str) -> Iterator[SlotValue]:
 
 
 def _dates_and_times(sentence: str, language: str) -> Iterator[SlotValue]:
-    scope = _scope(sentence, slot_cues.DATE_SCOPES())
-    if not scope:
+    scope = _scope(sentence, slot_cues.date_scopes())
+    if not scope or slot_cues.SEVERAL_OF_THEM.search(sentence) is not None:
         return  # a date of nothing in particular cannot be another's
+    companion = slot_cues.COMPANION.search(sentence)
+    if companion is not None and scope in ("meeting", "appointment", "event", "booking"):
+        scope = f"{scope} with {folded(companion['who'])}"
     dates = [date for date in read_dates(sentence) if not date.decade and any(month for _, month, _ in date.readings)]
     slot = "birthday" if scope == "birthday" else "date"
     for date in dates:
         yield SlotValue(slot, _iso(date), date.start, date.end, scope="" if slot == "birthday" else scope)
     if not dates and (day := slot_cues.WEEKDAY.search(sentence)) is not None:
         yield SlotValue(slot, slot_cues.weekday(day[0]), *day.span(), scope=scope)
-    for time in read_quantities(sentence, language).times:
+    times = read_quantities(sentence, language).times
+    for time in times:
         yield SlotValue("time", "/".join(f"{m // 60:02d}:{m % 60:02d}" for m in time.minutes), time.start, time.end, scope=scope)
+    if not times and (hour := slot_cues.HOUR.search(sentence)) is not None:
+        yield SlotValue("time", f"{int(hour['hour']):02d}:00/{(int(hour['hour']) + 12) % 24:02d}:00", *hour.span("hour"), scope=scope)
 
 
 def _iso(date: Date) -> str:
@@ -226,9 +235,9 @@ def _iso(date: Date) -> str:
 
 
 def _scope(sentence: str, scopes: dict[str, re.Pattern[str]]) -> str:
-    """What the sentence is about: the first that it names."""
-    found = [(match.start(), name) for name, pattern in scopes.items() if (match := pattern.search(sentence)) is not None]
-    return min(found)[1] if found else ""
+    """What the sentence is about: the first that it names, but of a return flight the return."""
+    found = {name: match.start() for name, pattern in scopes.items() if (match := pattern.search(sentence)) is not None}
+    return "return" if "return" in found else min(found, key=found.__getitem__, default="")
 
 
 # ---- two values ----
@@ -252,15 +261,20 @@ def _same_value(one: SlotValue, other: SlotValue) -> bool:
 
 
 def _amounts_meet(one: SlotValue, other: SlotValue) -> bool:
-    """Whether a value lies within a range, two ranges overlap, or two bounds are the same; two upper bounds are two answers to one question."""
+    """Whether a value lies within a range, or two ranges overlap; two values, or two limits of one sort, answer the same question."""
     if one.unit and other.unit and one.unit != other.unit:
         return False
-    if (one.low is None) == (other.low is None) and (one.high is None) == (other.high is None):
-        if one.low == one.high and other.low == other.high or None in (one.low, one.high):
-            return _near(one.low, other.low) and _near(one.high, other.high)
+    if _sort(one) == _sort(other) != "range":
+        return _near(one.low, other.low) and _near(one.high, other.high)
     low = max(bound for bound in (one.low, other.low, float("-inf")) if bound is not None)
     high = min(bound for bound in (one.high, other.high, float("inf")) if bound is not None)
     return low <= high * (1 + _SAME_SHARE)
+
+
+def _sort(amount: SlotValue) -> str:
+    if amount.low is None or amount.high is None:
+        return "most" if amount.low is None else "least"
+    return "value" if amount.low == amount.high else "range"
 
 
 def _near(one: float | None, other: float | None) -> bool:
@@ -270,10 +284,13 @@ def _near(one: float | None, other: float | None) -> bool:
 
 
 def _either_of(one: str, other: str) -> bool:
-    """Readings that cannot be told apart meet: 05-06 of two orders, a time of either half of the day."""
-    return bool(set(one.split("/")) & set(other.split("/"))) or any(
-        a.endswith(b) or b.endswith(a) or a.startswith(b + "-") or b.startswith(a + "-") for a in one.split("/") for b in other.split("/")
-    )
+    """Readings that cannot be told apart meet, 05-06 of two orders, and dates of which one leaves out the year or the day."""
+    return any(_same_day(a, b) for a in one.split("/") for b in other.split("/"))
+
+
+def _same_day(one: str, other: str) -> bool:
+    short, long = sorted((one, other), key=len)
+    return long.endswith(short) or long.startswith(f"{short}-")
 
 
 def _names_meet(one: str, other: str) -> bool:
@@ -282,20 +299,32 @@ def _names_meet(one: str, other: str) -> bool:
 
 def _diets_meet(one: str, other: str) -> bool:
     """Only what one eats of animals excludes: gluten-free and vegan go together."""
-    return not {one, other} <= slot_cues.OF_ANIMALS
+    return not {one, other} <= slot_words.OF_ANIMALS
 
 
 _JUDGES: dict[str, Callable[[str, str], bool]] = {
-    "location": places.can_both_hold, "destination": places.can_both_hold, "departure": places.can_both_hold, "date": _either_of, "time": _either_of,
-    "birthday": _either_of, "name": _names_meet, "employer": _names_meet, "job": _names_meet, "diet": _diets_meet,
-}  # fmt: skip
+    "location": places.can_both_hold,
+    "destination": places.can_both_hold,
+    "departure": places.can_both_hold,
+    "date": _either_of,
+    "time": _either_of,
+    "birthday": _either_of,
+    "name": _names_meet,
+    "employer": _names_meet,
+    "job": _names_meet,
+    "diet": _diets_meet,
+}
+"""Slots of which two different values may hold at once."""
 
 
 def clashing(older: Statement, newer: Statement) -> tuple[SlotValue, SlotValue] | None:
     """The first two values of `older` and `newer` that cannot both hold of one subject; None where there are none."""
-    for new in newer.slots:
-        for old in older.slots:
-            same_subject = older.subject == newer.subject or new.slot in OF_THE_ASSISTANT
-            if same_subject and new.slot == old.slot and not compatible(old, new):
-                return old, new
-    return None
+    found = [
+        (old, new)
+        for new in newer.slots
+        for old in older.slots
+        if old.slot == new.slot and (older.subject == newer.subject or new.slot in OF_THE_ASSISTANT) and not compatible(old, new)
+    ]
+    if len({new.slot for _, new in found} & OF_A_TRIP) > 1:
+        found = [(old, new) for old, new in found if new.slot not in OF_A_TRIP]
+    return found[0] if found else None

@@ -27,31 +27,38 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.S)
 _INLINE_QUOTE = re.compile(r"\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|„[^“”\n]{2,300}[“”]|«[^»\n]{2,300}»")
 _MARKS = re.compile(r"^[\s>*#•–-]*(?:\d{1,3}[.)]\s+)?")
 _CONSTRAINT = LazyPattern(
-    r"\b(?:must|have to|has to|need to be|only|at most|at least|no more than|max(?:imum)?|allerg\w+|intolerant|cannot|can['’]?t|never|always|under no|required?|"
+    r"\b(?:must|have to|has to|need to be|only|at most|at least|no more than|max(?:imum)?|allerg\w+|intolerant|cannot|can['’]?t|"
+    r"never|always|under no|required?|"
     r"budget|deadline|do not|don['’]t|muss|müssen|darf|dürfen|nur|höchstens|mindestens|maximal|niemals|immer|verträgt?|vertrage|"
     r"debe\w*|tiene que|solo|sólo|como máximo|al menos|alérgic\w+|nunca|siempre|presupuesto|"
     r"doi\w+|il faut|uniquement|seulement|au plus|au moins|jamais|toujours|allergique)\b",
     re.I,
 )
 _COPULA = LazyPattern(
-    r"\b(?:is|are|was|were|has|have|had|am|costs?|lives?|works?|opens?|closes?|starts?|ends?|takes?|['’]s|['’]re|['’]m|will|can|ist|sind|war|waren|hat|haben|bin|kostet|wohnt|"
+    r"\b(?:is|are|was|were|has|have|had|am|costs?|lives?|works?|opens?|closes?|starts?|ends?|takes?|['’]s|['’]re|['’]m|will|can|"
+    r"ist|sind|war|waren|hat|haben|bin|kostet|wohnt|"
     r"arbeitet|öffnet|schließt|beginnt|endet|liegt|wird|es|son|está|están|era|fue|tiene|tienen|soy|estoy|cuesta|vive|trabaja|abre|cierra|"
     r"est|sont|était|ont|suis|coûte|habite|travaille|ouvre|ferme|commence|se trouve)\b",
     re.I,
 )
 _OF_THE_USER = LazyPattern(
-    r"\b(?:the |this )?(?:user|customer|client|traveller|guest)(?:['’]s)?\b|\b(?:der |die )?(?:nutzer|kunde|kundin|benutzer)(?:in|s)?\b|\b(?:el |la )?(?:usuario|usuaria|cliente)\b|"
+    r"\b(?:the |this )?(?:user|customer|client|traveller|guest)(?:['’]s)?\b|\b(?:der |die )?(?:nutzer|kunde|kundin|benutzer)(?:in|"
+    r"s)?\b|\b(?:el |la )?(?:usuario|usuaria|cliente)\b|"
     r"\bl['’](?:utilisateur|utilisatrice)\b|\b(?:le client|la cliente)\b",
     re.I,
 )
 _MEMORY = LazyPattern(
-    r"\s*(?:\W{0,3})(?:memor(?:y|ies)|(?:known |stored |saved )?(?:facts|preferences|information|notes) (?:about|of|on) (?:the )?(?:user|customer|client)|user (?:profile|memory|preferences|facts)|"
-    r"what (?:i|you|we) (?:know|remember) about|erinnerungen|nutzerprofil|(?:bekannte )?fakten über|memoria|perfil del usuario|mémoire|profil (?:de l['’])?utilisateur)\b",
+    r"\s*(?:\W{0,3})(?:memor(?:y|ies)|(?:known |stored |saved )?(?:facts|preferences|information|notes) (?:about|of|"
+    r"on) (?:the )?(?:user|customer|client)|user (?:profile|memory|preferences|facts)|"
+    r"what (?:i|you|we) (?:know|remember) about|erinnerungen|nutzerprofil|(?:bekannte )?fakten über|memoria|perfil del usuario|"
+    r"mémoire|profil (?:de l['’])?utilisateur)\b",
     re.I,
 )
 _INSTRUCTION = LazyPattern(
-    r"\s*(?:please |bitte |por favor,? |s['’]il (?:te|vous) plaît,? )?(?:write|tell|show|give|list|explain|help|translate|summari[sz]e|generate|create|search|calculate|schreib\w*|zeig\w*|erklär\w*|"
-    r"gib|hilf|übersetze?|erstelle?|such\w*|escribe|dime|muestra|explica|ayúda\w*|traduce|crea|busca|écris|dis|montre|explique|aide|traduis|crée|cherche)\b",
+    r"\s*(?:please |bitte |por favor,? |s['’]il (?:te|vous) plaît,? )?(?:write|tell|show|give|list|explain|help|translate|"
+    r"summari[sz]e|generate|create|search|calculate|schreib\w*|zeig\w*|erklär\w*|"
+    r"gib|hilf|übersetze?|erstelle?|such\w*|escribe|dime|muestra|explica|ayúda\w*|traduce|crea|busca|écris|dis|montre|explique|"
+    r"aide|traduis|crée|cherche)\b",
     re.I,
 )
 
@@ -98,30 +105,77 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
 
 def _statement(i: int, piece: Piece, text: str, start: int, tongue: str) -> Statement | None:
     said = _INLINE_QUOTE.sub(lambda match: " " * len(match[0]), text)
-    if cues.is_question(said) or cues.is_hypothetical(said) or cues.is_quoted(text) or (piece.origin == "user" and cues.is_quoted(said)):
+    if cues.is_question(said) or cues.is_hypothetical(said) or _is_quoted(text, said, piece.origin):
         return None
     if cues.is_past(said):
-        return None if not cues.is_update(said) else _after_the_past(i, piece, text, start, tongue)
-    slots = read_slots(said, tongue) if piece.origin != "passage" or cues.is_first_person(said) else ()
+        return _after_the_past(i, piece, text, start, tongue) if cues.is_update(said) else None
+    slots = _slots(said, piece.origin, tongue)
     kind = _kind(said, piece.origin, slots)
     if kind is None:
         return None
-    subject = _subject(said, piece.origin, slots)
     return Statement(
-        text, kind, piece.origin, i, start, start + len(text), statement_hash(text, piece.origin), piece.message, piece.timestamp, piece.source,
-        subject, slots, _polarity(said, tongue), cues.is_update(said) and piece.origin in ("user", "memory"), tongue,
-    )  # fmt: skip
+        text,
+        kind,
+        piece.origin,
+        piece=i,
+        start=start,
+        end=start + len(text),
+        hash=statement_hash(text, piece.origin),
+        message=piece.message,
+        timestamp=piece.timestamp,
+        source=piece.source,
+        subject=_subject(said, piece.origin, slots),
+        slots=slots,
+        polarity=_polarity(said, tongue),
+        update=cues.is_update(said) and piece.origin in ("user", "memory"),
+        language=tongue,
+    )
+
+
+def _is_quoted(text: str, said: str, origin: Origin) -> bool:
+    """Whether it is somebody else's words, or is about them: '"I love bacon" is printed on the shirt'."""
+    if cues.is_quoted(text):
+        return True
+    return origin == "user" and (cues.is_quoted(said) or any(cues.is_first_person(quote) for quote in _INLINE_QUOTE.findall(text)))
 
 
 def as_statement(
-    text: str, *, kind: StatementKind | None = None, origin: Origin = "user", piece: int = 0, tongue: str = "en", timestamp: float | None = None
+    text: str,
+    *,
+    kind: StatementKind | None = None,
+    origin: Origin = "user",
+    piece: int = 0,
+    tongue: str = "en",
+    timestamp: float | None = None,
 ) -> Statement:
     """`text` as one statement whatever it is, where somebody else has cut it: a proposal, one half of a pair."""
-    slots = read_slots(text, tongue)
+    slots = _slots(text, origin, tongue)
     return Statement(
-        text, kind or _kind(text, origin, slots) or "fact", origin, piece, 0, len(text), statement_hash(text, origin), None, timestamp, "", _subject(text, origin, slots),
-        slots, _polarity(text, tongue), cues.is_update(text), tongue,
-    )  # fmt: skip
+        text,
+        kind or _kind(text, origin, slots) or "fact",
+        origin,
+        piece=piece,
+        start=0,
+        end=len(text),
+        hash=statement_hash(text, origin),
+        timestamp=timestamp,
+        subject=_subject(text, origin, slots),
+        slots=slots,
+        polarity=_polarity(text, tongue),
+        update=cues.is_update(text),
+        language=tongue,
+    )
+
+
+def _slots(said: str, origin: Origin, tongue: str) -> tuple[SlotValue, ...]:
+    """The values that somebody gives for themselves: that a hotel is cheap is no wish for a cheap one."""
+    personal = cues.is_first_person(said)
+    if origin == "passage" and not personal:
+        return ()
+    slots = read_slots(said, tongue)
+    if not personal and _IS_SO.search(said) is not None and not has_stance(said) and not cues.is_update(said):
+        return tuple(slot for slot in slots if slot.slot not in _PREFERRED)
+    return slots
 
 
 _TURN = LazyPattern(r"\b(?:but|however|aber|jedoch|pero|mais)\b[,]?\s*|[;]\s*", re.I)
@@ -151,7 +205,23 @@ def _kind(said: str, origin: Origin, slots: Sequence[SlotValue]) -> StatementKin
     return "fact" if origin not in ("user",) or cues.is_first_person(said) or cues.words_in(said) > 3 else None
 
 
-_PREFERRED = frozenset(("price_level", "seat", "cabin", "diet", "smoking", "room", "transport", "reply_language", "answer_length", "tone", "currency", "unit_system"))
+_PREFERRED = frozenset(
+    (
+        "price_level",
+        "seat",
+        "cabin",
+        "diet",
+        "smoking",
+        "room",
+        "transport",
+        "reply_language",
+        "answer_length",
+        "answer_format",
+        "tone",
+        "currency",
+        "unit_system",
+    )
+)
 
 
 def _subject(said: str, origin: Origin, slots: Sequence[SlotValue]) -> str:
@@ -165,12 +235,20 @@ def _subject(said: str, origin: Origin, slots: Sequence[SlotValue]) -> str:
         return other
     if origin in ("system", "memory"):
         return "user" if origin == "memory" or _OF_THE_USER.search(said) is not None else "assistant"
-    return "user" if slots or cues.is_first_person(said) or not _IS_OF_THE_WORLD.match(said) else ""
+    if slots or cues.is_first_person(said):
+        return "user"
+    return "" if _IS_OF_THE_WORLD.match(said) or _IS_SO.search(said) is not None else "user"
 
 
-_IS_OF_THE_WORLD = LazyPattern(r"\s*(?:the|a|an|it|this|that|these|there|der|die|das|es|dies\w*|el|la|los|las|esto|hay|le|la|les|il|ce|c['’])\s", re.I)
+_IS_OF_THE_WORLD = LazyPattern(
+    r"\s*(?:the|a|an|it|this|that|these|there|der|die|das|es|dies\w*|el|la|los|las|esto|hay|le|la|les|"
+    r"il|ce|c['’])\s",
+    re.I,
+)
 
 
+_IS_SO = LazyPattern(r"\b(?:is|are|was|were|has|have|ist|sind|war|waren|hat|haben|son|era|tiene|tienen|est|sont|était|ont)\b", re.I)
+"""Said of the world as it is, with no "should" or "must"."""
 _CHEAP = re.compile(r"\bpas chère?s?\b", re.I)
 
 
@@ -190,6 +268,19 @@ def _of_record(i: int, piece: Piece) -> list[Statement]:
         value = SlotValue(f"field:{field.name}", field.value, 0, len(literal), scope=field.entity)
         digest = statement_hash(f"{field.entity}\0{field.name}\0{field.value}", piece.origin)
         found.append(
-            Statement(literal, "fact", piece.origin, i, field.start, field.end, digest, piece.message, piece.timestamp, piece.source, field.entity, (value,))
+            Statement(
+                literal,
+                "fact",
+                piece.origin,
+                i,
+                field.start,
+                field.end,
+                digest,
+                piece.message,
+                piece.timestamp,
+                piece.source,
+                field.entity,
+                (value,),
+            )
         )
     return found[:MAX_STATEMENTS]

@@ -16,6 +16,9 @@ UNSURE = 0.3
 CLOSE = 0.03
 """Of two facts that say opposite things, the one that a search finds nearer by this much holds."""
 _STRONG = 0.6
+SURE = 0.8
+"""Support from which a fact that lacks a number, date, unit or name of the claim still makes it valid. Of 230 development statements
+(``python -m benchmarks.poisoning``), 10 of the 17 false ones that were called valid lacked one and had less support; of 86 true ones 2."""
 
 
 class Asked(Struct, frozen=True):
@@ -31,8 +34,8 @@ class Asked(Struct, frozen=True):
 def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float) -> FactVerdict:
     """The verdict of facts that are not all errors, without its version. `asked` is in the order of the search."""
     now = [one for one in asked if one.holds]
-    supporting = _best([one for one in now if _support(one) >= min_support])
-    against = [one for one in now if one.matter.same_matter and _support(one) < min_support and _contradiction(one) >= min_contradiction]
+    supporting = _best([one for one in now if _support(one) >= (max(min_support, SURE) if one.matter.lacks else min_support)])
+    against = [one for one in now if _speaks_against(one, min_support, min_contradiction)]
     opposed = _best(against)
     if supporting is not None and opposed is not None and abs(supporting.hit.score - opposed.hit.score) < CLOSE:
         return _verdict("SUSPICIOUS", opposed, "conflicting_facts")
@@ -43,10 +46,18 @@ def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float)
     over = _best([one for one in asked if not one.holds and _support(one) >= min_support])
     if over is not None:
         return _verdict("SUSPICIOUS", over, "outdated")
-    return _undecided(now, min_contradiction)
+    return _undecided(now, min_support, min_contradiction)
 
 
-def _undecided(now: Sequence[Asked], min_contradiction: float) -> FactVerdict:
+def _speaks_against(one: Asked, min_support: float, min_contradiction: float) -> bool:
+    same = one.matter.same_matter and one.matter.settles
+    return same and _support(one) < min_support and _contradiction(one) >= min_contradiction
+
+
+def _undecided(now: Sequence[Asked], min_support: float, min_contradiction: float) -> FactVerdict:
+    lacking = _best([one for one in now if _support(one) >= min_support])
+    if lacking is not None:
+        return _verdict("SUSPICIOUS", lacking, "values_differ")
     differing = _best([one for one in now if one.matter.same_matter and one.matter.has_counterpart])
     if differing is not None:
         return _verdict("SUSPICIOUS", differing, "values_differ")

@@ -7,6 +7,8 @@ words are compared by their folded first letters (`proxy.grounding.evidence.retr
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
@@ -16,12 +18,16 @@ from proxy.grounding.values.names import missing_name, name_words, read_names
 from proxy.knowledge.documents import JOINT
 from proxy.knowledge.facts import FactHit
 from proxy.knowledge.making import names_subject
+from proxy.language import language as language_of
+from proxy.relevance.stop_words import FUNCTION_WORDS as STOP_WORDS
 
 NEAR = 0.6
 """A hit of this score speaks of the same matter whatever its words: another language, another wording. Of the sample knowledge base's
 development claims, hits of another matter score up to 0.59."""
 SHARED = 1 / 3
 """Of the claim's terms beside the subject's, the share that a fact of the same matter has."""
+STEM_CHARS = 4
+"""Letters that a word shares with another form of it: "hoch" and "höchste"."""
 
 
 class Matter(Struct, frozen=True):
@@ -32,6 +38,11 @@ class Matter(Struct, frozen=True):
     """The same subject, and what is said of it: the verb or noun, a value of the same kind, or nearly the whole sentence."""
     differences: tuple[Difference, ...]
     """Numbers, dates, units and names of the claim that the fact does not have."""
+    lacks: bool = False
+    """Whether there are any; a name may be another one in another language, and does not count there."""
+    settles: bool = True
+    """Of one that has another number in the place of the claim's: whether the two share a word beside the subject and the unit, where they
+    are in one language. That water freezes at 0 degrees does not make it false that it boils at 100 degrees."""
 
     @property
     def has_counterpart(self) -> bool:
@@ -43,13 +54,24 @@ def matter_of(claim: str, hit: FactHit, language: str) -> Matter:
     """How `hit` bears on `claim`."""
     text = hit.fact.text
     found = tuple(differences(claim, text, language))
+    in_one_language = not found or language_of(text, default=language) == language
+    lacks = any(in_one_language or difference.kind != "name" for difference in found)
     subject = _subject_terms(claim, hit, language)
     if subject is None:
-        return Matter(False, False, found)
+        return Matter(False, False, found, lacks)
     said, there = set(terms(claim)) - FUNCTION_WORDS - subject, set(terms(text))
     shares = bool(said) and len(said & there) >= SHARED * len(said)
-    matter = Matter(True, shares or hit.score >= NEAR, found)
-    return matter if matter.same_matter or not matter.has_counterpart else Matter(True, True, found)
+    matter = Matter(True, shares or hit.score >= NEAR, found, lacks)
+    if not matter.has_counterpart:
+        return matter
+    return Matter(True, True, found, lacks, not in_one_language or _says_the_same(said, there - subject, found))
+
+
+def _says_the_same(said: set[str], there: set[str], found: Sequence[Difference]) -> bool:
+    """Whether what is said beside the values that differ has a word's stem in common, or is nothing at all on one of the two sides."""
+    values = {term for difference in found for term in (*terms(difference.claim), *terms(difference.evidence))}
+    mine, its = ({term[:STEM_CHARS] for term in words - values - STOP_WORDS if not term[0].isdigit()} for words in (said, there))
+    return not mine or not its or not mine.isdisjoint(its)
 
 
 def _subject_terms(claim: str, hit: FactHit, language: str) -> set[str] | None:

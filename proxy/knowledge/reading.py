@@ -42,6 +42,8 @@ class Placed(Struct, frozen=True):
 
 def files_of(folder: Path) -> list[str]:
     """Paths inside `folder` of all files that can be read, ``/`` between names, in order. Raises `ConfigError` where there is no folder."""
+    if folder.is_file():
+        raise ConfigError(str(folder), "", "is a file: give the folder that it lies in, all of whose facts belong together")
     if not folder.is_dir():
         raise ConfigError(str(folder), "", "no such folder of facts")
     return sorted(path for path in _walk(folder) if Path(path).suffix.lower() in READERS)

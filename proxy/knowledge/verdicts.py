@@ -4,7 +4,7 @@ VALID       the knowledge base says so: word by word (confidence 1.0), or the ve
 INVALID     a fact about the same thing says otherwise; `correct_fact` is what it says
 SUSPICIOUS  the knowledge base speaks of the very thing that the claim states, but does not settle it. The `reason` says why:
             ``outdated`` (the only facts that say so are over, or not yet begun), ``conflicting_facts`` (one fact supports it, another
-            contradicts it), ``values_differ`` (a number, date or name differs from the fact's, and the verifier sees no contradiction)
+            contradicts it), ``values_differ`` (a number, date or name is not the fact's, and the verifier sees no contradiction)
             or ``unsure`` (a fact says nearly the same, and the verifier neither supports nor contradicts it)
 UNKNOWN     the knowledge base says nothing to it (``no_fact``), or speaks of the same subject, but of another matter
             (``other_matter``). It never counts as VALID.

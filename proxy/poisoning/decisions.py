@@ -76,6 +76,8 @@ class PieceDecision(Struct, frozen=True):
     """The statements that the action is about; those that are only annotated stay in the text."""
     whole: bool = False
     """Whether all of the piece goes: most of it is false, or it holds an instruction."""
+    instruction: bool = False
+    """Whether it holds an instruction that is kept from the model, whatever else is wrong with it."""
     low_confidence: bool = False
     """Whether what weighs most is not false, but not known to be true."""
     unchecked: str = ""
@@ -88,13 +90,20 @@ def decide(findings: Sequence[Finding], injection: InjectionFinding | None, rule
     instruction = injection is not None and injection.score >= rules.injection_threshold and rules.injections != "pass"
     unchecked = next((finding.reason or "not_judged" for finding in findings if finding.status == "ERROR"), "")
     worst = max(failing, key=lambda one: (ACTIONS.index(one.action), one.finding.confidence), default=None)
-    if instruction and injection is not None and (worst is None or _index(rules.injections) >= _index(worst.action)):
-        reason = "looks like instructions to the model: " + "; ".join(injection.reasons)
-        return PieceDecision(rules.injections, "hidden_instruction", reason, injection.score, tuple(failing), True, unchecked=unchecked)
+    held = instruction and _index(rules.injections) >= _index("quarantine")
+    says = f"looks like instructions to the model: {'; '.join(injection.reasons)}" if instruction and injection is not None else ""
+    whole = held or _is_most(failing, findings)
+    if injection is not None and says and (worst is None or _index(rules.injections) >= _index(worst.action)):
+        return PieceDecision(
+            rules.injections, "hidden_instruction", says, injection.score, tuple(failing), whole, held, unchecked=unchecked
+        )  # fmt: skip
     if worst is None:
         return PieceDecision(unchecked=unchecked)
-    whole, low = _is_most(failing, findings), worst.finding.status in ("VALID", "UNKNOWN")
-    return PieceDecision(worst.action, worst.finding.kind, worst.reason, worst.finding.confidence, tuple(failing), whole, low, unchecked)
+    reason = f"{says}; {worst.reason}" if says else worst.reason
+    return PieceDecision(
+        worst.action, worst.finding.kind, reason, worst.finding.confidence, tuple(failing), whole, held,
+        worst.finding.status in ("VALID", "UNKNOWN"), unchecked,
+    )  # fmt: skip
 
 
 def _failing(finding: Finding, rules: Rules) -> Failing | None:

@@ -86,6 +86,13 @@ def detect(text: str) -> InjectionFinding:
     return _placed(_summed_up(list(_spans(inner))), strings)
 
 
+def prepare() -> None:
+    """Compile every pattern now, some 100 ms, and not at its first use."""
+    _hints()
+    for signal in SIGNALS:
+        _ = signal.pattern
+
+
 def _spans(text: str, *, deep: bool = True) -> Iterator[InjectionSpan]:
     """Every signal in `text`, with its place; those of hidden texts, too, if `deep`."""
     folded = fold(text)

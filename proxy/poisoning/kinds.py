@@ -39,13 +39,13 @@ _ABLE = re.compile(
 )
 _PLACED = re.compile(
     r"\b(?:in|at|near|from|to|toward|towards|outside|inside|around|aus|nach|bei|im|en|à|au|aux|dans|vers|près de|"
-    r"cerca de|desde|hacia)\s(?:the |der |dem |la |le |los |las |el |l['’])?$",
+    r"cerca de|desde|hacia)\s(?:the |der |dem |die |den |das |la |le |los |las |el |l['’])?$",
     re.I,
 )
 _OF = re.compile(r"\b(?:of|von|de|del|du|des|d['’])\s?(?:the |der |la |le |los |las |el |l['’])?$", re.I)
 _PLACE = re.compile(
     r"\b(?:capital|city|town|village|country|state|province|region|district|continent|island|located|location|lies|"
-    r"situated|headquarter\w*|based|"
+    r"situated|headquarter\w*|based|flows?|mündet|fließt|desemboca|se jette|"
     r"born|died|lives?|lived|buried|built|hauptstadt|stadt|land|insel|liegt|gelegen|geboren|wohnt|capital|ciudad|país|"
     r"isla|ubicad[oa]|situad[oa]|"
     r"nació|capitale|ville|pays|île|situé\w*|né\w*|siège|sitz)\b",
@@ -81,7 +81,8 @@ def _replaced(statement: str, evidence: str, language: str) -> Kind:
     from proxy.grounding.values.consistency import instead
 
     other = instead(statement, evidence, language)
-    if other[:1].isupper() and language != "de" and _PLACED.search(evidence[: max(0, evidence.find(other))][-_BEFORE_CHARS:]):
+    name = other[:1].isupper() and (language != "de" or _PLACE.search(statement) is not None)  # German has capitals everywhere
+    if name and _PLACED.search(evidence[: max(0, evidence.find(other))][-_BEFORE_CHARS:]):
         return "wrong_location"
     return "contradiction"
 

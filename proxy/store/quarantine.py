@@ -18,6 +18,7 @@ import msgspec
 from sqlalchemy import Column, ColumnElement, RowMapping, Select, and_, func, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from proxy.errors import Conflict
 from proxy.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
 from proxy.store import decisions
 from proxy.store.database import Database
@@ -77,11 +78,12 @@ class DatabaseQuarantine:
         return found
 
     async def decide(
-        self, item_id: str, status: QuarantineStatus, *, by: str, reason: str = "", scope: Scope = "run"
+        self, item_id: str, status: QuarantineStatus, *, by: str, reason: str = "", scope: Scope = "run", version: int | None = None
     ) -> QuarantineItem | None:
         """Approve or reject, and return the item without its bytes; None where there is none. Raises `StoreUnavailable`.
 
-        The very decision that the item has already changes nothing. Another one counts from now on, and both stay in the trail.
+        The very decision that the item has already changes nothing. Another one counts from now on, and both stay in the trail; with
+        `version` only if the item still has it, else `Conflict` is raised.
         """
         by, reason = clean(by), clean(reason, decisions.MAX_REASON_CHARS)
         async with self._database.transaction() as connection:
@@ -92,6 +94,10 @@ class DatabaseQuarantine:
             item = await _read(connection, item_id)
             if item is None or (item.status, item.decided_by, item.decision_reason, item.scope) == (status, by, reason, scope):
                 return item
+            if version is not None and version != item.version:
+                raise Conflict(
+                    f"{item.decided_by} has {item.status} it since: it has version {item.version}, not {version}", param="version"
+                )
             at = max([self._clock(), *(row.decided_at + _DECIDED_LATER_S for row in rows if row.decided_at is not None)])
             ids = [row.id for row in rows] if scope == "client" else [item.id]
             await _decide(connection, ids, rows[0].client_key, status, at, by, reason, scope)

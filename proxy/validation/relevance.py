@@ -47,7 +47,7 @@ async def relevance_of(candidates: Sequence[Candidate], embedder: Embedder) -> l
     row = {text: i for i, text in enumerate(texts)}
     for i, cuts in zip(asked, windows, strict=True):
         scores = [scoring.score(vectors[row[reading]], cut, vectors[[row[w.text] for w in cut]]).ranked[0] for reading, cut in cuts if cut]
-        found[i] = _metric(scores) if scores else unmeasured("no text")
+        found[i] = _metric(scores, len(candidates[i].questions)) if scores else unmeasured("no text")
     return found
 
 
@@ -63,6 +63,9 @@ def _cut(candidates: Sequence[Candidate]) -> list[list[tuple[str, list[scoring.W
     return [[(reading, scoring.cut(reading, [c.content.text], MAX_WINDOWS)) for reading in _readings(c)] for c in candidates]
 
 
-def _metric(scores: Sequence[scoring.PassageScore]) -> Metric:
-    best = max(scores, key=lambda score: score.logit)
-    return Metric(best.probability, detail={"cosine": round(best.cosine, 3), "coverage": round(best.coverage, 3)})
+def _metric(scores: Sequence[scoring.PassageScore], questions: int) -> Metric:
+    """Of the best score; the first `questions` of them are by readings of the question, the others by what it was fetched for."""
+    best = max(range(len(scores)), key=lambda i: scores[i].logit)
+    found = scores[best]
+    detail = {"by": "question" if best < questions else "purpose", "cosine": round(found.cosine, 3), "coverage": round(found.coverage, 3)}
+    return Metric(found.probability, detail=detail)

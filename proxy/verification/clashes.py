@@ -7,15 +7,18 @@ are not among those that were judged, so that a later call can ask again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from proxy.clashes import detection
 from proxy.clashes.candidates import Pair, candidates
+from proxy.clashes.features import Answers, Cosines
 from proxy.clashes.kinds import Clash, Origin, Piece, Statement
+from proxy.clashes.questions import backward, forward, questions, targets, texts
 from proxy.clashes.statements import is_memory, read_statements
 from proxy.errors import ModelUnavailable
 from proxy.grounding.verdicts import ClaimPair, Support
@@ -30,7 +33,13 @@ log = logging.getLogger("groundwire.clash")
 
 MAX_PAIRS = 64
 """Judged by the verifier in one call, the latest first: about 2 s of the built-in one. What is left is judged by the next call."""
-_ORIGINS: Mapping[str, Origin] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool_result"}
+_ORIGINS: Mapping[str, Origin] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool_result",
+}
 
 
 class Findings(Struct, frozen=True):
@@ -43,7 +52,7 @@ class Findings(Struct, frozen=True):
     open: tuple[str, ...] = ()
     """Hashes of the pairs that nobody could judge now."""
     problem: str = ""
-    """Why: ``timeout``, ``verifier_unavailable``, ``too_many``."""
+    """Why: ``timeout``, ``verifier_unavailable``, ``not_judged`` (the verifier had no answer), ``too_many``."""
 
 
 class ClashDetector:
@@ -61,50 +70,67 @@ class ClashDetector:
         `seen` are hashes of statements that were all paired with each other before, `judged` hashes of pairs that were: what both
         name costs nothing. Past `deadline_s` what is open stays open.
         """
-        vectors = await self._vectors([s.text for s in statements]) if len(statements) > 1 else None
-        pairs = await asyncio.to_thread(candidates, statements, seen=seen, judged=judged, vectors=vectors)
+        until = None if deadline_s is None else asyncio.get_running_loop().time() + deadline_s
+        pairs = await self._pairs(statements, seen, judged, until)
         found = [clash for pair in pairs if (clash := detection.by_rule(pair)) is not None]
-        ruled = {clash.pair_hash for clash in found}
-        asked = [pair for pair in pairs if pair.hash not in ruled and not detection.settled(pair)]
-        left, problem = asked[:-MAX_PAIRS], "too_many" if len(asked) > MAX_PAIRS else ""
-        asked = asked[-MAX_PAIRS:]
+        asked = [pair for pair in pairs if not detection.settled(pair)]
+        outcome = await self._judged_in_time(asked[-MAX_PAIRS:], until)
+        if len(asked) > MAX_PAIRS:
+            outcome = Findings(outcome.clashes, outcome.judged, outcome.open, outcome.problem or "too_many")
+        done = {*outcome.judged, *(pair.hash for pair in pairs if detection.settled(pair))}
+        every = sorted((*found, *outcome.clashes), key=lambda clash: (clash.newer.place, clash.older.place))
+        return Findings(
+            clashes=tuple(every),
+            judged=tuple(pair.hash for pair in pairs if pair.hash in done),
+            open=tuple(sorted(pair.hash for pair in pairs if pair.hash not in done)),
+            problem=outcome.problem,
+        )
+
+    async def _pairs(
+        self, statements: Sequence[Statement], seen: Collection[str], judged: Collection[str], until: float | None
+    ) -> list[Pair]:
+        """The pairs to compare; by slots and words alone where the embedder is too slow."""
+        vectors = None
+        if len(statements) > 1:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(until):
+                    vectors = await self._vectors([statement.text for statement in statements])
+        return await asyncio.to_thread(candidates, statements, seen=seen, judged=judged, vectors=vectors)
+
+    async def _judged_in_time(self, pairs: Sequence[Pair], until: float | None) -> Findings:
+        """The clashes among pairs that no rule decides, and which of them the verifier had an answer for."""
         if self._verifier is None:
-            left, asked, problem = [*left, *asked], [], "verifier_unavailable" if asked else ""
+            return Findings((), (), problem="verifier_unavailable" if pairs else "")
         try:
-            async with asyncio.timeout(deadline_s):
-                found += [clash for clash in await self.judge(asked) if clash is not None]
+            async with asyncio.timeout_at(until):
+                answers, cosines = await self.ask(pairs)
         except TimeoutError:
-            left, problem = [*left, *asked], "timeout"
+            return Findings((), (), problem="timeout")
         except ModelUnavailable as error:
             log.warning("clashes are found by rules alone: %s", error)
-            left, problem = [*left, *asked], "verifier_unavailable"
-        open_ = {pair.hash for pair in left}
-        found.sort(key=lambda clash: (clash.newer.place, clash.older.place))
-        return Findings(tuple(found), tuple(pair.hash for pair in pairs if pair.hash not in open_), tuple(sorted(open_)), problem)
+            return Findings((), (), problem="verifier_unavailable")
+        known = [pair for pair in pairs if {forward(pair.older, pair.newer), backward(pair.older, pair.newer)} <= answers.keys()]
+        clashes = [clash for pair in known if (clash := detection.judged(pair, answers, cosines)) is not None]
+        return Findings(tuple(clashes), tuple(pair.hash for pair in known), problem="" if len(known) == len(pairs) else "not_judged")
 
-    async def judge(self, pairs: Sequence[Pair]) -> list[Clash | None]:
-        """Each pair by what verifier and embedder say of it. Raises `ModelUnavailable`."""
-        answers, cosines = await self.ask(pairs)
-        return [detection.judged(pair, answers, cosines) for pair in pairs]
-
-    async def ask(self, pairs: Sequence[Pair]) -> tuple[detection.Answers, detection.Cosines]:
-        """What `proxy.clashes.detection.features` needs of these pairs. Raises `ModelUnavailable`."""
-        asked = list(dict.fromkeys(question for pair in pairs for question in detection.questions(pair.older, pair.newer)))
+    async def ask(self, pairs: Sequence[Pair]) -> tuple[Answers, Cosines]:
+        """What `proxy.clashes.features.features` needs of these pairs. Raises `ModelUnavailable`."""
+        asked = list(dict.fromkeys(question for pair in pairs for question in questions(pair.older, pair.newer)))
         answers: dict[ClaimPair, Support] = {}
         if asked and self._verifier is not None:
             found = await self._verifier.verify(asked)
             answers = {question: support for question, support in zip(asked, found, strict=True) if support is not None}
         return answers, await self._cosines(pairs)
 
-    async def _cosines(self, pairs: Sequence[Pair]) -> detection.Cosines:
-        texts = list(dict.fromkeys(text for pair in pairs for text in detection.texts(pair.older, pair.newer)))
-        vectors = await self._vectors(texts)
+    async def _cosines(self, pairs: Sequence[Pair]) -> Cosines:
+        every = list(dict.fromkeys(text for pair in pairs for text in texts(pair.older, pair.newer)))
+        vectors = await self._vectors(every)
         if vectors is None:
             return {}
-        row = {text: i for i, text in enumerate(texts)}
+        row = {text: i for i, text in enumerate(every)}
         wanted = {(p.older.text, p.newer.text) for p in pairs}
         for pair in pairs:
-            compared = detection.targets(pair.older, pair.newer)
+            compared = targets(pair.older, pair.newer)
             wanted |= {both for both in (*compared.conflicts, *compared.agreements) if both[0] in row and both[1] in row}
         return {(a, b): float(vectors[row[a]] @ vectors[row[b]]) for a, b in wanted}
 
@@ -119,18 +145,24 @@ class ClashDetector:
 
 
 async def detect_clash(
-    said: Iterable[Statement | str | Mapping[str, Any]], *, verifier: Verifier | None = None, embedder: Embedder | None = None,
-    known: Collection[str] = (), deadline_s: float | None = None,
-) -> list[Clash]:  # fmt: skip
-    """The clashes in a conversation: its statements, its messages, or a user's sentences, in order.
+    said: Sequence[Statement] | Sequence[str | Mapping[str, Any]],
+    *,
+    verifier: Verifier | None = None,
+    embedder: Embedder | None = None,
+    known: Collection[str] = (),
+    deadline_s: float | None = None,
+) -> list[Clash]:
+    """The clashes in a conversation: its statements, or its messages or a user's sentences, in order.
 
     `known` are pair hashes that need not be judged again. A change of mind that is said as such has `update` set. With neither verifier
     nor embedder only rules count: slots of one value, the same thing loved and hated.
     """
-    given = list(said)
-    statements = [one for one in given if isinstance(one, Statement)]
-    if not statements:
-        statements = await asyncio.to_thread(read_statements, [piece_of(one, i) for i, one in enumerate(given)])  # type: ignore[arg-type]
+    statements = [one for one in said if isinstance(one, Statement)]
+    pieces = [piece_of(one, i) for i, one in enumerate(said) if not isinstance(one, Statement)]
+    if statements and pieces:
+        raise TypeError("give either statements or messages, not both")
+    if pieces:
+        statements = await asyncio.to_thread(read_statements, pieces)
     detector = ClashDetector(verifier, embedder=embedder)
     found = await detector.detect([s for s in statements if s.origin != "assistant"], judged=known, deadline_s=deadline_s)
     return list(found.clashes)

@@ -155,6 +155,17 @@ async def test_the_same_decision_twice_is_one(start: Start) -> None:
     assert 1 == counters["quarantine.rejected_count"]
 
 
+async def test_who_decides_on_what_has_changed_since_is_told_and_nothing_changes(start: Start) -> None:
+    async with start() as proxy:
+        (item,) = await put(proxy, {})
+        first = await proxy.post({**WHY, "by": "Ann", "version": 0}, f"{PATH}/{item.id}/approve")
+        late = await proxy.post({**WHY, "by": "Bob", "version": 0}, f"{PATH}/{item.id}/reject")
+        assert "approved" == await status_for_the_stage(proxy, item)
+        again = await proxy.post({**WHY, "by": "Bob", "version": first.json["version"]}, f"{PATH}/{item.id}/reject")
+    assert (200, (409, "conflict", "version"), 200) == (first.status, error(late), again.status)
+    assert "Ann has approved it since: it has version 1, not 0" == late.json["error"]["message"]
+
+
 async def test_what_a_stage_has_rejected_can_be_approved(start: Start) -> None:
     async with start() as proxy:
         (item,) = await put(proxy, {"status": "rejected"})

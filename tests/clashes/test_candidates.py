@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.clashes.candidates import BY_SLOT, candidates, in_order
@@ -35,6 +35,10 @@ def test_a_shared_rare_word_makes_a_pair() -> None:
     assert pairs(read("I love spicy food.", "I hate spicy food.")) == {("I love spicy food.", "I hate spicy food.")}
 
 
+def test_a_kind_and_one_of_it_make_a_pair() -> None:
+    assert pairs(read("I am vegetarian.", "I want a chicken fillet.")) == {("I am vegetarian.", "I want a chicken fillet.")}
+
+
 def test_similar_vectors_make_a_pair_without_a_shared_word() -> None:
     vectors = np.array([[1.0, 0.0], [0.9, np.sqrt(1 - 0.81)]], np.float32)
     statements = read("I enjoy hiking.", "I dislike long walks.")
@@ -49,7 +53,10 @@ def test_the_later_time_makes_the_newer_one() -> None:
 def test_statements_that_were_paired_before_cost_nothing() -> None:
     old = read("I live in Berlin.", "I live in Rome.")
     everything = read("I live in Berlin.", "I live in Rome.", "I live in Oslo.")
-    assert pairs(everything, seen={s.hash for s in old}) == {("I live in Berlin.", "I live in Oslo."), ("I live in Rome.", "I live in Oslo.")}
+    assert pairs(everything, seen={s.hash for s in old}) == {
+        ("I live in Berlin.", "I live in Oslo."),
+        ("I live in Rome.", "I live in Oslo."),
+    }
 
 
 def test_a_pair_that_was_judged_is_left_out() -> None:
@@ -76,20 +83,32 @@ def test_a_records_field_meets_the_same_field_of_the_same_record_only() -> None:
     assert pairs(found) == {('"open"', '"sent"')}
 
 
-SAID = ["I live in Berlin.", "I live in Rome.", "I love spicy food.", "I hate spicy food.", "My budget is 500 dollars.", "I am vegan.", "My wife is vegan.", "I eat steak."]
+SAID = [
+    "I live in Berlin.",
+    "I live in Rome.",
+    "I love spicy food.",
+    "I hate spicy food.",
+    "My budget is 500 dollars.",
+    "I am vegan.",
+    "My wife is vegan.",
+    "I eat steak.",
+]
 
 
+@settings(deadline=None)  # the first example compiles the patterns
 @given(st.lists(st.sampled_from(SAID), max_size=8))
 def test_every_pair_comes_at_most_once(texts: list[str]) -> None:
     hashes = [pair.hash for pair in candidates(read(*texts))]
     assert len(hashes) == len(set(hashes))
 
 
+@settings(deadline=None)  # the first example compiles the patterns
 @given(st.lists(st.sampled_from(SAID), max_size=8))
 def test_no_statement_is_paired_with_itself(texts: list[str]) -> None:
     assert all(pair.older.place != pair.newer.place for pair in candidates(read(*texts)))
 
 
+@settings(deadline=None)  # the first example compiles the patterns
 @given(st.lists(st.sampled_from(SAID), max_size=6, unique=True), st.integers(0, 6))
 def test_turn_by_turn_the_same_pairs_are_judged_as_at_once(texts: list[str], cut: int) -> None:
     first, everything = read(*texts[:cut]), read(*texts)

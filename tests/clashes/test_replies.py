@@ -7,8 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.clashes.asking import Question, question
-from proxy.clashes.replies import MAX_ANSWER_WORDS, read_reply, speaks_of
-from tests.clashes.making import amount, statement
+from proxy.clashes.kinds import Piece, Statement
+from proxy.clashes.replies import MAX_ANSWER_WORDS, read_reply
+from proxy.clashes.statements import read_statements
+from tests.clashes.making import statement
 
 
 def asked(older: str, newer: str, language: str = "en") -> Question:
@@ -120,7 +122,14 @@ def test_flexible_keeps_both(about: Question, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("about", "said"),
-    [(HOTEL, "neither"), (MEAL, "none of those"), (MEAL_DE, "weder noch"), (HOTEL_ES, "ninguno de los dos"), (TRIP_FR, "aucun des deux")],
+    [
+        (HOTEL, "neither"),
+        (MEAL, "none of those"),
+        (MEAL_DE, "weder noch"),
+        (HOTEL_ES, "ninguno de los dos"),
+        (HOTEL_ES, "Ninguna."),
+        (TRIP_FR, "aucun des deux"),
+    ],
 )
 def test_neither_keeps_none(about: Question, said: str) -> None:
     assert "neither" == read_reply(said, about).choice
@@ -166,13 +175,97 @@ def test_free_text_about_both_holds_in_their_place(about: Question, said: str) -
     assert ("other", said) == (reply.choice, reply.text)
 
 
-def test_another_value_of_the_same_holds_in_their_place() -> None:
-    one, other = "My budget is 500 €.", "My budget is 2000 €."
-    older = statement(one, slots=(amount("500 €", one, 500, 500),))
-    newer = statement(other, message=2, slots=(amount("2000 €", other, 2000, 2000),))
-    reply = read_reply("let's say 1200 euros", question(older, newer), on_topic=lambda said: speaks_of(said, older, newer))
-    assert ("other", "let's say 1200 euros") == (reply.choice, reply.text)
-    assert "open" == read_reply("let's go on", question(older, newer), on_topic=lambda said: speaks_of(said, older, newer)).choice
+def sides(older: str, newer: str) -> tuple[Statement, Statement]:
+    """The two statements as the conversation's reader makes them."""
+    (one,), (other,) = read_statements([Piece(older, message=0)]), read_statements([Piece(newer, message=2)])
+    return one, other
+
+
+def said_of(older: str, newer: str, said: str) -> str:
+    about = sides(older, newer)
+    return read_reply(said, question(*about), about).choice
+
+
+BUDGET = ("My budget is 500 €.", "My budget is 900 €.")
+TRAIN = ("I travel by train.", "I prefer to fly.")
+CITY = ("I live in Berlin.", "I live in Munich.")
+
+
+@pytest.mark.parametrize(
+    ("about", "said", "choice"),
+    [
+        (BUDGET, "the lower one", "older"),
+        (BUDGET, "the higher budget, please", "newer"),
+        (BUDGET, "lieber das günstigere", "older"),
+        (BUDGET, "el más caro", "newer"),
+        (BUDGET, "le moins cher", "older"),
+        (BUDGET, "500 euros max", "older"),
+        (TRAIN, "I don't want to fly", "older"),
+        (TRAIN, "flying", "newer"),
+        (TRAIN, "no planes please", "older"),
+        (("Prefiero hoteles baratos.", "Prefiero hoteles de lujo."), "nada de lujo", "older"),
+        (("J'habite à Paris.", "J'habite à Lyon."), "je n'habite plus à Paris", "newer"),
+        (("I prefer budget hotels.", "I prefer luxury hotels."), "cheap", "older"),
+        (("I arrive on 5 May.", "I arrive on 7 May."), "the 7th", "newer"),
+        (("Vivo en Múnich.", "Vivo en Sevilla."), "en Munich", "older"),
+    ],
+)
+def test_a_value_that_one_side_gives_chooses_it(about: tuple[str, str], said: str, choice: str) -> None:
+    assert choice == said_of(*about, said)
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [
+        (BUDGET, "let's say 1200 euros"),
+        (BUDGET, "sagen wir 700"),
+        (BUDGET, "seven hundred"),
+        (BUDGET, "maximal 1000"),
+        (TRAIN, "by car"),
+        (CITY, "Hamburg actually"),
+        (("Vivo en Madrid.", "Vivo en Sevilla."), "ahora en Valencia"),
+        (("J'habite à Paris.", "J'habite à Lyon."), "Marseille maintenant"),
+        (("I arrive on 5 May.", "I arrive on 7 May."), "May 9"),
+    ],
+)
+def test_another_value_of_the_same_holds_in_their_place(about: tuple[str, str], said: str) -> None:
+    found = sides(*about)
+    reply = read_reply(said, question(*found), found)
+    assert ("other", said) == (reply.choice, reply.text)
+
+
+@pytest.mark.parametrize(
+    ("about", "said"),
+    [(BUDGET, "let's go on"), (BUDGET, "not the lower one"), (BUDGET, "one moment"), (CITY, "Berlin was before"), (CITY, "as I said")],
+)
+def test_without_a_value_of_its_own_it_stays_open(about: tuple[str, str], said: str) -> None:
+    assert "open" == said_of(*about, said)
+
+
+@pytest.mark.parametrize(
+    ("about", "said", "choice"),
+    [
+        (MEAL, "the first one, but steak for my wife", "older"),
+        (HOTEL, "2 - and can we get a sea view?", "newer"),
+        (HOTEL, "The first one. Also, is breakfast included?", "older"),
+        (HOTEL, "1, for 2 nights", "older"),
+        (HOTEL_DE, "die erste, aber nur am Wochenende", "older"),
+        (HOTEL_ES, "la primera, pero solo entre semana", "older"),
+        (HOTEL_FR, "la deuxième, mais pas trop loin", "newer"),
+        (HOTEL, "the first one, no, the second", "open"),
+        (HOTEL, "1. book the flight 2. rent a car", "open"),
+        (HOTEL, "2.500 a night", "open"),
+    ],
+)
+def test_what_follows_the_number_does_not_change_the_choice(about: Question, said: str, choice: str) -> None:
+    assert choice == read_reply(said, about).choice
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"), [("B", "newer"), ("a)", "older"), ("option b, please", "newer"), ("C", "both"), ("a view of the sea", "open")]
+)
+def test_a_letter_counts_as_a_number(said: str, choice: str) -> None:
+    assert choice == read_reply(said, HOTEL).choice
 
 
 @given(

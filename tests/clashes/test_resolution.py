@@ -41,6 +41,10 @@ def test_without_times_the_reason_tells_the_order() -> None:
     assert "new statement is more recent (message 4 after message 0)" == resolve_clash(CHANGE, "prefer_recent", now=NOW).reason
 
 
+def test_ages_that_read_alike_do_not_stand_for_the_order() -> None:
+    assert "new statement is more recent (message 2 after message 0)" == resolve_clash(aged(0.02, 0.01), now=NOW).reason
+
+
 def test_facts_told_at_the_same_time_are_asked_about() -> None:
     done = resolve_clash(aged(HOUR, HOUR, simultaneous=True), "prefer_recent", now=NOW)
     assert ("ask_user", False, 3) == (done.strategy, done.resolved, len(done.options))

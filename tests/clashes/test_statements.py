@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.clashes.kinds import Piece, Statement, pair_hash, statement_hash
@@ -24,7 +24,8 @@ def test_each_sentence_is_a_statement_with_its_place() -> None:
 
 
 @pytest.mark.parametrize(
-    "question", ["Do I live in Berlin?", "What if I lived in Rome", "Wohne ich in Köln?", "¿Vivo en Madrid?", "Est-ce que j'habite à Paris ?"]
+    "question",
+    ["Do I live in Berlin?", "What if I lived in Rome", "Wohne ich in Köln?", "¿Vivo en Madrid?", "Est-ce que j'habite à Paris ?"],
 )
 def test_a_question_states_nothing(question: str) -> None:
     assert texts(question) == []
@@ -44,19 +45,36 @@ def test_a_supposition_states_nothing(supposed: str) -> None:
     assert texts(supposed) == []
 
 
-@pytest.mark.parametrize("polite", ["I'd like a window seat, if possible.", "Einen Fensterplatz, wenn möglich.", "Prefiero ventanilla, si es posible."])
+@pytest.mark.parametrize(
+    "polite", ["I'd like a window seat, if possible.", "Einen Fensterplatz, wenn möglich.", "Prefiero ventanilla, si es posible."]
+)
 def test_a_polite_condition_is_no_supposition(polite: str) -> None:
     assert texts(polite) == [polite]
 
 
-@pytest.mark.parametrize("quoted", ['He said "I love meat".', '"I hate dogs."', "> I hate dogs", "« Je déteste les chiens. »", "Er sagte: „Ich hasse Hunde.“"])
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        'He said "I love meat".',
+        '"I hate dogs."',
+        "> I hate dogs",
+        "« Je déteste les chiens. »",
+        '"I love bacon" is printed on the shirt.',
+        "Er sagte: „Ich hasse Hunde.“",
+    ],
+)
 def test_a_quotation_states_nothing_of_the_speaker(quoted: str) -> None:
     assert [s.text for s in read(quoted) if s.subject == "user"] == []
 
 
 @pytest.mark.parametrize(
     ("said", "whose"),
-    [("My wife hates fish.", "wife"), ("Meine Frau hasst Fisch.", "frau"), ("Mi esposa odia el pescado.", "esposa"), ("Ma femme déteste le poisson.", "femme")],
+    [
+        ("My wife hates fish.", "wife"),
+        ("Meine Frau hasst Fisch.", "frau"),
+        ("Mi esposa odia el pescado.", "esposa"),
+        ("Ma femme déteste le poisson.", "femme"),
+    ],
 )
 def test_what_others_like_is_theirs(said: str, whose: str) -> None:
     assert [s.subject for s in read(said)] == [whose]
@@ -86,7 +104,10 @@ def test_a_change_of_mind_is_an_update(said: str) -> None:
     assert [s.update for s in read(said)] == [True]
 
 
-@pytest.mark.parametrize("said", ["I want a cheap hotel.", "Ich möchte ein Luxushotel.", "Prefiero el tren.", "Je veux un hôtel de luxe.", "The best hotel is mine."])
+@pytest.mark.parametrize(
+    "said",
+    ["I want a cheap hotel.", "Ich möchte ein Luxushotel.", "Prefiero el tren.", "Je veux un hôtel de luxe.", "The best hotel is mine."],
+)
 def test_an_ordinary_wish_is_no_update(said: str) -> None:
     assert [s.update for s in read(said)] == [False]
 
@@ -122,17 +143,27 @@ def test_the_fields_of_a_tools_records_are_facts_of_their_record() -> None:
     ]
 
 
-@given(st.lists(st.sampled_from(["I live in Rome. ", "Why? ", "I hate fish; ", "\n- I want a cheap hotel.", "«Bonjour.» ", "`x` ", "  ", "My wife is 40. "]), max_size=8))
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.sampled_from(
+            ["I live in Rome. ", "Why? ", "I hate fish; ", "\n- I want a cheap hotel.", "«Bonjour.» ", "`x` ", "  ", "My wife is 40. "]
+        ),
+        max_size=8,
+    )
+)
 def test_every_statement_stands_where_it_says(parts: list[str]) -> None:
     text = "".join(parts)
     assert [text[s.start : s.end] for s in read(text)] == [s.text for s in read(text)]
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_fails(text: str) -> None:
     assert all(0 <= s.start < s.end <= len(text) for s in read(text))
 
 
+@settings(deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_a_pairs_hash_does_not_depend_on_its_order(one: str, other: str) -> None:
     assert pair_hash(one, other) == pair_hash(other, one)

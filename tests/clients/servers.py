@@ -17,11 +17,16 @@ START_TIMEOUT_S = 60
 class Servers(threading.Thread):
     """Use with ``with``: `url` is the proxy's address, `provider_url` the provider's own."""
 
-    def __init__(self, folder: Path, provider: ScriptedReply, config: str, policies: Mapping[str, str]) -> None:
-        """`config` is config.yaml with ``{folder}`` and ``{upstream}`` to be filled in; `policies` are files by name."""
+    def __init__(
+        self, folder: Path, provider: ScriptedReply, config: str, policies: Mapping[str, str], *, provider_only: bool = False
+    ) -> None:  # fmt: skip
+        """`config` is config.yaml with ``{folder}`` and ``{upstream}`` to be filled in; `policies` are files by name.
+
+        With `provider_only` both are written, and the proxy is left to a process of its own.
+        """
         super().__init__(name="servers", daemon=True)
         self.provider = provider
-        self._folder, self._config, self._policies = folder, config, policies
+        self._folder, self._config, self._policies, self._provider_only = folder, config, policies, provider_only
         self._ready = threading.Event()
         self._failure: BaseException | None = None
         self.url = self.provider_url = ""
@@ -44,6 +49,10 @@ class Servers(threading.Thread):
                 (self._folder / f"{name}.yaml").write_text(text, encoding="utf-8")
             config = self._config.format(folder=self._folder, upstream=self.upstream.base_url)
             (self._folder / "config.yaml").write_text(config, encoding="utf-8")
+            if self._provider_only:
+                self._ready.set()
+                await self._stopped.wait()
+                return
             self.app = App(load_settings(self._folder / "config.yaml", {}))
             async with serving(self.app) as self.url:
                 self._ready.set()

@@ -71,6 +71,12 @@ Feature: Statements that contradict each other
     When the user says "I live in Berlin. Which doctor is near?"
     Then the model gets "Be brief.\n\n## User profile\n\n- The user is vegan.\n\n## Rules\nBe kind." as message 0
 
+  Scenario: What is remembered twice is said once
+    Given the system said "Be brief.\n\n## User profile\n- The user lives in Munich.\n- The user is vegan.\n- The user lives in Munich.\n\n## Rules\nBe kind."
+    When the user says "Which doctor is near?"
+    Then 1 clash is found, of the type DUPLICATE_FACTS
+    And the model gets "Be brief.\n\n## User profile\n\n- The user is vegan.\n- The user lives in Munich.\n\n## Rules\nBe kind." as message 0
+
   Scenario: The system message stays, and the clash is reported
     Given the system said "Always answer in English."
     When the user says "Answer in German. Where is Rome?"
@@ -152,15 +158,21 @@ Feature: Statements that contradict each other
     When the user goes on with "Try once more."
     Then the user is asked to choose from "My budget is 500 €." and "My budget is 900 €."
 
-  Scenario: Two statements that can both hold become one
+  Scenario Outline: Two statements that can both hold become one
     Given the policy resolves clashes by merge
-    And the user said "A hotel in Rome, please. My budget is 500 €."
+    And the user said "A hotel in Rome, please. <older>"
     And the assistant said "Noted."
-    When the user says "My budget is 900 €."
-    Then the model gets "A hotel in Rome, please. My budget is between 500 € and 900 €." as message 0
+    When the user says "<newer>"
+    Then the model gets "A hotel in Rome, please. <merged>" as message 0
     And the verdict is pass
     When the user goes on with "Thanks."
-    Then the model gets "A hotel in Rome, please. My budget is between 500 € and 900 €." as message 0
+    Then the model gets "A hotel in Rome, please. <merged>" as message 0
+
+    Examples: a range, a condition, a list
+      | older                      | newer                                   | merged                                                                      |
+      | My budget is 500 €.        | My budget is 900 €.                     | My budget is between 500 € and 900 €.                                       |
+      | I prefer budget hotels.    | For our honeymoon I want a luxury hotel. | For our honeymoon I want a luxury hotel; otherwise: I prefer budget hotels. |
+      | I prefer window seats.     | I prefer aisle seats.                   | I prefer window or aisle seats.                                             |
 
   Scenario: What cannot be merged stays, and is reported
     Given the policy resolves clashes by merge
@@ -225,3 +237,16 @@ Feature: Statements that contradict each other
       | clash.found_contradictory_preferences_count           | 1 |
       | clash.auto_resolved_count                             | 2 |
       | clash.auto_resolved_prefer_recent_count               | 2 |
+
+  Scenario: A reply to a question is counted as the user's
+    Given the policy resolves clashes by ask_user
+    And the user said "My budget is 500 €."
+    And the assistant said "Noted."
+    When the user says "My budget is 900 €."
+    Then the counters are
+      | clash.found_count | 1 |
+      | clash.asked_count | 1 |
+    When the user replies "2"
+    Then the counters are
+      | clash.user_resolved_count                           | 1 |
+      | clash.user_resolved_contradictory_preferences_count | 1 |

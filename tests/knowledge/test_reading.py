@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigError
@@ -144,12 +144,19 @@ def test_a_missing_folder_is_refused_with_its_path(tmp_path: Path) -> None:
         list(read_folder(tmp_path / "nowhere"))
 
 
+def test_a_file_is_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("statement\nWater is wet.\n")
+    with pytest.raises(ConfigError, match=r"a\.csv: is a file: give the folder that it lies in"):
+        list(read_folder(tmp_path / "a.csv"))
+
+
 def test_the_sample_reads_without_a_problem() -> None:
     facts, problems = read(EXAMPLES)
     assert (True, []) == (30 <= len(facts) <= 60, problems)
     assert {".csv", ".jsonl", ".md"} == {path.suffix for path in EXAMPLES.iterdir() if not path.name.startswith(".")}
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["a.csv", "a.jsonl", "a.md", "a.txt"]))
 def test_no_bytes_break_the_reading(tmp_path_factory: pytest.TempPathFactory, data: bytes, name: str) -> None:
     facts, _ = read(tmp_path_factory.mktemp("facts"), name, data)

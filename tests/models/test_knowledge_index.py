@@ -110,6 +110,7 @@ async def test_a_search_returns_the_best_of_all_facts(statements: list[str], tex
     assert all(0 <= hit.score <= 1 for hit in every)
 
 
+@settings(deadline=None)
 @given(st.lists(sentences, max_size=40), sentences)
 def test_coverage_is_the_share_of_the_terms_that_a_fact_has(statements: Sequence[str], text: str) -> None:
     rows, shares = make_words(statements).coverage(text)

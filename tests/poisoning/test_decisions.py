@@ -1,7 +1,7 @@
 """Findings and rules make a decision."""
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.poisoning.decisions import ACTIONS, Finding, PieceDecision, Rules, decide
@@ -52,6 +52,17 @@ def test_where_most_is_false_all_of_it_goes() -> None:
     assert decide([INVALID, INVALID, VALID], None, Rules()).whole
 
 
+def test_an_instruction_goes_also_where_a_false_statement_weighs_more() -> None:
+    found = decide([INVALID, VALID, VALID], HIDDEN, Rules())
+    assert (found.action, found.instruction, found.whole) == ("block", True, True)
+    assert found.reason.startswith("looks like instructions to the model: asks to leave the given instructions; unsupported_claim: ")
+
+
+def test_an_instruction_that_is_only_noted_takes_nothing() -> None:
+    found = decide([INVALID, VALID, VALID], HIDDEN, Rules(injections="annotate"))
+    assert (found.action, found.instruction, found.whole) == ("block", False, False)
+
+
 def test_an_instruction_takes_the_whole_piece() -> None:
     found = decide([VALID], HIDDEN, Rules())
     assert (found.action, found.kind, found.whole, found.score) == ("quarantine", "hidden_instruction", True, 0.9)
@@ -78,6 +89,7 @@ def test_what_could_not_be_checked_is_said() -> None:
 statuses = st.sampled_from(["VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"])
 
 
+@settings(deadline=None)
 @given(st.lists(st.builds(finding, statuses, st.floats(0, 1))), st.builds(finding, statuses, st.floats(0, 1)))
 def test_one_more_finding_never_makes_it_milder(findings: list[Finding], more: Finding) -> None:
     before, after = decide(findings, None, Rules()), decide([*findings, more], None, Rules())

@@ -1,74 +1,24 @@
-"""The stage `clash`: what it forwards, asks, remembers and reports, on ports in memory."""
+"""The stage `clash`: what it forwards and remembers, on ports in memory."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from proxy.conversation import problems
-from proxy.errors import ModelUnavailable, PolicyBlocked, StoreUnavailable
-from proxy.exchange import Evidence, Exchange, Verdict
+from proxy.exchange import Evidence
 from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.pipeline import Pipeline
-from proxy.ports import Ports
-from proxy.stages.clash import Clash, ClashOptions
-from proxy.testing import CountedNames, HashEmbedder, MemoryClashes, ScriptedVerifiers, make_exchange, make_ports
-
-Message = dict[str, Any]
-
-
-def user(text: str) -> Message:
-    return {"role": "user", "content": text}
-
-
-def assistant(text: str = "Noted.") -> Message:
-    return {"role": "assistant", "content": text}
-
-
-def tool(text: str, id_: str = "1") -> list[Message]:
-    call = {"id": id_, "type": "function", "function": {"name": "get_flight", "arguments": "{}"}}
-    return [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": id_, "content": text}]
-
-
-MOVED = [user("Hello. I live in Berlin."), assistant(), user("I live in Munich. Which doctor is near?")]
+from proxy.testing import CountedNames, ScriptedVerifiers, make_ports
+from tests.stages.clash_talk import MOVED, Message, assistant, contents, made, send, tool, user, verdict
 
 
 def contradicted(word: str) -> Callable[[ClaimPair], Support]:
     """A verifier that finds a contradiction where both sides have `word`."""
     return lambda pair: Support(0.01, 0.99) if word in pair.claim and word in pair.evidence else Support(0.05, 0.05)
-
-
-async def send(
-    ports: Ports, messages: Sequence[Message], *, stage: Clash | None = None, passages: Sequence[Evidence] = (), id_: str = "gw_1",
-    hints: Mapping[int, Mapping[str, Any]] | None = None, client: str = "anonymous", params: Mapping[str, Any] | None = None, **options: Any,
-) -> Exchange:  # fmt: skip
-    """One request through a stage of its own, as another worker would serve it, or through `stage`."""
-    exchange = make_exchange(messages, **(params or {}))
-    exchange.id, exchange.client = id_, client
-    exchange.original = replace(exchange.original, message_hints=dict(hints or {}), passages=tuple(passages))
-    exchange.passages, exchange.evidence = tuple(passages), list(passages)
-    await Pipeline([stage or made(ports, **options)]).request(exchange)
-    return exchange
-
-
-def made(ports: Ports, **options: Any) -> Clash:
-    return Clash(msgspec.convert(options, ClashOptions), ports)
-
-
-def contents(exchange: Exchange) -> list[Any]:
-    return [message["content"] for message in exchange.messages]
-
-
-def verdict(exchange: Exchange) -> Verdict:
-    (found,) = [verdict for verdict in exchange.verdicts if verdict.stage == "clash"]
-    return found
 
 
 # ---- what leaves ----
@@ -81,7 +31,30 @@ async def test_the_older_sentence_leaves_its_message() -> None:
 
 async def test_a_message_of_which_nothing_is_left_says_so() -> None:
     sent = await send(make_ports(), [user("I live in Berlin."), assistant(), user("I live in Munich.")])
-    assert "[A later statement took the place of this one.]" == contents(sent)[0]
+    assert "[Another statement took the place of this one.]" == contents(sent)[0]
+
+
+@pytest.mark.parametrize(
+    ("older", "newer", "left"),
+    [
+        ("I am allergic to nuts and I live in Berlin.", "I live in Munich.", "I am allergic to nuts."),
+        ("I live in Berlin and I am allergic to nuts.", "I live in Munich.", "I am allergic to nuts."),
+        ("Ich wohne in Berlin, mein Budget ist 500 €.", "Ich wohne in München.", "mein Budget ist 500 €."),
+        ("Vivo en Madrid y soy alérgica a los frutos secos.", "Vivo en Sevilla.", "soy alérgica a los frutos secos."),
+        ("Je suis végétarien et j'habite à Paris.", "J'habite à Lyon.", "Je suis végétarien."),
+        ("Plan a trip to Rome with a budget of 500 €.", "My budget is 900 €.", "Plan a trip to Rome."),
+    ],
+)
+async def test_what_a_sentence_says_besides_stays(older: str, newer: str, left: str) -> None:
+    sent = await send(make_ports(), [user(older), assistant(), user(newer)])
+    assert left == contents(sent)[0]
+
+
+async def test_the_rest_of_a_request_stays_beside_what_was_merged() -> None:
+    sent = await send(
+        make_ports(), [user("Plan a trip to Rome with a budget of 500 €."), assistant(), user("My budget is 900 €.")], strategy="merge"
+    )
+    assert "Plan a trip to Rome. My budget is between 500 € and 900 €." == contents(sent)[0]
 
 
 async def test_parts_that_are_no_text_stay() -> None:
@@ -159,6 +132,32 @@ async def test_a_topic_of_the_policys_own_is_critical() -> None:
     assert verdict(sent).detail["clashes"][0]["critical"] is True
 
 
+async def test_a_topic_is_found_where_a_word_begins_with_it() -> None:
+    sent = await send(make_ports(), MOVED, critical_topics=["octo", "unich"])
+    assert "critical" not in verdict(sent).detail["clashes"][0]
+
+
+# ---- when it was said ----
+
+
+async def test_the_reason_tells_when_the_run_first_said_each() -> None:
+    ports = make_ports()
+    await send(ports, MOVED[:1], at=1_700_000_000.0)
+    sent = await send(ports, MOVED, at=1_700_000_000.0 + 2 * 3600)
+    assert "new statement is more recent (0 s against 2 h)" == verdict(sent).detail["clashes"][0]["reason"]
+
+
+async def test_what_the_client_tells_of_time_comes_before() -> None:
+    hints = {0: {"timestamp": 1_699_000_000.0}, 2: {"timestamp": 1_699_996_400.0}}
+    sent = await send(make_ports(), MOVED, hints=hints, at=1_700_000_000.0)
+    assert "new statement is more recent (1 h against 11.6 d)" == verdict(sent).detail["clashes"][0]["reason"]
+
+
+async def test_what_came_in_one_request_goes_by_its_order() -> None:
+    sent = await send(make_ports(), MOVED, at=1_700_000_000.0)
+    assert "new statement is more recent (message 2 after message 0)" == verdict(sent).detail["clashes"][0]["reason"]
+
+
 # ---- the same on every turn ----
 
 
@@ -223,156 +222,6 @@ async def test_a_merged_statement_leaves_when_one_of_its_sides_loses() -> None:
     assert "Hello. My budget is between 500 € and 900 €." == contents(merged)[0]
     sent = await send(ports, [*history, assistant(), user("Actually, make my budget 300 €.")], strategy="merge")
     assert ["Hello. ", "Thanks."] == [contents(sent)[0], contents(sent)[2]]
-
-
-# ---- asking ----
-
-
-async def ask(ports: Ports, messages: Sequence[Message], **more: Any) -> Exchange:
-    return await send(ports, messages, strategy="ask_user", **more)
-
-
-async def test_the_question_is_in_the_users_language() -> None:
-    ports = make_ports()
-    sent = await ask(ports, [user("Ich wohne in Berlin."), assistant("Gut."), user("Ich wohne in München. Welcher Arzt ist in der Nähe?")])
-    assert sent.answer is not None
-    assert "Woran soll ich mich halten?" in sent.answer.text
-
-
-async def test_the_reply_is_no_statement_against_what_it_chose() -> None:
-    ports = make_ports()
-    history = [user("My budget is 500 €."), assistant(), user("My budget is 900 €.")]
-    question = (await ask(ports, history)).answer
-    assert question is not None
-    sent = await ask(ports, [*history, assistant(question.text), user("My budget is 500 €.")])
-    assert (None, 1, "keep_older") == (sent.answer, sent.facts.clashes, verdict(sent).detail["clashes"][0]["resolution"])
-
-
-async def test_of_three_the_one_that_was_chosen_is_asked_about_next() -> None:
-    ports = make_ports()
-    history = [user("My budget is 500 €."), assistant(), user("My budget is 700 €."), assistant(), user("My budget is 900 €.")]
-    question = (await ask(ports, history)).answer
-    assert question is not None
-    assert "1. My budget is 500 €.\n2. My budget is 700 €." in question.text
-    sent = await ask(ports, [*history, assistant(question.text), user("1")])
-    assert sent.answer is not None
-    assert "1. My budget is 500 €.\n2. My budget is 900 €." in sent.answer.text
-
-
-async def test_a_reply_to_a_client_that_changed_its_white_space_is_found() -> None:
-    ports = make_ports()
-    history = [user("My budget is 500 €."), assistant(), user("My budget is 900 €.")]
-    question = (await ask(ports, history)).answer
-    assert question is not None
-    sent = await ask(ports, [*history, assistant("  " + question.text.replace("\n\n", "\n")), user("2")])
-    assert "keep_newer" == verdict(sent).detail["clashes"][0]["resolution"]
-
-
-async def test_neither_takes_both_out() -> None:
-    ports = make_ports()
-    history = [user("Hello. My budget is 500 €."), assistant(), user("My budget is 900 €. Thanks.")]
-    question = (await ask(ports, history)).answer
-    assert question is not None
-    sent = await ask(ports, [*history, assistant(question.text), user("Neither of them.")])
-    assert ["Hello. ", "Thanks."] == [contents(sent)[0], contents(sent)[2]]
-
-
-async def test_an_operators_decision_comes_before_the_reply() -> None:
-    ports = make_ports()
-    history = [user("My budget is 500 €. Hello."), assistant(), user("My budget is 900 €.")]
-    question = (await ask(ports, history)).answer
-    assert question is not None
-    (record,) = ports.clashes.records.values()
-    await ports.clashes.resolve(record.id, "keep_older", client="anonymous", by="ann")
-    sent = await ask(ports, [*history, assistant(question.text), user("2")])
-    assert ("keep_older", "ann") == (verdict(sent).detail["clashes"][0]["resolution"], verdict(sent).detail["clashes"][0]["by"])
-    assert "My budget is 500 €. Hello." == contents(sent)[0]
-
-
-# ---- what goes wrong ----
-
-
-class Away(MemoryClashes):
-    async def put(self, record: Any) -> Any:
-        raise StoreUnavailable("the disk is full")
-
-
-async def test_what_cannot_be_remembered_is_not_taken_out() -> None:
-    sent = await send(make_ports(clashes=Away()), MOVED)
-    assert ("error", "clash_unchecked", "store_unavailable") == (verdict(sent).outcome, verdict(sent).code, verdict(sent).detail["problem"])
-    assert sent.messages is sent.original.messages
-
-
-async def test_a_policy_that_is_closed_refuses_what_it_cannot_check() -> None:
-    with pytest.raises(PolicyBlocked) as error:
-        await send(make_ports(clashes=Away()), MOVED, on_error="closed")
-    assert "clash_unchecked" == error.value.param
-
-
-LIKES = [user("I live in Berlin. I love long walks by the sea."), assistant(), user("I live in Munich. I enjoy walks by the sea.")]
-
-
-async def test_what_rules_decide_counts_when_the_verifier_is_away() -> None:
-    verifiers = ScriptedVerifiers()
-    verifiers.failure = ModelUnavailable("more is waiting than it can do")
-    sent = await send(make_ports(verifiers=verifiers), LIKES)
-    assert ("error", "verifier_unavailable") == (verdict(sent).outcome, verdict(sent).detail["problem"])
-    assert "I love long walks by the sea." == contents(sent)[0]
-
-
-class Slow(HashEmbedder):
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> Any:
-        raise TimeoutError
-
-
-async def test_what_rules_decide_counts_when_the_time_is_up() -> None:
-    sent = await send(make_ports(embedder=Slow()), LIKES)
-    assert ("error", "timeout") == (verdict(sent).outcome, verdict(sent).detail["problem"])
-    assert "I love long walks by the sea." == contents(sent)[0]
-
-
-async def test_what_was_not_judged_is_judged_on_the_next_turn() -> None:
-    verifiers = ScriptedVerifiers()
-    verifiers.failure = ModelUnavailable("not yet")
-    ports = make_ports(verifiers=verifiers)
-    stage = made(ports)
-    assert "error" == verdict(await send(ports, LIKES, stage=stage)).outcome
-    verifiers.failure = None
-    assert "pass" == verdict(await send(ports, LIKES, stage=stage)).outcome
-
-
-async def test_pairs_beyond_the_bound_are_said_to_be_open() -> None:
-    walks = [message for i in range(6) for message in (user(f"I enjoy walks by the sea with {i} dogs."), assistant())]
-    sent = await send(make_ports(), [*walks, user("Thanks.")], max_pairs=2)
-    assert ("error", "too_many_pairs", 2) == (verdict(sent).outcome, verdict(sent).detail["problem"], verdict(sent).detail["pairs_judged"])
-
-
-async def test_a_pair_that_the_verifier_has_no_word_on_is_an_error() -> None:
-    sent = await send(make_ports(verifiers=ScriptedVerifiers(lambda pair: None)), LIKES)
-    assert ("error", "not_judged") == (verdict(sent).outcome, verdict(sent).detail["problem"])
-
-
-async def test_the_detail_is_bounded() -> None:
-    cities = ("Berlin", "Munich", "Rome", "Paris", "Madrid", "Vienna")
-    moves = [message for i in range(40) for message in (user(f"I live in {cities[i % 6]}."), assistant())]
-    ports = make_ports()
-    for end in range(1, len(moves), 2):
-        sent = await send(ports, moves[:end])
-    assert (39, 20) == (sent.facts.clashes, len(verdict(sent).detail["clashes"]))
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"between": ["user", "user"]}, "twice"),
-        ({"between": []}, "between"),
-        ({"strategy": "coin"}, "strategy"),
-        ({"max_asked": 0}, "max_asked"),
-    ],
-)
-def test_options_that_make_no_sense_are_refused(options: dict[str, Any], problem: str) -> None:
-    with pytest.raises(msgspec.ValidationError, match=problem):
-        msgspec.convert(options, ClashOptions)
 
 
 # ---- whatever the conversation ----

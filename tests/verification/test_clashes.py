@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from proxy.clashes.kinds import Piece
 from proxy.clashes.statements import read_statements
 from proxy.errors import ModelUnavailable
@@ -13,7 +15,7 @@ from proxy.testing import HashEmbedder, ScriptedVerifiers
 from proxy.verification import clashes
 from proxy.verification.clashes import ClashDetector, detect_clash
 
-CARS = ["My car is red.", "My car is blue."]
+CARS = ["My car is old.", "My car is brand new."]
 
 
 def contradicting(pair: ClaimPair) -> Support:
@@ -21,7 +23,11 @@ def contradicting(pair: ClaimPair) -> Support:
 
 
 async def test_messages_are_read_and_their_clashes_found() -> None:
-    said = [{"role": "user", "content": "I live in Berlin."}, {"role": "assistant", "content": "Nice!"}, {"role": "user", "content": "I live in Rome."}]
+    said = [
+        {"role": "user", "content": "I live in Berlin."},
+        {"role": "assistant", "content": "Nice!"},
+        {"role": "user", "content": "I live in Rome."},
+    ]
     (found,) = await detect_clash(said)
     assert (found.type, found.topic, found.older.message, found.newer.message) == ("CONFLICTING_FACTS", "location", 0, 2)
 
@@ -72,6 +78,18 @@ async def test_past_the_deadline_what_is_open_stays_open() -> None:
     assert (found.clashes, found.problem, len(found.open)) == ((), "timeout", 1)
 
 
+async def test_a_pair_that_the_verifier_has_no_answer_for_stays_open() -> None:
+    statements = read_statements([Piece(text, "user", i) for i, text in enumerate(CARS)])
+    found = await ClashDetector(ScriptedVerifiers(lambda pair: None)).detect(statements)
+    assert (found.clashes, found.judged, len(found.open), found.problem) == ((), (), 1, "not_judged")
+
+
+async def test_statements_and_messages_together_are_refused() -> None:
+    (statement,) = read_statements([Piece("I live in Rome.")])
+    with pytest.raises(TypeError, match="not both"):
+        await detect_clash([statement, "I live in Oslo."])  # type: ignore[list-item]
+
+
 async def test_a_second_turn_asks_for_what_is_new_only() -> None:
     verifier = ScriptedVerifiers(lambda pair: Support(0.1, 0.1))
     detector = ClashDetector(verifier)
@@ -94,7 +112,13 @@ async def test_known_pairs_are_not_judged_again() -> None:
 
 
 async def test_questions_suppositions_quotes_and_other_people_do_not_clash() -> None:
-    said = ["I love spicy food.", "Do I hate spicy food?", "If I were ill, I would hate spicy food.", '"I hate spicy food."', "My wife hates spicy food."]
+    said = [
+        "I love spicy food.",
+        "Do I hate spicy food?",
+        "If I were ill, I would hate spicy food.",
+        '"I hate spicy food."',
+        "My wife hates spicy food.",
+    ]
     assert await detect_clash(said, verifier=ScriptedVerifiers(contradicting)) == []
 
 

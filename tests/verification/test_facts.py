@@ -99,6 +99,18 @@ async def test_a_number_that_differs_without_a_clear_contradiction_is_suspicious
     )  # fmt: skip
 
 
+async def test_a_number_of_something_else_said_of_the_subject_makes_nothing_invalid() -> None:
+    freezing = make_fact("water", "Water freezes at 0 degrees Celsius.", "units.csv")
+    found = await verdict("Water boils at 100 degrees Celsius.", freezing, script=says(freezes=(0.02, 0.95)))
+    assert ("SUSPICIOUS", "values_differ") == (found.status, found.reason)
+
+
+@pytest.mark.parametrize(("support", "status"), [(0.7, "SUSPICIOUS"), (0.9, "VALID")])
+async def test_a_fact_that_lacks_a_value_of_the_claim_must_support_it_clearly(support: float, status: str) -> None:
+    found = await verdict("The Atomium in Ghent is 102 metres tall.", ATOMIUM, script=says(Atomium=(support, 0.1)))
+    assert (status, "values_differ" if status == "SUSPICIOUS" else "") == (found.status, found.reason)
+
+
 async def test_a_verifier_that_is_unsure_of_the_same_matter_makes_it_suspicious() -> None:
     found = await verdict("The capital of Norway is Oslo Kommune.", OSLO, script=says(Norway=(0.4, 0.2)))
     assert ("SUSPICIOUS", "unsure", 0.4) == (found.status, found.reason, found.confidence)

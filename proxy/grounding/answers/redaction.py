@@ -39,7 +39,7 @@ class _Line(Struct):
 
 def redacted(text: str, spans: Sequence[Span], marker: str = "") -> str:
     """`text` without `spans`; `marker` where something was. The marker alone, or "", where nothing is left."""
-    cut = _whole(text, spans)
+    cut = sentence_spans(text, spans)
     if not cut:
         return text
     lines = _lines(text)
@@ -55,7 +55,7 @@ def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str =
     `before` is what has left already, of which the end matters: a marker that stands there is not repeated, and a paragraph's end is
     kept where the sentence was not all of its line. Without it, white space in front tells that. A table's head cannot be taken back.
     """
-    cut = _whole(sentence, spans_within)
+    cut = sentence_spans(sentence, spans_within)
     if not cut:
         return sentence
     body = sentence.strip()
@@ -188,7 +188,7 @@ def _citations_at(body: str, at: int) -> int:
         end = at + stop
 
 
-def _whole(text: str, spans: Sequence[Span]) -> list[Span]:
+def sentence_spans(text: str, spans: Sequence[Span]) -> list[Span]:
     """The spans, merged, each grown to its sentence where it cannot be taken out of it; without those that hold no words."""
     wanted = sorted((max(0, start), min(len(text), end)) for start, end in spans)
     wanted = [(start, end) for start, end in wanted if start < end and text[start:end].strip()]

@@ -99,7 +99,7 @@ class _Reader:
             return None
         if len(value) <= LONG_CHARS and "\n" not in value.strip() and value.lstrip()[:1] not in ("{", "["):
             return str(value)
-        place = _places(literal)
+        place = places(literal)
         for piece in self._inner(value):
             self.found.append(Piece(piece.shown, start + place(piece.start), start + place(piece.end), prose=False))
         self._last = start, end
@@ -149,7 +149,7 @@ def _rows(name: str, values: Sequence[_Member]) -> list[_Member]:
     return [_Member(f"{name}: {v.said}" if name and not i else v.said, v.start, v.end, v.run) for i, v in enumerate(values)]
 
 
-def _places(literal: str) -> Callable[[int], int]:
+def places(literal: str) -> Callable[[int], int]:
     """From an offset in a string to the offset in its literal."""
     ends, shifts, shift = [0], [1], 1
     for match in _ESCAPE.finditer(literal):

@@ -48,8 +48,8 @@ ROLE: tuple[Signal, ...] = (
             r"\b(?:du bist|sie sind) (?:jetzt|nun|nicht (?:mehr|langer)|ab sofort|ab jetzt|"
             r"von nun an)[^.\n]{0,50}?\b(?:assistent\w{0,3}|ki\b|modell|bot\b|chatbot|dan\b|modus|uneingeschrankt\w{0,3}|"
             r"ungefiltert\w{0,3}|gebunden|hacker)|\b(?:ab sofort|ab jetzt|von jetzt an|von nun an) (?:antworte|(?:musst|wirst|sollst) du"
-            r"(?: \w{2,12}){0,4}? (?:antworten|folgen|gehorchen|ignorieren|befolgen|sagen|handeln)|bist du|ignorier\w{1,3}|antworten sie|sind sie|mussen sie (?:alle|jede|immer|"
-            r"nur) (?:antworten?|anfragen?|fragen?))"),
+            r"(?: \w{2,12}){0,4}? (?:antworten|folgen|gehorchen|ignorieren|befolgen|sagen|handeln)|bist du|ignorier\w{1,3}|"
+            r"antworten sie|sind sie|mussen sie (?:alle|jede|immer|nur) (?:antworten?|anfragen?|fragen?))"),
     signal("role", 0.6, "eres/a partir de ahora/desde ahora",
             r"\b(?:ahora eres|eres ahora|ya no eres|a partir de ahora eres|desde ahora eres)[^.\n]{0,50}?\b(?:asistente|ia\b|"
             r"modelo|bot\b|chatbot|dan\b|modo|sin restricciones|hacker)|\b(?:a partir de ahora|desde ahora|"

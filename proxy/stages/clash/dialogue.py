@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from proxy.clashes.asking import Question, asked
+from proxy.clashes.kinds import Statement
 from proxy.clashes.replies import Reply, read_reply
 from proxy.exchange import Exchange, Message
 from proxy.text import text_of
@@ -24,8 +25,8 @@ class Dialogue(Struct, frozen=True):
     """Position of that reply."""
 
 
-def dialogue_about(messages: Sequence[Message], question: Question, on_topic: Callable[[str], bool]) -> Dialogue:
-    """How often the question was asked, and what the user said to it; `on_topic` tells whether a text is about it."""
+def dialogue_about(messages: Sequence[Message], question: Question, about: tuple[Statement, Statement]) -> Dialogue:
+    """How often the question was asked, and what the user said to it; `about` are the two statements."""
     times = 0
     for i, message in enumerate(messages):
         if message.get("role") != "assistant" or not asked(text_of(message.get("content")), question):
@@ -34,7 +35,7 @@ def dialogue_about(messages: Sequence[Message], question: Question, on_topic: Ca
         at = _next_user(messages, i)
         if at is None:
             continue
-        reply = read_reply(text_of(messages[at].get("content")), question, on_topic=on_topic)
+        reply = read_reply(text_of(messages[at].get("content")), question, about)
         if reply.choice != "open":
             return Dialogue(times, reply, at)
     return Dialogue(times)

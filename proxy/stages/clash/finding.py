@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -17,8 +18,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.clashes.candidates import Pair, candidates
-from proxy.clashes.detection import by_rule, judged, questions, settled, texts
+from proxy.clashes.detection import by_rule, judged, settled
 from proxy.clashes.kinds import Clash, Statement
+from proxy.clashes.questions import questions, texts
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange
 from proxy.grounding.verdicts import ClaimPair, Support
@@ -83,12 +85,17 @@ class Finder:
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         self._options, self._embedder = options, ports.embedder
         self._verifier = make_verifier(options, ports)
+        topics = "|".join(re.escape(topic) for topic in options.critical_topics)
+        self._critical = re.compile(rf"(?<!\w)(?:{topics})", re.I) if topics else None
         self._seen: LRU[dict[str, None]] = LRU(MAX_RUNS)
         """By run: keys of the statements that were compared with each other, the latest last."""
         self._innocent: LRU[bool] = LRU(MAX_INNOCENT)
 
-    async def find(self, exchange: Exchange, ledger: Ledger, spoken: Sequence[Spoken], deadline_s: float) -> Pairs:
-        """The clashes among the statements that still count, and of which one was not compared before."""
+    async def find(self, exchange: Exchange, ledger: Ledger, spoken: Sequence[Spoken], until: float) -> Pairs:
+        """The clashes among the statements that still count, and of which one was not compared before.
+
+        At `until`, in the event loop's time, what is still open is left for the next turn.
+        """
         gone = ledger.gone
         standing = {one.statement.place: one for one in spoken if one.key not in gone}
         run = key_of(exchange.client, exchange.run_id, exchange.policy)
@@ -98,7 +105,7 @@ class Finder:
             return Pairs()
         work = _Work()
         try:
-            async with asyncio.timeout(deadline_s):
+            async with asyncio.timeout_at(until):
                 await self._by_rules(ledger, standing, fresh, work)
                 await self._by_verifier(exchange, ledger, standing, fresh, work)
         except TimeoutError:
@@ -170,8 +177,8 @@ class Finder:
         return found
 
     def _is_critical(self, clash: Clash) -> bool:
-        said = f"{clash.topic} {clash.older.text} {clash.newer.text}".casefold()
-        return any(topic.casefold() in said for topic in self._options.critical_topics)
+        said = f"{clash.topic} {clash.older.text} {clash.newer.text}"
+        return self._critical is not None and self._critical.search(said) is not None
 
 
 def _last_times(standing: Mapping[_Place, Spoken]) -> list[Statement]:

@@ -26,7 +26,10 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
     critical_strategy: Annotated[
         Resolving | None, Meta(description="for critical clashes (allergies, health, safety, large sums); null: as all others")
     ] = None
-    critical_topics: Annotated[tuple[str, ...], Meta(description="further topics that are critical, by a word in the statements")] = ()
+    critical_topics: Annotated[
+        tuple[Annotated[str, Meta(min_length=2)], ...],
+        Meta(description="further topics that are critical, by how a word of the statements begins: [visa, medic]"),
+    ] = ()
     between: Annotated[
         tuple[Part, ...],
         Meta(
@@ -38,9 +41,10 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
         Positive, Meta(description="pairs judged for one request; what is left over is an error, and judged next time")
     ] = 64
     min_score: Annotated[Share, Meta(description="probability from which two statements count as clashing")] = 0.5
-    max_asked: Annotated[Positive, Meta(description="ask_user: how often one clash is asked about before it is only reported")] = 2
+    max_asked: Annotated[Positive, Meta(description="how often the user is asked about one clash before it is only reported")] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(set(self.between)) != len(self.between):
-            raise ValueError("between: a part stands here twice")
+            twice = next(part for part in self.between if self.between.count(part) > 1)
+            raise ValueError(f"between: {twice} stands here twice")

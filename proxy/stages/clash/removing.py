@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from msgspec import Struct
+
+from proxy.clashes.clauses import value_span
 from proxy.cleaning.edits import Edit
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import Entry
 
-NOTE = "[A later statement took the place of this one.]"
+NOTE = "[Another statement took the place of this one.]"
 """What a message says of which nothing is left."""
 _MARKER = re.compile(r"(?:^|\n)[ \t]{0,8}(?:[-*•–]|\(?\d{1,3}[.)])[ \t]{1,4}$")
 _JOINED_BEFORE = re.compile(r"[,;:–—-]?\s{0,3}\b(?:and|but|or|so|und|aber|oder|y|e|pero|o|et|mais|ou)\s{1,3}$|[,;–—]\s{0,3}$", re.I)
@@ -22,20 +25,29 @@ _JOINED_BEHIND = re.compile(
 _END = re.compile(r"[.!?…;]{1,4}[\"'”’»)\]*_]{0,3}")
 
 
+class _Leaving(Struct, frozen=True):
+    """A statement that leaves, what takes its place, and what it lost on."""
+
+    one: Spoken
+    text: str = ""
+    topics: frozenset[str] = frozenset()
+
+
 def edits_of(entries: Iterable[Entry]) -> list[Edit]:
     """The edits that carry the decisions out, each statement once."""
     entries = list(entries)
     lost = [one.key for entry in entries for one in entry.leaving]
-    texts: dict[str, tuple[Spoken, str]] = {}
+    leaving: dict[str, _Leaving] = {}
     for entry in entries:
         for one in entry.leaving:
             if one.locked or one.key in entry.stays:
                 continue
-            earlier = texts.get(one.key)
-            text = "" if earlier is not None and not earlier[1] else _instead(entry, one, lost)
-            texts[one.key] = (one, text)
-        texts |= {one.key: (one, "") for one in entry.echoes if not one.locked}
-    return [_edit(one, text) for one, text in texts.values()]
+            earlier = leaving.get(one.key)
+            text = "" if earlier is not None and not earlier.text else _instead(entry, one, lost)
+            topics = {entry.record.topic, *(earlier.topics if earlier is not None else ())}
+            leaving[one.key] = _Leaving(one, text, frozenset(topics))
+        leaving |= {one.key: _Leaving(one) for one in entry.echoes if not one.locked}
+    return [edit for one in leaving.values() for edit in _edits(one)]
 
 
 def _instead(entry: Entry, one: Spoken, lost: list[str]) -> str:
@@ -49,12 +61,17 @@ def _instead(entry: Entry, one: Spoken, lost: list[str]) -> str:
     return entry.record.merged if editable and one is editable[0] else ""
 
 
-def _edit(one: Spoken, text: str) -> Edit:
-    said, whole = one.statement, one.piece.text
-    if text:
-        return Edit(one.piece, said.start, said.end, text)
-    start, end = leaving_span(whole, said.start, said.end)
-    return Edit(one.piece, start, end)
+def _edits(leaving: _Leaving) -> list[Edit]:
+    one = leaving.one
+    said, piece = one.statement, one.piece
+    spans = [span for topic in leaving.topics if (span := value_span(said, topic)) is not None]
+    if spans and len(spans) == len(leaving.topics):  # the rest of the request still holds
+        added = [Edit(piece, said.end, said.end, f" {leaving.text}")] if leaving.text else []
+        return [*(Edit(piece, start, end) for start, end in spans), *added]
+    if leaving.text:
+        return [Edit(piece, said.start, said.end, leaving.text)]
+    start, end = leaving_span(piece.text, said.start, said.end)
+    return [Edit(piece, start, end)]
 
 
 def leaving_span(text: str, start: int, end: int) -> tuple[int, int]:

@@ -12,10 +12,13 @@ import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
+from proxy.clashes.asking import as_sentence
+from proxy.clashes.clauses import read_clauses
+from proxy.clashes.kinds import Clash as FoundClash
 from proxy.clashes.kinds import Piece
-from proxy.clashes.replies import speaks_of
 from proxy.clashes.resolution import resolve_clash
-from proxy.clashes.statements import read_statements
 from proxy.cleaning.edits import apply_edits
 from proxy.compaction.conversation import STORE_TIMEOUT_S
 from proxy.conversation import last_user
@@ -24,9 +27,9 @@ from proxy.exchange import Answer, Choice, Exchange, Verdict
 from proxy.language import language, load
 from proxy.ports import ClashRecord, Ports
 from proxy.stage import Stage
-from proxy.stages.clash.context import Context
+from proxy.stages.clash.context import Context, Spoken
 from proxy.stages.clash.dialogue import Dialogue, dialogue_about, may_ask
-from proxy.stages.clash.finding import Finder, Pairs
+from proxy.stages.clash.finding import Finder, Found, Pairs
 from proxy.stages.clash.ledger import USER, Entry, Ledger, record_of
 from proxy.stages.clash.options import ClashOptions
 from proxy.stages.clash.removing import NOTE, edits_of
@@ -59,9 +62,9 @@ class Clash(Stage):
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         load()
-        read_statements(_WARMING)
+        read_clauses(_WARMING)
         self._finder = Finder(options, ports)
-        self._context = Context(options.between, read_statements)
+        self._context = Context(options.between, read_clauses)
 
     @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:
@@ -70,25 +73,36 @@ class Clash(Stage):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Carry out what is decided, judge what is new, and ask where only the user can tell."""
+        until = asyncio.get_running_loop().time() + self.options.timeout_ms / 1000 * _DEADLINE
         spoken = await self._context.spoken(exchange)
         if not spoken:
             exchange.facts.clashes = 0
             return None
         try:
-            records = await _kept(self.ports.clashes.find(client=exchange.client, run_id=exchange.run_id, policy=exchange.policy))
+            find = self.ports.clashes.find(client=exchange.client, run_id=exchange.run_id, policy=exchange.policy)
+            records, times = await asyncio.gather(_kept(find), self._times(exchange, spoken))
         except (StoreUnavailable, TimeoutError):
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": STORE_AWAY, "statements": len(spoken)})
         ledger = Ledger(spoken, records)
-        deadline_s = self.options.timeout_ms / 1000 * _DEADLINE
         try:
             await self._hear(exchange, ledger)
-            pairs = await self._finder.find(exchange, ledger, spoken, deadline_s)
+            pairs = await self._finder.find(exchange, ledger, spoken, until)
             if pairs.clashes:
-                await self._settle(exchange, ledger, pairs)
+                await self._settle(exchange, ledger, pairs, times)
                 await self._hear(exchange, ledger)
         except (StoreUnavailable, TimeoutError):
             pairs = Pairs(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, len(spoken))
+
+    async def _times(self, exchange: Exchange, spoken: Sequence[Spoken]) -> Mapping[str, float]:
+        """When this run first said each statement of which the client tells no time, by key; nothing where the store is away."""
+        names = [one.key for one in spoken if one.statement.timestamp is None]
+        run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
+        try:
+            times = await _kept(self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client))
+        except (StoreUnavailable, TimeoutError):
+            return {}
+        return dict(zip(names, times, strict=True))
 
     # ---- deciding ----
 
@@ -102,7 +116,7 @@ class Clash(Stage):
             if not entry.is_open:
                 continue
             resolution = _RESOLUTIONS[heard.reply.choice]
-            await self._answered(ledger, entry.record, resolution, heard.reply.text)
+            await self._answered(ledger, entry.record, resolution, as_sentence(heard.reply.text))
 
     async def _answered(self, ledger: Ledger, record: ClashRecord, resolution: str, merged: str) -> None:
         kept = await _kept(
@@ -116,7 +130,7 @@ class Clash(Stage):
             count_answered(self.ports.counters, kept)
         ledger.put(kept)
 
-    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: Pairs) -> None:
+    async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, times: Mapping[str, float]) -> None:
         """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`, `TimeoutError`."""
         now, tongue = exchange.received_at, _language(exchange)
         options: ClashOptions = self.options
@@ -124,7 +138,8 @@ class Clash(Stage):
             if ledger.gone & {found.older.key, found.newer.key}:  # one has lost to a third just now
                 continue
             spoken = tongue or found.newer.statement.language
-            done = resolve_clash(found.clash, options.strategy, now=now, critical_strategy=options.critical_strategy, language=spoken)
+            dated = _dated(found, times)
+            done = resolve_clash(dated, options.strategy, now=now, critical_strategy=options.critical_strategy, language=spoken)
             chosen = (options.critical_strategy if found.clash.critical else None) or options.strategy
             strategy = chosen if done.strategy == "keep_existing" else done.strategy
             kept = await _kept(self.ports.clashes.put(record_of(exchange, found.clash, (found.older, found.newer), done, strategy, spoken)))
@@ -152,7 +167,7 @@ class Clash(Stage):
         if not may_ask(exchange):
             return False
         for entry in sorted((entry for entry in entries if entry.was_put), key=lambda entry: not entry.record.critical):
-            if _dialogue(exchange, entry).times < self.options.max_asked:
+            if _dialogue(exchange, entry).times < self.options.max_asked and _can_reply(exchange, entry):
                 choice = Choice(0, text=entry.question.text, finish_reason="stop")
                 exchange.answer = Answer((choice,), model=exchange.original.model)
                 count_asked(self.ports.counters, entry.record)
@@ -160,9 +175,21 @@ class Clash(Stage):
         return False
 
 
+def _dated(found: Found, times: Mapping[str, float]) -> FoundClash:
+    """The clash with when its statements were first seen, where the client tells no times and one of them came later."""
+    clash, older, newer = found.clash, times.get(found.older.key), times.get(found.newer.key)
+    if older is None or newer is None or older >= newer:
+        return clash
+    return replace(clash, older=replace(clash.older, timestamp=older), newer=replace(clash.newer, timestamp=newer))
+
+
+def _can_reply(exchange: Exchange, entry: Entry) -> bool:
+    """Whether the client keeps what it is answered, as far as can be told: otherwise the user would be asked on every turn."""
+    return entry.record.record_id == exchange.id or any(message.get("role") == "assistant" for message in exchange.conversation)
+
+
 def _dialogue(exchange: Exchange, entry: Entry) -> Dialogue:
-    older, newer = entry.older.statement, entry.newer.statement
-    return dialogue_about(exchange.conversation, entry.question, lambda said: speaks_of(said, older, newer))
+    return dialogue_about(exchange.conversation, entry.question, (entry.older.statement, entry.newer.statement))
 
 
 async def _kept(call: Awaitable[T]) -> T:

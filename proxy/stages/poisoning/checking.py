@@ -1,9 +1,8 @@
 """New pieces of the context -> what was found of each: their statements by the facts, their text by the injection detector.
 
-In: pieces that nothing is known of yet. Out: a `Checked` for each, with its statements' findings. Statements are those of
-`proxy.grounding.answers.claims`, members of JSON objects and rows of tables those of `proxy.grounding.evidence.pieces`. The facts are
-asked once for all of a batch; what the assistant and the user state may also be judged by the tool results and passages before it. What
-could not be asked is an ``ERROR``, never a pass.
+In: pieces that nothing is known of yet. Out: a `Checked` for each, with its statements' findings. What they state is found by
+`proxy.stages.poisoning.stating`. The facts are asked once for all of a batch; what the assistant and the user state may also be judged by
+the tool results and passages before it. What could not be asked is an ``ERROR``, never a pass.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from msgspec.structs import replace
 
 from proxy.cleaning.pieces import ContextPiece
 from proxy.exchange import Evidence, FactCheck
-from proxy.grounding.answers.claims import claims_of
-from proxy.grounding.evidence.gathering import EvidenceBase, is_question
-from proxy.grounding.evidence.pieces import cut
+from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Claim, Judgement
 from proxy.knowledge.verdicts import FactVerdict
 from proxy.language import language
 from proxy.poisoning.decisions import Finding
 from proxy.poisoning.injection import InjectionFinding, detect
 from proxy.poisoning.kinds import kind_of
+from proxy.stages.poisoning.stating import VALUES, statements_of
 from proxy.verification.grounder import Grounder
 
 LARGE_CHARS = 20_000
@@ -48,6 +46,8 @@ class Checked(Struct, frozen=True):
     """Statements that could be checked."""
     error: str = ""
     """Why some of it was not checked: not to be remembered."""
+    left_out: str = ""
+    """Why some of it will never be checked: the next turn finds the same."""
 
 
 class Statements(Struct, frozen=True):
@@ -113,9 +113,8 @@ class Checker(Struct, frozen=True):
         if judged:
             findings = [_worse(a, _of_judgement(statements, j)) for a, j in zip(findings, judged, strict=True)]
         error = next((finding.reason for finding in findings if finding.status == "ERROR"), "")
-        if len(statements.claims) > self.max_claims and (self.facts is not None or self.grounder is not None):
-            error = error or f"more than {self.max_claims} claims (max_claims)"
-        return Checked(tuple(findings), statements.injection, len(claims), error)
+        left_out = f"more than {self.max_claims} claims (max_claims)" if len(statements.claims) > self.max_claims else ""
+        return Checked(tuple(findings), statements.injection, len(claims), error, left_out)
 
 
 def _left(until: float) -> float:
@@ -137,25 +136,11 @@ def read(pieces: Sequence[ContextPiece], checker: Checker) -> list[Statements]:
     return found
 
 
-def statements_of(piece: ContextPiece) -> tuple[Claim, ...]:
-    """What of a piece can be checked; of the user's words not what asks."""
-    if piece.text.lstrip()[:1] in ("{", "[") and (members := _members(piece.text)) is not None:
-        return members
-    claims = (claim for claim in claims_of(piece.text) if claim.checkable)
-    return tuple(claim for claim in claims if piece.kind != "user" or not is_question(claim.text))
-
-
-def _members(text: str) -> tuple[Claim, ...] | None:
-    """Of JSON: its objects, and the sentences of its longer strings; None for any other text."""
-    pieces = cut(text)
-    if not pieces or all(piece.prose for piece in pieces):
-        return None
-    return tuple(Claim(piece.shown, piece.start, piece.end) for piece in pieces)
-
-
 def _of_fact(statements: Statements, claim: Claim, verdict: FactVerdict) -> Finding:
     """A fact's word on a statement."""
     text = statements.piece.text[claim.start : claim.end]
+    if claim.reason == VALUES and verdict.status == "SUSPICIOUS":
+        return Finding(text, claim.start, claim.end, "UNKNOWN", reason=verdict.reason)
     finding = Finding(text, claim.start, claim.end, verdict.status, verdict.confidence)
     if verdict.status not in ("INVALID", "SUSPICIOUS"):
         return replace(finding, reason=verdict.reason)
@@ -167,11 +152,13 @@ def _of_fact(statements: Statements, claim: Claim, verdict: FactVerdict) -> Find
 
 
 def _of_judgement(statements: Statements, judgement: Judgement) -> Finding:
-    """The conversation's word on a statement: only a contradiction says anything."""
+    """The conversation's word on a statement; that it says nothing of it is no finding."""
     claim = judgement.claim
     text = statements.piece.text[claim.start : claim.end]
     if judgement.label == "error":
         return Finding(text, claim.start, claim.end, "ERROR", reason=judgement.reason)
+    if judgement.label == "supported":
+        return Finding(text, claim.start, claim.end, "VALID", judgement.score or 0.0)
     if judgement.label != "contradicted" or judgement.evidence is None:
         return Finding(text, claim.start, claim.end, "UNKNOWN")
     confidence, evidence = judgement.contradiction or 0.0, judgement.evidence
@@ -181,11 +168,9 @@ def _of_judgement(statements: Statements, judgement: Judgement) -> Finding:
     return Finding(text, claim.start, claim.end, status, confidence, kind, judgement.reason, evidence.text, source)  # type: ignore[arg-type]
 
 
-_ORDER = ("VALID", "UNKNOWN", "ERROR", "SUSPICIOUS", "INVALID")
+_ORDER = ("UNKNOWN", "VALID", "ERROR", "SUSPICIOUS", "INVALID")
 
 
 def _worse(of_facts: Finding, of_evidence: Finding) -> Finding:
-    """The graver of two findings; what the knowledge base confirms stays confirmed where the conversation does not contradict it."""
-    if of_facts.status == "VALID" and of_evidence.status == "UNKNOWN":
-        return of_facts
+    """The graver of two findings; what one of them confirms stays confirmed where the other does not know of it."""
     return max(of_facts, of_evidence, key=lambda finding: _ORDER.index(finding.status))

@@ -48,12 +48,12 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
     ] = "forward"
     min_confidence: Annotated[Share, Meta(description="on_low_confidence: the confidence that the policy demands")] = 0.8
     injections: Annotated[
-        Literal["quarantine", "block", "annotate", "off"],
-        Meta(description="tool results and passages with instructions to the model in them; off does not look for any"),
+        Literal["quarantine", "block", "annotate", "ignore"],
+        Meta(description="tool results and passages with instructions to the model in them; ignore does not look for any"),
     ] = "quarantine"
     min_injection_score: Annotated[Share, Meta(description="strength from which a text counts as an instruction to the model")] = THRESHOLD
     answers: Annotated[
-        Literal["contradicted", "unsupported", "off"],
+        Literal["contradicted", "unsupported", "none"],
         Meta(
             description="answers that the stage claims has found contradicted (or unsupported, too) enter quarantine, so that the client "
             "cannot feed them back as history"
@@ -72,6 +72,8 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
         super().__post_init__()
         if len(set(self.roles)) != len(self.roles):
             raise ValueError("roles: one stands here twice")
+        if self.on_low_confidence != "forward" and "knowledge" not in self.against:
+            raise ValueError("on_low_confidence: only a knowledge base can tell that a statement is true: against: [knowledge]")
 
     @property
     def kinds(self) -> tuple[PieceKind, ...]:
@@ -82,5 +84,5 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
     def rules(self) -> Rules:
         """For `proxy.poisoning.decisions`."""
         low: Action = "pass" if self.on_low_confidence == "forward" else self.on_low_confidence
-        injections: Action = "pass" if self.injections == "off" else self.injections
+        injections: Action = "pass" if self.injections == "ignore" else self.injections
         return Rules(self.on_invalid, self.on_suspicious, low, self.min_confidence, injections, self.min_injection_score)

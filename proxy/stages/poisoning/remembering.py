@@ -13,10 +13,11 @@ from typing import Any
 
 from proxy.cleaning.edits import Edit, whole
 from proxy.cleaning.pieces import ContextPiece
-from proxy.exchange import Exchange
-from proxy.grounding.answers.json_answers import strings_of
+from proxy.exchange import Exchange, tool_name
+from proxy.grounding.answers.json_answers import strings_of, with_values
+from proxy.grounding.answers.redaction import sentence_spans
 from proxy.poisoning.decisions import Failing, PieceDecision
-from proxy.poisoning.injection import InjectionFinding
+from proxy.poisoning.injection import THRESHOLD, InjectionFinding, detect
 from proxy.ports import QuarantineItem
 from proxy.review import POLICY
 
@@ -26,23 +27,30 @@ MAX_REASON_CHARS = 500
 HELD = ("quarantine", "block", "reject")
 
 
-def item_of(exchange: Exchange, piece: ContextPiece, decision: PieceDecision, injection: InjectionFinding | None) -> QuarantineItem:
-    """What the quarantine keeps of a piece: decided by the policy where it blocks, open where it holds it for a person."""
+def item_of(
+    exchange: Exchange, piece: ContextPiece, decision: PieceDecision, injection: InjectionFinding | None = None,
+    threshold: float = THRESHOLD,
+) -> QuarantineItem:  # fmt: skip
+    """What the quarantine keeps of a piece: decided by the policy where it blocks, open where it holds it for a person.
+
+    `threshold` is the strength from which a text counts as an instruction.
+    """
     blocked = decision.action == "block"
     held = [one for one in decision.failing if one.action in HELD]
-    detail: dict[str, Any] = {
-        "whole": decision.whole or len(held) > MAX_LISTED,
-        "statements": [_statement(one) for one in held[:MAX_LISTED]],
-    }
+    detail: dict[str, Any] = {"statements": [_statement(one) for one in held[:MAX_LISTED]]}
+    whole = decision.whole and strings_of(piece.text) is None  # what stands in one value of JSON says nothing of the others
+    if decision.instruction and injection is not None:
+        detail |= {"strings": _strings(piece.text, injection, threshold), "categories": sorted({s.category for s in injection.spans})}
+        whole = not detail["strings"]
+    detail["whole"] = whole or len(held) > MAX_LISTED
     if decision.action == "reject":
         detail["refused"] = "low_confidence" if decision.low_confidence else "false"
-    if decision.kind == "hidden_instruction" and injection is not None:
-        detail |= {"strings": _strings(piece.text, injection), "categories": sorted({span.category for span in injection.spans})}
+    reason = decision.reason[:MAX_REASON_CHARS]
     return QuarantineItem(
         client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, hash=piece.hash, kind=piece.kind, role=piece.role,
-        type=decision.kind or "", reason=decision.reason[:MAX_REASON_CHARS], content=piece.text.encode("utf-8", "surrogatepass"),
-        status="rejected" if blocked else "pending", score=decision.score, source=piece.source, record_id=exchange.id, detail=detail,
-        decided_by=POLICY if blocked else "", decision_reason=decision.reason[:MAX_REASON_CHARS] if blocked else "",
+        type=decision.kind or "", reason=reason, content=piece.text.encode("utf-8", "surrogatepass"), score=decision.score,
+        source=piece.source or _tool(exchange, piece), record_id=exchange.id, detail=detail, status="rejected" if blocked else "pending",
+        decided_by=POLICY if blocked else "", decision_reason=reason if blocked else "",
     )  # fmt: skip
 
 
@@ -51,23 +59,17 @@ def edits_of(piece: ContextPiece, detail: Mapping[str, Any], marker: str, note: 
 
     `marker` takes a statement's place, `note` that of a JSON string.
     """
-    strings: Sequence[str] = detail.get("strings") or ()
-    if strings and (found := list(_values(piece, strings, note))):
-        return found
-    statements: Sequence[Mapping[str, Any]] = detail.get("statements") or ()
-    if detail.get("whole") or not statements:
+    values = list(_values(piece, detail.get("strings") or (), note))
+    spans = _places(piece.text, [str(statement["text"]) for statement in detail.get("statements") or ()])
+    if detail.get("whole") or spans is None or not (values or spans):
         return [whole(piece)]
-    edits, at = [], 0
-    for statement in statements:
-        span = _place(piece.text, str(statement["text"]), at)
-        if span is None:
-            return [whole(piece)]
-        edits.append(Edit(piece, *span, marker))
-        at = span[1]
+    if strings_of(piece.text) is not None:
+        return values + [Edit(piece, *span, _instead(piece.text, *span, marker, note)) for span in spans]
+    spans = sentence_spans(piece.text, spans)
     rest = piece.text
-    for edit in reversed(edits):
-        rest = rest[: edit.start] + rest[edit.end :]
-    return edits if any(c.isalnum() for c in rest) else [whole(piece)]
+    for start, end in reversed(spans):
+        rest = rest[:start] + rest[end:]
+    return [Edit(piece, *span, marker) for span in spans] if any(c.isalnum() for c in rest) else [whole(piece)]
 
 
 def _statement(failing: Failing) -> dict[str, Any]:
@@ -79,17 +81,59 @@ def _statement(failing: Failing) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value != ""}
 
 
-def _strings(text: str, injection: InjectionFinding) -> list[str]:
-    """Of a JSON piece the values that hold instructions: nobody else wrote those. Empty for any other text."""
-    spans = {(span.start - 1, span.end + 1) for span in injection.spans}
-    return [string.value for string in strings_of(text) or () if (string.start, string.end) in spans][:MAX_LISTED]
+def _strings(text: str, injection: InjectionFinding, threshold: float) -> list[str]:
+    """Of a JSON piece the values that hold instructions, until what is left holds none: a finding is of the strongest attempt only.
+
+    Empty for any other text, and where so few values cannot be told.
+    """
+    found: list[str] = []
+    while injection.score >= threshold:
+        spans = {(span.start - 1, span.end + 1) for span in injection.spans}
+        strings = strings_of(text) or []
+        hits = {i: string.value for i, string in enumerate(strings) if (string.start, string.end) in spans and string.value.strip()}
+        found += dict.fromkeys(hits.values())
+        if not hits or len(found) > MAX_LISTED:
+            return []
+        text = with_values(text, {i: "" for i, string in enumerate(strings) if string.value in hits.values()})
+        injection = detect(text)
+    return found
+
+
+def _tool(exchange: Exchange, piece: ContextPiece) -> str:
+    """The name of the tool whose result a piece is; "" for any other."""
+    if piece.message is None or piece.role != "tool":
+        return ""
+    called = exchange.conversation[piece.message].get("tool_call_id")
+    for message in reversed(exchange.conversation[: piece.message]):
+        for call in message.get("tool_calls") or ():
+            if call.get("id") == called:
+                return tool_name(call)
+    return ""
 
 
 def _values(piece: ContextPiece, values: Sequence[str], note: str) -> Iterator[Edit]:
     """The strings of a JSON piece that say these values."""
-    for string in strings_of(piece.text) or ():
+    for string in (strings_of(piece.text) or ()) if values else ():
         if string.value in values:
             yield Edit(piece, string.start, string.end, json.dumps(note, ensure_ascii=False))
+
+
+def _instead(text: str, start: int, end: int, marker: str, note: str) -> str:
+    """What takes a statement's place; a JSON string of which nothing is left says so."""
+    alone = text[start - 1 : start] == text[end : end + 1] == '"' and strings_of(text) is not None
+    return json.dumps(note, ensure_ascii=False)[1:-1] if alone else marker
+
+
+def _places(text: str, statements: Sequence[str]) -> list[tuple[int, int]] | None:
+    """Where the statements stand; None where one of them cannot be found any more."""
+    found, at = list[tuple[int, int]](), 0
+    for statement in statements:
+        span = _place(text, statement, at)
+        if span is None:
+            return None
+        found.append(span)
+        at = span[1]
+    return found
 
 
 def _place(text: str, said: str, after: int) -> tuple[int, int] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -12,7 +13,7 @@ from proxy.poisoning.decisions import PieceDecision
 from proxy.poisoning.rate import PoisoningRate
 from proxy.ports import QuarantineItem
 
-BLOCKED = "poisoned_context"
+BLOCKED, ANSWER = "poisoned_context", "answer_quarantined"
 HALLUCINATION, INSTRUCTION, LOW_CONFIDENCE = (
     "content rejected: hallucination detected",
     "content rejected: it holds instructions to the model",
@@ -65,12 +66,25 @@ def verdicts_of(stage: str, outcome: Outcome, rate: PoisoningRate) -> list[Verdi
     return [*found, Verdict(stage, "warn" if code else "pass", code=code, score=score, detail=detail)]
 
 
+def of_answer(stage: str, held: Sequence[QuarantineItem], error: str) -> Verdict:
+    """The verdict on an answer of which `held` will not come back; an error where they could not be kept."""
+    score = max((item.score for item in held if item.score is not None), default=None)
+    if error:
+        return Verdict(stage, "error", code="poisoning_unchecked", score=score, detail={"reason": error, "answers": len(held)})
+    listed = [{"quarantine": item.id, "status": item.status, "type": item.type, "reason": item.reason} for item in held]
+    return Verdict(stage, "warn", code=ANSWER, score=score, detail={"answers": listed})
+
+
+def where(piece: ContextPiece) -> str:
+    """Where a piece stands in the request."""
+    return f"messages[{piece.message}]" if piece.message is not None else "groundwire.context"
+
+
 def _message(piece: ContextPiece, item: QuarantineItem) -> str:
     """For the client: why its request is refused, and where it stands."""
-    where = f"messages[{piece.message}]" if piece.message is not None else "groundwire.context"
     low = item.detail["refused"] == "low_confidence"
     said = INSTRUCTION if item.type == "hidden_instruction" else LOW_CONFIDENCE if low else HALLUCINATION
-    return f"{said} ({where}: {item.reason if low else item.type})"
+    return f"{said} ({where(piece)}: {item.reason if low else item.type})"
 
 
 def _code(outcome: Outcome) -> str:

@@ -3,12 +3,13 @@
 In: the conversation as the client sends it, in pieces. A piece on which the quarantine has a decision is treated by it: held or blocked
 content is taken out (the failing statements, or all of it), approved content stays. A piece that is new is checked against the facts and
 for hidden instructions; what the policy's rules keep from the model is put into the quarantine first, and then taken out, so that each
-later turn and each other worker does the same. After the answer has left, one that the grounding stage found false enters the quarantine
-as well.
+later turn and each other worker does the same. An answer that the grounding stage found false enters the quarantine as well, before its
+end has left (under ``delivery: tap``, right after): the client cannot send it back before it is held.
 
 What was checked and passed is remembered in this process, by client, policy, knowledge version and content: a long history costs what is
 new. A check that could not run (no verifier, no knowledge base, no store, no time) is an ``error``, and `on_error` decides; what was
-found until then is acted upon all the same.
+found until then is acted upon all the same. Without any knowledge base in the policy no statement is checked, and nothing counts as true or
+false: hidden instructions and bad answers are still held, and an agent goes on working.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.cleaning.edits import Edit, apply_edits
-from proxy.cleaning.pieces import ContextPiece, PieceKind, pieces_of
+from proxy.cleaning.pieces import ContextPiece, PieceKind, content_hash, pieces_of
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Exchange, FactCheck, Verdict
 from proxy.grounding.evidence.gathering import gather
@@ -28,6 +29,7 @@ from proxy.judging import key_of
 from proxy.language import load
 from proxy.lru import LRU
 from proxy.poisoning.decisions import PieceDecision, decide
+from proxy.poisoning.injection import prepare
 from proxy.poisoning.rate import PoisoningRate
 from proxy.ports import Ports, QuarantineItem
 from proxy.stage import Stage
@@ -35,7 +37,7 @@ from proxy.stages.poisoning.answers import items_of
 from proxy.stages.poisoning.checking import Checked, Checker
 from proxy.stages.poisoning.options import PoisoningOptions
 from proxy.stages.poisoning.remembering import HELD, edits_of, item_of
-from proxy.stages.poisoning.reporting import Held, Outcome, verdicts_of
+from proxy.stages.poisoning.reporting import Held, Outcome, of_answer, verdicts_of, where
 from proxy.verification.facts import FactChecker
 from proxy.verification.grounder import Grounder
 from proxy.verification.options import asks, make_verifier
@@ -49,12 +51,20 @@ _BATCH = 8
 _CLIENTS = 1000
 """Clients whose rate is remembered."""
 _EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passage")
-
-
 _COUNTERS = {
     "block": "poisoning.blocked_count", "quarantine": "poisoning.quarantined_count", "reject": "poisoning.rejected_count",
     "annotate": "poisoning.annotated_count",
 }  # fmt: skip
+
+
+def _load() -> None:
+    """What is loaded and compiled at its first use, some 200 ms: no request should wait for it, least of all miss its deadline."""
+    import proxy.grounding.values.consistency
+    import proxy.knowledge.judging
+    import proxy.knowledge.matter  # noqa: F401
+
+    load()
+    prepare()
 
 
 class Poisoning(Stage):
@@ -64,13 +74,17 @@ class Poisoning(Stage):
     Options = PoisoningOptions
     follows = ("knowledge", "validation")
     changes = ("messages", "passages")
-    reports = ("poisoned_context", "context_quarantined", "context_suspicious", "poisoning_rate_high", "poisoning_unchecked")
+    answers_after = ("schema", "claims", "citations", "confidence")
+    answers_with = ("claims",)
+    reports = (
+        "poisoned_context", "context_quarantined", "context_suspicious", "answer_quarantined", "poisoning_rate_high", "poisoning_unchecked",
+    )  # fmt: skip
     reads_passages = True
     verifies = True
 
     def __init__(self, options: PoisoningOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        load()
+        _load()
         self.embeds = bool(options.knowledge)
         self._verifier = make_verifier(options, ports)
         self._base = ports.knowledge.get(options.knowledge) if options.knowledge else None
@@ -79,6 +93,11 @@ class Poisoning(Stage):
         self._rates: LRU[PoisoningRate] = LRU(_CLIENTS)
         """By client: what one client is told says nothing of the others."""
         self._known: LRU[Checked] = LRU(options.cache_size)
+
+    @classmethod
+    def needs(cls, options: Any) -> tuple[str, ...]:
+        """Somebody must know what is true where everything else is refused."""
+        return () if options.on_low_confidence == "forward" or options.knowledge else ("knowledge",)
 
     @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:
@@ -96,21 +115,25 @@ class Poisoning(Stage):
         outcome = Outcome(pieces=len(pieces))
         decided = await self._decided(exchange, pieces, outcome)
         open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in self.options.kinds]
-        found = await self._checked(exchange, list({piece.hash: piece for piece in open_}.values()), outcome)
-        held = await self._held(exchange, {piece.hash: piece for piece in open_}, found, outcome)
+        new = {piece.hash: piece for piece in open_}
+        found = await self._checked(exchange, list(new.values()), decided, outcome)
+        held = await self._held(exchange, new, found, outcome)
         self._take_out(exchange, pieces, decided | held, outcome)
         verdicts = verdicts_of(self.name, outcome, self._rate_of(exchange.client))
         exchange.verdicts += verdicts[:-1]
         return verdicts[-1]
 
-    async def on_done(self, exchange: Exchange) -> None:
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Keep an answer that was judged bad from coming back as history."""
-        if self.options.answers == "off" or not exchange.judgements:
-            return
+        if self.options.answers == "none" or not exchange.judgements:
+            return None
+        outcome, held = Outcome(), list[QuarantineItem]()
         for item in items_of(exchange, self.options.answers):
-            kept = await self.ports.quarantine.put(item)
+            kept = await self._keep(exchange, item, outcome)
+            held.append(kept)
             self.ports.counters.count("poisoning.answers_count")
-            log.info("%s: an answer judged false is held as %s", exchange.id, kept.id)
+            log.info("%s: an answer judged false is kept from coming back as history: %s", exchange.id, kept.id or "not kept")
+        return of_answer(self.name, held, outcome.error) if held else None
 
     # ---- what is known ----
 
@@ -128,7 +151,9 @@ class Poisoning(Stage):
 
     # ---- what is new ----
 
-    async def _checked(self, exchange: Exchange, pieces: Sequence[ContextPiece], outcome: Outcome) -> dict[str, Checked]:
+    async def _checked(
+        self, exchange: Exchange, pieces: Sequence[ContextPiece], decided: Mapping[str, QuarantineItem], outcome: Outcome
+    ) -> dict[str, Checked]:  # fmt: skip
         """What is found of each piece, by hash, the newest first while there is time; those not reached are not in it."""
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
         facts = self._facts(exchange)
@@ -136,7 +161,7 @@ class Poisoning(Stage):
         keys = {piece.hash: self._key(exchange, piece, version) for piece in pieces}
         found = {hash_: known for hash_, key in keys.items() if (known := self._known.get(key)) is not None}
         open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
-        checker = self._checker(exchange, facts) if open_ else None
+        checker = self._checker(exchange, facts, decided) if open_ else None
         for at in range(0, len(open_), _BATCH):
             left_s = until - time.perf_counter()
             if left_s <= 0 or checker is None:
@@ -150,7 +175,8 @@ class Poisoning(Stage):
                     self._known.put(keys[piece.hash], checked)
             await asyncio.sleep(0)  # others have their turn
         outcome.unchecked = sum(piece.hash not in found for piece in pieces)
-        outcome.error = outcome.error or next((checked.error for checked in found.values() if checked.error), "")
+        problems = (checked.error or checked.left_out for checked in found.values())
+        outcome.error = outcome.error or next((problem for problem in problems if problem), "")
         return found
 
     def _facts(self, exchange: Exchange) -> FactCheck | None:
@@ -164,6 +190,8 @@ class Poisoning(Stage):
 
     async def _version(self, facts: FactCheck | None, outcome: Outcome) -> str:
         if facts is None:
+            if self.options.on_low_confidence != "forward":
+                outcome.error = outcome.error or "knowledge_left_out"
             return ""
         try:
             outcome.version = await facts.version()
@@ -172,13 +200,14 @@ class Poisoning(Stage):
             outcome.error = outcome.error or "knowledge_unavailable"
         return outcome.version
 
-    def _checker(self, exchange: Exchange, facts: FactCheck | None) -> Checker:
-        grounder = None
-        if "tool_results" in self.options.against:
-            verifier = self._verifier.for_client(exchange.client)
-            grounder = Grounder(verifier, min_contradiction=self.options.min_contradiction)
-        evidence = gather(exchange) if grounder is not None else ()
-        return Checker(facts, grounder, evidence, self.options.injections != "off", self.options.max_claims)
+    def _checker(self, exchange: Exchange, facts: FactCheck | None, decided: Mapping[str, QuarantineItem]) -> Checker:
+        looks = self.options.injections != "ignore"
+        if "tool_results" not in self.options.against:
+            return Checker(facts, None, (), looks, self.options.max_claims)
+        grounder = Grounder(self._verifier.for_client(exchange.client), min_contradiction=self.options.min_contradiction)
+        held = {hash_ for hash_, item in decided.items() if item.status != "approved"}
+        trusted = [evidence for evidence in gather(exchange) if content_hash(evidence.content, evidence.kind) not in held]
+        return Checker(facts, grounder, trusted, looks, self.options.max_claims)
 
     def _key(self, exchange: Exchange, piece: ContextPiece, version: str) -> bytes:
         """A name for all that a finding follows from: what a statement is judged by may also be what stands before it."""
@@ -224,7 +253,9 @@ class Poisoning(Stage):
                 continue
             outcome.new.append(Held(piece, decision))
             if decision.action in HELD:
-                held[hash_] = await self._keep(exchange, item_of(exchange, piece, decision, checked.injection), outcome)
+                item = item_of(exchange, piece, decision, checked.injection, self.options.min_injection_score)
+                held[hash_] = kept = await self._keep(exchange, item, outcome)
+                log.info("%s: %s kept from the model (%s): %s", exchange.id, where(piece), kept.type, kept.id or "not in the store")
         return held
 
     async def _keep(self, exchange: Exchange, item: QuarantineItem, outcome: Outcome) -> QuarantineItem:

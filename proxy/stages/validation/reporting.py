@@ -21,6 +21,8 @@ MAX_LISTED = 50
 """Pieces in one record, those that fail first."""
 MAX_CHARS = 300
 MAX_MESSAGE_CHARS = 500
+MAX_SOURCE_CHARS = 100
+"""Of a source in a message."""
 
 
 def verdicts_of(decisions: Sequence[Decision], detail: Mapping[str, Any]) -> list[Verdict]:
@@ -41,8 +43,10 @@ def verdicts_of(decisions: Sequence[Decision], detail: Mapping[str, Any]) -> lis
 
 def rejection(decision: Decision, detail: Mapping[str, Any]) -> Verdict:
     """The block, with its reason."""
-    newcomer = decision.newcomer
+    newcomer, source = decision.newcomer, decision.newcomer.piece.source
     what = f"the result of {newcomer.tool}" if newcomer.tool else f"a {newcomer.piece.kind.replace('_', ' ')}"
+    if source and not newcomer.tool:
+        what += f" from {source[:MAX_SOURCE_CHARS]}"
     message = f"context rejected: {what} is {'; '.join(decision.quality.reasons)}"
     score = decision.quality.score
     return Verdict(NAME, "block", REJECTED, None if score is None else round(score, 4), detail, message[:MAX_MESSAGE_CHARS])

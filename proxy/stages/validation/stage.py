@@ -6,7 +6,8 @@ left out with a note in its place, or refused with the request.
 
 A client sends its whole history again on each turn. What was marked or left out once is so again, in the same words, by every worker: a
 piece is judged by what stood before it (`turns`), and its age is that at which the run first showed it. So the forwarded prefix stays
-the same. A request is refused only for what came with it: what is behind an assistant's answer has been let through.
+the same. The same text in a later message is a newcomer of its own, and so is a passage of the request itself on each turn: a cached
+result grows stale. A request is refused only for what came with it: what is behind an assistant's answer has been let through.
 """
 
 from __future__ import annotations
@@ -96,18 +97,18 @@ class Validation(Stage):
     # ---- when each came ----
 
     async def _seen(self, exchange: Exchange, found: Sequence[Newcomer]) -> tuple[dict[str, float], str]:
-        """When this run first showed each piece that has a timestamp, by hash, and what is wrong with the store, if anything."""
-        hashes = list(dict.fromkeys(n.piece.hash for n in found if n.content.timestamp is not None))
-        if not hashes:
+        """When this run first showed each piece that has a timestamp, by name, and what is wrong with the store, if anything."""
+        names = [n.shown_as for n in found if n.shown_as and n.content.timestamp is not None]
+        if not names:
             return {}, ""
         run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
-                times = await self.ports.first_seen.times(run, hashes, exchange.received_at, client=exchange.client)
+                times = await self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client)
         except (StoreUnavailable, TimeoutError) as error:
-            new = {n.piece.hash for n in found if n.new}
+            new = [n.shown_as for n in found if n.new]
             return dict.fromkeys(new, exchange.received_at), str(error) or "timeout"
-        return dict(zip(hashes, times, strict=True)), ""
+        return dict(zip(names, times, strict=True)), ""
 
     # ---- judging ----
 
@@ -130,7 +131,7 @@ class Validation(Stage):
                 qualities |= await self._measured(exchange, {i: here[i] for i in open_}, base, seen, until - time.perf_counter())
             for i, newcomer in enumerate(here):
                 quality = qualities.get(i) or _not_looked_at("more than max_pieces")
-                if not quality.errors:
+                if not quality.errors and newcomer.shown_as:  # what is named by no message grows older
                     self._known.put(keys[i], quality)
                 decisions.append(Decision(newcomer, quality, action_of(quality, self.options), newcomer.new))
             dropped |= {d.newcomer.piece.text.strip() for d in decisions if d.action == "drop"}
@@ -152,10 +153,10 @@ class Validation(Stage):
             min_contradiction=options.min_contradiction, max_claims=options.max_claims,
         )  # fmt: skip
         candidates = [Candidate(n.content, n.questions, n.unasked, base) for n in newcomers.values()]
-        times = [seen.get(n.piece.hash, exchange.received_at) for n in newcomers.values()]
+        times = [seen.get(n.shown_as, exchange.received_at) for n in newcomers.values()]
         found = await validator.validate(candidates, times, deadline_s=max(0.0, left_s))
         for i, newcomer in enumerate(newcomers.values()):
-            if newcomer.content.timestamp is not None and newcomer.piece.hash not in seen:
+            if newcomer.shown_as and newcomer.content.timestamp is not None and newcomer.shown_as not in seen:
                 found[i] = judged({**found[i].metrics, "freshness": failed("store_unavailable")}, options.thresholds, options.weights)
         return dict(zip(newcomers, found, strict=True))
 
@@ -165,11 +166,15 @@ class Validation(Stage):
         """Archive what is to be dropped; what cannot be kept stays in the context. Returns what is wrong with the store, too."""
         found, problem = list(decisions), ""
         for i, decision in enumerate(decisions):
-            if decision.action == "drop":
-                try:
-                    found[i] = replace(decision, archived=await self._archive(exchange, decision.newcomer))
-                except (StoreUnavailable, TimeoutError) as error:
-                    found[i], problem = replace(decision, action="annotate"), str(error) or "timeout"
+            if decision.action != "drop":
+                continue
+            if problem:  # one wait for a store that does not answer is enough
+                found[i] = replace(decision, action="annotate")
+                continue
+            try:
+                found[i] = replace(decision, archived=await self._archive(exchange, decision.newcomer))
+            except (StoreUnavailable, TimeoutError) as error:
+                found[i], problem = replace(decision, action="annotate"), str(error) or "timeout"
         return found, problem
 
     async def _archive(self, exchange: Exchange, newcomer: Newcomer) -> str:

@@ -9,6 +9,7 @@ its own message), and the existing context is what came before its turn. A tool'
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
@@ -43,6 +44,9 @@ class Newcomer(Struct, frozen=True):
     """Why its relevance is not to be measured."""
     new: bool
     """Whether it came with this request: behind the last assistant message."""
+    shown_as: str = ""
+    """The name under which the run remembers when it first showed it: its hash, and a number where the same text stands there before. ""
+    for a passage of the request itself, which the client has chosen anew and which is as old as it is now."""
 
 
 class Call(Struct, frozen=True):
@@ -60,10 +64,15 @@ class Call(Struct, frozen=True):
 def newcomers(exchange: Exchange, options: ValidationOptions, *, older: bool) -> list[Newcomer]:
     """What came on the last turn, in order; with `older`, on every turn."""
     reader = _Reader(exchange, options)
-    pieces = [
-        piece for piece in pieces_of(exchange) if piece.kind in options.kinds or matches((piece.source,), options.memory)
-    ]  # fmt: skip
-    return [reader.newcomer(piece) for piece in pieces if older or reader.turn_of(piece) >= reader.last]
+    times_there: Counter[str] = Counter()
+    found = []
+    for piece in pieces_of(exchange):
+        if piece.kind not in options.kinds and not matches((piece.source,), options.memory):
+            continue
+        times_there[piece.hash] += 1
+        if older or reader.turn_of(piece) >= reader.last:
+            found.append(reader.newcomer(piece, times_there[piece.hash]))
+    return found
 
 
 def turn_starts(messages: Sequence[Message]) -> list[int]:
@@ -107,7 +116,8 @@ class _Reader:
     def turn_of(self, piece: ContextPiece) -> int:
         return len(self._messages) if piece.message is None else self._starts[piece.message]
 
-    def newcomer(self, piece: ContextPiece) -> Newcomer:
+    def newcomer(self, piece: ContextPiece, occurrence: int) -> Newcomer:
+        """`occurrence` counts, from 1, the pieces of the same text up to this one."""
         options, turn = self._options, self.turn_of(piece)
         message: Message = self._messages[piece.message] if piece.message is not None else {}
         call = self._calls.get(str(message.get("tool_call_id"))) if piece.role == "tool" else None
@@ -119,7 +129,8 @@ class _Reader:
         )  # fmt: skip
         short = piece.kind == "tool_result" and len(content_words(piece.text[:_SAMPLE_CHARS])) < FEW_WORDS
         unasked = "too short to tell" if short else "" if call else question.reason
-        return Newcomer(piece, turn, tool, content, question.readings, unasked, turn >= self.last)
+        shown_as = "" if piece.message is None else piece.hash if occurrence == 1 else f"{piece.hash}#{occurrence}"
+        return Newcomer(piece, turn, tool, content, question.readings, unasked, turn >= self.last, shown_as)
 
     def _question(self, piece: ContextPiece) -> Question:
         """What it is to help with."""
