@@ -27,7 +27,7 @@ PAIRS: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8"))
 KINDS = {"wrong number", "wrong date", "wrong name", "wrong place", "negation", "unit", "invented detail", "wrong role"}
 WORD_S = 0.004
 """Between two words of the provider: 250 tokens a second, faster than most models, so that a check has little time to hide in."""
-REMAINING_BOUND, REMOVED_GOAL = 0.15, 0.10
+REMAINING_BOUND, REMOVED_GOAL = 0.10, 0.10
 """The goal for what remains is 0.05 and is missed; this bound is for what must not become worse. The figures are printed."""
 KEPT_SHARE = 0.6
 """A planted sentence that was shortened still counts as released when so much of it is left in one piece."""

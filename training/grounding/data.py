@@ -11,13 +11,13 @@ import hashlib
 import json
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import Index
 from proxy.text import split_sentences
-from training.grounding import negatives, parallel
+from training.grounding import negatives, parallel, records
 
 FOLDER = Path("../shared/data/grounding")
 SUPPORTED, UNSUPPORTED, CONTRADICTED, NOT_SUPPORTED = range(4)
@@ -25,6 +25,13 @@ HELD_OUT = ("wice", "factcheck_gpt", "mtrag_human_eval", "q2_wow", "dialfact_sam
 """Whole sources kept away from training, to see how the model does on what it has not seen the like of."""
 PARALLEL = "xquad"
 """What `training.grounding.parallel` makes."""
+RECORDS = "records"
+"""What `training.grounding.records` makes."""
+RECORDS_MADE = 7000
+ATTRIBUTED_EVERY = 16
+"""One training example in so many begins with words like "According to the document"."""
+CHANGES = (("number", negatives.number, 0.35), ("unit", negatives.unit, 1.0), ("negation", negatives.negation, 0.35))
+"""How supported claims of the development split are changed to calibrate on, and the share of them."""
 GROUP_CHARS = 200
 """Rows whose contexts begin with the same so many characters belong together."""
 THREE_WAY = frozenset(
@@ -117,7 +124,10 @@ def training_examples(seed: int, folder: Path = FOLDER) -> list[Example]:
         found += own * REPEATS.get(source, 1)
         found += [Example(*made, source + "+", e.language) for e, made in negatives.generated(own, rng)]
     found += [Example(*made[:3], PARALLEL, made[3]) for made in parallel.made("train", seed, folder.with_name("relevance"))]
+    found += [Example(*made[:3], RECORDS, made[3]) for made in records.made(RECORDS_MADE, rng)]
     rng.shuffle(found)
+    for i in range(0, len(found), ATTRIBUTED_EVERY):
+        found[i] = replace(found[i], claim=negatives.attributed(found[i].claim, found[i].language, rng))
     return [Example(e.claim, evidence_for(e.claim, e.evidence), e.target, e.source, e.language) for e in found]
 
 
@@ -151,3 +161,16 @@ def development_examples(per_source: int, seed: int, folder: Path = FOLDER) -> I
     for source in sorted({e.source for e in own}):
         for e in [e for e in own if e.source == source][:per_source]:
             yield Example(e.claim, evidence_for(e.claim, e.evidence), e.target, e.source, e.language, e.evidence[:GROUP_CHARS])
+
+
+def changed_examples(own: Sequence[Example], seed: int) -> Iterator[Example]:
+    """Supported claims in other words than their evidence's, with one thing changed and as they were; none of held-out sources."""
+    rng = random.Random(seed)
+    for e in own:
+        if e.target != SUPPORTED or e.claim in e.evidence or e.source in HELD_OUT:
+            continue
+        for kind, change, share in CHANGES:
+            made = change(e.claim, e.evidence, e.language, rng)
+            if made is not None and made[0] != e.claim and rng.random() < share:
+                yield replace(e, claim=made[0], target=made[2], source=f"changed_{kind}")
+                yield replace(e, source=f"changed_{kind}")

@@ -35,11 +35,52 @@ _OPPOSITES = (
     ("avant", "après"), ("plus", "moins"), ("toujours", "jamais"), ("premier", "dernier"), ("supérieur", "inférieur"),
 )  # fmt: skip
 _NEGATE: dict[str, tuple[tuple[str, str], ...]] = {
-    "en": ((r"\b(is|was|were|are|has been|have been|will|can|could|should|must|may|would|did|does)\b(?! not)", r"\1 not"),),
-    "de": ((r"\b(ist|war|sind|waren|hat|haben|wurde|wurden|kann|können|muss|wird|werden|darf)\b(?! nicht)", r"\1 nicht"),),
-    "es": ((r"(?<!no )\b(es|fue|era|son|eran|está|están|ha|han|tiene|puede|pueden|debe)\b", r"no \1"),),
-    "fr": ((r"(?<!ne )(?<!n')\b(est|était|a été|sont|peut|peuvent|doit|sera|fut)\b(?! pas)", r"ne \1 pas"),),
+    "en": (
+        (r"\b(is|was|were|are|has been|have been|will|can|could|should|must|may|would|did|does)\b(?! not)(?! n)", r"\1 not"),
+        (r"\b(is|was|are|were|has|have|had)\b(?! not)(?! never)", r"\1 never"),
+        (r"\b(is|are|was|were) (?!not|no )", r"\1 no longer "),
+        (r"\b(has|have|had|offers|includes|contains|provides|needs|requires) (?:a|an|the|some) ", r"\1 no "),
+        (r"\bwith (?!out)", "without "),
+    ),
+    "de": (
+        (r"\b(ist|war|sind|waren|hat|haben|wurde|wurden|kann|können|muss|wird|werden|darf)\b(?! nicht)", r"\1 nicht"),
+        (r"\bein(e|en|em|er|es)?\b", r"kein\1"),
+        (r"\b(ist|war|sind|waren|hat|haben|wird|werden)\b(?! nie)", r"\1 nie"),
+        (r"\b(ist|sind|hat|haben|wird|werden|kann)\b(?! nicht)", r"\1 nicht mehr"),
+        (r"\bmit (?!\w+er\b)", "ohne "),
+    ),
+    "es": (
+        (r"(?<!no )\b(es|fue|era|son|eran|está|están|ha|han|tiene|puede|pueden|debe)\b", r"no \1"),
+        (r"(?<!no )\b(es|fue|está|están|ha|han|tiene|puede)\b", r"nunca \1"),
+        (r"(?<!no )\b(es|está|están|tiene|puede|son)\b", r"ya no \1"),
+        (r"\bcon\b", "sin"),
+    ),
+    "fr": (
+        (r"(?<!ne )(?<!n')\b(est|était|a été|sont|peut|peuvent|doit|sera|fut)\b(?! pas)", r"ne \1 pas"),
+        (r"(?<!ne )(?<!n')\b(est|était|sont|peut|sera|fut)\b(?! pas)", r"ne \1 jamais"),
+        (r"(?<!ne )(?<!n')\b(est|sont|peut|peuvent)\b(?! pas)", r"ne \1 plus"),
+        (r"\bavec\b", "sans"),
+    ),
 }
+_TAKEN_AWAY = re.compile(r"\b(?:not|never|no longer|nicht|nie|nicht mehr|nunca|ya no|jamais) |n't(?= )")
+_ATTRIBUTIONS = {
+    "en": (
+        "According to the document, ", "The passage states that ", "The source says: ", "Based on the provided context, ",
+        "The tool said: ", "The search results show that ", "As the report notes, ", "The tool returned: ",
+        "The documents say that ", "In the given text, ",
+    ),
+    "de": ("Laut dem Dokument gilt: ", "Die Quelle sagt: ", "Das Werkzeug meldet: ", "In den Unterlagen steht: ", "Dem Text zufolge: "),
+    "es": ("Según el documento, ", "La fuente dice: ", "El texto indica que ", "La herramienta respondió: ", "Como señala el informe, "),
+    "fr": ("Selon le document, ", "La source dit : ", "Le texte indique que ", "L'outil a répondu : ", "D'après le contexte, "),
+}  # fmt: skip
+_SMALL_WORDS = frozenset(
+    "The A An In It He She They This There These Its On At El La Los Las Un Una En Le Les Une Il Elle Ils Elles Ce Cette".split()  # noqa: SIM905
+)
+_DETAIL = re.compile(
+    r"(?:,? (?:in|for|with|by|at|from|during|under|after|because of|thanks to|für|mit|bei|nach|während|wegen|durch|para|con|por|desde"
+    r"|durante|pour|avec|par|depuis|pendant|grâce à) [^,.;:()\"]{12,60})(?=[,.])"
+)
+"""A detail that one sentence can lend another."""
 _CONDITION = re.compile(
     r",? (?:if|unless|only if|except|provided that|until|wenn|falls|außer|sofern|solange|si|salvo|a menos que|excepto|sauf|à condition)\b"
     r"[^,.;]+",
@@ -106,16 +147,45 @@ def word(claim: str, context: str, language: str, rng: random.Random) -> Made | 
     return re.sub(rf"\b{re.escape(a)}\b", b, claim, count=1), context, NOT_SUPPORTED
 
 
+def unit(claim: str, context: str, language: str, rng: random.Random) -> Made | None:
+    """Another unit behind a number."""
+    pairs = [(a, b) for x, y in _UNITS for a, b in ((x, y), (y, x)) if re.search(rf"\d\S* {re.escape(a)}\b", claim)]
+    if not pairs:
+        return None
+    a, b = rng.choice(pairs)
+    return re.sub(rf"\b{re.escape(a)}\b", b, claim, count=1), context, NOT_SUPPORTED
+
+
 def negation(claim: str, context: str, language: str, rng: random.Random) -> Made | None:
     """The claim's contrary."""
-    taken_away = re.sub(r"\b(not|nicht|n't) ", "", claim, count=1)
-    if taken_away != claim:
+    taken_away = _TAKEN_AWAY.sub("", claim, count=1)
+    if taken_away != claim and rng.random() < 0.8:
         return taken_away, context, CONTRADICTED
-    for pattern, by in _NEGATE.get(language, ()):
-        changed = re.sub(pattern, by, claim, count=1)
-        if changed != claim:
-            return changed, context, CONTRADICTED
+    for pattern, by in rng.sample(_NEGATE.get(language, ()), len(_NEGATE.get(language, ()))):
+        found = list(re.finditer(pattern, claim))
+        if found:
+            match = rng.choice(found[:2])
+            return claim[: match.start()] + match.expand(by) + claim[match.end() :], context, CONTRADICTED
     return None
+
+
+def invented(claim: str, context: str, other: str, rng: random.Random) -> Made | None:
+    """The claim with a detail out of another passage at its end."""
+    details = [m[0] for m in _DETAIL.finditer(other) if m[0].strip(" ,") not in context]
+    if not details or claim[-1:] != ".":
+        return None
+    detail = rng.choice(details)
+    strange = [term for term in terms(detail) if term not in set(terms(context))]
+    return (claim[:-1] + detail + ".", context, UNSUPPORTED) if len(strange) >= 2 else None
+
+
+def attributed(claim: str, language: str, rng: random.Random) -> str:
+    """The claim behind words that say where it comes from: they change nothing in what it says."""
+    words = rng.choice(_ATTRIBUTIONS.get(language, _ATTRIBUTIONS["en"]))
+    first, space, rest = claim.partition(" ")
+    if not words.endswith(": ") and first in _SMALL_WORDS:
+        first = first.lower()
+    return words + first + space + rest
 
 
 def without_evidence(claim: str, context: str, language: str, rng: random.Random) -> Made | None:
@@ -181,8 +251,10 @@ def generated(own: Sequence[Any], rng: random.Random) -> Iterator[tuple[Any, Mad
             yield e, bare
         if rng.random() < 0.25 and len(supported) > 20:
             yield e, _mixed_up(e, supported, rng)
+        if rng.random() < 0.35 and (more := invented(e.claim, e.evidence, rng.choice(supported).evidence, rng)):
+            yield e, more
     for e in by_context.values():
-        if rng.random() < 0.6:
+        for _ in range(2):
             for made in from_passage(e.evidence, e.language, rng):
                 yield e, made
 
