@@ -40,7 +40,7 @@ from proxy.models.knowledge import FolderKnowledgeBases
 from proxy.models.tokens import TiktokenCounter
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
-from proxy.ports import Ports, ToolOutcomes, Verifiers
+from proxy.ports import CLASH_MODEL, Ports, ToolOutcomes, Verifiers
 from proxy.recording import Recorder
 from proxy.registry import STAGES
 from proxy.stage import Stage
@@ -171,7 +171,8 @@ class App:
             self._loading.append(asyncio.create_task(self.models.load()))
         verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
         verifiers = dict.fromkeys(name for stage in verifies for name in local_models(stage.options))
-        self._loading.append(asyncio.create_task(self.knowledge.load()))
+        if self.knowledge:
+            self._loading.append(asyncio.create_task(self.knowledge.load()))
         if verifiers:
             self._loading.append(asyncio.create_task(self.verifiers.load(verifiers)))
         calm_collector()
@@ -287,15 +288,17 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
 
 
 def make_pair_model(settings: Settings, name: str) -> PairModel:
-    """The verifier's model called `name`, or the built-in one for ""; called in its thread, where it may take its time to import."""
+    """The verifier's model called `name`, a built-in one for "" and `CLASH_MODEL`; called in its thread, where it may take its time."""
     from proxy.models.embedding_use import available_cores
-    from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
+    from proxy.models.grounding_onnx import CLASH_FOLDER, FOLDER, OnnxVerifier
     from proxy.models.grounding_sentence_transformers import TransformersVerifier
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())
     if not name:
         return OnnxVerifier(Path(settings.folder) / given.model if given.model else FOLDER, threads)
+    if name == CLASH_MODEL:
+        return OnnxVerifier(CLASH_FOLDER, threads)
     folder = Path(settings.folder) / name
     return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
 

@@ -17,4 +17,18 @@ from proxy.stages.relevance import Relevance
 from proxy.stages.tool_rag import ToolRag
 from proxy.stages.validation import Validation
 
-STAGES: tuple[type[Stage], ...] = (Budget, Knowledge, Validation, Poisoning, Clash, History, Compression, ToolRag, Relevance, Faithful, Citations, Confidence, Claims)
+STAGES: tuple[type[Stage], ...] = (
+    Budget,
+    Knowledge,
+    Validation,
+    Poisoning,
+    Clash,
+    History,
+    Compression,
+    ToolRag,
+    Relevance,
+    Faithful,
+    Citations,
+    Confidence,
+    Claims,
+)

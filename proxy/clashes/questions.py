@@ -6,7 +6,7 @@ and against another, so what one statement is against is looked for in the other
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec import Struct
 
@@ -59,6 +59,11 @@ def questions(older: Statement, newer: Statement) -> list[ClaimPair]:
             )
         )
     )
+
+
+def is_answered(older: Statement, newer: Statement, answers: Collection[ClaimPair]) -> bool:
+    """Whether a verifier had an answer to both main questions, so that the two can be judged."""
+    return forward(older, newer) in answers and backward(older, newer) in answers
 
 
 def forward(older: Statement, newer: Statement) -> ClaimPair:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from proxy.cleaning.pieces import ContextPiece
 from proxy.exchange import Evidence, Exchange, Message
+from proxy.grounding.answers.json_answers import json_string
 from proxy.text import text_of
 
 NOTE = "[This content was removed by the proxy's policy.]"
@@ -94,7 +95,7 @@ def _raw(change: _Change) -> list[Span]:
     """A piece's changes in characters of its message's text; a JSON string is written anew as a whole."""
     piece = change.piece
     if piece.literal:
-        return [(piece.start, piece.end, json.dumps(change.text, ensure_ascii=False)[1:-1])]
+        return [(piece.start, piece.end, json_string(change.text)[1:-1])]
     return [(piece.start + start, piece.start + end, new) for start, end, new in change.spans]
 
 
@@ -131,7 +132,10 @@ def with_spans(message: Message, spans: Sequence[Span], note: str = NOTE) -> Mes
         if text is None:
             parts.append(part)
             continue
-        inside = [(max(start - at, 0), min(end - at, len(text)), new) for start, end, new in spans if start < at + len(text) and end > at]
+        touched = [(start, end, new) for start, end, new in spans if start < at + len(text) and end > at]
+        inside = [  # what takes the place of a span over several parts stands in the first
+            (max(start - at, 0), min(end - at, len(text)), new if start >= at - 1 else "") for start, end, new in touched
+        ]
         said = _legal(text, inside, "") if inside else text
         at += len(text) + 1
         if said.strip() or not text.strip():
@@ -172,5 +176,5 @@ def _json_edited(text: str, spans: Sequence[Span]) -> str:
     for at, end in values:
         new = next((new for start, stop, new in spans if start < end and stop > at), None)
         if new is not None:
-            found.append((at, end, json.dumps(new, ensure_ascii=False) if new else "null"))
+            found.append((at, end, json_string(new) if new else "null"))
     return edited(text, found)

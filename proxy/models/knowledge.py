@@ -192,6 +192,10 @@ class FolderKnowledgeBases:
         for folder in self._bases:
             check_folder(folder, embedder)
 
+    def __len__(self) -> int:
+        """How many bases were asked for."""
+        return len(self._bases)
+
     async def load(self) -> None:
         """Load them all now; a failure is logged, and shown by `problem`."""
         await asyncio.gather(*(base.settled() for base in self._bases.values()), return_exceptions=True)

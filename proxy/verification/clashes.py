@@ -18,7 +18,7 @@ from proxy.clashes import detection
 from proxy.clashes.candidates import Pair, candidates
 from proxy.clashes.features import Answers, Cosines
 from proxy.clashes.kinds import Clash, Origin, Piece, Statement
-from proxy.clashes.questions import backward, forward, questions, targets, texts
+from proxy.clashes.questions import is_answered, questions, targets, texts
 from proxy.clashes.statements import is_memory, read_statements
 from proxy.errors import ModelUnavailable
 from proxy.grounding.verdicts import ClaimPair, Support
@@ -109,7 +109,7 @@ class ClashDetector:
         except ModelUnavailable as error:
             log.warning("clashes are found by rules alone: %s", error)
             return Findings((), (), problem="verifier_unavailable")
-        known = [pair for pair in pairs if {forward(pair.older, pair.newer), backward(pair.older, pair.newer)} <= answers.keys()]
+        known = [pair for pair in pairs if is_answered(pair.older, pair.newer, answers)]
         clashes = [clash for pair in known if (clash := detection.judged(pair, answers, cosines)) is not None]
         return Findings(tuple(clashes), tuple(pair.hash for pair in known), problem="" if len(known) == len(pairs) else "not_judged")
 

@@ -123,6 +123,22 @@ def test_a_picture_stays() -> None:
     assert [{"type": "text", "text": "See:"}, picture, {"type": "text", "text": "True."}] == exchange.messages[0]["content"]
 
 
+def test_what_takes_the_place_of_several_parts_stands_there_once() -> None:
+    parts = [{"type": "text", "text": "One of it."}, {"type": "text", "text": "The other."}]
+    exchange = exchange_of([{"role": "user", "content": parts}])
+    (piece,) = pieces_of(exchange)
+    apply_edits(exchange, "poisoning", [whole(piece, "Gone.")])
+    assert "Gone." == said(exchange)[0].strip()
+
+
+def test_half_a_character_in_a_json_string_stays_escaped() -> None:
+    result = '{"note": "Not true. Half: \\ud83d here."}'
+    exchange = exchange_of([{"role": "user", "content": "Look."}, CALL, {"role": "tool", "tool_call_id": "c1", "content": result}])
+    without(exchange, "Not true.")
+    assert {"note": "Half: \ud83d here."} == {"note": json.loads(said(exchange)[2])["note"].strip()}
+    said(exchange)[2].encode()
+
+
 def test_a_passage_that_stands_in_no_message_leaves() -> None:
     exchange = exchange_of([{"role": "user", "content": "Hi"}], (Evidence("A lie.", "a.md"), Evidence("A truth. A lie.", "b.md")))
     lie, both = pieces_of(exchange, ("passage",))

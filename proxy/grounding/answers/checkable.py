@@ -49,6 +49,7 @@ def _any(patterns: Iterable[str], flags: int = 0) -> LazyPattern:
 
 _GREETING, _SMALL_TALK = _any(texts.GREETINGS), _any(texts.SMALL_TALK)
 _HEDGE, _LEAD_IN, _ADVICE = _any(texts.HEDGES), _any(texts.LEAD_INS), _any(texts.ADVICE)
+_ACKNOWLEDGEMENT = _any(texts.ACKNOWLEDGEMENTS)
 _UNFINISHED = LazyPattern(rf"(?:^|\W){texts.UNFINISHED}:$")
 _PREFIX = _any(texts.PREFIXES, re.I)
 _GERMAN_PREFIX = LazyPattern(texts.GERMAN_PREFIX, re.I)
@@ -149,7 +150,7 @@ def _small(text: str) -> str:
     lower = text.lower().replace("’", "'").lstrip("¡¿*\"'“„«- ")
     whole = lower.rstrip(_ENDS + _CLOSERS)
     said = whole.rstrip(":")
-    if _GREETING.fullmatch(said) or _SMALL_TALK.match(lower):
+    if _GREETING.fullmatch(said) or _SMALL_TALK.match(lower) or _ACKNOWLEDGEMENT.fullmatch(said):
         return "greeting"
     if ":" not in whole[:-1] and (_LEAD_IN.match(whole) or _LEAD_IN.fullmatch(said)):
         return "lead_in"

@@ -41,6 +41,17 @@ SMALL_TALK = (
 )
 """The start of the sentence."""
 
+ACKNOWLEDGEMENTS = (
+    r"(?:(?:okay|ok|all right|alright|sure|great|perfect|thanks?|thank you),? )?(?:noted|got it|understood|done|will do|i see|makes sense|agreed)"
+    r"(?:,? (?:thanks?|thank you|then))?|(?:okay,? |sure,? )?(?:i'll|i will|i have|i've) (?:keep|kept|bear|remember|note|noted|made a note of)"
+    r" (?:that|this|it)(?: (?:in mind|down|for (?:later|you)))?|(?:that's|that is) noted",
+    r"(?:okay,? |gut,? |alles klar,? )?(?:notiert|verstanden|erledigt|vermerkt|alles klar|ist notiert|habe ich (?:mir )?(?:notiert|vermerkt|gemerkt))"
+    r"|(?:das )?(?:merke ich mir|ist (?:notiert|vermerkt|erledigt))|wird gemacht",
+    r"(?:vale,? |de acuerdo,? )?(?:anotado|entendido|hecho|tomo nota|queda anotado|lo (?:tendré en cuenta|he anotado|recordaré))",
+    r"(?:d'accord,? )?(?:c'est )?(?:noté|compris|fait|entendu|bien noté)|j'en (?:prends|ai pris) note|je m'en souviendrai",
+)
+"""The whole sentence: it says that something was heard or done, and nothing of what."""
+
 HEDGES = (
     rf"(?:it|that|this)(?: really| all)? (?:depends|varies)(?: on (?:many|several|various|different|a (?:number|variety) of|the){_GAP})?"
     r"|i (?:think|guess|believe|suppose)(?: so| not)?|maybe|perhaps|possibly|probably(?: not)?|not necessarily|opinions (?:differ|vary)"

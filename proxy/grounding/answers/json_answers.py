@@ -93,11 +93,11 @@ def with_values(text: str, values: Mapping[int, str]) -> str:
         if index < 0:
             raise IndexError(index)
         string = strings[index]
-        text = text[: string.start] + _literal(values[index]) + text[string.end :]
+        text = text[: string.start] + json_string(values[index]) + text[string.end :]
     return text
 
 
-def _literal(value: str) -> str:
+def json_string(value: str) -> str:
     """A JSON string; half a surrogate pair, which UTF-8 cannot carry, is escaped."""
     literal = json.dumps(value, ensure_ascii=False)
     return json.dumps(value) if any("\ud800" <= c <= "\udfff" for c in literal) else literal

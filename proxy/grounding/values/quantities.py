@@ -92,12 +92,22 @@ def read_quantities(text: str, language: str = "en", *, any_language: bool = Fal
     """Numbers, dates and times of day in `text`; with `any_language` number words of all four languages, for evidence."""
     times = read_times(text)
     clock = {at for time in times for at in range(time.start, time.end)}
-    dates = [date for date in read_dates(text) if date.start not in clock and date.end - 1 not in clock]
+    dates = [date for date in read_dates(text) if not (date.start in clock or date.end - 1 in clock or _is_amount(text, date))]
     taken = sorted([(d.start, d.end) for d in dates] + [(t.start, t.end) for t in times])
     languages = LANGUAGES if any_language else (language if language in LANGUAGES else "en",)
     numbers = [*_digits(text, taken, languages)]
     numbers += _spelled(text, [*taken, *((n.start, n.end) for n in numbers)], languages)
     return Quantities(tuple(sorted(numbers, key=lambda n: n.start)), tuple(dates), tuple(times))
+
+
+def _is_amount(text: str, date: Date) -> bool:
+    """Whether what could be a year is an amount: "2000 metres", "$1990"; "an" is rather a German or an English word than a French year."""
+    if not text[date.start : date.end].isdigit():
+        return False
+    after = _AFTER_NUMBER.match(text, date.end)
+    if after is not None and after[1].lower() != "an" and text[after.end() : after.end() + 1] not in ("'", "’") and unit_of(after[1]):
+        return True
+    return text[: date.start].rstrip()[-1:] in CURRENCY_SIGNS and bool(text[: date.start].strip())
 
 
 def _digits(text: str, taken: Sequence[tuple[int, int]], languages: Sequence[str]) -> Iterator[Quantity]:

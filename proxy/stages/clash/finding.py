@@ -20,16 +20,16 @@ from msgspec.structs import replace
 from proxy.clashes.candidates import Pair, candidates
 from proxy.clashes.detection import by_rule, judged, settled
 from proxy.clashes.kinds import Clash, Statement
-from proxy.clashes.questions import questions, texts
+from proxy.clashes.questions import is_answered
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange
-from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.judging import key_of
 from proxy.lru import LRU
-from proxy.ports import Ports, Verifier
+from proxy.ports import Ports
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.options import ClashOptions
+from proxy.verification.clashes import ClashDetector
 from proxy.verification.options import make_verifier
 
 if TYPE_CHECKING:
@@ -139,12 +139,10 @@ class Finder:
 
     async def _ask(self, exchange: Exchange, pairs: Sequence[Pair], work: _Work) -> None:
         """Have the verifier judge some pairs. Raises `ModelUnavailable`."""
-        wanted = list(dict.fromkeys(question for pair in pairs for question in questions(pair.older, pair.newer)))
-        answers = dict(zip(wanted, await _verified(self._verifier.for_client(exchange.client), wanted), strict=True))
-        said = {question: answer for question, answer in answers.items() if answer is not None}
-        cosines = await self._cosines(pairs)
+        detector = ClashDetector(self._verifier.for_client(exchange.client), embedder=self._embedder)
+        said, cosines = await detector.ask(pairs)
         for pair in pairs:
-            if any(question not in said for question in questions(pair.older, pair.newer)[:2]):
+            if not is_answered(pair.older, pair.newer, said):
                 work.problem = work.problem or "not_judged"
                 continue
             work.judged += 1
@@ -153,13 +151,6 @@ class Finder:
                 work.clashes.append(clash)
             else:
                 self._innocent.put(self._key(exchange, pair), True)
-
-    async def _cosines(self, pairs: Sequence[Pair]) -> dict[tuple[str, str], float]:
-        """Of every two texts of a pair that the embedder is asked about."""
-        asked = [texts(pair.older, pair.newer) for pair in pairs]
-        every = list(dict.fromkeys(text for some in asked for text in some))
-        row = dict(zip(every, await self._embedder.embed(every), strict=True))
-        return {(one, other): float(row[one] @ row[other]) for some in asked for one in some for other in some}
 
     def _key(self, exchange: Exchange, pair: Pair) -> bytes:
         return key_of(exchange.client, exchange.policy, self._verifier.name, pair.older.hash, pair.newer.hash)
@@ -211,10 +202,6 @@ def _said_twice(statements: Sequence[Statement]) -> list[Pair]:
 def _is_repeated_field(clash: Clash) -> bool:
     """A record that a tool gives twice has most of its fields twice."""
     return clash.type == "DUPLICATE_FACTS" and clash.newer.slot.startswith("field:")
-
-
-async def _verified(verifier: Verifier, wanted: Sequence[ClaimPair]) -> list[Support | None]:
-    return await verifier.verify(wanted) if wanted else []
 
 
 def _side_by_side(exchange: Exchange, older: Statement, newer: Statement) -> bool:

@@ -30,6 +30,20 @@ def test_digits_are_read_in_every_way_their_marks_allow(text: str, values: tuple
     assert values == only(text).values
 
 
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("It is 2000 metres high.", "en"), ("La montaña mide 1990 metros.", "es"), ("Es kostet 1999 Euro.", "de"), ("It costs $1999.", "en")],
+)
+def test_a_number_that_could_be_a_year_is_an_amount_with_its_unit(text: str, language: str) -> None:
+    found = read_quantities(text, language)
+    assert (1, ()) == (len(found.numbers), found.dates)
+
+
+@pytest.mark.parametrize("text", ["En 1990 l'équipe a gagné.", "Ab 1990 an wurde gebaut.", "It opened in 1990 in Rome."])
+def test_a_year_stays_a_year_whatever_word_comes_next(text: str) -> None:
+    assert 1990 == read_quantities(text).dates[0].readings[0][0]
+
+
 @pytest.mark.parametrize("text", ["2.5.1", "COVID-19", "F16", "a4b", "3D", "9" * 20_000])
 def test_digits_that_are_no_amount_are_passed_over(text: str) -> None:
     assert () == read_quantities(text).numbers
