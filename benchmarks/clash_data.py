@@ -14,7 +14,7 @@ from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder, available_cores
 from proxy.models.grounding import LocalVerifiers
-from proxy.models.grounding_onnx import CLASH_FOLDER, OnnxVerifier
+from proxy.models.grounding_onnx import FOLDER as MODEL, OnnxVerifier
 from proxy.verification.clashes import ClashDetector
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -35,10 +35,10 @@ def rows(name: str, *, split: str = "") -> list[dict[str, Any]]:
 
 
 class Models:
-    """The shipped model for clashes and the embedder, and a detector that asks them."""
+    """The shipped verifier and embedder, and a detector that asks them."""
 
     def __init__(self) -> None:
-        self._verifiers = LocalVerifiers(lambda name: OnnxVerifier(CLASH_FOLDER, threads=available_cores()))
+        self._verifiers = LocalVerifiers(lambda name: OnnxVerifier(MODEL, threads=available_cores()))
         self.verifier = self._verifiers.get()
         self.embedder = BatchingEmbedder(UseEncoder())
         self.detector = ClashDetector(self.verifier, embedder=self.embedder)

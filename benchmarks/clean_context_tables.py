@@ -82,7 +82,6 @@ def injections(results: Path = RESULTS) -> str | None:
         return None
     found, unseen = report["injections"], report["injections"]["test"]
     rows = [["found, templates not seen before", *_cells(unseen["detected"])]]
-    rows += [[f"… {kind.replace('_', ' ')}", *_cells(line)] for kind, line in unseen["kinds"].items()]
     rows += [[f"… in {name}", *_cells(line)] for name, line in unseen["languages"].items()]
     rows.append(["found, asked in ordinary words", *_cells(unseen["plain"])])
     rows.append(["false alarms: texts about attacks", *_cells(unseen["false alarms on texts about attacks"])])

@@ -22,7 +22,7 @@ BUNDLED = Path(__file__).parent / "bundled"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0, or 2 for what was refused."""
+    """Run the command; returns its exit status: 0, 1 for rows left out or a check that could not run, 2 for what was refused."""
     arguments = _parser().parse_args(argv)
     logs.configure(getattr(arguments, "log_level", None))
     try:

@@ -40,7 +40,7 @@ from proxy.models.knowledge import FolderKnowledgeBases
 from proxy.models.tokens import TiktokenCounter
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
-from proxy.ports import CLASH_MODEL, Ports, ToolOutcomes, Verifiers
+from proxy.ports import Ports, ToolOutcomes, Verifiers
 from proxy.recording import Recorder
 from proxy.registry import STAGES
 from proxy.stage import Stage
@@ -288,17 +288,15 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
 
 
 def make_pair_model(settings: Settings, name: str) -> PairModel:
-    """The verifier's model called `name`, a built-in one for "" and `CLASH_MODEL`; called in its thread, where it may take its time."""
+    """The verifier's model called `name`, or the built-in one for ""; called in its thread, where it may take its time to import."""
     from proxy.models.embedding_use import available_cores
-    from proxy.models.grounding_onnx import CLASH_FOLDER, FOLDER, OnnxVerifier
+    from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
     from proxy.models.grounding_sentence_transformers import TransformersVerifier
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())
     if not name:
         return OnnxVerifier(Path(settings.folder) / given.model if given.model else FOLDER, threads)
-    if name == CLASH_MODEL:
-        return OnnxVerifier(CLASH_FOLDER, threads)
     folder = Path(settings.folder) / name
     return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
 

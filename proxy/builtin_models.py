@@ -1,4 +1,4 @@
-"""The built-in embedder and verifiers outside of a proxy, for the libraries: one of each, in one event loop, in a thread of its own.
+"""The built-in embedder and verifier outside of a proxy, for the libraries: one of each, in one event loop, in a thread of its own.
 
 `proxy.context_quality` and `proxy.clash` use it. The models are loaded when they are first asked.
 """
@@ -9,7 +9,6 @@ import asyncio
 import threading
 from collections.abc import Coroutine
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from proxy.ports import Embedder, Verifier
@@ -47,22 +46,8 @@ def embedder() -> Embedder:
 @cache
 def verifier() -> Verifier:
     """The built-in one."""
-    from proxy.models.grounding_onnx import FOLDER
-
-    return _verifier(FOLDER)
-
-
-@cache
-def clash_verifier() -> Verifier:
-    """The one for two statements."""
-    from proxy.models.grounding_onnx import CLASH_FOLDER
-
-    return _verifier(CLASH_FOLDER)
-
-
-def _verifier(folder: Path) -> Verifier:
     from proxy.models.embedding_use import available_cores
     from proxy.models.grounding import BatchingVerifier
-    from proxy.models.grounding_onnx import OnnxVerifier
+    from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
 
-    return BatchingVerifier(lambda: OnnxVerifier(folder, min(2, available_cores())), folder.name)
+    return BatchingVerifier(lambda: OnnxVerifier(FOLDER, min(2, available_cores())), "builtin")

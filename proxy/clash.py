@@ -55,5 +55,5 @@ async def _detect(said: Said, verifier: Verifier | None, embedder: Embedder | No
     pieces = [clashes.piece_of(one, i) for i, one in enumerate(said) if not isinstance(one, Statement)]
     if len(pieces) == len(said):
         said = await asyncio.to_thread(read_clauses, pieces)
-    judge, vectors = verifier or builtin_models.clash_verifier(), embedder or builtin_models.embedder()
+    judge, vectors = verifier or builtin_models.verifier(), embedder or builtin_models.embedder()
     return await clashes.detect_clash(said, verifier=judge, embedder=vectors, known=known)

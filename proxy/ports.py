@@ -243,15 +243,11 @@ class Verifier(Protocol):
         """
 
 
-CLASH_MODEL = "groundwire-clash"
-"""Name of the built-in model for two statements, of which neither is evidence for the other."""
-
-
 class Verifiers(Protocol):
     """Where a stage gets a verifier that runs in this process; made once, loaded at its first use."""
 
     def get(self, model: str = "") -> Verifier:
-        """The built-in one, the one for two statements (`CLASH_MODEL`), or one of sentence-transformers by its name or folder."""
+        """The built-in one, or a sentence-transformers cross-encoder or token classifier by its name or folder."""
 
 
 class KnowledgeBase(Protocol):

@@ -8,7 +8,9 @@ probability means: at even odds before. Weights whose sign makes no sense (`SIGN
 - `../shared/data/clash`: prosecco and daccord, train splits,
 - `../shared/data/grounding`: inference pairs of short sentences, train splits,
 - `training/preferences.tsv` and `statements.tsv`, written for this: preferences in four languages with proposals that go with them and
-  against them, and what users say of themselves.
+  against them, and what users say of themselves,
+- `training/clash_data`, written for this, too, and harder: what goes against a preference does so by what one knows of the world, and no
+  word gives it away.
 
 prefeval, citod and decode_pairs are left for `benchmarks.clash`. Thresholds: the probability that lets `FALSE_POSITIVES` of the pairs that
 do not clash through, of all and of what users say, out of sample (five folds by preference or source row). Writes
@@ -37,15 +39,17 @@ from proxy.clashes.cues import is_first_person
 from proxy.clashes.features import COEFFICIENTS, FEATURES, Coefficients, Regression
 from proxy.clashes.questions import is_proposal
 from proxy.clashes.statements import as_statement
+from proxy.language import language as language_of
 from training.relevance import fit
 
 PREFERENCES = Path(__file__).with_name("preferences.tsv")
 STATEMENTS = Path(__file__).with_name("statements.tsv")
+BLOCKS = Path(__file__).with_name("clash_data")
 STATEMENTS_WEIGHT = 4.0
 """They are what the detector will see."""
 FALSE_POSITIVES = 0.04
 """A false clash takes away what somebody said, a missed one leaves things as they were."""
-OWN = ("statements", "preferences")
+OWN = ("statements", "preferences", "blocks")
 """Sources that are like what the detector sees."""
 FOLDS = 5
 SEED = 20261121
@@ -119,6 +123,17 @@ def statement_rows() -> Iterator[Row]:
             language, clashes, older, newer = line.split("\t")
             pair = Pair(as_statement(older, tongue=language), as_statement(newer, piece=1, tongue=language), "given")
             yield Row(pair, clashes == "1", STATEMENTS_WEIGHT, f"statements-{older}")
+
+
+def block_rows() -> Iterator[Row]:
+    """Blocks of something said (``P:``), what goes against it (``-``), and what does not (``+``)."""
+    for path in sorted(BLOCKS.glob("*.txt")):
+        for block in path.read_text(encoding="utf-8").split("\n\n"):
+            said, *later = [line.strip() for line in block.splitlines() if line.strip()] or [""]
+            tongue = language_of(said[3:], default="en")
+            for line in later:
+                pair = pair_of(said[3:], line[2:], tongue, wish=path.stem != "statements")
+                yield Row(pair, line[0] == "-", 1.0, f"blocks-{said[3:]}")
 
 
 def sentence_rows(limit: int) -> Iterator[Row]:
@@ -238,7 +253,7 @@ def main() -> None:
     most = parser.parse_args().rows
     if not data.available():
         raise SystemExit(f"no training data in {data.FOLDER}")
-    rows = [*preference_rows(), *statement_rows(), *sentence_rows(most)]
+    rows = [*preference_rows(), *statement_rows(), *block_rows(), *sentence_rows(most)]
     found = asyncio.run(features_of(rows))
     proposal = np.array([is_proposal(row.pair.older, row.pair.newer) for row in rows])
     given = Coefficients(

@@ -48,8 +48,6 @@ from proxy.grounding.verdicts import ClaimPair, Support
 
 FOLDER = Path(__file__).with_name("grounding_model")
 """The verifier that this package carries."""
-CLASH_FOLDER = Path(__file__).with_name("clash_model")
-"""The model for pairs of statements that this package carries: its "contradicted" says that they clash."""
 FILES = ("model.onnx", "tokenizer.json")
 """What verifier.json has checksums of."""
 LOGITS = ("logit_supported", "logit_contradicted")

@@ -11,7 +11,7 @@ An entry is ``builtin``, ``{model: NAME_OR_FOLDER}`` (an NLI cross-encoder or to
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
@@ -35,8 +35,6 @@ class OtherVerifier(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class VerifierOptions(StageOptions, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Options of a stage that verifies."""
 
-    builtin_model: ClassVar[str] = ""
-    """What ``builtin`` means to `proxy.ports.Verifiers.get`."""
     verifiers: Annotated[
         tuple[Literal["builtin"] | OtherVerifier, ...],
         Meta(min_length=1, max_length=5, description="who judges: builtin, {model: NAME_OR_FOLDER}, {llm: {upstream, model, …}}"),
@@ -71,7 +69,7 @@ def local_models(options: Any) -> tuple[str, ...]:
     """What `ports.verifiers.get` is asked for by a stage with these options, to be loaded at start; "" is the built-in one."""
     if not isinstance(options, VerifierOptions):
         return ("",)
-    found = (options.builtin_model if entry == "builtin" else entry.model for entry in options.verifiers if not _is_llm(entry))
+    found = ("" if entry == "builtin" else entry.model for entry in options.verifiers if not _is_llm(entry))
     return tuple(name for name in found if name is not None)
 
 
@@ -86,5 +84,5 @@ def make_verifier(options: VerifierOptions, ports: Ports) -> CombinedVerifier:
         if isinstance(entry, OtherVerifier) and entry.llm is not None:
             members.append(LLMVerifier(ports.chat, entry.llm))
         else:
-            members.append(ports.verifiers.get(options.builtin_model if entry == "builtin" else entry.model or ""))
+            members.append(ports.verifiers.get("" if entry == "builtin" else entry.model or ""))
     return CombinedVerifier(members, options.combine, options.unsure)

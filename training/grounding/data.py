@@ -1,8 +1,7 @@
 """Rows of ``../shared/data/grounding`` as training examples: evidence chosen as the product chooses it, sources balanced.
 
 Each example is ``(claim, evidence, target)``; a target is an index of `LABELS`, or `NOT_SUPPORTED` where the source does not say
-whether the context contradicts the claim or only lacks it (`NOT_CONTRADICTED`: whether it supports it or only does not speak against it):
-the loss then joins the two. `HELD_OUT` sources are never trained on.
+whether the context contradicts the claim or only lacks it: the loss then joins the two. `HELD_OUT` sources are never trained on.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from proxy.text import split_sentences
 from training.grounding import negatives, parallel, records
 
 FOLDER = Path("../shared/data/grounding")
-SUPPORTED, UNSUPPORTED, CONTRADICTED, NOT_SUPPORTED, NOT_CONTRADICTED = range(5)
+SUPPORTED, UNSUPPORTED, CONTRADICTED, NOT_SUPPORTED = range(4)
 HELD_OUT = ("wice", "factcheck_gpt", "mtrag_human_eval", "q2_wow", "dialfact_sample", "mlqa_es", "forum_te_german")
 """Whole sources kept away from training, to see how the model does on what it has not seen the like of."""
 PARALLEL = "xquad"

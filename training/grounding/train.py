@@ -102,9 +102,9 @@ def collate(batch: Sequence[Encoded], segments: bool, device: str = "cpu") -> tu
 
 
 def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross entropy; where a target is `NOT_SUPPORTED`, that of unsupported and contradicted together, `NOT_CONTRADICTED` likewise."""
+    """Cross entropy; where a target is `NOT_SUPPORTED`, that of unsupported and contradicted together."""
     logs = F.log_softmax(logits.float(), dim=-1)
-    joined = torch.cat([logs, *(torch.logsumexp(part, dim=-1, keepdim=True) for part in (logs[:, 1:], logs[:, :2]))], dim=-1)
+    joined = torch.cat([logs, torch.logsumexp(logs[:, 1:], dim=-1, keepdim=True)], dim=-1)
     return -joined.gather(1, targets[:, None]).mean()
 
 

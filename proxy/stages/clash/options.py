@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.ports import CLASH_MODEL
 from proxy.stage import Positive, Share
 from proxy.verification.options import VerifierOptions
 
@@ -17,7 +16,6 @@ Resolving = Literal["prefer_recent", "ask_user", "merge"]
 class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
     """``clash:``"""
 
-    builtin_model: ClassVar[str] = CLASH_MODEL
     strategy: Annotated[
         Resolving,
         Meta(
