@@ -14,7 +14,8 @@ from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.models.embedding import BatchingEmbedder
 from proxy.models.embedding_use import UseEncoder, available_cores
 from proxy.models.grounding import LocalVerifiers
-from proxy.models.grounding_onnx import FOLDER as MODEL, OnnxVerifier
+from proxy.models.grounding_onnx import FOLDER as MODEL
+from proxy.models.grounding_onnx import OnnxVerifier
 from proxy.verification.clashes import ClashDetector
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
