@@ -229,8 +229,10 @@ async def serving(app: Any) -> AsyncIterator[str]:
     """Run an ASGI application on a free port of this machine; gives its address, ``http://127.0.0.1:PORT``."""
     import uvicorn
 
+    from proxy.testing_server import PromptServer
+
     config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=2, ws="none")
-    server = uvicorn.Server(config)
+    server = PromptServer(config)
     task = asyncio.create_task(server._serve())
     try:
         while not server.started:
@@ -240,7 +242,7 @@ async def serving(app: Any) -> AsyncIterator[str]:
             await asyncio.sleep(0.001)
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.leave()
         await task
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import shutil
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from proxy.config import load_settings
 from proxy.registry import STAGES
 from proxy.stage import Stage
 from proxy.testing import ScriptedUpstream, completion, reply, serving
+from tests.stores import in_thread, migrate
 
 EMPTY_TAP = "name: empty\ndelivery: tap\nstages: []\n"
 CHAT = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
@@ -28,6 +30,14 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The processes that tests start find compiled modules, as an installed package's do, whatever the environment says of bytecode."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
+
+
+@pytest.fixture(scope="session")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SQLite store with its tables, to be copied: a migration takes ten times as long."""
+    path = tmp_path_factory.mktemp("template") / "store.db"
+    in_thread(migrate(f"sqlite:///{path}"))
+    return path
 
 
 class Running:
@@ -87,7 +97,7 @@ Start = Callable[..., AbstractAsyncContextManager[Running]]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Start:
+def start(tmp_path: Path, migrated_file: Path) -> Start:
     """``async with start(replies, policy=…, config=…) as proxy``"""
 
     @asynccontextmanager
@@ -102,6 +112,8 @@ def start(tmp_path: Path) -> Start:
         stages: Sequence[type[Stage]] = STAGES,
         verifiers: Any = None,
     ) -> AsyncIterator[Running]:
+        if not (tmp_path / "store.db").exists():
+            shutil.copy(migrated_file, tmp_path / "store.db")
         (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
         for name, text in (policies or {}).items():
             (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")

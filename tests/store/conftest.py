@@ -6,8 +6,7 @@ import asyncio
 import itertools
 import shutil
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from proxy.store.database import Database
 from proxy.store.records import Record
 from proxy.store.tables import metadata
 from tests.store import postgres
+from tests.stores import in_thread, migrate, opened
 
 _numbers = itertools.count(1)
 
@@ -62,18 +62,10 @@ def postgres_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SQLite store with its tables, to be copied: a migration takes ten times as long."""
-    path = tmp_path_factory.mktemp("template") / "store.db"
-    _in_thread(_migrate(f"sqlite:///{path}"))
-    return path
-
-
-@pytest.fixture(scope="session")
 def migrated_server(postgres_server: str) -> str:
     """The server, with a database `migrated` that has its tables."""
-    _in_thread(_create(postgres_server, "migrated"))
-    _in_thread(_migrate(f"{postgres_server}/migrated"))
+    in_thread(_create(postgres_server, "migrated"))
+    in_thread(migrate(f"{postgres_server}/migrated"))
     return postgres_server
 
 
@@ -85,7 +77,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
         return f"sqlite:///{tmp_path / 'store.db'}"
     # Emptied, not made anew: that takes a tenth of the time.
     address = f"{request.getfixturevalue('migrated_server')}/migrated"
-    _in_thread(execute(address, f"TRUNCATE {', '.join(metadata.tables)}"))
+    in_thread(execute(address, f"TRUNCATE {', '.join(metadata.tables)}"))
     return address
 
 
@@ -95,7 +87,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
     if kind == "sqlite":
         return f"sqlite:///{tmp_path / 'empty.db'}"
     server, name = request.getfixturevalue("postgres_server"), f"test_{next(_numbers)}"
-    _in_thread(_create(server, name))
+    in_thread(_create(server, name))
     return f"{server}/{name}"
 
 
@@ -104,19 +96,8 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def _in_thread(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work` to its end, though the test's own event loop may be running already."""
-    with ThreadPoolExecutor(1) as pool:
-        pool.submit(asyncio.run, work).result()
-
-
 async def _create(server: str, name: str) -> None:
     await execute(f"{server}/postgres", f"CREATE DATABASE {name}")
-
-
-async def _migrate(url: str) -> None:
-    async with opened(url):
-        pass
 
 
 async def execute(url: str, *statements: str) -> None:
@@ -135,21 +116,6 @@ async def execute(url: str, *statements: str) -> None:
 async def database(url: str) -> AsyncIterator[Database]:
     async with opened(url) as found:
         yield found
-
-
-class opened:
-    """A started database, stopped at the end."""
-
-    def __init__(self, url: str, **options: Any) -> None:
-        self.database = Database(url, **options)
-
-    async def __aenter__(self) -> Database:
-        await self.database.start()
-        assert self.database.problem == ""
-        return self.database
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.database.stop()
 
 
 def make_record(number: int = 1, **changes: Any) -> Record:
