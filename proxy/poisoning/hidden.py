@@ -20,8 +20,6 @@ from msgspec import Struct
 
 MAX_LAYER_CHARS = 20_000
 """What is read of one hidden text."""
-MIN_ENCODED_CHARS = 24
-"""A shorter run of base64 or hexadecimal holds no instruction."""
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
