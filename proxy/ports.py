@@ -36,11 +36,21 @@ class ModelInfo(Struct, frozen=True):
     """tiktoken encoding; None when the model has no public tokenizer, and counts are estimates."""
     input_usd_per_token: float | None = None
     output_usd_per_token: float | None = None
+    cached_usd_per_token: float | None = None
+    """For input that the provider read from its cache; None where the list names no price of its own for it."""
 
     @property
     def exact(self) -> bool:
         """Whether text of this model can be counted exactly."""
         return self.encoding is not None
+
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
+        """By the list of prices, `cached_tokens` being a part of the prompt's; None where a price is not known."""
+        if self.input_usd_per_token is None or self.output_usd_per_token is None:
+            return None
+        cached_usd = self.input_usd_per_token if self.cached_usd_per_token is None else self.cached_usd_per_token
+        cached = min(cached_tokens, prompt_tokens)
+        return (prompt_tokens - cached) * self.input_usd_per_token + cached * cached_usd + completion_tokens * self.output_usd_per_token
 
 
 class TokenCounter(Protocol):
@@ -63,6 +73,28 @@ class Counters(Protocol):
 
     def count(self, name: str, value: int = 1) -> None:
         """Raise `name` by `value`."""
+
+
+class UpstreamFigures(Protocol):
+    """Where the calls of one upstream are counted; implemented in `proxy.metrics`."""
+
+    def answered(self, status: int, seconds: float) -> None:
+        """Headers with `status` came `seconds` after the call."""
+
+    def ended(self, seconds: float) -> None:
+        """An answer's last byte came `seconds` after the call."""
+
+    def failed(self, code: str) -> None:
+        """A call ended without an answer, with the `ProxyError` of this code."""
+
+    def broke(self, code: str) -> None:
+        """An answer had begun and did not end."""
+
+    def retried(self) -> None:
+        """A call is tried again."""
+
+    def fell_back(self) -> None:
+        """A call goes on to the next upstream."""
 
 
 class ScratchpadItem(Struct, frozen=True):

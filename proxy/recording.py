@@ -37,13 +37,13 @@ class Recorder:
             detail["attempts"] = tries
         before = after = completion = None
         if exchange is not None:
-            before, after, completion = self._tokens(exchange)
+            before, after, completion = _tokens(exchange)
             detail |= exchange_detail(exchange)
             upstream = exchange.upstream
         keep = exchange if self._bodies else None
         if keep is not None:
             detail |= _changed_bodies(keep)
-        self._metrics.exchange(route, verdict, status, overhead_ms / 1000 if exchange is not None else None)
+        self._metrics.exchange(route, verdict, status, overhead_ms / 1000 if exchange is not None else None, exchange)
         self._writer.submit(
             Record(
                 id=record_id, created_at=received_at, client=client, route=route, policy=policy if exchange is not None else "",
@@ -56,15 +56,14 @@ class Recorder:
             )
         )  # fmt: skip
 
-    def _tokens(self, exchange: Exchange) -> tuple[int | None, int | None, int | None]:
-        """Prompt tokens as the client sent them and as they went upstream (the upstream's own figure if it gave one), and the answer's."""
-        facts = exchange.facts
-        usage = exchange.answer.usage if exchange.answer is not None else None
-        if usage is not None:
-            self._metrics.tokens(exchange.route, usage.prompt_tokens, usage.completion_tokens)
-        before = facts.context_before.used_tokens if facts.context_before else None
-        counted = facts.context.used_tokens if facts.context else None
-        return before, usage.prompt_tokens if usage else counted, usage.completion_tokens if usage else None
+
+def _tokens(exchange: Exchange) -> tuple[int | None, int | None, int | None]:
+    """Prompt tokens as the client sent them and as they went upstream (the upstream's own figure if it gave one), and the answer's."""
+    facts = exchange.facts
+    usage = exchange.answer.usage if exchange.answer is not None else None
+    before = facts.context_before.used_tokens if facts.context_before else None
+    counted = facts.context.used_tokens if facts.context else None
+    return before, usage.prompt_tokens if usage else counted, usage.completion_tokens if usage else None
 
 
 def exchange_detail(exchange: Exchange) -> dict[str, Any]:

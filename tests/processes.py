@@ -36,6 +36,11 @@ class Process:
                 self._news.notify_all()
 
     @property
+    def id(self) -> int:
+        """As the operating system knows it."""
+        return self._process.pid
+
+    @property
     def is_over(self) -> bool:
         return self._reading.done()
 
@@ -80,19 +85,21 @@ async def command(*arguments: str, cwd: Path, **environment: str) -> AsyncIterat
 
 
 @asynccontextmanager
-async def served(folder: Path, base_url: str, *arguments: str, port: int = 0, server: str = "{}") -> AsyncIterator[Process]:
+async def served(
+    folder: Path, base_url: str, *arguments: str, port: int = 0, server: str = "{}", policy: str = EMPTY_TAP
+) -> AsyncIterator[Process]:
     """``serve`` with one route to `base_url`, up and answering."""
-    config = write_config(folder, base_url, server)
+    config = write_config(folder, base_url, server, policy)
     async with command("serve", "--config", str(config), "--port", str(port), *arguments, cwd=folder) as process:
-        up = re.search(r"up at (http://\S+)", await process.line("Groundwire is up at"))
+        up = re.search(r"up at (http://[^\s\"]+)", await process.line("Groundwire is up at"))
         assert up
         process.url = up[1]
         yield process
 
 
-def write_config(folder: Path, base_url: str, server: str = "{}") -> Path:
-    """config.yaml with an empty policy and the store ``store.db`` beside it."""
-    (folder / "policy.yaml").write_text(EMPTY_TAP, encoding="utf-8")
+def write_config(folder: Path, base_url: str, server: str = "{}", policy: str = EMPTY_TAP) -> Path:
+    """config.yaml with an empty policy, or another, and the store ``store.db`` beside it."""
+    (folder / "policy.yaml").write_text(policy, encoding="utf-8")
     path = folder / "config.yaml"
     path.write_text(
         f"server: {server}\n"

@@ -132,17 +132,17 @@ http {{
 """
 
 
-def groundwire(place: Place, name: str, policy: Path) -> System:
-    """Groundwire with records on (SQLite in the temporary folder) and one policy."""
+def groundwire(place: Place, name: str, policy: Path, module: str = "proxy") -> System:
+    """Groundwire with records on (SQLite in the temporary folder) and one policy; `module` is what Python runs."""
     if not (REPOSITORY / "proxy" / "__main__.py").exists():
         raise Missing("proxy/__main__.py is not there yet")
     if not policy.exists():
         raise Missing(f"{policy} is not there")
-    server, ready_s = start_groundwire(place, name, policy)
+    server, ready_s = start_groundwire(place, name, policy, module)
     return System(name, server.port, server, ready_s=ready_s)
 
 
-def start_groundwire(place: Place, name: str, policy: Path) -> tuple[Server, float]:
+def start_groundwire(place: Place, name: str, policy: Path, module: str = "proxy") -> tuple[Server, float]:
     """Start it and wait for ``/ready``; returns the server and the seconds that took. Raises `StartFailed`."""
     port = free_port()
     base = f"{name.replace(' ', '-')}-{port}"
@@ -154,7 +154,7 @@ def start_groundwire(place: Place, name: str, policy: Path) -> tuple[Server, flo
         "routes": [{"prefix": "", "upstream": "stub", "policy": str(policy)}],
     }
     config.write_text(yaml.safe_dump(settings))
-    command = [sys.executable, "-m", "proxy", "serve", "--config", str(config), "--port", str(port)]
+    command = [sys.executable, "-m", module, "serve", "--config", str(config), "--port", str(port)]
     env = {"PYTHONPATH": str(REPOSITORY)}
     try:
         return place.launch(name, command, port, "/ready", env)

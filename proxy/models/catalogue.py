@@ -24,8 +24,8 @@ from proxy.ports import ModelInfo
 
 log = logging.getLogger(__name__)
 
-Entry = tuple[int | None, int | None, float | None, float | None]
-"""Window and longest answer in tokens, input and output price in USD a token: a tuple, as there are thousands of them."""
+Entry = tuple[int | None, int | None, float | None, float | None, float | None]
+"""Window and longest answer in tokens, price of input, output and cached input in USD a token: a tuple, as there are thousands of them."""
 
 PRICE_LIST = "model_prices_and_context_window_backup.json"
 REMEMBERED_NAMES = 1024
@@ -99,11 +99,11 @@ class Catalogue:
     def _find(self, name: str) -> ModelInfo:
         names = list(dict.fromkeys(spellings(name)))
         listed = self.bundled()
-        window, longest, price_in, price_out = next((listed[n] for n in names if n in listed), (None, None, None, None))
+        window, longest, *prices = next((listed[n] for n in names if n in listed), (None,) * 5)
         settings = next((self._models[n] for n in names if n in self._models), None)
         if settings is None:
-            return ModelInfo(name, window, longest, encoding_of(name), price_in, price_out)
-        return ModelInfo(name, settings.window, settings.max_output_tokens or longest, settings.encoding, price_in, price_out)
+            return ModelInfo(name, window, longest, encoding_of(name), *prices)
+        return ModelInfo(name, settings.window, settings.max_output_tokens or longest, settings.encoding, *prices)
 
     def bundled(self) -> dict[str, Entry]:
         """The bundled list, compact; empty, with a warning, where it cannot be read."""
@@ -118,11 +118,17 @@ def _read_list() -> dict[str, Entry]:
     try:
         if folder is None:
             raise FileNotFoundError("litellm is not installed")
-        rows = orjson.loads((folder / PRICE_LIST).read_bytes())
-        return {name: entry for name, row in rows.items() if (entry := _entry(row)) is not None}
+        return _entries(folder / PRICE_LIST)
     except (OSError, ValueError, AttributeError) as error:
         log.warning("No bundled list of models (%s): windows and prices are known only for `models:` of config.yaml", error)
         return {}
+
+
+@lru_cache(1)
+def _entries(path: Path) -> dict[str, Entry]:
+    """The list, read once in a process, as it takes 30 ms and never changes."""
+    rows = orjson.loads(path.read_bytes())
+    return {name: entry for name, row in rows.items() if (entry := _entry(row)) is not None}
 
 
 def _entry(row: Mapping[str, Any]) -> Entry | None:
@@ -131,7 +137,13 @@ def _entry(row: Mapping[str, Any]) -> Entry | None:
     price_in, price_out = _number(row.get("input_cost_per_token")), _number(row.get("output_cost_per_token"))
     if window is None and price_in is None:
         return None
-    return int(window) if window else None, int(longest) if longest else None, price_in, price_out
+    return (
+        int(window) if window else None,
+        int(longest) if longest else None,
+        price_in,
+        price_out,
+        _number(row.get("cache_read_input_token_cost")),
+    )
 
 
 def _number(value: Any) -> float | None:

@@ -68,6 +68,10 @@ class TiktokenCounter:
         found = [self._encodings.load(encoding) for encoding in encodings or (ESTIMATE_BASE,)]
         return all(found)
 
+    def load_list(self) -> None:
+        """Read the list of models alone, 30 ms: call it off the event loop."""
+        self._catalogue.bundled()
+
     def model(self, name: str) -> ModelInfo:
         """What is known of `name`; never raises."""
         return self._catalogue.find(name)

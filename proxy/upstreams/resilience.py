@@ -15,8 +15,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping
 
 from proxy.config import Retries
-from proxy.errors import Overloaded, UpstreamUnreachable
-from proxy.ports import Counters
+from proxy.errors import Overloaded, ProxyError, UpstreamUnreachable
+from proxy.ports import Counters, UpstreamFigures
 from proxy.upstreams import Call, Headers, Reply, Upstream
 
 RETRIED = frozenset((429, 500, 502, 503, 504))
@@ -66,8 +66,9 @@ class Resilient:
     """An upstream with its retries, fallbacks and cap."""
 
     def __init__(
-        self, upstream: Upstream, retries: Retries, slots: Slots, fallback: tuple[str, ...], counters: Counters, total_s: float = 1800.0
-    ) -> None:
+        self, upstream: Upstream, retries: Retries, slots: Slots, fallback: tuple[str, ...], counters: Counters, total_s: float = 1800.0,
+        figures: UpstreamFigures | None = None,
+    ) -> None:  # fmt: skip
         self.upstream = upstream
         self.name = upstream.name
         self.fallback = fallback
@@ -76,6 +77,7 @@ class Resilient:
         self._retries = retries
         self._slots = slots
         self._counters = counters
+        self._figures = figures or _NoFigures()
 
     async def send(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
         """Try this upstream, then its fallbacks. Raises what the last one raised when none gave a reply.
@@ -93,49 +95,63 @@ class Resilient:
             except (UpstreamUnreachable, Overloaded) as error:
                 if last:
                     raise
-                self._counters.count("upstream.fallback_count")
+                self._next(candidate)
                 tries += error.attempts
                 continue
             tries += reply.attempts
             if reply.status not in RETRIED or last:
                 reply.attempts = tries
                 return reply
-            self._counters.count("upstream.fallback_count")
+            self._next(candidate)
             await reply.close()
         raise AssertionError("unreachable: the chain is never empty")
 
+    def _next(self, failed: Resilient) -> None:
+        """A fallback's turn has come."""
+        self._counters.count("upstream.fallback_count")
+        failed._figures.fell_back()
+
     async def _send(self, call: Call) -> Reply:
         if not self._slots.take():
-            await self._slots.acquire(self.name)
+            try:
+                await self._slots.acquire(self.name)
+            except Overloaded as error:
+                self._figures.failed(error.code)
+                raise
         try:
-            reply = await self._with_retries(call)
+            return await self._with_retries(call)
         except BaseException:
             self._slots.release()
             raise
-        return _Held(reply, self._slots)
 
     async def _with_retries(self, call: Call) -> Reply:
         allowed = self._retries.attempts if isinstance(call.body, bytes) and not call.raw else 0
         attempt = 0
         while True:
             attempt += 1
+            started = time.perf_counter()
             try:
                 reply = await self.upstream.send(call)
-            except UpstreamUnreachable as error:
+            except ProxyError as error:
+                self._figures.failed(error.code)
+                if not isinstance(error, UpstreamUnreachable):
+                    raise
                 error.attempts = attempt
                 if attempt > allowed:
                     raise
                 pause = 0.0 if attempt == 1 else backoff_s(attempt, self._retries)  # a kept-alive connection often just went stale
             else:
                 reply.attempts = attempt
+                self._figures.answered(reply.status, time.perf_counter() - started)
                 if reply.status not in RETRIED or attempt > allowed:
-                    return reply
+                    return _Held(reply, self._slots, self._figures, started)
                 wait = retry_after_s(reply.headers)
                 if wait is not None and wait > self._retries.max_s:
-                    return reply
+                    return _Held(reply, self._slots, self._figures, started)
                 await reply.close()
                 pause = backoff_s(attempt, self._retries) if wait is None else wait
             self._counters.count("upstream.retry_count")
+            self._figures.retried()
             await asyncio.sleep(pause)
 
 
@@ -161,20 +177,53 @@ def retry_after_s(headers: Headers, now: float | None = None) -> float | None:
         return None
 
 
+class _NoFigures:
+    """Nobody counts."""
+
+    def answered(self, status: int, seconds: float) -> None: ...
+
+    def ended(self, seconds: float) -> None: ...
+
+    def failed(self, code: str) -> None: ...
+
+    def broke(self, code: str) -> None: ...
+
+    def retried(self) -> None: ...
+
+    def fell_back(self) -> None: ...
+
+
 class _Held:
-    """A reply that keeps its place until it is closed."""
+    """A reply that keeps its place until it is closed, and tells how long its body took."""
 
-    __slots__ = ("_closed", "_reply", "_slots", "attempts", "headers", "status", "upstream")
+    __slots__ = ("_closed", "_figures", "_reply", "_slots", "_started", "attempts", "headers", "status", "upstream")
 
-    def __init__(self, reply: Reply, slots: Slots) -> None:
+    def __init__(self, reply: Reply, slots: Slots, figures: UpstreamFigures, started: float) -> None:
         self._reply, self._slots, self._closed = reply, slots, False
+        self._figures, self._started = figures, started
         self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
 
     async def read(self) -> bytes:
-        return await self._reply.read()
+        try:
+            body = await self._reply.read()
+        except ProxyError as error:
+            self._figures.broke(error.code)
+            raise
+        self._ended()
+        return body
 
-    def chunks(self) -> AsyncIterator[bytes]:
-        return self._reply.chunks()
+    async def chunks(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._reply.chunks():
+                yield chunk
+        except ProxyError as error:
+            self._figures.broke(error.code)
+            raise
+        self._ended()
+
+    def _ended(self) -> None:
+        if self.status < 400:
+            self._figures.ended(time.perf_counter() - self._started)
 
     async def close(self) -> None:
         if not self._closed:

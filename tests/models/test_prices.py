@@ -1,0 +1,58 @@
+"""Prices of models, from a list of this test's own and from the bundled one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from proxy.config import ModelSettings
+from proxy.models.catalogue import PRICE_LIST, Catalogue
+from proxy.models.tokens import TiktokenCounter
+
+LISTED = {
+    "plain": {"max_input_tokens": 1000, "input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6},
+    "caching": {"max_input_tokens": 1000, "input_cost_per_token": 2e-6, "output_cost_per_token": 8e-6, "cache_read_input_token_cost": 5e-7},
+    "local": {"max_input_tokens": 1000},
+}
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / PRICE_LIST).write_text(json.dumps(LISTED), "utf-8")
+    monkeypatch.setattr("proxy.models.catalogue.bundled_folder", lambda: tmp_path)
+
+
+def prices(name: str, **models: ModelSettings) -> tuple[float | None, float | None, float | None]:
+    found = Catalogue(models).find(name)
+    return found.input_usd_per_token, found.output_usd_per_token, found.cached_usd_per_token
+
+
+@pytest.mark.usefixtures("listed")
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("plain", (2e-6, 8e-6, None)),
+        ("openai/plain-2024-08-06", (2e-6, 8e-6, None)),
+        ("caching", (2e-6, 8e-6, 5e-7)),
+        ("local", (None, None, None)),
+        ("nobody's", (None, None, None)),
+    ],
+)
+def test_prices_are_those_of_the_list(name: str, expected: tuple[float | None, ...]) -> None:
+    assert expected == prices(name)
+
+
+@pytest.mark.usefixtures("listed")
+def test_a_model_of_the_configuration_keeps_its_price() -> None:
+    assert (2e-6, 8e-6, 5e-7) == prices("caching", caching=ModelSettings(window=500))
+
+
+def test_the_bundled_list_names_a_lower_price_for_cached_input() -> None:
+    counter = TiktokenCounter({})
+    counter.load_list()
+    found = counter.model("gpt-4o")
+    assert found.cached_usd_per_token is not None
+    assert found.input_usd_per_token is not None
+    assert 0 < found.cached_usd_per_token < found.input_usd_per_token

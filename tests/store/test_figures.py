@@ -1,0 +1,190 @@
+"""Figures over time, on both databases."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from proxy.review import ClashRecord, QuarantineItem
+from proxy.store.clashes import DatabaseClashes
+from proxy.store.database import Database
+from proxy.store.figures import MAX_BUCKETS, Bucket, DatabaseFigures, total
+from proxy.store.quarantine import DatabaseQuarantine
+from proxy.store.writer import RecordWriter
+from tests.store.conftest import CountingCounters, make_record
+
+HOUR = 3600
+START = 1_700_002_800.0  # a whole hour
+LATER = START + 30 * 24 * HOUR
+
+
+async def store(database: Database, *records: Any) -> None:
+    writer = RecordWriter(database, CountingCounters())
+    for record in records:
+        writer.submit(record)
+    await writer.flush()
+
+
+def figures(database: Database, **options: Any) -> DatabaseFigures:
+    return DatabaseFigures(database, **{"clock": lambda: LATER, **options})
+
+
+def record(number: int, at: float, detail: dict[str, Any] | None = None, **changes: Any) -> Any:
+    return make_record(number, created_at=at, detail=detail or {}, **changes)
+
+
+async def test_a_store_without_records_has_empty_buckets(database: Database) -> None:
+    found = await figures(database).between(START, START + 3 * HOUR, HOUR)
+    assert [Bucket(start=START + i * HOUR, seconds=HOUR) for i in range(3)] == found
+
+
+async def test_columns_are_added_up_by_hour_and_verdict(database: Database) -> None:
+    await store(
+        database,
+        record(1, START, prompt_tokens_before=100, prompt_tokens=60, completion_tokens=7, duration_ms=10.0),
+        record(2, START + 3599.9, outcome="block", status=502, prompt_tokens_before=None, prompt_tokens=40, completion_tokens=None),
+        record(3, START + 3600.0, outcome="warn"),
+        record(4, START + 2 * HOUR),  # not any more
+    )
+    first, second = await figures(database).between(START, START + 2 * HOUR, HOUR)
+    assert (2, {"pass": 1, "block": 1}, 1) == (first.exchanges, first.verdicts, first.errors)
+    assert (100, 60, 100, 7) == (first.tokens_before, first.tokens_after, first.prompt_tokens, first.completion_tokens)
+    assert (22.5, 2) == (first.duration_ms, first.details)
+    assert (1, {"warn": 1}) == (second.exchanges, second.verdicts)
+
+
+async def test_what_has_no_column_comes_from_the_details(database: Database) -> None:
+    facts = {
+        "context": {"used_tokens": 850, "window_tokens": 1000, "exact": True, "components": {}},
+        "compression": {"strategies": ["trim"], "before_tokens": 900, "after_tokens": 300, "reason": ""},
+        "tools": {"offered": 45, "kept": 4, "reason": ""},
+        "quality": 0.5,
+        "faithfulness": 1.0,
+    }
+    verdicts = [
+        {"stage": "history", "outcome": "warn", "code": "DISTRACTION", "detail": {"severity": "HIGH", "recommended_action": "sliding_window"}},
+        {"stage": "tool_rag", "outcome": "pass", "code": "CONFUSION", "detail": {
+            "confusion": {"tools": 45, "description_tokens": 3000, "risk": "high"}, "kept": {"tools": 4, "description_tokens": 300}}},
+        {"stage": "poisoning", "outcome": "warn", "code": "poisoned_context", "score": 0.9, "detail": {"pieces": 9, "checked": 4}},
+        {"stage": "claims", "outcome": "warn", "code": "claims_unsupported", "detail": {"kept": 3}},
+        {"stage": "claims", "outcome": "warn", "code": "claims_unsupported"},
+    ]  # fmt: skip
+    await store(database, record(1, START, {"facts": facts, "verdicts": verdicts}), record(2, START + 1, {"facts": {"quality": 1.0}}))
+    (found,) = await figures(database).between(START, START + HOUR, HOUR)
+    assert {"DISTRACTION": 1, "poisoned_context": 1, "claims_unsupported": 1} == found.warnings
+    assert {"70": 1, "80": 1} == found.thresholds
+    assert (1, 900, 300) == (found.compressions, found.compression_tokens_before, found.compression_tokens_after)
+    assert (1, 45, 4, 3000, 300) == (
+        found.tool_requests, found.tools_offered, found.tools_kept, found.tool_tokens_before, found.tool_tokens_after,
+    )  # fmt: skip
+    assert ({"HIGH": 1}, {"sliding_window": 1}, 4) == (found.distractions, found.recommended, found.poisoning_checked)
+    told = found.as_json()
+    assert (0.75, 1.0, 3.0, 4.0, 0.9) == tuple(
+        told[name] for name in ("quality", "faithfulness", "compression_ratio", "average_tools", "tool_token_savings")
+    )
+
+
+async def test_means_of_nothing_are_none() -> None:
+    told = Bucket(start=START, seconds=HOUR).as_json()
+    assert {None} == {told[name] for name in ("quality", "faithfulness", "compression_ratio", "average_tools", "poisoning_rate")}
+
+
+async def test_clashes_and_pieces_stand_as_they_are_now(database: Database) -> None:
+    quarantined = DatabaseQuarantine(database, clock=lambda: START + 5)
+    clashed = DatabaseClashes(database, clock=lambda: START + 5)
+    seen = figures(database)
+    piece: dict[str, Any] = {"client": "a", "run_id": "r", "policy": "p", "hash": "h", "kind": "tool_result", "role": "tool"}
+    item = await quarantined.put(QuarantineItem(**piece, type="wrong_date", reason="no", content=b"x"))
+    pair: dict[str, Any] = {
+        "client": "a",
+        "run_id": "r",
+        "policy": "p",
+        "type": "CONFLICTING_FACTS",
+        "topic": "t",
+        "older": {},
+        "newer": {},
+    }
+    await clashed.put(
+        ClashRecord(**pair, pair_hash="1", strategy="prefer_recent", status="resolved", resolution="keep_newer", resolved_by="policy")
+    )
+    await clashed.put(ClashRecord(**pair, pair_hash="2", strategy="prefer_recent"))
+    (before,) = await seen.between(START, START + HOUR, HOUR)
+    await quarantined.decide(item.id, "approved", by="ann", reason="right")
+    (after,) = await seen.between(START, START + HOUR, HOUR)
+    assert ({"wrong_date": 1}, {"pending": 1}, {"approved": 1}) == (before.poisoned, before.quarantine, after.quarantine)
+    assert ({"CONFLICTING_FACTS": 2}, {"prefer_recent": 1}, 1) == (after.clashes, after.clash_strategies, after.clashes_open)
+
+
+async def test_the_first_bucket_begins_at_a_multiple(database: Database) -> None:
+    found = await figures(database).between(START + 10, START + HOUR + 10, HOUR)
+    assert [START, START + HOUR] == [bucket.start for bucket in found]
+
+
+async def test_what_is_over_is_read_once_and_the_present_each_time(database: Database) -> None:
+    now = START + 2 * HOUR + 100
+    seen = figures(database, clock=lambda: now)
+    await store(database, record(1, START), record(2, now - 1))
+    await seen.between(START, now, HOUR)
+    await store(database, record(3, START + 1), record(4, START + HOUR + 1), record(5, now - 0.5))
+    found = await seen.between(START, now, HOUR)
+    # The first hour is over for long; the second ended too recently for that: late records may still come.
+    assert [1, 1, 2] == [bucket.exchanges for bucket in found]
+
+
+async def test_only_so_many_details_are_read_and_the_newest_first(database: Database) -> None:
+    await store(database, *(record(n, START + n * 600, {"facts": {"quality": 1.0}}) for n in range(12)))
+    found = await figures(database, max_details=7).between(START, START + 2 * HOUR, HOUR)
+    assert [(6, 1), (6, 6)] == [(bucket.exchanges, bucket.details) for bucket in found]
+
+
+async def test_pages_leave_out_no_record_of_the_same_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.store.figures._PAGE", 3)
+    await store(database, *(record(n, START + n // 5, {"facts": {"quality": 1.0}}) for n in range(20)))
+    (found,) = await figures(database).between(START, START + HOUR, HOUR)
+    assert (20, 20) == (found.details, found.quality_count)
+
+
+async def test_a_detail_of_another_shape_is_counted_and_not_read(database: Database) -> None:
+    odd: list[Any] = [{"verdicts": "?"}, {"facts": {"quality": "high"}}, {"verdicts": [{"stage": "history", "detail": {"severity": 3}}]}]
+    await store(database, *(record(n, START, detail) for n, detail in enumerate(odd)))
+    (found,) = await figures(database).between(START, START + HOUR, HOUR)
+    assert (3, 3, 0) == (found.exchanges, found.details, found.quality_count)
+
+
+async def test_codes_are_bounded(database: Database) -> None:
+    verdicts = [{"stage": "upstream", "outcome": "warn", "code": f"upstream_{n}"} for n in range(150)]
+    await store(database, record(1, START, {"verdicts": verdicts}))
+    (found,) = await figures(database).between(START, START + HOUR, HOUR)
+    assert (101, 50) == (len(found.warnings), found.warnings["other"])
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "bucket_s"),
+    [(START, START + MAX_BUCKETS + 1, 1), (START, START + 1, 0), (float("nan"), START, 60), (0.0, float("inf"), 60)],
+)
+async def test_what_cannot_be_is_refused(since: float, until: float, bucket_s: int) -> None:
+    with pytest.raises(ValueError, match=r"at most 1000|expected"):
+        await figures(Database("sqlite://")).between(since, until, bucket_s)
+
+
+async def test_several_callers_at_once_get_the_same(database: Database) -> None:
+    await store(database, *(record(n, START + n) for n in range(50)))
+    seen = figures(database)
+    found = await asyncio.gather(*(seen.between(START, START + 2 * HOUR, HOUR) for _ in range(5)))
+    assert [[50, 0]] * 5 == [[bucket.exchanges for bucket in buckets] for buckets in found]
+
+
+def test_a_total_adds_up_and_leaves_its_parts_alone() -> None:
+    one = Bucket(start=START, seconds=HOUR, exchanges=2, verdicts={"pass": 2}, quality_sum=1.5, quality_count=2)
+    other = Bucket(start=START + HOUR, seconds=HOUR, exchanges=1, verdicts={"warn": 1, "pass": 0}, quality_sum=0.5, quality_count=1)
+    both = total([one, other])
+    assert both is not None
+    assert (START, 2 * HOUR, 3, {"pass": 2, "warn": 1}, 0.6667) == (
+        both.start,
+        both.seconds,
+        both.exchanges,
+        both.verdicts,
+        both.as_json()["quality"],
+    )
+    assert {"pass": 2} == one.verdicts
+    assert total([]) is None
