@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -24,8 +24,8 @@ serve: $(VENV)/.installed  ## install and start the proxy with config.yaml
 	@$(BIN)/groundwire fetch-model
 	@$(BIN)/groundwire serve --config $(CONFIG) --port $(PORT)
 
-test: $(VENV)/.installed  ## the tests that need no key (without the marks slow and clients)
-	$(BIN)/python -m pytest -m "not slow and not clients"
+test: $(VENV)/.installed  ## the tests that need no key (without the marks slow, clients and browser)
+	$(BIN)/python -m pytest -m "not slow and not clients and not browser"
 
 test-slow: $(VENV)/.installed  ## the tests that load real models or litellm (but the clients')
 	@$(BIN)/groundwire fetch-model
@@ -42,6 +42,13 @@ $(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
 	@if command -v npm >/dev/null; then npm ci --prefix tests/clients/node --loglevel=error --no-fund --no-audit; \
 	else echo "no npm here: the tests of openai-node will be skipped"; fi
 	touch $@
+
+test-browser: $(VENV)/.installed tests/browser/node/node_modules/.package-lock.json  ## the dashboard in Chromium (the system's), with screenshots
+	$(BIN)/python -m pytest -m browser -rs -s
+
+tests/browser/node/node_modules/.package-lock.json: tests/browser/node/package-lock.json
+	@if command -v npm >/dev/null; then npm ci --prefix tests/browser/node --loglevel=error --no-fund --no-audit; \
+	else echo "no npm here: the tests in a browser will be skipped"; fi
 
 test-torch: $(VENV)/.torch  ## the models of the extra sentence-transformers, with one that a package carries and tiny ones
 	$(VENV)-torch/bin/python -m pytest --noconftest -p no:cacheprovider -m slow \
@@ -107,8 +114,8 @@ docs: $(VENV)/.installed  ## write the README's generated tables anew
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
 lock:  ## resolve the lock files anew (needs uv)
-	$(LOCK) pyproject.toml --extra local --extra postgres -o requirements/all.txt
-	$(LOCK) pyproject.toml --extra local --extra postgres --group dev -c requirements/all.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml --extra local --extra postgres --extra tracing -o requirements/all.txt
+	$(LOCK) pyproject.toml --extra local --extra postgres --extra tracing --group dev -c requirements/all.txt -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt
 	$(LOCK) --no-deps requirements/embeddings.in -c requirements/dev.txt -o requirements/embeddings.txt

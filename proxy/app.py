@@ -29,6 +29,7 @@ from proxy.config import (
     forwarding,
     load_settings,
 )
+from proxy.ended import Ended, clipped
 from proxy.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
 from proxy.errors import ConfigError, NotFound
 from proxy.headers import plain_headers
@@ -55,6 +56,8 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
+from proxy.tracing.providers import server_of
+from proxy.tracing.trace import Tracing
 from proxy.upstreams import Upstream
 from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
@@ -85,13 +88,13 @@ class App:
         """Build every part; `make` builds the upstreams, `verifiers` take the place of this process's own. Raises `ConfigError`."""
         self._make_upstream = make or make_upstream
         self.settings = settings
-        self.metrics = Metrics()
+        self.tokens = TiktokenCounter(model_settings(settings))
+        self.metrics = Metrics(self.tokens.model)
         self.database = Database(settings.store.url)
         self.records_writer = RecordWriter(self.database, self.metrics)
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
         records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
         quarantine, clashes = DatabaseQuarantine(self.database), DatabaseClashes(self.database)
-        self.tokens = TiktokenCounter(model_settings(settings))
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
@@ -116,7 +119,9 @@ class App:
             clashes=clashes,
         )
         self.routes = self._make_routes(ports, policies)
+        self._watch()
         self.afterwards = Afterwards(self.metrics)
+        self.tracing = make_tracing(settings)
         services = Services(
             server=settings.server,
             clients=Clients(settings.keys),
@@ -126,11 +131,13 @@ class App:
             stage_names=frozenset(stage.name for stage in stages),
             dialects={dialect.path: dialect for dialect in DIALECTS},
             afterwards=self.afterwards,
+            tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         kept = records, scratchpad, outcomes, quarantine, clashes
-        self._admin = make_admin(AdminParts(admin_key, self.database, *kept, self.metrics, self.missing))
+        prefixes = tuple(route.prefix for route in settings.routes)
+        self._admin = make_admin(AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, routes=prefixes))
         self._warming: asyncio.Task[bool] | None = None
         self._loading: list[asyncio.Task[None]] = []
 
@@ -152,7 +159,10 @@ class App:
         if "/v1/" in path and not path.startswith("/groundwire/"):
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
             error = NotFound(f"no route serves {path}; a client's base_url is this server's address and one of: {known}")
-            await Responder(receive, send).error(error, plain_headers(new_id(time.time()), "skipped"))
+            record_id, method = new_id(time.time()), scope["method"]
+            await Responder(receive, send).error(error, plain_headers(record_id, "skipped"))
+            refused = Ended(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
+            logs.exchange(refused)
             return
         await self._admin(scope, receive, send)  # type: ignore[arg-type]
 
@@ -162,8 +172,12 @@ class App:
         await self.database.start()
         self.records_writer.start()
         self.retention.start()
+        self.metrics.start()
+        if self.tracing is not None:
+            self.tracing.start()
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
+        self._loading.append(asyncio.create_task(asyncio.to_thread(self.tokens.load_list)))  # the metrics need its prices
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
             self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
         stages = [stage for route in self.routes for stage in route.default.pipeline.stages]
@@ -190,9 +204,19 @@ class App:
         self.verifiers.stop()
         for upstream in self.upstreams.values():
             await upstream.upstream.stop()
+        if self.tracing is not None:
+            await self.tracing.stop()
         await self.retention.stop()
         await self.records_writer.stop()
         await self.database.stop()
+        await self.metrics.stop()
+
+    def _watch(self) -> None:
+        """What the metrics ask for when they are read."""
+        pipelines = [policy.pipeline for route in self.routes for policy in route.allowed.values()]
+        self.metrics.expect(sorted({stage.name for pipeline in pipelines for stage in pipeline.stages}))
+        self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
+        self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
@@ -222,7 +246,9 @@ class App:
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
         slots = Slots(settings.max_concurrency, settings.max_queue)
         upstream = self._make_upstream(name, settings)
-        return Resilient(upstream, settings.retries, slots, settings.fallback, self.metrics, settings.timeouts.total_s)
+        return Resilient(
+            upstream, settings.retries, slots, settings.fallback, self.metrics, settings.timeouts.total_s, self.metrics.upstream(name)
+        )
 
     def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
         active: dict[int, ActivePolicy] = {}
@@ -301,6 +327,14 @@ def make_pair_model(settings: Settings, name: str) -> PairModel:
     return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
 
 
+def make_tracing(settings: Settings) -> Tracing | None:
+    """What follows exchanges, where config.yaml wants it."""
+    given = settings.tracing
+    if given is None or not given.enabled:
+        return None
+    return Tracing({name: server_of(upstream) for name, upstream in settings.upstreams.items()}, given)
+
+
 def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
     """config.yaml's models, and the embedded ones with their windows."""
     found = dict(settings.models)
@@ -313,4 +347,6 @@ def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
 def from_environment() -> App:
     """The application for a worker process: the config file's path comes in an environment variable."""
     logs.configure()
-    return App(load_settings(Path(os.environ[CONFIG_VARIABLE])))
+    settings = load_settings(Path(os.environ[CONFIG_VARIABLE]))
+    logs.configure(settings.logging)
+    return App(settings)

@@ -18,6 +18,7 @@ import yaml
 from msgspec import Meta
 
 from proxy.config_models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
+from proxy.config_observability import LoggingSettings, TracingSettings, check_tracing
 from proxy.errors import ConfigError
 
 T = TypeVar("T")
@@ -166,6 +167,8 @@ class Settings(Section, frozen=True, kw_only=True):
     keys: tuple[KeySettings, ...] = ()
     embeddings: EmbeddingSettings = EmbeddingSettings()
     grounding: GroundingSettings = GroundingSettings()
+    logging: LoggingSettings = LoggingSettings()
+    tracing: TracingSettings | None = None
     folder: str = ""
     """Where config.yaml stands: relative policy paths start here. Set by `load_settings`, not by the file."""
 
@@ -176,8 +179,10 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
     raw = read_yaml(path)
     if isinstance(raw, dict) and "folder" in raw:
         raise ConfigError(file, "folder", "unknown key")
-    settings = checked(expand(raw, file, os.environ if environ is None else environ), Settings, file, lax=True)
+    environ = os.environ if environ is None else environ
+    settings = checked(expand(raw, file, environ), Settings, file, lax=True)
     _check_whole(settings, file)
+    check_tracing(settings.tracing, file, environ)
     return msgspec.structs.replace(settings, folder=str(Path(path).resolve().parent))
 
 

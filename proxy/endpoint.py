@@ -18,10 +18,11 @@ from typing import Any
 
 import orjson
 
-from proxy import asgi, delivery
+from proxy import asgi, delivery, logs
 from proxy.afterwards import Afterwards
 from proxy.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
 from proxy.config import ServerSettings
+from proxy.ended import ended
 from proxy.errors import InternalError, InvalidRequest, NotFound, Overloaded, PolicyNotAllowed, ProxyError
 from proxy.exchange import Exchange, Request, Verdict
 from proxy.gate import deliver_gate
@@ -34,6 +35,8 @@ from proxy.pipeline import Pipeline
 from proxy.policy import Delivery
 from proxy.recording import Recorder, verdict_detail
 from proxy.rounds import Rounds
+from proxy.tracing.context import parent_of
+from proxy.tracing.trace import Tracing
 from proxy.upstreams import Call, Reply, is_event_stream
 from proxy.upstreams.resilience import Resilient
 from proxy.wire import Dialect
@@ -79,6 +82,8 @@ class Services:
     dialects: Mapping[str, Dialect]
     """By path below ``/v1``."""
     afterwards: Afterwards
+    tracing: Tracing | None = None
+    """None where nobody wants traces."""
 
 
 def new_id(now: float) -> str:
@@ -135,6 +140,7 @@ class _Job:
         self._client = ""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
+        self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
 
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
@@ -178,6 +184,12 @@ class _Job:
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
         else:
             self._before_ms, self._asked_at = (now - self._started) * 1000, now
+        return await self._call(call)
+
+    async def _call(self, call: Call) -> Reply:
+        """Make the call, within a span of its own where there are any."""
+        if self._trace is not None:
+            return await self._trace.send(self.route.upstream, call, self._s.upstreams)
         return await self.route.upstream.send(call, self._s.upstreams)
 
     async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
@@ -229,6 +241,7 @@ class _Job:
             inline=hints.inline,
             received_at=self.received_at,
             evidence=list(request.passages),
+            marks=self._trace.marks if self._trace is not None else None,
         )
 
     async def _deliver(self, exchange: Exchange, dialect: Dialect, reply: Reply, again: Callable[[], Awaitable[Reply]]) -> None:
@@ -280,7 +293,7 @@ class _Job:
             self.responder.watch()
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True)
         self._before_ms = (time.perf_counter() - self._started) * 1000
-        reply = await self.route.upstream.send(call, self._s.upstreams)
+        reply = await self._call(call)
         self._replies.append(reply)
         if body:
             self.responder.watch()
@@ -340,6 +353,22 @@ class _Job:
         )  # fmt: skip
         if exchange is not None and exchange.answer is not None and pipeline.learns(exchange):
             self._s.afterwards.submit(lambda: pipeline.done(exchange))
+        self._tell(self._before_ms + between_ms)
+
+    def _tell(self, overhead_ms: float) -> None:
+        """The exchange's line in the log, and its spans."""
+        trace = self._trace
+        place = trace.context if trace is not None else parent_of(self._scope["headers"])
+        line = ended(
+            self.exchange, record_id=self.id, status=self.responder.status, verdict=self._verdict(), method=self._scope["method"],
+            path=self.path.partition("?")[0], passed_through=self._dialect is None, route=self.route.prefix, client=self._client,
+            upstream=self._replies[-1].upstream if self._replies else self.route.upstream.name, error=self._error,
+            tries=sum(reply.attempts for reply in self._replies), duration_ms=(time.perf_counter() - self._started) * 1000,
+            overhead_ms=overhead_ms, trace_id=place.trace_hex if place is not None else "",
+        )  # fmt: skip
+        logs.exchange(line)
+        if trace is not None:
+            trace.finish(line, self.exchange, self.received_at, self._started)
 
 
 def derived_run_id(client: str, route: str, request: Request) -> str:

@@ -264,6 +264,16 @@ class Attempt(Struct):
     changes: Sequence[Mapping[str, Any]] = ()
 
 
+class Mark(Struct, frozen=True):
+    """That a stage's hook ran; times by `time.perf_counter`."""
+
+    stage: str
+    hook: str
+    started: float
+    ended: float
+    verdict: Verdict | None = None
+
+
 class Exchange(Struct):
     """One request and its answer on their way through a policy."""
 
@@ -342,6 +352,8 @@ class Exchange(Struct):
     ``after_ms`` from the upstream's last byte to the answer's leaving."""
     changes: list[Mapping[str, Any]] = field(default_factory=list)
     """What each stage changed, for the record: ``{"stage", "what", ...}``."""
+    marks: list[Mark] | None = None
+    """Every run of a hook, in the order of their ends; None where nobody asks for them (they are what a trace is made of)."""
 
     @property
     def conversation(self) -> Sequence[Message]:

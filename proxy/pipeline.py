@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proxy import attempts
 from proxy.errors import PolicyBlocked, ProxyError
-from proxy.exchange import Exchange, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import Exchange, Mark, Sentence, ToolCall, Verdict, tool_name
 from proxy.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.stage import SentenceStage, Stage, can_answer_tools
 from proxy.text import replaced
@@ -191,7 +191,7 @@ class Pipeline:
     async def _run(self, stage: Stage, hook: Hook, phase: str, exchange: Exchange) -> Verdict | None:
         before = (exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer, exchange.retry, exchange.deliver)
         started = time.perf_counter()
-        verdict: Verdict | None
+        verdict: Verdict | None = None
         try:
             async with asyncio.timeout(stage.options.timeout_ms / 1000):
                 verdict = await hook(exchange)
@@ -205,8 +205,10 @@ class Pipeline:
             )
             verdict = self._failure(stage, phase, exchange, error)
         finally:
-            key = f"{stage.name}.{phase}"
-            exchange.timings[key] = exchange.timings.get(key, 0.0) + (time.perf_counter() - started) * 1000
+            key, ended = f"{stage.name}.{phase}", time.perf_counter()
+            exchange.timings[key] = exchange.timings.get(key, 0.0) + (ended - started) * 1000
+            if exchange.marks is not None:
+                exchange.marks.append(Mark(stage.name, phase, started, ended, verdict))
         if exchange.retry is not None and not exchange.can_retry:
             attempts.impossible(exchange, stage.name)
         if verdict is not None:
