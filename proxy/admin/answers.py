@@ -75,7 +75,7 @@ async def body_of(request: Request, kind: type[T]) -> T:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise InvalidRequest("the body must be sent as content-type: application/json", param="content-type")
     try:
-        return msgspec.json.decode(await _read(request), type=kind)
+        return msgspec.json.decode(await read_body(request), type=kind)
     except msgspec.ValidationError as error:
         named = _FIELD.search(str(error))
         raise InvalidRequest(f"the body is refused: {error}", param=(named[1] or named[2]) if named else None) from None
@@ -83,7 +83,8 @@ async def body_of(request: Request, kind: type[T]) -> T:
         raise InvalidRequest(f"the body is not JSON: {error}") from None
 
 
-async def _read(request: Request) -> bytes:
+async def read_body(request: Request) -> bytes:
+    """The whole of a small body. Raises `InvalidRequest`, `RequestTooLarge`."""
     body = bytearray()
     try:
         async for chunk in request.stream():

@@ -1,6 +1,6 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
-What a person decides on is in `proxy.admin.quarantine` and `proxy.admin.clashes`.
+What a person decides on is in `proxy.admin.quarantine` and `proxy.admin.clashes`, the pages in `proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
@@ -11,20 +11,22 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from proxy import __version__
-from proxy.admin.access import check
 from proxy.admin.answers import download, json_answer, limit_of, list_answer
 from proxy.admin.clashes import ClashesApi
-from proxy.admin.page import overview
+from proxy.admin.dashboard.panels import Figures, FigureSource
+from proxy.admin.dashboard.routes import Dashboard
+from proxy.admin.dashboard.run import FailuresOfRun, no_failures
 from proxy.admin.quarantine import QuarantineApi
-from proxy.admin.review import LISTED, POLICY_HEADER, Review
+from proxy.admin.sessions import Door
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records
 from proxy.store.scratchpad import DatabaseScratchpad
@@ -48,16 +50,26 @@ class AdminParts:
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
     """What is not ready yet and why; empty when everything is."""
+    figures: Figures | None = None
+    """Figures over time; None for those of the records table."""
+    failures_of_run: FailuresOfRun | None = None
+    """A run's failure records, for its time line; None where nobody keeps any."""
+    routes: tuple[str, ...] = ()
+    """Prefixes that clients can call."""
 
 
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths."""
-    api, quarantine, clashes = Api(parts), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
+    door = Door(parts.admin_key)
+    api, quarantine, clashes = Api(parts, door), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
+    figures = FigureSource(parts.figures or DatabaseFigures(parts.database), parts.metrics.told)
+    failures = parts.failures_of_run or no_failures
+    deciding = (quarantine, clashes)
+    dashboard = Dashboard(parts.records, parts.quarantine, parts.clashes, deciding, door, figures, failures, parts.routes)
     routes = [
         Route("/health", api.health),
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),
-        Route("/dashboard", api.guarded(api.dashboard)),
         Route("/groundwire/v1/metrics", api.guarded(api.figures)),
         Route("/groundwire/v1/records", api.guarded(api.records)),
         Route("/groundwire/v1/records/{id}", api.guarded(api.record)),
@@ -73,6 +85,7 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/clashes", api.guarded(clashes.list)),
         Route("/groundwire/v1/clashes/{id}", api.guarded(clashes.item)),
         Route("/groundwire/v1/clashes/{id}/resolve", api.guarded(clashes.resolve), methods=["POST"]),
+        *dashboard.routes(),
     ]
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     return Starlette(routes=routes, exception_handlers=handlers)
@@ -81,14 +94,14 @@ def make_admin(parts: AdminParts) -> Starlette:
 class Api:
     """The handlers."""
 
-    def __init__(self, parts: AdminParts) -> None:
-        self._p = parts
+    def __init__(self, parts: AdminParts, door: Door) -> None:
+        self._p, self._door = parts, door
 
     def guarded(self, handler: Handler) -> Handler:
         """Only for the operator; a store that is away is 503."""
 
         async def guard(request: Request) -> Response:
-            check(request, self._p.admin_key)
+            self._door.check(request)
             try:
                 return await handler(request)
             except StoreUnavailable as error:
@@ -114,7 +127,7 @@ class Api:
 
     async def metrics(self, request: Request) -> Response:
         """Prometheus."""
-        return Response(self._p.metrics.prometheus(), headers={"content-type": CONTENT_TYPE})
+        return Response(await self._p.metrics.exposition(), headers={"content-type": CONTENT_TYPE})
 
     async def figures(self, request: Request) -> Response:
         """The same as JSON, and how much is in quarantine; null while the store is away."""
@@ -122,7 +135,7 @@ class Api:
             quarantine: dict[str, int] | None = await self._p.quarantine.counts()
         except StoreUnavailable:
             quarantine = None
-        return json_answer(self._p.metrics.as_json() | {"quarantine": quarantine})
+        return json_answer(await self._p.metrics.told() | {"quarantine": quarantine})
 
     async def records(self, request: Request) -> Response:
         """A list, newest first."""
@@ -168,28 +181,6 @@ class Api:
             raise InvalidRequest("client: whose outcomes to delete, as in the list; tool leaves those of other tools", param="client")
         deleted = await self._p.tool_outcomes.reset(client, tool)
         return json_answer({"object": "tool_outcomes.deleted", "client": client, "tool": tool, "deleted": deleted})
-
-    async def dashboard(self, request: Request) -> Response:
-        """The page a person looks at."""
-        rows, _ = await self._p.records.list(limit=50)
-        headers = {"content-security-policy": POLICY_HEADER, "referrer-policy": "no-referrer"}
-        return HTMLResponse(overview(rows, self._p.metrics.as_json(), await self._review()), headers=headers)
-
-    async def _review(self) -> Review:
-        """What the dashboard shows of quarantine and clashes."""
-        quarantine = self._p.quarantine
-        pending, _ = await quarantine.list(LISTED, status="pending")
-        decided = [item for status in ("approved", "rejected") for item in (await quarantine.list(LISTED, status=status))[0]]
-        decided.sort(key=lambda item: item.decided_at or 0.0, reverse=True)
-        clashes, _ = await self._p.clashes.list(LISTED)
-        wanted = [*pending, *decided[:LISTED]]
-        whole = {item.id: item for one in wanted if (item := await quarantine.get(one.id)) is not None}
-        return Review(
-            await quarantine.counts(),
-            [whole[item.id] for item in pending if item.id in whole],
-            [whole[item.id] for item in decided[:LISTED] if item.id in whole],
-            clashes,
-        )
 
 
 _BODIES = ("request_body", "answer_body")

@@ -53,17 +53,22 @@ class ClashesApi:
 
     async def resolve(self, request: Request) -> Response:
         """Decide what holds from now on."""
-        body = await body_of(request, ResolutionBody)
+        return await self._answer(await self.decide(request.path_params["id"], await body_of(request, ResolutionBody)))
+
+    async def decide(self, record_id: str, body: ResolutionBody) -> ClashRecord:
+        """Decide, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
         check_person(body.by, (POLICY, _USER))
         if (body.resolution == "merged") != bool(body.text.strip()):
             raise InvalidRequest("text: the statement that takes the place of both; with resolution merged, and only with it", param="text")
-        before = await self._store.get(request.path_params["id"])
-        if before is None:
+        before = await self._store.get(record_id)
+        record = None
+        if before is not None:
+            record = await self._store.resolve(before.id, body.resolution, by=body.by, reason=body.reason, merged=body.text)
+        if before is None or record is None:
             raise _missing()
-        record = await self._store.resolve(before.id, body.resolution, by=body.by, reason=body.reason, merged=body.text)
-        if record is not None and record.version != before.version:
+        if record.version != before.version:
             self._counters.count("clashes.operator_resolved_count")
-        return await self._answer(record)
+        return record
 
     async def _answer(self, record: ClashRecord | None) -> Response:
         if record is None:

@@ -66,18 +66,24 @@ class QuarantineApi:
         return await self._decide(request, "rejected")
 
     async def _decide(self, request: Request, status: QuarantineStatus) -> Response:
-        body = await body_of(request, DecisionBody)
-        check_person(body.by, (POLICY,))
-        before = await self._found(request, content=False)
-        item = await self._store.decide(before.id, status, by=body.by, reason=body.reason, scope=body.scope, version=body.version)
-        if item is None:
-            raise _missing()
-        if item.version != before.version:
-            self._counters.count(f"quarantine.{status}_count")
+        item = await self.decide(request.path_params["id"], status, await body_of(request, DecisionBody))
         return json_answer(_summary(item) | await self._trail(item.id))
 
-    async def _found(self, request: Request, *, content: bool = True) -> QuarantineItem:
-        item = await self._store.get(request.path_params["id"], content=content)
+    async def decide(self, item_id: str, status: QuarantineStatus, body: DecisionBody) -> QuarantineItem:
+        """Decide, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`, `Conflict`."""
+        check_person(body.by, (POLICY,))
+        before = await self._store.get(item_id, content=False)
+        decided = None
+        if before is not None:
+            decided = await self._store.decide(item_id, status, by=body.by, reason=body.reason, scope=body.scope, version=body.version)
+        if before is None or decided is None:
+            raise _missing()
+        if decided.version != before.version:
+            self._counters.count(f"quarantine.{status}_count")
+        return decided
+
+    async def _found(self, request: Request) -> QuarantineItem:
+        item = await self._store.get(request.path_params["id"])
         if item is None:
             raise _missing()
         return item

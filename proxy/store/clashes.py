@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
-from sqlalchemy import RowMapping, select, update
+from sqlalchemy import RowMapping, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from proxy.review import POLICY, ClashRecord, Decision
+from proxy.review import POLICY, ClashRecord, ClashStatus, Decision
 from proxy.store import decisions
 from proxy.store.database import Database
 from proxy.store.paging import page
@@ -113,6 +113,13 @@ class DatabaseClashes:
         async with self._database.transaction() as connection:
             rows, more = await page(connection, query, table, limit, None if after is None else clean(after))
         return [_record(row) for row in rows], more
+
+    async def counts(self) -> dict[str, int]:
+        """How many there are of each status. Raises `StoreUnavailable`."""
+        query = select(table.c.status, func.count()).group_by(table.c.status)
+        async with self._database.transaction() as connection:
+            found = {status: int(count) for status, count in (await connection.execute(query)).all()}
+        return {status: found.get(status, 0) for status in get_args(ClashStatus)}
 
 
 async def _read(connection: AsyncConnection, record_id: str, client: str | None, *, lock: bool = False) -> ClashRecord | None:

@@ -6,7 +6,7 @@ and what the database has. Ids are time-ordered, so that newest first is id desc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -165,6 +165,21 @@ class Records:
         async with self._database.transaction() as connection:
             row = (await connection.execute(select(*_WHOLE).where(table.c.id == clean(record_id)))).mappings().first()
         return _from_row(row) if row is not None else None
+
+    async def ids(self, since: float, limit: int) -> list[str]:
+        """Ids of the newest exchanges whose request came at `since` or later, newest first. Raises `StoreUnavailable`."""
+        query = select(table.c.id).where(table.c.created_at >= since).order_by(table.c.created_at.desc(), table.c.id.desc()).limit(limit)
+        async with self._database.transaction() as connection:
+            return list((await connection.execute(query)).scalars())
+
+    async def these(self, ids: Sequence[str]) -> list[Record]:
+        """The records of these ids (some hundred at most), without bodies, newest first. Raises `StoreUnavailable`."""
+        if not ids:
+            return []
+        query = select(*_LISTED).where(table.c.id.in_(list(ids))).order_by(table.c.id.desc())
+        async with self._database.transaction() as connection:
+            rows = (await connection.execute(query)).mappings().all()
+        return [_from_row(row) for row in rows]
 
     async def list(
         self,

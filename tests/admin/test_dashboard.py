@@ -1,122 +1,374 @@
-"""The dashboard: what waits for a person, what was decided, clashes, and the figures above them."""
+"""The pages, as a browser without scripts gets them: what they show, what they escape, what they say where there is nothing."""
 
-import base64
-import hashlib
-import re
+import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from proxy.admin.page import overview
-from proxy.admin.review import SHOWN_CHARS
-from proxy.metrics import Metrics
-from tests.admin.test_clashes import put as put_clashes
-from tests.admin.test_quarantine import put as put_items
+from proxy.admin.dashboard.overview import LATEST
+from proxy.admin.dashboard.panels import report
+from proxy.review import ClashRecord, QuarantineItem
+from proxy.store.clashes import DatabaseClashes
+from proxy.store.quarantine import DatabaseQuarantine
+from tests.admin.pages import Browser, Page, risky, rules
+from tests.browser import making
 from tests.conftest import Running, Start
 
-EVIL = "<img src=x onerror=alert(1)>'\" & more"
+PAGES = ("", "/exchanges", "/quarantine", "/clashes", "/runs/research-0", "?span=week", "/exchanges?verdict=warn&within=1h")
 
 
-async def page_of(proxy: Running) -> str:
-    answer = await proxy.get("/dashboard")
-    assert 200 == answer.status
-    return answer.body.decode()
+async def filled(proxy: Running, *more: Any, number: int = 3) -> None:
+    """Some exchanges of the last hours, and `more`."""
+    await making.keep_many(proxy.app.database, number, over_s=3600.0)
+    await making.keep(proxy.app.database, more)
 
 
-async def test_a_page_without_items_has_neither_lists_nor_script(start: Start) -> None:
-    async with start() as proxy:
-        page = await page_of(proxy)
-    assert not {"<h2>Quarantine</h2>", "<script>"} & set(re.findall(r"<h2>Quarantine</h2>|<script>", page))
+# ---- nothing yet ----
 
 
-async def test_what_waits_is_shown_with_its_content_and_two_buttons(start: Start) -> None:
-    async with start() as proxy:
-        [item] = await put_items(proxy, {"content": b"The tower is in Berlin."})
-        page = await page_of(proxy)
-    assert "1 pending, 0 approved, 0 rejected." in page
-    assert "<pre>The tower is in Berlin.</pre>" in page
-    assert f"data-path='/groundwire/v1/quarantine/{item.id}'" in page
-    assert ["approve", "reject"] == re.findall(r"<button value=(\w+)>", page)
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("", "No exchange yet."),
+        ("/exchanges", "No exchange yet."),
+        ("/exchanges?run=x", "No exchange is like that."),
+        ("/quarantine", "Nothing waits for a decision."),
+        ("/quarantine?status=approved", "Nothing is approved."),
+        ("/clashes", "No clash is open."),
+        ("/runs/unknown", "No exchange of this run is known."),
+    ],
+)
+async def test_an_empty_page_says_so(start: Start, path: str, said: str) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        assert said in (await browser.page(f"/dashboard{path}")).text
 
 
-async def test_what_was_decided_is_shown_with_who_and_why_and_the_other_button(start: Start) -> None:
-    async with start() as proxy:
-        [item] = await put_items(proxy, {})
-        await proxy.post({"reason": "a typo", "by": "ann"}, f"/groundwire/v1/quarantine/{item.id}/approve")
-        page = await page_of(proxy)
-    assert "Nothing waits for a decision." in page
-    assert re.search(r"<b>approved by ann, [\d-]+ [\d:]+ UTC</b><br>a typo", page)
-    assert ["reject"] == re.findall(r"<button value=(\w+)>", page)
+async def test_the_first_page_gives_a_command_that_makes_the_first_exchange(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        text = (await browser.page()).text
+    assert f"curl {proxy.url}/v1/chat/completions" in text
 
 
-async def test_a_clash_is_shown_with_both_statements(start: Start) -> None:
-    async with start() as proxy:
-        await put_clashes(proxy, {"status": "resolved", "resolution": "keep_newer", "resolved_by": "policy"})
-        page = await page_of(proxy)
-    assert "<pre>I live in Köln</pre></td><td><pre>I live in Bonn</pre>" in page
-    assert ["keep_older", "keep_both", "dismiss"] == re.findall(r"<button value=(\w+)>", page)
+async def test_the_overview_keeps_room_for_its_rows_before_there_are_any(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        page = await browser.page()
+    assert LATEST == len(page.all("tr", class_="free"))
 
 
-@pytest.mark.parametrize("field", ["content", "reason", "source", "type", "client"])
-async def test_what_came_from_elsewhere_is_escaped(start: Start, field: str) -> None:
-    async with start() as proxy:
-        await put_items(proxy, {field: EVIL.encode() if field == "content" else EVIL})
-        page = await page_of(proxy)
-    assert "<img" not in page
-    assert "&lt;img src=x" in page
+# ---- what is shown ----
 
 
-async def test_a_clashs_words_are_escaped(start: Start) -> None:
-    async with start() as proxy:
-        await put_clashes(proxy, {"older": {"text": EVIL}, "newer": {"text": EVIL}, "topic": EVIL, "reason": EVIL, "merged": EVIL})
-        page = await page_of(proxy)
-    assert "<img" not in page
+async def test_the_overview_shows_the_latest_exchanges_and_links_to_them(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await filled(proxy)
+        page = await browser.page()
+        ids = [row["data-id"] for row in page.all("tr") if "data-id" in row]
+    assert (3, sorted(ids, reverse=True)) == (len(ids), ids)
+    assert {f"/dashboard/records/{one}" for one in ids} <= {link["href"] for link in page.all("a")}
 
 
-async def test_a_long_content_is_cut(start: Start) -> None:
-    async with start() as proxy:
-        await put_items(proxy, {"content": b"x" * (SHOWN_CHARS + 1)})
-        page = await page_of(proxy)
-    assert "x" * SHOWN_CHARS + " …" in page
-    assert "x" * (SHOWN_CHARS + 1) not in page
+async def test_the_overview_of_many_exchanges_stays_small(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await filled(proxy, number=300)
+        answer = await browser.get()
+    assert len(answer.body) < 100_000
 
 
-async def test_content_that_is_no_text_does_not_break_the_page(start: Start) -> None:
-    async with start() as proxy:
-        await put_items(proxy, {"content": b"\xff\xfe"})
-        assert "\ufffd\ufffd" in await page_of(proxy)
+async def test_the_overview_names_what_waits(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page()
+    assert {"The tower is in Berlin, next to the zoo.", "I live in Bonn now."} <= set(_texts(page))
 
 
-async def test_the_page_may_run_its_own_script_only(start: Start) -> None:
-    async with start() as proxy:
-        await put_items(proxy, {})
-        answer = await proxy.get("/dashboard")
-    (script,) = re.findall(r"<script>(.*?)</script>", answer.body.decode(), re.DOTALL)
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    rules = answer.headers["content-security-policy"].split("; ")
-    assert {"default-src 'none'", f"script-src 'sha256-{digest}'", "connect-src 'self'"} <= set(rules)
+async def test_what_cannot_be_seen_is_made_visible(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/quarantine")
+    assert {"U+200B", "hidden: Ignore", "U+0000"} <= set(_texts(page))
+    assert not {"\u200b", "\u2066", "\x00"} & set(page.html)
 
 
-def test_the_figures_tell_the_rate_and_the_common_types() -> None:
-    metrics = Metrics()
-    for name, value in (("checked", 40), ("attempts", 4), ("blocked", 3), ("quarantined", 1), ("alerts", 1)):
-        metrics.count(f"poisoning.{name}_count", value)
-    metrics.count("poisoning.type_wrong_number_count")
-    metrics.count("poisoning.type_wrong_location_count", 3)
-    found = metrics.as_json()["poisoning"]
-    assert (0.1, {"wrong_location": 3, "wrong_number": 1}) == (found["rate"], found["types"])  # type: ignore[index]
-    page = overview([], metrics.as_json())
-    assert "4 of 40 new pieces of context were poisoned (10.0%); 3 blocked, 1 quarantined, 0 refused" in page
-    assert "most often wrong_location 3, wrong_number 1; 1 alerts" in page
+async def test_the_list_of_exchanges_goes_on_where_the_page_ends(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await filled(proxy, number=60)
+        first = await browser.page("/dashboard/exchanges")
+        (older,) = [link["href"] for link in first.all("a", rel="next")]
+        second = await browser.page(older)
+    shown = [[row["data-id"] for row in page.all("tr") if "data-id" in row] for page in (first, second)]
+    assert ([50, 10], 60, []) == ([len(ids) for ids in shown], len({*shown[0], *shown[1]}), second.all("a", rel="next"))
 
 
-def test_the_figures_tell_who_resolved_clashes() -> None:
-    metrics = Metrics()
-    for name, value in (("clash.found", 5), ("clash.auto_resolved", 3), ("clash.asked", 2), ("clash.user_resolved", 1)):
-        metrics.count(f"{name}_count", value)
-    metrics.count("clashes.operator_resolved_count")
-    page = overview([], metrics.as_json())
-    assert "5 found; 3 resolved by the policy, 1 by users, 1 by operators; users were asked 2 times" in page
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("route=/rag", lambda r: r.route == "/rag"),
+        ("route=/", lambda r: r.route == ""),
+        ("run=research-0", lambda r: r.run_id == "research-0"),
+        ("verdict=block", lambda r: r.outcome == "block"),
+        ("within=15m", lambda r: r.created_at >= time.time() - 900),
+        ("route=/rag&verdict=pass&until=2000-01-01T00:00", lambda r: False),
+    ],
+)
+async def test_exchanges_are_filtered(start: Start, query: str, expected: Callable[[Any], bool]) -> None:
+    now = time.time()
+    made = [making.record(number, now - 120.0 * number - 60) for number in range(45)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page(f"/dashboard/exchanges?{query}")
+    assert {r.id for r in made if expected(r)} == {row["data-id"] for row in page.all("tr") if "data-id" in row}
 
 
-def test_without_checks_there_are_no_figures() -> None:
-    assert (None, None) == (Metrics().as_json()["poisoning"], Metrics().as_json()["clash"])
+@pytest.mark.parametrize(
+    "path", ["/exchanges?verdict=lost", "/exchanges?within=2y", "/exchanges?since=now", "?span=year", "/quarantine?status=x"]
+)
+async def test_a_query_that_makes_no_sense_is_refused_with_a_page(start: Start, path: str) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        answer = await browser.get(f"/dashboard{path}")
+    assert (400, True) == (answer.status, "expected" in Page(answer.body.decode()).text)
+
+
+@pytest.mark.parametrize("path", ["/records/gw_none", "/nothing", "/quarantine/qr_none"])
+async def test_what_is_not_there_is_a_page_too(start: Start, path: str) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        answer = await browser.get(f"/dashboard{path}")
+    assert (404, True) == (answer.status, b"<h1>Not found</h1>" in answer.body)
+
+
+async def test_a_store_that_is_away_is_said(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await proxy.app.database.stop()
+        answer = await browser.get()
+    assert (503, True) == (answer.status, "The store is away" in answer.body.decode())
+
+
+# ---- one exchange ----
+
+
+async def record_page(start: Start, record: Any) -> Page:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, [record])
+        return await browser.page(f"/dashboard/records/{record.id}")
+
+
+async def test_an_answers_sentences_lead_to_their_evidence(start: Start) -> None:
+    page = await record_page(start, making.whole(1, 1e9))
+    marks = {link["href"]: link["class"] for link in page.all("a") if link.get("class", "").startswith("said ")}
+    assert {
+        "#claim-2": "said supported",
+        "#claim-3": "said supported",
+        "#claim-4": "said contradicted",
+        "#claim-5": "said unsupported",
+    } == marks
+    assert set(marks) <= {f"#{item.get('id')}" for item in page.all("li")}
+
+
+async def test_a_verdict_is_told_in_words_too(start: Start) -> None:
+    page = await record_page(start, making.whole(1, 1e9))
+    assert "✕contradicted: It stands in Berlin." in page.text
+
+
+async def test_the_request_is_shown_as_it_came_and_as_it_went(start: Start) -> None:
+    page = await record_page(start, making.whole(1, 1e9))
+    assert "6 messages: 2 as it came, 1 changed, 2 left out, 1 put in." in page.text
+    assert ["changed", "kept", "removed", "removed", "added", "kept"] == [
+        item["class"] for item in page.all("li") if item.get("class") in ("changed", "kept", "removed", "added")
+    ]
+
+
+async def test_without_bodies_the_page_says_how_to_keep_them(start: Start) -> None:
+    page = await record_page(start, making.record(1, 1e9))
+    assert 2 == page.text.count("store: {bodies: true}")
+    assert "It stands in Berlin." in page.text
+
+
+async def test_each_stages_time_and_verdict_are_shown(start: Start) -> None:
+    page = await record_page(start, making.record(1, 1e9))
+    assert {"budget", "claims", "tool_rag"} <= set(_texts(page))
+    assert "18 ms" in page.text
+
+
+async def test_the_headers_are_those_that_the_answer_had(start: Start) -> None:
+    async with start(policy="name: b\ndelivery: hold\nstages: [budget: {window: 4000}]\n") as proxy, Browser(proxy) as browser:
+        answer = await proxy.post()
+        await proxy.record(answer)
+        page = await browser.page(f"/dashboard/records/{answer.headers['x-groundwire-id']}")
+    sent = {name.lower(): value for name, value in answer.headers.items() if name.lower().startswith("x-groundwire-")}
+    texts = _texts(page)
+    shown = {name: texts[texts.index(name) + 1] for name in sent}
+    assert {name: value for name, value in sent.items() if "overhead" not in name} == {
+        n: v for n, v in shown.items() if "overhead" not in n
+    }
+
+
+@pytest.mark.parametrize(
+    "detail", [{}, {"verdicts": 3, "facts": [], "timings_ms": {"x": "y"}, "changes": {}}, {"facts": {"quality": "high", "citations": 7}}]
+)
+async def test_a_detail_of_another_version_does_not_break_the_page(start: Start, detail: Any) -> None:
+    assert "Headers" in (await record_page(start, making.record(1, 1e9, detail=detail, request_body=b"no json", answer_body=b"[1]"))).text
+
+
+# ---- a run ----
+
+
+async def test_a_runs_failures_stand_between_its_exchanges(start: Start) -> None:
+    now = time.time()
+    exchanges = [making.record(number, now - 100 + number, run_id="r/1") for number in (0, 10)]
+    failure = {
+        "id": "f_1", "signal_type": "tool_error", "code": "tool_timeout", "severity": "HIGH", "subject": "search <b>timed</b> out", "status": "active",
+        "occurrence_count": 3, "created_at": now - 95, "last_seen_at": now - 91, "recommended_adjustment": {"type": "cap_output", "max_results": 3},
+    }  # fmt: skip
+
+    async def failures_of_run(run_id: str) -> list[dict[str, Any]]:
+        return [failure] if run_id == "r/1" else []
+
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, exchanges)
+        proxy.app._admin = making.admin_with(proxy.app, failures_of_run=failures_of_run)
+        page = await browser.page("/dashboard/runs/r%2F1")
+    kinds = [item["class"].partition(" ")[0] for item in page.all("li") if item.get("class", "").startswith(("exchange ", "failure "))]
+    assert ["exchange", "failure", "exchange"] == kinds
+    assert "search <b>timed</b> out" in page.text
+    assert "Recommended: cap output: max results 3" in page.text
+
+
+# ---- deciding ----
+
+
+async def test_a_form_decides_and_the_audit_trail_keeps_the_reason(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/quarantine")
+        form = page.all("form", class_="decide")[0]["action"]
+        fields = {
+            "csrf": page.csrf,
+            "reason": "checked by hand",
+            "by": "ann",
+            "scope": "client",
+            "version": "0",
+            "decision": "reject",
+            "status": "pending",
+        }
+        answer = await browser.post(form, fields)
+        trail = (await proxy.get(form.replace("/dashboard", "/groundwire/v1"))).json["decisions"]
+        after = await browser.page(answer.headers["location"])
+    assert (303, "/dashboard/quarantine?status=pending&done=rejected") == (answer.status, answer.headers["location"])
+    assert [("rejected", "client", "ann", "checked by hand")] == [(d["decision"], d["scope"], d["decided_by"], d["reason"]) for d in trail]
+    assert "Rejected: it stays out of the context." in after.text
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "said"),
+    [
+        ({"reason": " "}, 400, "give a reason"),
+        ({"by": "policy"}, 400, "give a person's name"),
+        ({"decision": "burn"}, 400, "choose to approve or to reject"),
+        ({"version": "7"}, 409, "it has version"),
+        ({"scope": "world"}, 400, "the form is refused"),
+        ({"status": "<b>"}, 400, "status: expected one of"),
+    ],
+)
+async def test_a_decision_that_cannot_be_is_refused_on_the_page(start: Start, changes: dict[str, str], status: int, said: str) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/quarantine?status=rejected")
+        form = page.all("form", class_="decide")[0]["action"]
+        fields = {"csrf": page.csrf, "reason": "why", "by": "", "scope": "run", "version": "1", "decision": "approve", "status": "rejected"}
+        answer = await browser.post(form, fields | changes)
+    expected = 303 if changes.keys() == {"status"} else status
+    if expected == 303:
+        assert (303, "/dashboard/quarantine") == (answer.status, answer.headers["location"])
+    else:
+        assert (status, True) == (answer.status, said in Page(answer.body.decode()).text)
+
+
+async def test_a_clash_is_resolved_with_a_statement_in_place_of_both(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/clashes")
+        form = page.all("form", class_="decide")[0]["action"]
+        answer = await browser.post(
+            form, {"csrf": page.csrf, "resolution": "merged", "text": "I moved to Bonn.", "by": "ann", "reason": "", "status": "open"}
+        )
+        found = (await proxy.get(form.replace("/dashboard", "/groundwire/v1"))).json
+    assert (303, "merged", "I moved to Bonn.", "ann") == (answer.status, found["resolution"], found["merged"], found["resolved_by"])
+
+
+async def test_a_clashs_text_counts_only_where_it_is_to_be_put_in_place(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/clashes")
+        form = page.all("form", class_="decide")[0]["action"]
+        answer = await browser.post(form, {"csrf": page.csrf, "resolution": "keep_newer", "text": "left over", "status": "open"})
+        found = (await proxy.get(form.replace("/dashboard", "/groundwire/v1"))).json
+    assert (303, "keep_newer", "") == (answer.status, found["resolution"], found["merged"])
+
+
+# ---- safety ----
+
+
+async def with_evil(proxy: Running) -> str:
+    """Everything that can come from elsewhere is meant to do harm; gives the exchange's id."""
+    evil = making.HOSTILE
+    record = making.hostile(1, time.time())
+    await making.keep(proxy.app.database, [record])
+    await DatabaseQuarantine(proxy.app.database).put(
+        QuarantineItem(
+            client=evil, run_id=evil, policy=evil, hash="h", kind=evil, role=evil, type=evil, reason=evil, content=evil.encode(), source=evil, record_id=evil,
+        )
+    )  # fmt: skip
+    await DatabaseClashes(proxy.app.database).put(
+        ClashRecord(
+            client=evil, run_id=evil, policy=evil, pair_hash="p", type=evil, topic=evil, strategy=evil, older={"text": evil}, newer={"text": evil},
+            reason=evil, record_id=evil,
+        )
+    )  # fmt: skip
+    return record.id
+
+
+async def test_no_page_runs_or_loads_what_came_from_elsewhere(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        record_id = await with_evil(proxy)
+        run = f"/runs/{(await proxy.get(f'/groundwire/v1/records/{record_id}')).json['run_id']}".replace("<", "%3C")
+        found = {path: risky(await browser.page(f"/dashboard{path}")) for path in (*PAGES, f"/records/{record_id}", run)}
+    assert {path: [] for path in found} == found
+
+
+@pytest.mark.parametrize("path", PAGES)
+async def test_every_page_has_the_strict_headers(start: Start, path: str) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        answer = await browser.get(f"/dashboard{path}")
+    found = rules(answer)
+    assert ("'none'", "'self'", "'self'", "'none'", "'none'", "'script'") == (
+        found["default-src"], found["script-src"], found["style-src"], found["base-uri"], found["frame-ancestors"], found["require-trusted-types-for"],
+    )  # fmt: skip
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert ("nosniff", "same-origin", "no-store") == tuple(
+        answer.headers[n] for n in ("x-content-type-options", "referrer-policy", "cache-control")
+    )
+
+
+async def test_the_pages_files_are_served_under_an_address_of_their_version(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        page = await browser.page()
+        paths = [*(link["href"] for link in page.all("link")), *(script["src"] for script in page.all("script") if "src" in script)]
+        answers = [await browser.get(path) for path in paths]
+        missing = await browser.get("/dashboard/static/x/../../api.py")
+    assert {(200, "public, max-age=31536000, immutable", "nosniff")} == {
+        (answer.status, answer.headers["cache-control"], answer.headers["x-content-type-options"]) for answer in answers
+    }
+    assert 404 == missing.status
+
+
+def test_a_report_without_buckets_has_every_panel() -> None:
+    assert ["poisoning", "distraction", "confusion", "clashes", "compression", "quality"] == [
+        panel.name for panel in report("day", []).panels
+    ]
+
+
+def _texts(page: Page) -> list[str]:
+    """The text of each element that has nothing but text."""
+    import re
+
+    return [text for text in re.findall(r">([^<>]+)<", page.html) if text.strip()]

@@ -4,7 +4,6 @@ import itertools
 import time
 from typing import Any
 
-from proxy.admin.page import overview
 from proxy.metrics import Metrics
 from proxy.ports import ToolOutcome
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
@@ -111,12 +110,3 @@ def test_figures_of_tool_selection_are_averages_over_its_requests() -> None:
 def test_without_a_call_there_is_no_accuracy_and_without_a_selection_no_figure() -> None:
     assert "selection_accuracy" not in (counted(tool_rag_requests=1, tools_offered=45, tools_kept=5).as_json()["tool_selection"] or {})
     assert counted().as_json()["tool_selection"] is None
-
-
-def test_the_dashboard_tells_how_tools_were_selected() -> None:
-    figures = counted(
-        tool_rag_requests=2, tools_offered=90, tools_kept=9, tool_tokens_before=100, tool_tokens_kept=20, tool_calls=3, tool_calls_found=3
-    )
-    page = overview([], figures.as_json())
-    assert "2 requests; 4.5 of 45.0 tools in context on average; 80% of tool tokens saved; 100.0% of 3 tool calls foreseen" in page
-    assert "Tool selection" not in overview([])

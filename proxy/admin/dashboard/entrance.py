@@ -1,0 +1,169 @@
+"""Who may see the pages, what every response of theirs carries, and signing in and out.
+
+A page is shown to a session, to the bearer key, and to the server's own machine where there is no key; anybody else gets the form that
+asks for the key. Errors become pages here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from urllib.parse import parse_qs
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from proxy.admin.access import check
+from proxy.admin.answers import read_body
+from proxy.admin.dashboard.decisions import refused
+from proxy.admin.dashboard.frame import View
+from proxy.admin.dashboard.signing_in import local, sign_in_page
+from proxy.admin.sessions import COOKIE, LIFETIME_S, Door
+from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, StoreUnavailable
+
+Handler = Callable[[Request, View], Awaitable[Response]]
+Waiting = Callable[[], Awaitable[Mapping[str, int]]]
+
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "form-action 'self'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    )
+)
+"""Content-Security-Policy: our own files and nothing inline; no string ever becomes markup or code. https://www.w3.org/TR/CSP3/"""
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # "no-referrer" would take the Origin off a form's own post
+    "cross-origin-opener-policy": "same-origin",
+    "cache-control": "no-store",
+}
+_MAX_FIELDS = 20
+
+
+class Entrance:
+    """Lets people in, and dresses what they get."""
+
+    def __init__(self, door: Door, waiting: Waiting) -> None:
+        self._door, self._waiting = door, waiting
+
+    def page(self, handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """`handler` for those who may."""
+
+        async def guard(request: Request) -> Response:
+            try:
+                cookie, new = self._admit(request)
+            except InvalidApiKey:
+                return self._ask(request)
+            except ProxyError as error:
+                return _dressed(HTMLResponse(str(refused(None, "Not here", error.message)), error.status))
+            response = _dressed(await self._answer(handler, request, cookie))
+            if new:
+                _set_cookie(request, response, cookie)
+            return response
+
+        return guard
+
+    async def sign_in(self, request: Request) -> Response:
+        """The form, and what it sends."""
+        if self._door.open:
+            return _dressed(RedirectResponse("/dashboard", 303))
+        if request.method != "POST":
+            return _dressed(HTMLResponse(str(sign_in_page(request.query_params.get("then", "")))))
+        address = request.client.host if request.client is not None else ""
+        then = ""
+        try:
+            self._door.check_origin(request)
+            fields = await fields_of(request)
+            then = fields.get("then", "")
+        except ProxyError as error:
+            return _dressed(HTMLResponse(str(sign_in_page("", error.message)), error.status))
+        failures = self._door.failures
+        if wait_s := failures.wait_s(address):
+            seconds = f"{wait_s:.0f}" if wait_s >= 1 else "1"
+            words = f"Too many wrong keys from your address. Wait {seconds} seconds, then try again."
+            return _dressed(HTMLResponse(str(sign_in_page(then, words)), 429, headers={"retry-after": seconds}))
+        if not self._door.sessions.opens(fields.get("key", "")):
+            failures.add(address)
+            return _dressed(HTMLResponse(str(sign_in_page(then, "This is not the admin key.")), 401))
+        failures.forget(address)
+        response = _dressed(RedirectResponse(local(then), 303))
+        _set_cookie(request, response, self._door.sessions.issue())
+        return response
+
+    async def sign_out(self, request: Request, view: View) -> Response:
+        """Take the cookie back."""
+        self.check_decision(request, await fields_of(request))
+        response = RedirectResponse("/dashboard", 303)
+        response.delete_cookie(COOKIE, path="/", secure=_secure(request), httponly=True, samesite="strict")
+        return response
+
+    def check_decision(self, request: Request, fields: Mapping[str, str]) -> None:
+        """Raises `PolicyNotAllowed` for a form that is not from a page of this session."""
+        self._door.check_origin(request)
+        self._door.check_token(self._door.session(request), fields.get("csrf", ""))
+
+    def _admit(self, request: Request) -> tuple[str, bool]:
+        """The session's cookie, "" for a bearer key, and whether it is new. Raises `InvalidApiKey` or `PolicyNotAllowed`."""
+        door = self._door
+        if door.open:
+            check(request, "")
+            cookie = door.session(request)
+            return (cookie, False) if cookie else (door.sessions.issue(), True)
+        cookie = door.session(request)
+        if not cookie:
+            door.check(request)
+        return cookie, False
+
+    async def _answer(self, handler: Handler, request: Request, cookie: str) -> Response:
+        view = View(csrf=self._door.sessions.csrf(cookie) if cookie else "", signed_in=bool(cookie) and not self._door.open)
+        try:
+            waiting = await self._waiting()
+            view = View(csrf=view.csrf, signed_in=view.signed_in, pending=waiting["quarantine"], open_clashes=waiting["clashes"])
+            return await handler(request, view)
+        except ProxyError as error:
+            return HTMLResponse(str(refused(view, "Not found" if error.status == 404 else "Refused", error.message)), error.status)
+        except StoreUnavailable as error:
+            told = f"The store is away ({error}). Requests go through meanwhile; this page needs it. Load it again in a moment."
+            return HTMLResponse(str(refused(view, "The store is away", told)), 503, headers={"retry-after": "5"})
+
+    def _ask(self, request: Request) -> Response:
+        """The form to sign in, in place of a page."""
+        query = f"?{request.url.query}" if request.url.query else ""
+        then = request.url.path + query if request.method == "GET" else ""
+        problem = "Your session is over." if request.cookies.get(COOKIE) else ""
+        return _dressed(HTMLResponse(str(sign_in_page(then, problem)), 401, headers={"www-authenticate": "Bearer"}))
+
+
+async def fields_of(request: Request) -> dict[str, str]:
+    """A form's fields, the last of a name. Raises `InvalidRequest`, `RequestTooLarge`."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+        raise InvalidRequest("a form is expected here", param="content-type")
+    try:
+        found = parse_qs((await read_body(request)).decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="replace")
+    except ValueError as error:
+        raise InvalidRequest("the form cannot be read") from error
+    return {name: values[-1] for name, values in found.items()}
+
+
+def _dressed(response: Response) -> Response:
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+def _set_cookie(request: HTTPConnection, response: Response, cookie: str) -> None:
+    response.set_cookie(COOKIE, cookie, max_age=LIFETIME_S, path="/", secure=_secure(request), httponly=True, samesite="strict")
+
+
+def _secure(request: HTTPConnection) -> bool:
+    """Whether the browser came by https, also to a proxy before this server: saying so wrongly harms only who says it."""
+    return request.url.scheme == "https" or request.headers.get("x-forwarded-proto", "").strip().lower() == "https"

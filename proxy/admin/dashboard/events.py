@@ -1,0 +1,159 @@
+"""What is new, told to open pages as server-sent events: exchanges, and how much waits for a decision.
+
+The source is the store, so that every worker's exchanges show in every page: each worker asks it once a second, as long as anybody
+listens to this worker. An exchange is listed by the time at which its request came but is written when it is over, so the look goes some
+minutes back and tells what it has not seen before; a page drops what it has already. The specification of the stream is
+https://html.spec.whatwg.org/multipage/server-sent-events.html; a page that comes back gives the last id it has seen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from proxy.admin.dashboard.summaries import summary
+from proxy.errors import Overloaded, StoreUnavailable
+from proxy.store.records import Records
+
+log = logging.getLogger(__name__)
+
+MAX_LISTENERS = 50
+"""Of one worker: a page is one, and looks only while it is seen."""
+MAX_AT_ONCE = 100
+"""Exchanges that one event tells of; what is beyond it is counted."""
+_LOOK_S, _HEARTBEAT_S = 1.0, 15.0
+_BACK_S, _BACK_IDS = 600.0, 1000
+"""How long an exchange may last and still be noticed, and how many of the newest are told apart."""
+_QUEUE = 100
+_encode = msgspec.json.Encoder(order="deterministic").encode
+Counts = Callable[[], Awaitable[dict[str, int]]]
+
+
+class Feed:
+    """One worker's look at the store, shared by its listeners."""
+
+    def __init__(
+        self,
+        records: Records,
+        counts: Counts,
+        *,
+        look_s: float = _LOOK_S,
+        heartbeat_s: float = _HEARTBEAT_S,
+        max_listeners: int = MAX_LISTENERS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._records, self._counts, self._clock = records, counts, clock
+        self._look_s, self._heartbeat_s, self._max_listeners = look_s, heartbeat_s, max_listeners
+        self._listeners: set[asyncio.Queue[bytes | None]] = set()
+        """What each has still to be told; None ends it."""
+        self._looking: asyncio.Task[None] | None = None
+        self._seen: set[str] | None = None
+        self._waiting: dict[str, int] = {}
+        self._closed = False
+
+    @property
+    def listeners(self) -> int:
+        """How many there are now."""
+        return len(self._listeners)
+
+    def close(self) -> None:
+        """End every stream: the server stops."""
+        self._closed = True
+        for queue in self._listeners:
+            _end(queue)
+
+    def listen(self, after: str = "") -> AsyncIterator[bytes]:
+        """The stream of one listener: what came after the record `after`, then what comes. Raises `Overloaded`."""
+        if len(self._listeners) >= self._max_listeners or self._closed:
+            raise Overloaded("too many pages are open at once; this one goes on without news", headers=(("retry-after", "30"),))
+        return self._stream(after)
+
+    async def _stream(self, after: str) -> AsyncIterator[bytes]:
+        queue: asyncio.Queue[bytes | None] = asyncio.Queue(_QUEUE)
+        self._listeners.add(queue)
+        if self._looking is None or self._looking.done():
+            self._seen, self._waiting = None, {}
+            self._looking = asyncio.create_task(self._look_on(), name="dashboard-feed")
+        try:
+            yield b"retry: 3000\n\n" + await self._missed(after)
+            while True:
+                try:
+                    async with asyncio.timeout(self._heartbeat_s):
+                        event = await queue.get()
+                except TimeoutError:
+                    event = b": still here\n\n"
+                if event is None:
+                    return
+                yield event
+        finally:
+            self._listeners.discard(queue)
+
+    async def _missed(self, after: str) -> bytes:
+        """What came between the page's making and its listening, and how much waits."""
+        try:
+            found = [await self._told(await self._newer(after))] if after else []
+            return b"".join([*found, _event("counts", await self._counts())])
+        except StoreUnavailable as error:
+            return _event("problem", {"message": str(error)})
+
+    async def _newer(self, after: str) -> list[str]:
+        ids = await self._records.ids(self._clock() - _BACK_S, _BACK_IDS)
+        return [record_id for record_id in ids if record_id > after][:MAX_AT_ONCE]
+
+    async def _look_on(self) -> None:
+        """Look again and again, as long as anybody listens."""
+        problem = ""
+        while self._listeners and not self._closed:
+            try:
+                await self._look()
+                problem = ""
+            except StoreUnavailable as error:
+                if str(error) != problem:
+                    problem = str(error)
+                    self._tell(_event("problem", {"message": problem}))
+            except Exception:  # one bad look must not leave every page without news
+                log.exception("the dashboard's look at the store failed")
+            await asyncio.sleep(self._look_s)
+
+    async def _look(self) -> None:
+        ids = await self._records.ids(self._clock() - _BACK_S, _BACK_IDS)
+        seen, self._seen = self._seen, set(ids)
+        new = [] if seen is None else [record_id for record_id in ids if record_id not in seen]
+        if new:
+            self._tell(await self._told(new[:MAX_AT_ONCE], len(new)))
+        waiting = await self._counts()
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self._tell(_event("counts", waiting))
+
+    async def _told(self, ids: list[str], number: int | None = None) -> bytes:
+        if not ids:
+            return b""
+        records = await self._records.these(ids)
+        return _event("exchanges", {"number": number or len(ids), "exchanges": [summary(record) for record in records]}, ids[0])
+
+    def _tell(self, event: bytes) -> None:
+        for queue in list(self._listeners):
+            if queue.full():  # it does not read: its page comes back with the last id it has
+                self._listeners.discard(queue)
+                _end(queue)
+            else:
+                queue.put_nowait(event)
+
+
+def _end(queue: asyncio.Queue[bytes | None]) -> None:
+    """The end, in place of what a listener has not read."""
+    while not queue.empty():
+        queue.get_nowait()
+    queue.put_nowait(None)
+
+
+def _event(name: str, data: Any, event_id: str = "") -> bytes:
+    """One event; JSON has no line feeds outside of its strings, and escapes those within."""
+    head = f"id: {event_id}\n" if event_id else ""
+    return f"{head}event: {name}\ndata: ".encode() + _encode(data) + b"\n\n"

@@ -1,0 +1,252 @@
+"""The page of one exchange: its tokens, its answer with evidence, each stage's verdict and time, the request, the headers.
+
+In: the record as the store has it; nothing in its detail is taken for granted, since another version may have written it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.admin.dashboard import answer, diff
+from proxy.admin.dashboard.exchanges import bar
+from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, notice, page
+from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
+from proxy.admin.dashboard.stages import stages_card
+from proxy.admin.dashboard.summaries import context_use, entries, part
+from proxy.admin.dashboard.told import headers_told
+from proxy.admin.dashboard.words import milliseconds, moment, number, run_link, share
+from proxy.store.records import Record
+
+_JSON_CHARS = 20_000
+
+
+def record_page(view: View, record: Record) -> Html:
+    """The whole page."""
+    raw = el("a", "As JSON", href=f"/groundwire/v1/records/{record.id}", class_="button")
+    return page(
+        view,
+        f"Exchange {record.id}",
+        heading("Exchange", badge(record.outcome), raw),
+        _facts(record),
+        _error(record),
+        el("div", _tokens(record), stages_card(record), class_="pair"),
+        _answer(record),
+        _request(record),
+        _headers(record),
+        here="Exchanges",
+    )
+
+
+def _facts(record: Record) -> Html:
+    overhead = record.detail.get("overhead_ms") if isinstance(record.detail, Mapping) else None
+    took: Child = milliseconds(record.duration_ms)
+    if isinstance(overhead, int | float):
+        took = f"{milliseconds(record.duration_ms)}, of which Groundwire {milliseconds(overhead)}"
+    return facts(
+        [
+            ("Id", el("code", record.id)),
+            ("Time", moment(record.created_at)),
+            ("Route", own(f"{record.route}/v1{record.path}")),
+            ("Run", el("span", run_link(record.run_id), f", step {record.step_id}" if record.step_id else "")),
+            ("Client", own(record.client)),
+            ("Model", own(record.model)),
+            ("Upstream", own(record.upstream)),
+            ("Policy", own(record.policy)),
+            ("Status", f"{record.status}{', streamed' if record.stream else ''}"),
+            ("Took", took),
+        ]
+    )
+
+
+def _error(record: Record) -> Html | None:
+    error = part(record.detail, "error")
+    if not error:
+        return None
+    code = "/".join(str(error[name]) for name in ("code", "param") if error.get(name))
+    return notice((el("strong", own(code)), " ", own(str(error.get("message", "")))), "problem")
+
+
+# ---- tokens ----
+
+
+def _tokens(record: Record) -> Html:
+    use = context_use(record)
+    used, window = use.get("used_tokens"), use.get("window_tokens")
+    lines: list[tuple[str, Child]] = [
+        ("As it came", number(record.prompt_tokens_before)),
+        ("As it went", number(record.prompt_tokens)),
+        ("Answer", number(record.completion_tokens)),
+    ]
+    usage = part(record.detail, "usage")
+    if usage.get("cached"):
+        lines.append(("Read from the provider's cache", number(usage["cached"])))
+    whole: Child = el("p", "Nothing measured this context: the stage ", el("code", "budget"), " does.", class_="hint")
+    if isinstance(used, int) and isinstance(window, int) and window > 0:
+        exact = "counted exactly" if use.get("exact") else "estimated: this model's tokenizer is not public"
+        whole = el(
+            "div",
+            el("p", el("strong", share(used / window)), f" of {number(window)} tokens, {exact}", class_="hint"),
+            bar(used / window, "wide"),
+        )
+    return card("Tokens", facts(lines), whole, _components(part(use, "components"), used), id_="tokens")
+
+
+def _components(components: Mapping[str, Any], used: Any) -> Html | None:
+    given = {str(name): value for name, value in components.items() if isinstance(value, int) and value > 0}
+    if not given or not isinstance(used, int) or used < 1:
+        return None
+    rows = [
+        el("tr", el("th", name.replace("_", " "), scope="row"), el("td", bar_of(tokens / used)), el("td", number(tokens), class_="n"))
+        for name, tokens in sorted(given.items(), key=lambda one: -one[1])
+    ]
+    return el("table", el("caption", "What it is made of", class_="vh"), el("tbody", rows), class_="parts")
+
+
+def bar_of(value: float) -> Html:
+    """A plain bar, without marks."""
+    rects = (el("rect", width=100, height=10, class_="track"), el("rect", width=f"{min(value, 1.0) * 100:.1f}", height=10, class_="fill"))
+    return el("svg", rects, viewBox="0 0 100 10", preserveAspectRatio="none", class_="bar plain", aria_hidden="true")
+
+
+# ---- the answer ----
+
+
+def _answer(record: Record) -> Html:
+    found = [detail for v in entries(record.detail, "verdicts") if v.get("stage") == "claims" and (detail := part(v, "detail"))]
+    detail = found[-1] if found else {}
+    claims = answer.claims_of(entries(detail, "claims"))
+    left_out = detail.get("claims_left_out")
+    listed = answer.findings(claims, left_out if isinstance(left_out, int) else 0) if claims else None
+    texts = _choices(record.answer_body)
+    if texts is None:
+        said: Child = _no_bodies("The answer's text was not kept")
+    else:
+        said = [_choice(index, text, calls, claims, len(texts) > 1) for index, text, calls in texts]
+    checked = any(claim.label != "not_checkable" for claim in claims)
+    left = el("div", answer.legend() if checked and texts is not None else None, said, _delivered(record))
+    right = el("div", el("h3", "What was found"), listed) if checked else None
+    hint = None if claims or texts is None else el("p", "No stage checked its sentences: ", el("code", "claims"), " does.", class_="hint")
+    return card("Answer", el("div", left, right, class_="answer-pair" if right else ""), hint, id_="answer")
+
+
+def _choice(index: int, text: str, calls: Sequence[Any], claims: Sequence[answer.Claim], several: bool) -> Html:
+    mine = [claim for claim in claims if claim.choice == index]
+    asked = [
+        el("div", el("h4", "Tool call ", own(str(call.get("name", "")))), block(_pretty(call.get("arguments", "")), "text small"))
+        for call in calls
+        if isinstance(call, Mapping)
+    ]
+    title = el("h3", f"Choice {index + 1}") if several else None
+    body = answer.marked(text, mine) if text else None
+    return el("div", title, body, asked, None if body or asked else el("p", "It has no text.", class_="hint"))
+
+
+def _choices(body: bytes | None) -> list[tuple[int, str, Sequence[Any]]] | None:
+    """Index, text and tool calls of each choice; None where no body was kept."""
+    if body is None:
+        return None
+    found: list[tuple[int, str, Sequence[Any]]] = []
+    for position, choice in enumerate(entries(_loaded(body), "choices")):
+        index, calls = choice.get("index", position), choice.get("tool_calls")
+        found.append(
+            (index if isinstance(index, int) else position, str(choice.get("text") or ""), calls if isinstance(calls, list) else [])
+        )
+    return found
+
+
+def _delivered(record: Record) -> Html | None:
+    """What the client got, where a stage changed the answer."""
+    delivered = entries(record.detail, "delivered")
+    if not delivered:
+        return None
+    texts = [block(str(choice.get("text") or "")) for choice in delivered]
+    return el("div", el("h3", "What the client got"), el("p", "A stage changed the answer before it left.", class_="hint"), texts)
+
+
+# ---- the request ----
+
+
+def _request(record: Record) -> Html:
+    if record.request_body is None:
+        return card("Request", _no_bodies("The request's text was not kept"), _what_changed(record), id_="request")
+    sent = _loaded(record.request_body)
+    messages, tools = _list(sent, "messages"), _list(sent, "tools")
+    forwarded = part(record.detail, "forwarded")
+    went = _list(forwarded, "messages") if forwarded else messages
+    went_tools = _list(forwarded, "tools") if forwarded else tools
+    same = None if forwarded else el("p", "It went upstream as it came.", class_="hint")
+    rest = {name: value for name, value in sent.items() if name not in ("messages", "tools")} if isinstance(sent, Mapping) else {}
+    other = el("details", el("summary", "Model and parameters"), block(_pretty(rest), "text small")) if rest else None
+    return card(
+        "Request",
+        same,
+        _what_changed(record),
+        diff.shown_steps(diff.steps(messages, went)),
+        diff.shown_tools(tools, went_tools),
+        other,
+        id_="request",
+    )
+
+
+def _what_changed(record: Record) -> Html | None:
+    changes = entries(record.detail, "changes")
+    if not changes:
+        return None
+    items = []
+    for change in changes:
+        rest = ", ".join(f"{name.replace('_', ' ')} {_short(value)}" for name, value in change.items() if name not in ("stage", "what"))
+        items.append(
+            el(
+                "li",
+                el("strong", own(str(change.get("stage", "")))),
+                " ",
+                own(str(change.get("what", ""))),
+                own(f": {rest}") if rest else "",
+            )
+        )
+    return el("div", el("h3", "What the stages changed"), el("ul", items, class_="changes"))
+
+
+def _headers(record: Record) -> Html:
+    told = [(el("code", name), own(value)) for name, value in headers_told(record)]
+    rows = [el("tr", el("th", name, scope="row"), el("td", value)) for name, value in told]
+    return card(
+        "Headers",
+        el("p", "What the answer told the client of itself, all of it; a streamed answer can tell less before it begins.", class_="hint"),
+        el("table", el("tbody", rows), class_="headers"),
+        id_="headers",
+    )
+
+
+def _no_bodies(what: str) -> Html:
+    return empty(
+        f"{what}.",
+        el(
+            "p",
+            "Texts are private, so they are kept only where ",
+            el("code", "store: {bodies: true}"),
+            " in config.yaml says so, with secrets masked.",
+        ),
+    )
+
+
+def _loaded(body: bytes) -> Any:
+    try:
+        return json.loads(body.decode("utf-8", "replace"))
+    except ValueError:
+        return {}
+
+
+def _list(mapping: Any, name: str) -> list[Any]:
+    found = mapping.get(name) if isinstance(mapping, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
+def _pretty(value: Any) -> str:
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1), _JSON_CHARS)
+
+
+def _short(value: Any) -> str:
+    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)

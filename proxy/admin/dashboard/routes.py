@@ -1,0 +1,252 @@
+"""What is served below ``/dashboard``, and the handlers that read the store for it; who may see it is `entrance`'s to say."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any, get_args
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from proxy.admin.clashes import ClashesApi, ResolutionBody
+from proxy.admin.dashboard.decisions import PER_PAGE, Said, clashes_page, quarantine_page
+from proxy.admin.dashboard.entrance import Entrance, fields_of
+from proxy.admin.dashboard.events import Feed
+from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
+from proxy.admin.dashboard.exchanges import exchanges, filters_of
+from proxy.admin.dashboard.frame import View
+from proxy.admin.dashboard.html import Html
+from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, overview
+from proxy.admin.dashboard.panels import SPANS, FigureSource, Span
+from proxy.admin.dashboard.record import record_page
+from proxy.admin.dashboard.run import PER_PAGE as RUN_PER_PAGE
+from proxy.admin.dashboard.run import FailuresOfRun, run_page
+from proxy.admin.dashboard.static import STATIC
+from proxy.admin.dashboard.stopping import when_told_to_stop
+from proxy.admin.dashboard.summaries import summary
+from proxy.admin.quarantine import DecisionBody, QuarantineApi
+from proxy.admin.sessions import Door
+from proxy.errors import InvalidRequest, NotFound, ProxyError
+from proxy.review import ClashStatus, QuarantineItem, QuarantineStatus
+from proxy.store.clashes import DatabaseClashes
+from proxy.store.quarantine import DatabaseQuarantine
+from proxy.store.records import Records
+
+_FIGURES_WAIT_S = 0.2
+"""How long the first page waits for its figures; its script asks for them when they take longer."""
+_DECISIONS: dict[str, QuarantineStatus] = {"approve": "approved", "reject": "rejected"}
+
+
+class Dashboard:
+    """The pages."""
+
+    def __init__(
+        self,
+        records: Records,
+        quarantine: DatabaseQuarantine,
+        clashes: DatabaseClashes,
+        deciding: tuple[QuarantineApi, ClashesApi],
+        door: Door,
+        figures: FigureSource,
+        failures: FailuresOfRun,
+        routes: Sequence[str] = (),
+    ) -> None:
+        """`routes` are the prefixes that clients can call."""
+        self._records, self._quarantine, self._clashes = records, quarantine, clashes
+        self._decide_item, self._decide_clash = deciding[0].decide, deciding[1].decide
+        self._figures, self._failures, self._routes = figures, failures, routes
+        self._door, self._entrance = door, Entrance(door, self._waiting)
+        self.feed = Feed(records, self._waiting)
+        self._listening = False
+
+    def routes(self) -> list[Route]:
+        """For the application."""
+        pages, enter = "/dashboard", self._entrance
+        return [
+            Route(pages, enter.page(self._overview)),
+            Route(f"{pages}/static/{{version}}/{{name}}", STATIC.serve),
+            Route(f"{pages}/sign-in", enter.sign_in, methods=["GET", "POST"]),
+            Route(f"{pages}/sign-out", enter.page(enter.sign_out), methods=["POST"]),
+            Route(f"{pages}/events", self._events),
+            Route(f"{pages}/figures", enter.page(self._figures_json)),
+            Route(f"{pages}/exchanges", enter.page(self._exchanges)),
+            Route(f"{pages}/records/{{id}}", enter.page(self._record)),
+            Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
+            Route(f"{pages}/quarantine", enter.page(self._queue)),
+            Route(f"{pages}/quarantine/{{id}}", enter.page(self._item_decided), methods=["POST"]),
+            Route(f"{pages}/clashes", enter.page(self._clash_list)),
+            Route(f"{pages}/clashes/{{id}}", enter.page(self._clash_decided), methods=["POST"]),
+            Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
+        ]
+
+    async def _waiting(self) -> dict[str, int]:
+        """How much waits for a decision."""
+        pending, clashes = (await self._quarantine.counts())["pending"], (await self._clashes.counts())["open"]
+        return {"quarantine": pending, "clashes": clashes}
+
+    # ---- looking ----
+
+    async def _overview(self, request: Request, view: View) -> Response:
+        span = _span(request)
+        report = await self._figures.get(span, _FIGURES_WAIT_S)
+        rows, _ = await self._records.list(limit=PLOTTED)
+        items, _ = await self._quarantine.list(WAITING, status="pending")
+        clashes, _ = await self._clashes.list(WAITING, status="open")
+        return _html(
+            overview(
+                view,
+                Overview(
+                    span=span,
+                    report=report,
+                    latest=[summary(row) for row in rows],
+                    pending=await self._whole(items),
+                    clashes=clashes,
+                    first_call=self._first_call(request),
+                ),
+            )
+        )
+
+    async def _figures_json(self, request: Request, view: View) -> Response:
+        report = await self._figures.get(_span(request))
+        assert report is not None
+        return Response(figures_json(report), media_type="application/json")
+
+    async def _exchanges(self, request: Request, view: View) -> Response:
+        filters, after = filters_of(request.query_params), request.query_params.get("after", "")
+        since, until = filters.times(time.time())
+        route = {"": None, "/": ""}.get(filters.route, filters.route)
+        rows, more = await self._records.list(
+            EXCHANGES_PER_PAGE,
+            after or None,
+            route=route,
+            run_id=filters.run or None,
+            outcome=filters.verdict or None,
+            since=since,
+            until=until,
+        )
+        found = [summary(row) for row in rows]
+        routes = sorted({prefix or "/" for prefix in self._routes} | {s.route for s in found})
+        return _html(exchanges(view, found, more, filters, after, routes, self._first_call(request)))
+
+    async def _record(self, request: Request, view: View) -> Response:
+        row = await self._records.get(request.path_params["id"])
+        if row is None:
+            raise NotFound("no such exchange; it may not be written yet (they are written in batches), or be past its retention")
+        return _html(await asyncio.to_thread(record_page, view, row))
+
+    async def _run(self, request: Request, view: View) -> Response:
+        run_id, after = request.path_params["id"], request.query_params.get("after", "")
+        rows, more = await self._records.list(RUN_PER_PAGE, after or None, run_id=run_id)
+        failures = await self._failures(run_id)
+        steps = {row.id: row.step_id for row in rows}
+        return _html(run_page(view, run_id, [summary(row) for row in rows], steps, failures, more, after))
+
+    # ---- deciding ----
+
+    async def _queue(self, request: Request, view: View) -> Response:
+        return await self._queue_page(request, view, Said(done=request.query_params.get("done", "")))
+
+    async def _queue_page(self, request: Request, view: View, said: Said, status: str = "", code: int = 200) -> Response:
+        chosen = _status(request, get_args(QuarantineStatus), status)
+        after = request.query_params.get("after", "")
+        items, more = await self._quarantine.list(PER_PAGE, after or None, status=chosen)
+        counts = await self._quarantine.counts()
+        return _html(quarantine_page(view, await self._whole(items), counts, chosen, after, more, said), code)
+
+    async def _item_decided(self, request: Request, view: View) -> Response:
+        fields = await fields_of(request)
+        status = fields.get("status", "pending")
+        self._entrance.check_decision(request, fields)
+        try:
+            decision = _DECISIONS.get(fields.get("decision", ""))
+            if decision is None:
+                raise InvalidRequest("choose to approve or to reject", param="decision")
+            wanted = {name: fields[name] for name in ("reason", "by", "scope", "version") if fields.get(name, "").strip()}
+            item = await self._decide_item(request.path_params["id"], decision, _body(wanted, DecisionBody))
+        except ProxyError as error:
+            return await self._queue_page(request, view, Said(problem=error.message), status, error.status)
+        return _back("/dashboard/quarantine", status, item.status)
+
+    async def _clash_list(self, request: Request, view: View) -> Response:
+        return await self._clash_page(request, view, Said(done=request.query_params.get("done", "")))
+
+    async def _clash_page(self, request: Request, view: View, said: Said, status: str = "", code: int = 200) -> Response:
+        chosen = _status(request, get_args(ClashStatus), status)
+        after = request.query_params.get("after", "")
+        records, more = await self._clashes.list(PER_PAGE, after or None, status=chosen)
+        return _html(clashes_page(view, records, await self._clashes.counts(), chosen, after, more, said), code)
+
+    async def _clash_decided(self, request: Request, view: View) -> Response:
+        fields = await fields_of(request)
+        status = fields.get("status", "open")
+        self._entrance.check_decision(request, fields)
+        try:
+            names = ("resolution", "reason", "by") + (("text",) if fields.get("resolution") == "merged" else ())
+            wanted = {name: fields[name] for name in names if fields.get(name, "").strip()}
+            record = await self._decide_clash(request.path_params["id"], _body(wanted, ResolutionBody))
+        except ProxyError as error:
+            return await self._clash_page(request, view, Said(problem=error.message), status, error.status)
+        return _back("/dashboard/clashes", status, record.status)
+
+    # ---- news ----
+
+    async def _events(self, request: Request) -> Response:
+        self._door.check(request)
+        if not self._listening:
+            self._listening = True
+            when_told_to_stop(self.feed.close)
+        after = request.headers.get("last-event-id") or request.query_params.get("after", "")
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no", "x-content-type-options": "nosniff"}
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self.feed.listen(after), media_type="text/event-stream", headers=headers)
+
+    async def _whole(self, items: Sequence[QuarantineItem]) -> list[QuarantineItem]:
+        """The same with their contents."""
+        return [item for one in items if (item := await self._quarantine.get(one.id)) is not None]
+
+    def _first_call(self, request: Request) -> str:
+        prefix = "" if "" in self._routes or not self._routes else self._routes[0]
+        url = f"{str(request.base_url).rstrip('/')}{prefix}/v1/chat/completions"
+        body = '{"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Which planet is the largest?"}]}'
+        return f"curl {url} \\\n  -H 'content-type: application/json' \\\n  -d '{body}'"
+
+
+async def _nothing(request: Request, view: View) -> Response:
+    raise NotFound("there is no such page")
+
+
+def _html(page: Html, status: int = 200) -> HTMLResponse:
+    return HTMLResponse(str(page), status)
+
+
+def _span(request: Request) -> Span:
+    found = request.query_params.get("span", "day")
+    for span in SPANS:
+        if span == found:
+            return span
+    raise InvalidRequest(f"span: expected one of {', '.join(SPANS)}", param="span")
+
+
+def _status(request: Request, known: Sequence[str], given: str) -> str:
+    found = given or request.query_params.get("status", known[0])
+    if found not in known:
+        raise InvalidRequest(f"status: expected one of {', '.join(known)}", param="status")
+    return found
+
+
+def _body(fields: dict[str, str], kind: type[Any]) -> Any:
+    """A form's fields as the API takes them. Raises `InvalidRequest`."""
+    try:
+        return msgspec.convert(fields, kind, strict=False)
+    except msgspec.ValidationError as error:
+        missing = "`reason`" in str(error)
+        raise InvalidRequest("give a reason: it stays in the audit trail" if missing else f"the form is refused: {error}") from None
+
+
+def _back(path: str, status: str, done: str) -> Response:
+    return RedirectResponse(f"{path}?status={status}&done={done}" if status.isalpha() else path, 303)

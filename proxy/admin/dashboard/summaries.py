@@ -1,0 +1,77 @@
+"""A record in the few figures that lists, charts and open pages need: the same for the first load and for every event after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from proxy.store.records import Record
+
+MAX_MODEL_CHARS = 80
+"""Of a model's name, which a client chooses, in lists; the record's page has it whole."""
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """One exchange on one line."""
+
+    id: str
+    at: float
+    """Seconds since the epoch."""
+    route: str
+    """``/`` for the one without a prefix."""
+    run: str
+    model: str
+    policy: str
+    outcome: str
+    status: int
+    tokens: int | None
+    """Of the prompt, as it went upstream."""
+    window: int | None
+    """None where the model's is not known, or nothing measured it."""
+    share: float | None
+    """Of the window, 0 to 1."""
+    answer: int | None
+    """Tokens of the answer."""
+    ms: float
+    """From the request's first byte to the answer's last."""
+
+
+def summary(record: Record) -> Summary:
+    """The record in short."""
+    use = context_use(record)
+    used, window = use.get("used_tokens"), use.get("window_tokens")
+    tokens = record.prompt_tokens if record.prompt_tokens is not None else used
+    return Summary(
+        id=record.id,
+        at=record.created_at,
+        route=record.route or "/",
+        run=record.run_id,
+        model=record.model[:MAX_MODEL_CHARS],
+        policy=record.policy,
+        outcome=record.outcome,
+        status=record.status,
+        tokens=tokens,
+        window=window,
+        share=round(used / window, 4) if used is not None and window else None,
+        answer=record.completion_tokens,
+        ms=round(record.duration_ms, 2),
+    )
+
+
+def context_use(record: Record, name: str = "context") -> Mapping[str, Any]:
+    """``facts.context`` of the record (or ``context_before``), empty where nothing measured it."""
+    return part(part(record.detail, "facts"), name)
+
+
+def part(mapping: Any, name: str) -> Mapping[str, Any]:
+    """A mapping inside a mapping; empty where there is none, whatever is there instead."""
+    found = mapping.get(name) if isinstance(mapping, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def entries(mapping: Any, name: str) -> list[Mapping[str, Any]]:
+    """The mappings of a list inside a mapping."""
+    found = mapping.get(name) if isinstance(mapping, Mapping) else None
+    return [entry for entry in found if isinstance(entry, Mapping)] if isinstance(found, list) else []

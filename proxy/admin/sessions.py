@@ -1,0 +1,143 @@
+"""An operator's session in a browser: a signed cookie that the admin key is exchanged for, and the token that every decision must carry.
+
+Nothing is kept on the server: the signature's key is derived from the admin key, so that every worker knows every session, and another
+admin key ends them all. On a server without an admin key the cookie proves nothing, and needs not: it only ties the decision's token to
+the browser that was given the page.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from hashlib import sha256
+
+from starlette.requests import HTTPConnection
+
+from proxy.admin.access import check
+from proxy.errors import PolicyNotAllowed
+
+COOKIE = "groundwire_session"
+CSRF_HEADER = "x-groundwire-csrf"
+LIFETIME_S = 12 * 3600
+"""A working day; then the key is asked for again."""
+_READING = ("GET", "HEAD")
+
+
+class Sessions:
+    """Makes sessions and knows its own again."""
+
+    def __init__(self, admin_key: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._admin_key, self._clock = admin_key, clock
+        self._key = hmac.digest(admin_key.encode(), b"groundwire dashboard session, version 1", sha256)
+
+    def opens(self, key: str) -> bool:
+        """Whether this is the admin key, told in constant time."""
+        return hmac.compare_digest(key.encode(), self._admin_key.encode())
+
+    def issue(self) -> str:
+        """A new session's cookie."""
+        named = f"{int(self._clock()) + LIFETIME_S}.{secrets.token_urlsafe(18)}"
+        return f"{named}.{self._signed('session', named)}"
+
+    def valid(self, cookie: str) -> bool:
+        """Whether it is one of ours and not over."""
+        named, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._signed("session", named).encode()):
+            return False
+        expires = named.partition(".")[0]
+        return expires.isdecimal() and int(expires) > self._clock()
+
+    def csrf(self, cookie: str) -> str:
+        """The token of a session's decisions; another site can neither read nor guess it."""
+        return self._signed("csrf", cookie)
+
+    def _signed(self, purpose: str, value: str) -> str:
+        return hmac.new(self._key, f"{purpose}:{value}".encode(), sha256).hexdigest()
+
+
+class Door:
+    """Lets the operator in: by the bearer key, by a session's cookie, or without either on a loopback server that has no key."""
+
+    def __init__(self, admin_key: str, *, clock: Callable[[], float] = time.time) -> None:
+        self._admin_key = admin_key
+        self.sessions = Sessions(admin_key, clock=clock)
+        self.failures = Failures(clock=clock)
+
+    @property
+    def open(self) -> bool:
+        """Whether there is no key to sign in with."""
+        return not self._admin_key
+
+    def session(self, connection: HTTPConnection) -> str:
+        """The cookie of a session that is valid, else ""."""
+        cookie = connection.cookies.get(COOKIE, "")
+        return cookie if cookie and self.sessions.valid(cookie) else ""
+
+    def check(self, connection: HTTPConnection) -> None:
+        """For the JSON API: as `proxy.admin.access.check`, or a session from our own page; decisions then need its token in a header.
+
+        Raises `InvalidApiKey` or `PolicyNotAllowed`.
+        """
+        cookie = "" if self.open or "authorization" in connection.headers else self.session(connection)
+        if not cookie:
+            return check(connection, self._admin_key)
+        self.check_origin(connection)
+        if connection.scope["method"] not in _READING:
+            self.check_token(cookie, connection.headers.get(CSRF_HEADER, ""))
+        return None
+
+    def check_token(self, cookie: str, token: str) -> None:
+        """Raises `PolicyNotAllowed` for a decision that did not come from a page of this session."""
+        if not cookie or not hmac.compare_digest(token.encode(), self.sessions.csrf(cookie).encode()):
+            raise PolicyNotAllowed("this decision did not come from a page of your session: load the page again, and decide there")
+
+    def check_origin(self, connection: HTTPConnection) -> None:
+        """Raises `PolicyNotAllowed` for a request that another site's page, or another server's on this machine, has made."""
+        headers = connection.headers
+        origin = headers.get("origin")
+        elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host", "")
+        if elsewhere or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+            raise PolicyNotAllowed("requests from another site's page are refused")
+
+
+class Failures:
+    """Counts wrong keys by address, in this process: after five within a minute an address has to wait."""
+
+    def __init__(
+        self, *, most: int = 5, window_s: float = 60.0, addresses: int = 1024, clock: Callable[[], float] = time.time
+    ) -> None:  # fmt: skip
+        """`addresses` is how many are remembered; the one that failed longest ago is forgotten first."""
+        self._most, self._window_s, self._addresses, self._clock = most, window_s, addresses, clock
+        self._times: OrderedDict[str, deque[float]] = OrderedDict()
+
+    def wait_s(self, address: str) -> float:
+        """Seconds until another try is looked at; 0 for now."""
+        times = self._times.get(_network(address))
+        if times is None or len(times) < self._most:
+            return 0.0
+        return max(0.0, times[0] + self._window_s - self._clock())
+
+    def add(self, address: str) -> None:
+        """A wrong key came from there."""
+        network = _network(address)
+        self._times.setdefault(network, deque(maxlen=self._most)).append(self._clock())
+        self._times.move_to_end(network)
+        while len(self._times) > self._addresses:
+            self._times.popitem(last=False)
+
+    def forget(self, address: str) -> None:
+        """The right key came from there."""
+        self._times.pop(_network(address), None)
+
+
+def _network(address: str) -> str:
+    """What one person holds: an IPv4 address, or a /64 of IPv6."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else address

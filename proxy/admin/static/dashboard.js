@@ -1,0 +1,37 @@
+// @ts-check
+/** What a page does once it is there: times in the viewer's zone, charts, news. Without it every page still says and does all it has to. */
+
+import {drawPanels, drawUsage} from './charts.js';
+import {localise} from './format.js';
+import {listen} from './live.js';
+
+for (const element of document.querySelectorAll('time')) localise(element);
+keepNames();
+const usage = drawUsage();
+drawPanels();
+listen(usage);
+showTarget();
+
+/** The name under which a person decides is theirs to keep, in this browser. */
+function keepNames() {
+  for (const field of document.querySelectorAll('input[data-keep]')) {
+    const input = /** @type {HTMLInputElement} */ (field), key = `groundwire:${input.dataset.keep}`;
+    try {
+      input.value = localStorage.getItem(key) ?? '';
+      input.addEventListener('change', () => {
+        localStorage.setItem(key, input.value);
+        for (const other of document.querySelectorAll('input[data-keep]')) /** @type {HTMLInputElement} */ (other).value = input.value;
+      });
+    } catch { /* a browser that keeps nothing */ }
+  }
+}
+
+/** A link to a finding moves the keyboard there too, and opens what it stands in. */
+function showTarget() {
+  const go = () => {
+    const target = location.hash.length > 1 ? document.getElementById(decodeURIComponent(location.hash.slice(1))) : null;
+    if (target?.tabIndex === -1) target.focus({preventScroll: true});
+  };
+  addEventListener('hashchange', go);
+  go();
+}

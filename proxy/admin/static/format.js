@@ -1,0 +1,47 @@
+// @ts-check
+/** Figures and times in words, as `words.py` writes them for the first load. */
+
+export const NONE = '–';
+export const SIGNS = {pass: '✓', warn: '!', block: '✕', error: '?', skipped: '–', pending: '…'};
+
+/** @param {number | null | undefined} value */
+export function number(value) {
+  if (value === null || value === undefined) return NONE;
+  const digits = Number.isInteger(value) || Math.abs(value) >= 100 ? 0 : 1;
+  return value.toLocaleString('en-US', {minimumFractionDigits: digits, maximumFractionDigits: digits});
+}
+
+/** @param {number | null | undefined} value */
+export function share(value) {
+  if (value === null || value === undefined) return NONE;
+  return value > 0 && value < 0.005 ? '<1%' : `${Math.round(value * 100)}%`;
+}
+
+/** @param {number | null | undefined} value */
+export function milliseconds(value) {
+  if (value === null || value === undefined) return NONE;
+  if (value >= 1000) return `${(value / 1000).toFixed(1)} s`;
+  return value >= 10 ? `${Math.round(value)} ms` : `${value.toFixed(2)} ms`;
+}
+
+/** @param {number} value */
+const two = value => String(value).padStart(2, '0');
+
+/** @param {Date} at */
+export const day = at => `${at.getFullYear()}-${two(at.getMonth() + 1)}-${two(at.getDate())}`;
+
+/** @param {Date} at */
+export const clock = at => `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
+
+/** @param {Date} at */
+export const minute = at => `${two(at.getHours())}:${two(at.getMinutes())}`;
+
+/** A `time` element, in the viewer's zone; its title stays UTC. Same length as the server's words, so nothing moves.
+ * @param {HTMLTimeElement} element */
+export function localise(element) {
+  const at = new Date(element.dateTime);
+  if (Number.isNaN(at.getTime())) return;
+  const date = element.querySelector('.date'), time = element.querySelector('.time');
+  if (date) date.textContent = day(at);
+  if (time) time.textContent = clock(at);
+}

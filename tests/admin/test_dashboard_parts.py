@@ -1,0 +1,256 @@
+"""What pages are made of: markup that escapes, marks on answers, differences of requests, figures in words."""
+
+import html
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.admin.dashboard import answer, diff
+from proxy.admin.dashboard.exchanges import Filters, filters_of
+from proxy.admin.dashboard.html import Html, block, data, el, join, own, shown
+from proxy.admin.dashboard.panels import FigureSource, report
+from proxy.admin.dashboard.words import milliseconds, number, share
+from proxy.errors import InvalidRequest, StoreUnavailable
+from proxy.store.figures import Bucket
+from tests.admin.pages import Page
+from tests.browser.making import ANSWER, HOSTILE, claims
+
+# ---- markup ----
+
+
+@given(st.text())
+def test_text_becomes_text_and_nothing_else(text: str) -> None:
+    page = Page(el("p", text, title=text))
+    sound = text.encode("utf-8", "replace").decode()
+    assert [("p", {"title": html.unescape(html.escape(sound))})] == page.elements
+    assert "<" not in el("p", text)[3:-4]
+
+
+@given(st.text())
+def test_what_is_shown_of_a_text_has_no_element_but_our_marks(text: str) -> None:
+    assert {"span"} >= {tag for tag, _ in Page(shown(text)).elements}
+
+
+@given(st.recursive(st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
+def test_nothing_in_a_data_block_ends_it(value: object) -> None:
+    written = data(value)
+    assert not set("<>&") & set(written.removeprefix('<script type="application/json">').removesuffix("</script>"))
+
+
+@pytest.mark.parametrize("attributes", [{"onclick": "x"}, {"style": "color: red"}, {"srcdoc": "x"}, {"href": "javascript:alert(1)"},
+                                        {"href": "//evil.example"}, {"src": "https://evil.example"}, {"action": "/\\evil.example"}])  # fmt: skip
+def test_an_attribute_that_runs_something_or_leads_away_is_refused(attributes: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"leads away|no page has"):
+        el("a", "x", **attributes)
+
+
+def test_markup_is_not_escaped_twice_and_text_beside_it_is() -> None:
+    assert "<p>a &lt; b <b>c</b>1</p>" == el("p", "a < b ", el("b", "c"), None, 1)
+
+
+def test_what_turns_the_reading_direction_stays_within_the_text() -> None:
+    assert ("bdi", "auto") == (Page(own("a")).elements[0][0], Page(block("a")).elements[0][1]["dir"])
+
+
+def test_join_takes_lists_within_lists() -> None:
+    assert "ab&amp;" == join(["a", ["b", ("&", None)]])
+
+
+# ---- answers ----
+
+
+def test_sentences_are_marked_where_they_stand() -> None:
+    found = answer.placed(answer.claims_of(claims()), ANSWER)
+    assert [ANSWER[claim.start : claim.end] for claim in found] == [claim.text for claim in found]
+
+
+@pytest.mark.parametrize("span", [[5, 3], [0, 10**9], [-4, 4], [0, 0]])
+def test_a_position_outside_the_text_is_not_marked(span: list[int]) -> None:
+    assert [] == answer.placed(answer.claims_of([{"span": span, "label": "supported", "text": ""}]), "Some text.")
+
+
+def test_a_claim_that_does_not_stand_where_it_says_is_not_marked_but_listed() -> None:
+    found = answer.claims_of([{"span": [0, 9], "label": "unsupported", "text": "The key is sk-1234567890."}])
+    assert ([], True) == (answer.placed(found, "[masked] and more words"), "The key is" in answer.findings(found))
+
+
+@given(
+    st.text("0123456789 .", max_size=60),
+    st.lists(st.tuples(st.integers(-5, 70), st.integers(-5, 70), st.sampled_from([*answer.LABELS, "x"]))),
+)
+def test_marks_never_lose_or_add_text(text: str, spans: list[tuple[int, int, str]]) -> None:
+    found = answer.claims_of([{"span": [start, end], "label": label, "text": ""} for start, end, label in spans])
+    said = Page(answer.marked(text, found)).text
+    assert [c for c in text if c.isdigit()] == [c for c in said if c.isdigit()]
+
+
+# ---- differences ----
+
+
+def test_messages_that_stayed_are_matched_around_those_that_went() -> None:
+    before = [
+        {"role": "system", "content": "a"},
+        {"role": "user", "content": "b"},
+        {"role": "assistant", "content": "c"},
+        {"role": "user", "content": "d"},
+    ]
+    after = [before[0], {"role": "system", "content": "summary"}, before[3]]
+    found = [(step.kind, step.role) for step in diff.steps(before, after)]
+    assert ("kept", "system") == found[0]
+    assert {("removed", "user"), ("removed", "assistant"), ("added", "system")} == set(found[1:-1])
+    assert ("kept", "user") == found[-1]
+
+
+_MESSAGES = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["user", "system", "tool"]), "content": st.text(max_size=20) | st.none()}), max_size=6
+)
+
+
+@given(_MESSAGES, _MESSAGES)
+def test_a_difference_has_all_of_both_sides(before: list[object], after: list[object]) -> None:
+    found = diff.steps(before, after)
+    kinds = [step.kind for step in found]
+    assert (len(before), len(after)) == (
+        sum(kind in ("kept", "changed", "removed") for kind in kinds), sum(kind in ("kept", "changed", "added") for kind in kinds),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [200, 5000])
+def test_a_changed_message_shows_what_was_taken_out_and_put_in(words: int) -> None:
+    text = " ".join(f"word{i}" for i in range(words))
+    (step,) = diff.steps([{"role": "user", "content": text}], [{"role": "user", "content": text.replace("word7 ", "other ")}])
+    page = diff.shown_steps([step])
+    assert ("changed", 1, 1) == (step.kind, page.count("<del>"), page.count("<ins>"))
+
+
+def test_two_long_and_different_texts_are_shown_without_being_compared() -> None:
+    (step,) = diff.steps([{"role": "user", "content": "a\n" * 20_000}], [{"role": "user", "content": "b\n" * 20_000}])
+    assert len(diff.shown_steps([step])) < 20_000
+
+
+@pytest.mark.parametrize("message", [7, "text", None, [], {"role": 3, "content": {"a": 1}}, {"content": [None, {"type": "image_url"}]}])
+def test_a_message_of_another_shape_is_shown_as_it_is(message: object) -> None:
+    assert "left out" in diff.shown_steps(diff.steps([message], []))
+
+
+def test_tools_that_were_left_out_are_named() -> None:
+    tools = [{"type": "function", "function": {"name": name}} for name in ("search", HOSTILE)]
+    page = diff.shown_tools(tools, tools[:1])
+    assert page is not None
+    assert ("Tools: 2 offered, 1 sent" in page, "<script" in page) == (True, False)
+
+
+# ---- figures ----
+
+
+@pytest.mark.parametrize(("value", "expected"), [(None, "–"), (0, "0"), (1234567, "1,234,567"), (0.5, "0.5"), (1234.5, "1,234")])
+def test_numbers_are_written_with_thousands_apart(value: float | None, expected: str) -> None:
+    assert expected == number(value)
+
+
+def test_shares_and_times_have_their_unit() -> None:
+    assert ["<1%", "0%", "2.5%"] == [share(0.003), share(0), share(0.025, 1)]
+    assert ["71%", "0.42 ms", "42 ms", "4.2 s", "–"] == [
+        share(0.71),
+        milliseconds(0.42),
+        milliseconds(42.0),
+        milliseconds(4200.0),
+        milliseconds(None),
+    ]
+
+
+def test_panels_tell_what_the_buckets_add_up_to() -> None:
+    buckets = [
+        Bucket(
+            start=0.0,
+            seconds=60,
+            exchanges=4,
+            poisoning_checked=1000,
+            poisoned={"wrong_number": 12, "false_fact": 3},
+            quarantine={"pending": 15},
+        ),
+        Bucket(
+            start=60.0, seconds=60, exchanges=1, clashes={"A": 48}, clash_strategies={"merge": 46}, clashes_open=2, distractions={"high": 2}
+        ),
+    ]
+    found = {panel.name: panel for panel in report("day", buckets, {"selection_accuracy": 0.964, "calls": 500}).panels}
+    assert ("15", "pieces of context kept out, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
+    assert "wrong number 12, false fact 3" in found["poisoning"].detail
+    assert ("48", "46 resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
+    assert ("2", "96.4% of 500 tool calls foreseen since the start") == (found["distraction"].headline, found["confusion"].detail[-1])
+    assert (15.0, 0.0) == found["poisoning"].series[0].values
+
+
+class Slow:
+    """Figures that take as long as a test lets them."""
+
+    def __init__(self) -> None:
+        import asyncio
+
+        self.ready, self.asked = asyncio.Event(), 0
+        self.problem: Exception | None = None
+
+    async def between(self, since: float, until: float, bucket_s: int) -> list[Bucket]:
+        self.asked += 1
+        if self.problem is not None:
+            raise self.problem
+        await self.ready.wait()
+        return [Bucket(start=since, seconds=bucket_s, exchanges=7)]
+
+
+async def nothing_counted() -> dict[str, object]:
+    return {}
+
+
+async def test_a_page_does_not_wait_for_slow_figures_and_they_are_worked_out_once() -> None:
+    figures = Slow()
+    source = FigureSource(figures, nothing_counted)
+    first = await source.get("day", 0.001)
+    figures.ready.set()
+    second = await source.get("day")
+    third = await source.get("day")
+    assert (None, 7, 1) == (first, second.exchanges if second else 0, figures.asked)
+    assert third is second
+
+
+async def test_figures_that_failed_are_asked_for_again() -> None:
+    figures = Slow()
+    figures.problem = StoreUnavailable("away")
+    source = FigureSource(figures, nothing_counted)
+    with pytest.raises(StoreUnavailable):
+        await source.get("day")
+    figures.problem = None
+    figures.ready.set()
+    assert await source.get("day") is not None
+
+
+def test_times_of_the_list_are_seconds() -> None:
+    assert (1_600_000_000.0 - 3600, None) == Filters(within="1h").times(1_600_000_000.0)
+    assert (0.0, 60.0) == Filters(since="1970-01-01T00:00", until="1970-01-01T00:01").times(1e9)
+
+
+@pytest.mark.parametrize("text", ["2026-13-01T00:00", "now", "2026-01-01", "99999-01-01T00:00"])
+def test_a_time_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="expected a minute in UTC"):
+        filters_of({"since": text})
+
+
+def test_html_is_text_too() -> None:
+    assert isinstance(Html("a"), str)
+
+
+def test_a_conversation_of_thousands_of_messages_is_listed_in_part() -> None:
+    before = [{"role": "user", "content": str(number)} for number in range(3000)]
+    page = diff.shown_steps(diff.steps(before, before[2000:]))
+    assert "3,000 messages: 1,000 as it came, 2,000 left out. 2,800 messages not listed" in page
+    assert len(page) < 100_000
+
+
+def test_a_long_text_that_changed_in_one_place_is_compared_by_words() -> None:
+    text = " ".join(f"word{number}" for number in range(50_000))
+    (step,) = diff.steps([{"role": "user", "content": text}], [{"role": "user", "content": text.replace("word7000 ", "other ")}])
+    page = diff.shown_steps([step])
+    assert ("<del> word7000</del>", "<ins> other</ins>") == tuple(
+        mark for mark in ("<del> word7000</del>", "<ins> other</ins>") if mark in page
+    )
