@@ -1,6 +1,6 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
-What a person decides on is in `proxy.admin.quarantine` and `proxy.admin.clashes`.
+What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` and `proxy.admin.failures`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from proxy import __version__
 from proxy.admin.access import check
 from proxy.admin.answers import download, json_answer, limit_of, list_answer
 from proxy.admin.clashes import ClashesApi
+from proxy.admin.failures import FailuresApi
 from proxy.admin.page import overview
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.review import LISTED, POLICY_HEADER, Review
@@ -25,6 +26,7 @@ from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, St
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.failures import DatabaseFailures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records
 from proxy.store.scratchpad import DatabaseScratchpad
@@ -45,6 +47,7 @@ class AdminParts:
     tool_outcomes: DatabaseToolOutcomes
     quarantine: DatabaseQuarantine
     clashes: DatabaseClashes
+    failures: DatabaseFailures
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
     """What is not ready yet and why; empty when everything is."""
@@ -53,6 +56,7 @@ class AdminParts:
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths."""
     api, quarantine, clashes = Api(parts), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
+    failures = FailuresApi(parts.failures, parts.metrics)
     routes = [
         Route("/health", api.health),
         Route("/ready", api.ready),
@@ -73,6 +77,11 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/clashes", api.guarded(clashes.list)),
         Route("/groundwire/v1/clashes/{id}", api.guarded(clashes.item)),
         Route("/groundwire/v1/clashes/{id}/resolve", api.guarded(clashes.resolve), methods=["POST"]),
+        Route("/groundwire/v1/failures", api.guarded(failures.list)),
+        Route("/groundwire/v1/failures/{id}", api.guarded(failures.item)),
+        Route("/groundwire/v1/failures/{id}/revisions", api.guarded(failures.revisions)),
+        Route("/groundwire/v1/failures/{id}/resolve", api.guarded(failures.resolve), methods=["POST"]),
+        Route("/groundwire/v1/failures/{id}/feedback", api.guarded(failures.feedback), methods=["POST"]),
     ]
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     return Starlette(routes=routes, exception_handlers=handlers)

@@ -11,11 +11,11 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sqlalchemy import Table, event, text
+from sqlalchemy import Table, TextClause, event, text
 from sqlalchemy import exc as sa_errors
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
@@ -98,14 +98,27 @@ class Database:
         Raises `StoreUnavailable` when the store is not available, locked for too long or failing, and its subclass
         `StoreRejected` when it refuses the values.
         """
+        async with self._converting(timeout_s or self.timeout_s) as engine, engine.begin() as connection:
+            yield connection
+
+    async def read(self, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+        """The rows of one SELECT that stands alone. Raises as `transaction` does, which takes several times as long for a short one.
+
+        With SQLite it is one trip to the driver's thread, where SQLAlchemy makes six.
+        """
+        async with self._converting(self.timeout_s) as engine, engine.connect() as connection:
+            return await fetch(connection, query, values)
+
+    @asynccontextmanager
+    async def _converting(self, limit_s: float) -> AsyncIterator[AsyncEngine]:
+        """The engine, if the store is available; what goes wrong with it is raised as ours."""
         if not self.available or self._engine is None:
             raise StoreUnavailable(f"the store is not available: {self.problem}")
         if self._path is not None and lite.file_identity(self._path) != self._identity:
             raise self._lost(f"the file {self._path} is gone or was replaced")
-        limit_s = timeout_s or self.timeout_s
         try:
-            async with asyncio.timeout(limit_s), self._engine.begin() as connection:
-                yield connection
+            async with asyncio.timeout(limit_s):
+                yield self._engine
         except sa_errors.TimeoutError:
             raise StoreUnavailable(f"no free connection within {limit_s:g} s") from None
         except TimeoutError:
@@ -186,6 +199,7 @@ class Database:
             poolclass=AsyncAdaptedQueuePool,
             pool_timeout=self.timeout_s,
             pool_use_lifo=True,
+            pool_reset_on_return=None,  # every transaction has its end, and a rollback more is a trip to the driver's thread
             **sizes,
         )
         # SQLite must give up on a lock before we give up on SQLite.
@@ -251,3 +265,12 @@ class Database:
         if words.startswith("<class '"):  # SQLAlchemy's asyncpg adapter puts the driver's class before its message
             words = words.partition(">: ")[2] or words
         return without_password(words, self._url)[:500]
+
+
+async def fetch(connection: AsyncConnection, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
+    """All rows of a SELECT; with SQLite in one trip to the driver's thread instead of four."""
+    if connection.dialect.name == "sqlite":
+        driver = (await connection.get_raw_connection()).driver_connection
+        assert driver is not None
+        return list(await driver.execute_fetchall(query.text, values))
+    return (await connection.execute(query, values)).all()
