@@ -166,6 +166,14 @@ Feature: Failures are remembered, told where they help, and stopped when they re
     Then the model was not asked
     And the request is refused with "system_error"
 
+  Scenario: A handle that leads nowhere ends the request with an error
+    Given get_order returns 'Error: the session is no longer valid'
+    And get_order returns 'Error: the session is no longer valid'
+    And get_order returns 'Error: the session is no longer valid'
+    When the agent asks the model
+    Then the model was not asked
+    And the request is refused with "system_error"
+
   Scenario: Progress in between begins the count anew
     Given get_order reports status 404
     And get_order reports status 404

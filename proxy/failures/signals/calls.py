@@ -94,7 +94,7 @@ def _failure(call: CalledTool, finding: Finding, tools: Sequence[Tool]) -> Failu
     outcome: dict[str, Any] = {"code": finding.code}
     for name in ("status", "exception", "retry_after_s", "pointer", "argument"):
         if (value := getattr(finding, name)) not in (None, ""):
-            outcome[name] = identifier(value) if name in ("exception", "argument") else value
+            outcome[name] = identifier(value) if isinstance(value, str) else value
     known = {"argument": finding.argument, "retry_after_s": finding.retry_after_s}
     adjustment = (
         adjustments.rephrase(arguments) if retrieval else adjustments.for_tool_error(finding.code, call.tool, arguments, tools, **known)

@@ -21,13 +21,13 @@ MAX_DEPTH = 3
 MAX_OTHERS = 2
 """Fields of its own that an envelope may have."""
 MAX_SENTENCE_CHARS = 400
-_ERROR = ("error", "errors", "errormessage", "errormsg", "exception", "fault", "fehler", "erreur", "err")
+_ERROR = ("error", "errors", "errormessage", "errormessages", "errormsg", "exception", "fault", "fehler", "erreur", "err")
 _MESSAGE = (
     "message", "msg", "errormessage", "errormsg", "errordescription", "detail", "details", "description", "reason", "title", "nachricht",
-    "meldung", "mensaje", "text", "hint",
+    "meldung", "mensaje", "text", "hint", "info",
 )  # fmt: skip
 _FLAGS = ("success", "ok", "succeeded", "successful", "exito", "erfolg")
-_STATUS = ("status", "statuscode", "httpstatus", "httpcode", "code", "errorcode", "httpstatuscode", "responsecode")
+_STATUS = ("status", "statuscode", "httpstatus", "httpcode", "code", "errorcode", "httpstatuscode", "responsecode", "cod")
 _EXIT = ("exitcode", "returncode", "exitstatus", "returnstatus", "rc", "exit")
 _FAILED_WORDS = frozenset({"error", "failed", "failure", "fail", "fehler", "erreur", "fallido"})
 _NO_ERROR = frozenset({"", "none", "no", "null", "false", "ok", "no error", "noerror", "0", "success", "n/a", "keine", "ninguno", "aucune"})
@@ -151,7 +151,9 @@ def _with_error(fields: Fields, where: str, status: int | None, others: int, poi
         return None
     if isinstance(error, dict) and not explained and (others or "id" in fields):
         return None
-    return _classified(_message(fields), fields, _join(pointer, where))
+    found = _classified(_message(fields), fields, _join(pointer, where))
+    by_field = isinstance(error, dict) and not explained and all(isinstance(v, list) for v in error.values())
+    return replace(found, code="invalid_arguments") if by_field and found.code == "error" else found
 
 
 def _detailed(fields: Fields, pointer: str, others: int) -> Finding | None:
@@ -165,7 +167,8 @@ def _detailed(fields: Fields, pointer: str, others: int) -> Finding | None:
     for name in ("message", "detail", "msg", "text"):
         text = fields.get(name, ("", None))[1]
         if isinstance(text, str) and text and not others and len(text) <= MAX_SENTENCE_CHARS and is_specific(text):
-            return read_text(text, _join(pointer, fields[name][0]))
+            where = _join(pointer, fields[name][0])
+            return _classified(text, fields, where) if read_text(text) else None
     return None
 
 
@@ -228,11 +231,11 @@ def _message(fields: Fields) -> str:
 
 def _content_text(fields: Fields) -> tuple[str, str]:
     """The first text of MCP content and its pointer, or the message."""
-    content = fields.get("content", ("", None))[1]
+    content = next((fields[name][1] for name in ("content", "result", "output", "text") if name in fields), None)
     for i, part in enumerate(content[:8] if isinstance(content, list) else ()):
         if isinstance(part, dict) and isinstance(part.get("text"), str) and part["text"]:
             return part["text"], f"/content/{i}/text"
-    return (content, "/content") if isinstance(content, str) and content else (_message(fields), "")
+    return (content if isinstance(content, str) and content else _message(fields)), ""
 
 
 def _error_field(fields: Fields) -> str | None:
@@ -306,7 +309,7 @@ def _last_line(text: str) -> str:
 
 
 def _folded(key: object) -> str:
-    return str(key)[:40].replace("_", "").replace("-", "").lower()
+    return str(key)[:40].replace("_", "").replace("-", "").replace(" ", "").lower()
 
 
 def _join(pointer: str, key: str) -> str:

@@ -29,16 +29,18 @@ MAX_OUTPUT_LINES = 15
 _ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _BULLET = r"(?:[^\w\s<\[({'\"/\-#>|*`.]{1,4}\s{0,2})?"
 _PREFIX = LazyPattern(
-    _BULLET + r"(?:\[(?:error|fatal|fehler|erreur)\]:?\s{1,3}(?=\S)|<(?:tool_use_)?error>\s{0,3}(?=\S)|"
-    r"(?:(?:fatal|internal|runtime|tool|api|server|unexpected|unhandled|uncaught|http|mcp|rpc|sql|execution|validation|input|syntax|"
-    r"network|database|connection|authentication|request|permission|fetch|parse|parsing|type|value|interner|error)\s)?(?:error|fehler|"
-    r"erreur|fatal|failure|exception|fatal error)\b(?:\s\[[^\]\n]{1,40}\]|\s?\([^)\n]{1,60}\)|\[\w{1,12}\]|"
-    r"\s-?\d{1,5}(?:\s\(\w{1,8}\))?)?\s{0,2}(?::|-{1,2}\s|–|—)\s{0,4}(?=\S)|(?-i:[A-Z]{1,8}-\d{3,6}|" + ERRNO + r"): (?=\S)|"
-    r"SQLSTATE\[\w{5}\]:?\s)",
+    _BULLET + r"(?:\[(?:error|fatal|fehler|erreur)\]:?\s{1,3}(?=\S)|<(?:\w{1,12}_){0,2}error>\s{0,3}(?=\S)|"
+    r"(?:(?:fatal|internal|runtime|tool|api|server|unexpected|unhandled|uncaught|http|mcp|rpc|sql|execution|validation|input validation|"
+    r"input|syntax|network|database|connection|authentication|request|permission|fetch|parse|parsing|type|value|interner|"
+    r"error)\s)?(?:error code|error|fehler|erreur|fatal|failure|exception|fatal error)\b(?:\s\[[^\]\n]{1,40}\]|\s?\([^)\n]{1,60}\)|"
+    r"\[\w{1,12}\]|\s-?\d{1,5}(?:\s\(\w{1,8}\))?)?\s{0,2}(?::|-{1,2}\s|–|—)\s{0,4}(?=\S)|(?-i:[A-Z]{1,8}-\d{3,6}|"
+    r"" + ERRNO + r"): (?=\S)|SQLSTATE\[\w{5}\]:?\s)",
     re.I,
 )
 _NOTHING = re.compile(
-    r"\W{0,3}(?:none|no|null|nil|false|n/a|ok|keine?r?|ningun[oa]?|aucune?|[±+\-]?\d[\d.,]{0,15}\s?(?:%|m?s|[a-z°]{1,3})?)\W{0,3}", re.I
+    r"(?![45]\d\d\W{0,3}$)\W{0,3}(?:none|no|null|nil|false|n/a|ok|keine?r?|ningun[oa]?|aucune?|[±+\-]?\d[\d.,]{0,15}\s?(?:%|m?s|"
+    r"[a-z°]{1,3})?)\W{0,3}",
+    re.I,
 )
 _DEFINITION = re.compile(
     r"\s{0,3}(?:\w{1,20}\s)?(?:(?:is |are |be |wird |werden |es |est )?(?:raised|thrown|returned|lanzad[oa]|levée?|ausgelöst)\b|means\b|"

@@ -89,9 +89,10 @@ _WEAK: tuple[tuple[str, LazyPattern], ...] = (
             r"permission[ _]?(?:is )?denied|access[ _](?:is[ _])?denied|access[ _]forbidden|\bforbidden\b|unauthori[sz]ed|"
             r"not[ _]authori[sz]ed|\beacces\b|\beperm\b|not permitted|not have (?:the |any )?(?:permission|access|rights)|"
             r"insufficient[ _](?:permission|scope|privilege|rights)|(?:invalid|incorrect|missing|expired)[ _](?:api|access|"
-            r"auth)[ _]?(?:key|token)|authenticat\w* (?:failed|required|error)|unauthenticated|not[ _](?:logged in|authed)|"
-            r"may not (?:read|see|access|view)|permission error|zugriff verweigert|keine (?:berechtigung|rechte)|nicht berechtigt|"
-            r"(?:acceso|permiso) denegado|no tiene permiso|no autorizado|(?:accès|permission) (?:refusée?|interdit)|non autorisé",
+            r"auth)[ _]?(?:key|token)|authenticat\w* (?:failed|required|error)|unauthenticated|api[ _]?key (?:is )?(?:invalid|missing|"
+            r"required|not valid)|credentials were not|not[ _](?:logged in|authed)|may not (?:read|see|access|view)|permission error|"
+            r"zugriff verweigert|keine (?:berechtigung|rechte)|nicht berechtigt|(?:acceso|permiso) denegado|no tiene permiso|"
+            r"no autorizado|(?:accès|permission) (?:refusée?|interdit)|non autorisé",
             re.I,
         ),
     ),
@@ -114,13 +115,12 @@ _WEAK: tuple[tuple[str, LazyPattern], ...] = (
             r"property|value|option|key)s?\b[^.\n]{0,60}?\b(?:is |are )?(?:required|missing)\b|required (?:parameter|argument|field|"
             r"property|option)|invalid[ _](?:value|argument|parameter|param|input|date|time|format|json|type|enum|option|request|id|"
             r"field|arguments)|unexpected keyword argument|validation[ _](?:error|failed)|must (?:not )?be\b|must (?:have|contain|"
-            r"match)\b|unknown[ _](?:parameter|argument|field|option)|unrecognized (?:arguments|option|parameter)|unprocessable|"
-            r"bad request|out of range|not (?:a )?valid\b|not of type|takes (?:from )?\d{1,3} (?:to \d{1,3} )?positional|argument error|"
-            r"pflicht(?:feld|parameter|angabe)|(?:parameter|feld|argument|angabe)\b[^.\n]{0,40}\bfehlt|ungültige[rsn]? (?:\w{1,30})|"
-            r"muss (?:zwischen|ein|größer|kleiner|mindestens|höchstens)|\bfaltan?\b|(?:valor|parámetro|campo|argumento|"
-            r"formato)[^.\n]{0,30}(?:no (?:es )?válid|inválid|obligatorio|requerido)|debe ser|(?:paramètre|champ|"
-            r"argument)[^.\n]{0,40}(?:manquant|obligatoire|requis|invalide)|(?:valeur|format|date) (?:\w{1,20} )?(?:non )?(?:invalide|"
-            r"valide)|doit être",
+            r"match)\b|unknown[ _](?:parameter|argument|field|option)|unrecognized (?:arguments|option|parameter)|out of range|"
+            r"not (?:a )?valid\b|not of type|takes (?:from )?\d{1,3} (?:to \d{1,3} )?positional|argument error|pflicht(?:feld|parameter|"
+            r"angabe)|(?:parameter|feld|argument|angabe)\b[^.\n]{0,40}\bfehlt|ungültige[rsn]? (?:\w{1,30})|muss (?:zwischen|ein|größer|"
+            r"kleiner|mindestens|höchstens)|\bfaltan?\b|(?:valor|parámetro|campo|argumento|formato)[^.\n]{0,30}(?:no (?:es )?válid|"
+            r"inválid|obligatorio|requerido)|debe ser|(?:paramètre|champ|argument)[^.\n]{0,40}(?:manquant|obligatoire|requis|invalide)|"
+            r"(?:valeur|format|date) (?:\w{1,20} )?(?:non )?(?:invalide|valide)|doit être",
             re.I,
         ),
     ),
@@ -136,6 +136,7 @@ _WEAK: tuple[tuple[str, LazyPattern], ...] = (
             re.I,
         ),
     ),
+    ("invalid_arguments", LazyPattern(r"bad request|unprocessable", re.I)),
 )
 _BY_STATUS = {
     400: "invalid_arguments", 401: "permission_denied", 403: "permission_denied", 404: "not_found", 407: "permission_denied",
@@ -157,7 +158,10 @@ EXCEPTION = re.compile(
 """A class name as languages write it; bounded, so that a long word costs no more than a short one."""
 ERRNO = r"E(?:CONN[A-Z]{3,8}|TIMEDOUT|NOENT|ACCES|PERM|EXIST|ISDIR|NOTDIR|NOSPC|NOTFOUND|PIPE|HOSTUNREACH|NOTEMPTY|MFILE|BUSY|AI_AGAIN)"
 _ERRNO = re.compile(rf"(?<!\w)({ERRNO}|ORA-\d{{5}})(?!\w)")
-_CODE_NAME = re.compile(r"[A-Za-z][A-Za-z]{0,40}(?:[_\-][A-Za-z]{1,40}){1,8}|(?:[A-Z][a-z]{1,30}){2,6}|[A-Z]{3,30}|[A-Z]{1,8}-?\d{2,6}")
+_CODE_NAME = re.compile(
+    r"[A-Za-z][A-Za-z]{0,40}(?:[_\-][A-Za-z]{1,40}){1,8}|(?:[A-Z][a-z]{1,30}){2,6}|[a-z]{2,30}(?:[A-Z][a-z]{1,30}){1,6}|[A-Z]{3,30}|"
+    r"[A-Z]{1,8}-?\d{2,6}"
+)
 _QUOTE = r"[`'\"«“‘]\s?"
 _ENDQUOTE = r"\s?[`'\"»”’]"
 _NAME = r"([A-Za-z_][\w.\-]{0,63})"

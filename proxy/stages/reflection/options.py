@@ -28,11 +28,7 @@ class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
     ] = "run"
     signals: Annotated[
         tuple[SignalType, ...],
-        Meta(
-            min_length=1,
-            description="what counts: tool_error, upstream_error, retrieval_failure, schema_violation, loop, human_correction, "
-            "budget_pressure",
-        ),
+        Meta(min_length=1, description="what counts as a failure, of these"),
     ] = ("tool_error", "upstream_error", "retrieval_failure", "schema_violation", "loop", "human_correction", "budget_pressure")
     enforce: Annotated[
         bool,

@@ -40,8 +40,10 @@ from proxy.stages.reflection.options import ReflectionOptions
 from proxy.stages.reflection.reporting import ASKED, CAPPED, REPEATED, STOPPED, UNCHECKED, capped_detail, count_events, detail_of, listed
 from proxy.text import text_of
 
-CANDIDATES = 64
-"""Records that are read for one request; of these the ones that matter are chosen."""
+CANDIDATES = 24
+"""Records that are read for one request, at least; of these the ones that matter are chosen."""
+SUBJECTS = 24
+"""Tools whose failures are looked for: those called lately, then those offered; of the others the latest failures come by themselves."""
 TOLD = "told failures"
 T = TypeVar("T")
 
@@ -116,10 +118,10 @@ class Reflection(Stage):
         situation = history.situation
         shown = dict.fromkeys(failure.fingerprint for failure in history.newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
-        subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:CANDIDATES]
+        subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
         wanted = self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id if self.options.scope == "run" else None, fingerprints=fingerprints,
-            subjects=subjects, limit=CANDIDATES,
+            subjects=subjects, limit=max(CANDIDATES, 4 * self.options.top_k),
         )  # fmt: skip
         found = [record for record in await _kept(wanted) if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
