@@ -55,11 +55,6 @@ class MemoryFailures:
         own = [r for r in reversed(self.records.values()) if r.client == client and run_id in (None, r.run_id) and r.status == "active"]
         return sorted(own, key=place)[:limit]
 
-    async def known(self, *, client: str, run_id: str, fingerprints: Sequence[str]) -> list[FailureRecord]:
-        """The run's, whatever their status."""
-        keys = dict.fromkeys(_key(client, run_id, fingerprint) for fingerprint in fingerprints)
-        return [self.records[key] for key in keys if key in self.records]
-
     def say(self, record_id: str, kind: EventKind, *, by: str = "admin", reason: str = "") -> FailureRecord:
         """What a person says of a record: ``resolved``, ``superseded``, ``reopened``, ``helpful``, ``harmful``."""
         record = self.records[record_id]

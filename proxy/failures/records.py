@@ -96,6 +96,3 @@ class Failures(Protocol):
         """Active records: those with one of `fingerprints`, then those of one of `subjects`, then the others, each group last seen first;
         `limit` in all. Without `run_id`, of all the client's runs. Raises `StoreUnavailable`.
         """
-
-    async def known(self, *, client: str, run_id: str, fingerprints: Sequence[str]) -> list[FailureRecord]:
-        """The run's records with these fingerprints, whatever their status. Raises `StoreUnavailable`."""

@@ -117,14 +117,6 @@ class DatabaseFailures:
             once.setdefault(record.id, record)
         return list(once.values())[:limit]
 
-    async def known(self, *, client: str, run_id: str, fingerprints: Sequence[str]) -> list[FailureRecord]:
-        """The run's records with these fingerprints, whatever their status, in their order. Raises `StoreUnavailable`."""
-        ids = list(dict.fromkeys(failure_id(client, run_id, fingerprint) for fingerprint in fingerprints))
-        if not ids:
-            return []
-        records, _ = await _seen(self._database.read, ids, [])
-        return [records[failure] for failure in ids if failure in records]
-
     async def resolve(self, failure: str, status: Status, *, by: str, reason: str = "", cause: str = "") -> FailureRecord | None:
         """A person gives the record with this id a status; what is kept, or None where there is none. Raises `StoreUnavailable`.
 

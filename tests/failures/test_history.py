@@ -13,6 +13,7 @@ from proxy.failures.history import History, read_history
 from proxy.failures.records import Event, FailureRecord
 from proxy.failures.signals.calls import ResultReader
 from proxy.testing import MemoryFailures
+from tests.failures.kept import known
 from tests.failures.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
 
 OWNER = {"client": "alice", "run_id": "r", "policy": "agent", "step_id": "1", "record_id": "gw_1"}
@@ -32,7 +33,7 @@ def kept(*turns: Sequence[Message]) -> dict[str, FailureRecord]:
             events = read(messages).events
             await store.apply(events, **OWNER)
             fingerprints += [event.fingerprint for event in events]
-        return await store.known(client="alice", run_id="r", fingerprints=list(dict.fromkeys(fingerprints)))
+        return await known(store, client="alice", run_id="r", fingerprints=list(dict.fromkeys(fingerprints)))
 
     return {record.code: record for record in asyncio.run(run())}
 

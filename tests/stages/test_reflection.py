@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -34,6 +35,7 @@ class Agent:
         self._number += 1
         made = make_exchange(talk.messages, TOOLS, **params)
         made.id, made.run_id, made.client, made.retrieval_tools = f"gw_{self._number}", run, client, ("search_*",)
+        made.received_at = time.time()
         return made
 
     async def turn(self, talk: Talk, said: str = "Very well.", **about: Any) -> Exchange:
@@ -222,6 +224,14 @@ async def test_results_that_the_client_trims_away_are_not_forgotten() -> None:
     talk.messages[2:] = []
     await agent.turn(talk.calls("get_order", '{"id": "A7"}', id="A7"))
     assert ["resolved"] == [record.status for record in agent.store.records.values()]
+
+
+async def test_failures_are_counted_once_by_signal() -> None:
+    talk, agent = Talk().calls("get_order", DENIED, id="A7"), Agent(MemoryFailures(time.time))
+    await agent.turn(talk)
+    await agent.turn(talk.calls("get_order", '{"id": "A7"}', id="A7"))
+    counted = {name: count for name, count in agent.counters.counts.items() if "failures" in name or "resolved" in name}
+    assert {"reflection.failures_count": 1, "reflection.failures_tool_error_count": 1, "reflection.resolved_count": 1} == counted
 
 
 # ---- the block ----

@@ -15,6 +15,7 @@ from proxy.ports import FailureEvent, FailureRecord
 from proxy.store.database import Database, StoreRejected
 from proxy.store.failure_rows import failure_id
 from proxy.store.failures import DatabaseFailures
+from tests.failures.kept import known
 from tests.store.conftest import opened
 
 RUN = {"client": "alice", "run_id": "r"}
@@ -61,7 +62,7 @@ async def test_a_failure_is_kept_with_all_that_is_known_of_it(database: Database
         last_seen_step_id="s1", last_seen_at=12.5, updated_at=12.5,
     )  # fmt: skip
     assert expected == kept == await store.get(kept.id)
-    assert [expected] == await store.relevant(**RUN, **EVERYTHING) == await store.known(**RUN, fingerprints=["f1"])
+    assert [expected] == await store.relevant(**RUN, **EVERYTHING) == await known(store, **RUN, fingerprints=["f1"])
     assert [expected] == [one.record for one in (await store.revisions(kept.id))[0]]
 
 
@@ -128,7 +129,7 @@ async def test_hundreds_of_events_at_once_are_as_good_as_one(database: Database)
     turn = [occurred(f"f{n % 700}", f"c{n}") for n in range(1400)]
     kept = await store.apply(turn, **STEP)
     assert (700, {2}) == (len(kept), {record.occurrence_count for record in kept})
-    assert kept == await store.apply(turn, **STEP) == await store.known(**RUN, fingerprints=[f"f{n}" for n in range(700)])
+    assert kept == await store.apply(turn, **STEP) == await known(store, **RUN, fingerprints=[f"f{n}" for n in range(700)])
 
 
 async def test_workers_that_see_the_same_turns_at_once_count_them_once(url: str) -> None:
@@ -136,7 +137,7 @@ async def test_workers_that_see_the_same_turns_at_once_count_them_once(url: str)
     async with opened(url) as first, opened(url) as second:
         workers = [DatabaseFailures(database) for database in (first, second)]
         await asyncio.gather(*(worker.apply(turn, **STEP) for turn in turns for worker in workers))
-        kept = await workers[0].known(**RUN, fingerprints=[f"f{n}" for n in range(6)])
+        kept = await known(workers[0], **RUN, fingerprints=[f"f{n}" for n in range(6)])
         listed = [[one.record.revision for one in (await workers[1].revisions(record.id))[0]] for record in kept]
     assert [8] * 6 == [record.occurrence_count for record in kept]
     assert [list(range(8, 0, -1))] * 6 == listed
@@ -148,7 +149,7 @@ async def test_a_person_and_a_worker_at_once_both_count(url: str) -> None:
         (kept,) = await worker.apply([occurred()], **STEP)
         turns = [worker.apply([occurred(cause=f"c{n}")], **STEP) for n in range(2, 7)]
         await asyncio.gather(*turns, *(person.feedback(kept.id, True, by="ann") for _ in range(5)))
-        (found,) = await worker.known(**RUN, fingerprints=["f1"])
+        (found,) = await known(worker, **RUN, fingerprints=["f1"])
     assert (6, 5, 11) == (found.occurrence_count, found.helpful_count, found.revision)
 
 
@@ -159,7 +160,7 @@ async def test_a_client_never_sees_or_changes_anothers(database: Database) -> No
         owner = {**RUN, **other}
         await store.apply([event("resolved")], **{**STEP, **other})
         wanted = {"fingerprints": ["f1"], "subjects": ["search_docs"]}
-        assert [] == await store.relevant(**owner, **wanted) == await store.known(**owner, fingerprints=["f1"])
+        assert [] == await store.relevant(**owner, **wanted) == await known(store, **owner, fingerprints=["f1"])
         assert [] == await store.relevant(client=owner["client"] + "x", run_id=None, **wanted)
     assert kept == await store.get(kept.id)
 
@@ -213,9 +214,9 @@ async def test_what_is_resolved_or_superseded_is_known_but_not_relevant(database
     await store.apply([occurred("a"), occurred("b"), occurred("c")], **STEP)
     await store.apply([event("resolved", "a"), event("superseded", "b")], **STEP)
     assert ["c"] == names(await store.relevant(**RUN, fingerprints=["a", "b"], subjects=["search_docs"]))
-    known = await store.known(**RUN, fingerprints=["b", "never", "a", "b"])
-    assert [("b", "superseded"), ("a", "resolved")] == [(record.fingerprint, record.status) for record in known]
-    assert [] == await store.known(**RUN, fingerprints=[])
+    found = await known(store, **RUN, fingerprints=["b", "never", "a", "b"])
+    assert [("b", "superseded"), ("a", "resolved")] == [(record.fingerprint, record.status) for record in found]
+    assert [] == await known(store, **RUN, fingerprints=[])
 
 
 async def test_what_was_resolved_and_comes_again_is_relevant_again(database: Database) -> None:
@@ -237,7 +238,7 @@ async def test_hostile_text_is_kept_as_far_as_both_databases_can(database: Datab
         getattr(kept, n) for n in ["client", "run_id", "policy", "step_id", "record_id", "subject", "fingerprint", "action_key"]
     ]
     assert {odd: [odd, float("inf"), 2**80]} == kept.attempted_action
-    assert [kept] == await store.relevant(**where, fingerprints=[odd], subjects=[odd]) == await store.known(**where, fingerprints=[odd])
+    assert [kept] == await store.relevant(**where, fingerprints=[odd], subjects=[odd])
     assert [kept] == await store.apply([told], **step) == (await store.list(client=odd, run_id=odd, subject=odd, policy=odd))[0]
     resolved = await store.resolve(kept.id, "resolved", by=odd, reason=odd * 1000, cause=odd)
     assert resolved is not None
@@ -336,7 +337,7 @@ async def test_everything_outlives_a_restart(url: str) -> None:
         kept = await DatabaseFailures(database).apply(turn, **STEP)
     async with opened(url) as database:
         store = DatabaseFailures(database)
-        assert kept == await store.apply(turn, **STEP) == await store.known(**RUN, fingerprints=["f1", "f2"])
+        assert kept == await store.apply(turn, **STEP) == await known(store, **RUN, fingerprints=["f1", "f2"])
         assert 2 == len((await store.revisions(kept[0].id))[0])
 
 
@@ -349,7 +350,7 @@ async def test_a_record_of_a_later_version_can_still_be_read(database: Database)
 async def test_without_a_store_it_raises() -> None:
     store = DatabaseFailures(Database("sqlite://"))
     attempts = (
-        store.apply([occurred()], **STEP), store.relevant(**RUN, **EVERYTHING), store.known(**RUN, fingerprints=["f1"]), store.get("fl_1"),
+        store.apply([occurred()], **STEP), store.relevant(**RUN, **EVERYTHING), store.get("fl_1"),
         store.list(), store.revisions("fl_1"), store.resolve("fl_1", "resolved", by="a"), store.feedback("fl_1", True, by="a"),
     )  # fmt: skip
     for attempt in attempts:

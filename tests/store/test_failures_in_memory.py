@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from proxy.ports import Failures
 from proxy.store.failures import DatabaseFailures
 from proxy.testing import MemoryFailures
+from tests.failures.kept import known
 from tests.store.conftest import opened
 from tests.store.test_failures import event, occurred
 
@@ -43,7 +44,7 @@ async def state(store: Failures) -> list[Any]:
         asked = {"client": client, "fingerprints": ["f2", "never"], "subjects": ["a"]}
         found += [plain(await store.relevant(run_id=run, **asked)), plain(await store.relevant(run_id=run, **asked, limit=2))]
         if run is not None:
-            found.append(plain(await store.known(client=client, run_id=run, fingerprints=NAMES)))
+            found.append(plain(await known(store, client=client, run_id=run, fingerprints=NAMES)))
     return found
 
 

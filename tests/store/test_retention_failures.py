@@ -5,6 +5,7 @@ import random
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.retention import Retention
+from tests.failures.kept import known
 from tests.store.test_failures import STEP, event, names, occurred
 
 _DAY_S = 86_400.0
@@ -19,7 +20,7 @@ async def test_a_record_goes_by_its_last_change_and_its_revisions_stay_as_long_a
     now = 20 * _DAY_S
     await store.apply([occurred("used", "c2")], **STEP)
     await Retention(database, days=30, clock=lambda: 40 * _DAY_S).run_once()
-    assert ["used"] == names(await store.known(**ALL))
+    assert ["used"] == names(await known(store, **ALL))
     assert [2, 0] == [len((await store.revisions(record.id))[0]) for record in (used, left)]
 
 

@@ -20,6 +20,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from proxy.failures.signals.correction_words import CALLS, NUMBERS, TOOL_MARK, WORDS, Words
+from proxy.grounding.patterns import LazyPattern
 
 HEAD_CHARS = 400
 """Of a message that are looked at: a person who corrects begins with it."""
@@ -176,7 +177,7 @@ def _only_denies(text: str, words: Words) -> bool:
 
 
 def _at_start(
-    clause: _Clause, words: Words, patterns: Sequence[re.Pattern[str]], after_denial: re.Pattern[str] | None = None, denied: bool = False
+    clause: _Clause, words: Words, patterns: Sequence[LazyPattern], after_denial: LazyPattern | None = None, denied: bool = False
 ) -> _Found | None:
     """The cue with which the clause begins, openers taken off one by one; `denied` says whether a denial went before."""
     text = clause.text

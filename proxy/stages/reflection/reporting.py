@@ -13,15 +13,17 @@ REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED = "failure_repeated", "human_asked",
 MAX_LISTED = 20
 
 
-def count_events(counters: Counters, events: Sequence[Event], records: Sequence[FailureRecord]) -> None:
-    """What has just happened; only events that made a revision are given."""
-    types = {record.fingerprint: record.signal_type for record in records}
+def count_events(counters: Counters, events: Sequence[Event], records: Sequence[FailureRecord], since: float) -> None:
+    """What has happened to `records` since then, of `events` that were put; another worker may have been first with some."""
+    now = {record.fingerprint: record for record in records}
     for event in events:
-        if event.kind == "occurred":
+        record = now.get(event.fingerprint)
+        if record is None:
+            continue
+        if event.kind == "occurred" and record.last_seen_at >= since:
             counters.count("reflection.failures_count")
-            if (signal := types.get(event.fingerprint)) is not None:
-                counters.count(f"reflection.failures_{signal}_count")
-        elif event.kind == "resolved":
+            counters.count(f"reflection.failures_{record.signal_type}_count")
+        elif event.kind == "resolved" and record.status == "resolved" and record.updated_at >= since:
             counters.count("reflection.resolved_count")
 
 

@@ -38,6 +38,7 @@ from proxy.stages.reflection.capping import cap_answer
 from proxy.stages.reflection.injecting import with_block
 from proxy.stages.reflection.options import ReflectionOptions
 from proxy.stages.reflection.reporting import ASKED, CAPPED, REPEATED, STOPPED, UNCHECKED, capped_detail, count_events, detail_of, listed
+from proxy.stages.reflection.warming import warm
 from proxy.text import text_of
 
 CANDIDATES = 24
@@ -70,6 +71,7 @@ class Reflection(Stage):
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         load()
+        warm()
         self._reader = ResultReader()
         self._applied = Applied()
         self._caps: dict[str, list[Cap]] = {}
@@ -229,8 +231,7 @@ class Reflection(Stage):
             )
         )
         self._applied.add(owner, new)
-        made = {(record.fingerprint, record.event) for record in records if record.updated_at >= exchange.received_at}
-        count_events(self.ports.counters, [event for event in new if (event.fingerprint, event.kind) in made], records)
+        count_events(self.ports.counters, new, records, exchange.received_at)
 
     async def _quietly(self, exchange: Exchange, events: Sequence[Event]) -> None:
         """As `_apply`; what cannot be kept is let go, since the stop comes first."""

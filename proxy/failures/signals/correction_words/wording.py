@@ -12,6 +12,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from proxy.grounding.patterns import LazyPattern
+
 TOOL_MARK = "\ue000"
 _TOOL = (
     r"(?:(?:the|that|den|die|das|el|la|le|l'|les|dem|der) ?)?(?:tool |function |werkzeug |herramienta |funcion |outil |"
@@ -26,27 +28,27 @@ _END = (
 class Words(Struct, frozen=True):
     """One language."""
 
-    opener: re.Pattern[str]
+    opener: LazyPattern
     """What may stand before a clause and says nothing: "well", "please", "I think"."""
-    denial: re.Pattern[str]
+    denial: LazyPattern
     """An opener that denies: "no", "nope"."""
-    ask: re.Pattern[str]
+    ask: LazyPattern
     """How a question begins."""
-    polite: re.Pattern[str]
+    polite: LazyPattern
     """How an instruction in the form of a question begins: "could you"."""
-    aside: re.Pattern[str]
+    aside: LazyPattern
     """Anywhere before the clause in its sentence: somebody else speaks, or it is only supposed."""
-    task: re.Pattern[str]
+    task: LazyPattern
     """How a message begins whose rest is material to work on: "translate", "review"."""
-    rejected: re.Pattern[str]
-    rejected_unasked: re.Pattern[str]
+    rejected: LazyPattern
+    rejected_unasked: LazyPattern
     """The same, where the assistant has not just asked something: there it may be the answer."""
-    after_denial: re.Pattern[str]
+    after_denial: LazyPattern
     """The same, with a denial before it: "no, I wanted"."""
-    override: re.Pattern[str]
-    cap: re.Pattern[str]
+    override: LazyPattern
+    cap: LazyPattern
     """A highest number of results or calls."""
-    bare_cap: re.Pattern[str]
+    bare_cap: LazyPattern
     """One that does not say of what; not where the assistant has just asked."""
 
 
@@ -79,8 +81,8 @@ NUMBERS: Mapping[str, int] = {
 _NUMBER = r"(?P<{}>\d{{1,5}}(?![\d.,:/]?\d)|(?:" + "|".join(sorted(NUMBERS, key=lambda w: (-len(w), w))) + r")\b)"
 
 
-def compiled(*patterns: str) -> re.Pattern[str]:
-    """One alternation; ``<no>``, ``<yes>`` and ``<cap>`` become groups, each with a number of its own."""
+def compiled(*patterns: str) -> LazyPattern:
+    """One alternation, compiled at its first use; ``<no>``, ``<yes>`` and ``<cap>`` become groups, each with a number of its own."""
     count = 0
 
     def group(match: re.Match[str]) -> str:
@@ -90,4 +92,4 @@ def compiled(*patterns: str) -> re.Pattern[str]:
         return (_NUMBER if match[1] == "cap" else _TOOL).format(name)
 
     joined = "|".join(patterns).replace("<.>", _END)
-    return re.compile(rf"(?:{re.sub(r'<(no|yes|cap)>', group, joined)})")
+    return LazyPattern(rf"(?:{re.sub(r'<(no|yes|cap)>', group, joined)})")
