@@ -56,6 +56,8 @@ class Database:
         self._identity: lite.FileIdentity | None = None
         self._engine: AsyncEngine | None = None
         self._opening: asyncio.Task[None] | None = None
+        self._writers = asyncio.Lock()
+        self._rolling_back: set[asyncio.Future[None]] = set()
 
     @property
     def name(self) -> str:
@@ -100,6 +102,29 @@ class Database:
         """
         async with self._converting(timeout_s or self.timeout_s) as engine, engine.begin() as connection:
             yield connection
+
+    @asynccontextmanager
+    async def writing(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that will write: what is read in it cannot change before it is written. Raises as `transaction` does.
+
+        With SQLite, which lets one write at a time and has the others try again after pauses, this process's writers queue here, so that
+        none is passed over for seconds; PostgreSQL locks rows (``with_for_update``).
+        """
+        if not self.is_sqlite:
+            async with self.transaction() as connection:
+                yield connection
+            return
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                await self._writers.acquire()
+        except TimeoutError:
+            raise StoreUnavailable(f"other writers took longer than {self.timeout_s:g} s") from None
+        try:
+            async with self.transaction() as connection:
+                await connection.exec_driver_sql("BEGIN IMMEDIATE")
+                yield connection
+        finally:
+            self._writers.release()
 
     async def read(self, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:
         """The rows of one SELECT that stands alone. Raises as `transaction` does, which takes several times as long for a short one.
@@ -205,7 +230,23 @@ class Database:
         # SQLite must give up on a lock before we give up on SQLite.
         busy_timeout_ms = int(self.timeout_s * 800)
         event.listen(engine.sync_engine, "connect", lambda connection, _: lite.set_up_connection(connection, busy_timeout_ms))
+        event.listen(engine.sync_engine, "invalidate", lambda connection, *_: self._roll_back(connection))
         return engine
+
+    def _roll_back(self, connection: Any) -> None:
+        """End the transaction of a connection whose user was cancelled, before the connection is closed.
+
+        The statement that it was in still runs in the driver's thread, and SQLite keeps a lock as long as somebody holds its cursor,
+        closed connection or not.
+        """
+        rolling = asyncio.ensure_future(connection.driver_connection.rollback())
+        self._rolling_back.add(rolling)
+        rolling.add_done_callback(self._rolled_back)
+
+    def _rolled_back(self, rolling: asyncio.Future[None]) -> None:
+        self._rolling_back.discard(rolling)
+        if not rolling.cancelled() and rolling.exception() is not None:
+            log.debug("store %s: a transaction that was broken off could not be rolled back: %s", self.name, rolling.exception())
 
     async def _take_migration_lock(self, connection: AsyncConnection) -> None:
         if self.is_sqlite:

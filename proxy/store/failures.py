@@ -29,7 +29,7 @@ from proxy.failures.records import EventKind
 from proxy.ports import FailureEvent, FailureRecord
 from proxy.store import failure_rows as rows
 from proxy.store.database import Database, fetch
-from proxy.store.decisions import begin_writing, policy_name
+from proxy.store.decisions import policy_name
 from proxy.store.failure_rows import FailureRevision, failure_id
 from proxy.store.paging import page
 from proxy.store.tables import clean, key_of
@@ -85,7 +85,7 @@ class DatabaseFailures:
         scene = _Scene(client, run_id, policy_name(policy), step_id, record_id, self._clock())
         records, known = await _seen(self._database.read, ids, list(told))
         if len(known) < len(told):  # else it is a turn that was seen before, as most are, and was only read
-            async with self._database.transaction() as connection:
+            async with self._database.writing() as connection:
                 await self._lock(connection, key_of(client, run_id), ids)
                 records, known = await _seen(partial(fetch, connection), ids, list(told))
                 new = {key: value for key, value in told.items() if key not in known}
@@ -156,7 +156,7 @@ class DatabaseFailures:
 
     async def _say(self, failure: str, kind: EventKind, by: str, reason: str, cause: str) -> FailureRecord | None:
         failure, now = clean(failure), self._clock()
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             await self._lock(connection, None, [failure])
             read = partial(fetch, connection)
             records, _ = await _seen(read, [failure], [])
@@ -172,7 +172,6 @@ class DatabaseFailures:
 
     async def _lock(self, connection: AsyncConnection, run_key: str | None, ids: Sequence[str]) -> None:
         """Nobody else writes these records until the transaction ends, nor (with `run_key`) makes new ones in the run."""
-        await begin_writing(self._database, connection)
         if self._database.is_sqlite:
             return
         if run_key is not None:

@@ -186,7 +186,7 @@ class Retention:
             oldest = oldest.where(age < before)
         # The subquery is wrapped once more: PostgreSQL would otherwise be free to run it again for every row.
         chosen = select(oldest.cte("oldest").c.id)
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             gone = (await connection.execute(delete(table).where(table.c.id.in_(chosen)).returning(table.c.size_bytes))).all()
             if gone and table is tool_outcomes:  # workers hold a copy, and this tells them to read again
                 await connection.execute(update(tool_outcome_versions).values(version=tool_outcome_versions.c.version + 1))
