@@ -6,6 +6,7 @@ Parameters are numbers, names of tools and of arguments, and JSON pointers; a cl
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,10 @@ SHRINK = 5
 DEFAULT_CAP = 10
 """Where a call named no size: what search tools commonly give as a first page."""
 MAX_NAMES = 8
+SOON_S = 5.0
+"""A tool that asks to wait no longer than this is worth waiting for."""
+MAX_ALTERNATIVES = 3
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
 
 
 def for_tool_error(code: str, tool: str, arguments: Mapping[str, Any], tools: Sequence[Tool], **known: Any) -> Adjustment:
@@ -35,7 +40,9 @@ def for_tool_error(code: str, tool: str, arguments: Mapping[str, Any], tools: Se
     if code in ("timeout", "output_too_large"):
         return smaller(tool, arguments, tools) or _later_or_changed(code, arguments)
     if code in ("rate_limited", "unavailable"):
-        after = known.get("retry_after_s")
+        after, instead = known.get("retry_after_s"), alternatives(tool, tools)
+        if instead and (after is None or after > SOON_S):
+            return {"type": "use_other_tool", "tools": instead}
         return {"type": "retry_later", **({"after_s": after} if after else {})}
     if code == "permission_denied":
         return {"type": "ask_human"}
@@ -84,9 +91,18 @@ def rephrase(arguments: Mapping[str, Any]) -> Adjustment:
     return {"type": "rephrase_query", **({"argument": identifier(name)} if name else {})}
 
 
-def others(tool: str, tools: Sequence[Tool]) -> list[str]:
-    """Names of the other tools that are offered."""
-    return _names(name for other in tools if (name := tool_name(other)) and name != tool)
+def alternatives(tool: str, tools: Sequence[Tool]) -> list[str]:
+    """Tools that may do the same: they take the same arguments, and their names share a word that not most tools' names have."""
+    names = [name for offered in tools if (name := tool_name(offered))]
+    common = [word for word, count in Counter(word for name in names for word in _words(name)).items() if count * 2 > len(names) > 3]
+    own, takes = _words(tool) - set(common), set(properties_of(tool, tools))
+    found = []
+    for name in names:
+        shared, others = own & _words(name), set(properties_of(name, tools))
+        alike = len(takes & others) / len(takes | others) if takes | others else 1.0
+        if name != tool and shared and alike >= 0.5:
+            found.append((-alike, -len(shared), name))
+    return _names(name for _, _, name in sorted(found)[:MAX_ALTERNATIVES])
 
 
 def properties_of(tool: str, tools: Sequence[Tool]) -> dict[str, str]:
@@ -99,6 +115,10 @@ def properties_of(tool: str, tools: Sequence[Tool]) -> dict[str, str]:
             if isinstance(found, Mapping):
                 return {str(name): _type(value) for name, value in found.items()}
     return {}
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(name[:200])}
 
 
 def _type(schema: object) -> str:

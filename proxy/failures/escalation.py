@@ -1,7 +1,8 @@
 """When to stop: the same failure again and again without progress. Pure: records in, what to do out.
 
-A person is asked where they can clear the obstacle away (a permission, a search that finds nothing, a loop). Where an invariant is broken
-(a handle that leads nowhere, arguments that keep breaking their schema) nobody's words help, and the request ends with an error.
+A person is asked where they can clear the obstacle away (a permission, a search that finds nothing, a loop, a tool that is not there).
+Where an invariant is broken (a handle that leads nowhere, an answer that keeps breaking its schema though it was asked for again)
+nobody's words help, and the request ends with an error.
 """
 
 from __future__ import annotations
@@ -15,9 +16,7 @@ from proxy.failures.kinds import SEVERITIES
 from proxy.failures.records import FailureRecord
 
 Action = Literal["ask_human", "system_error"]
-BROKEN = frozenset((
-    "missing_pointer", "unknown_tool", "invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch", "repair_failed",
-))  # fmt: skip
+BROKEN = frozenset(("missing_pointer", "response_not_json", "response_mismatch", "repair_failed"))
 """Codes of broken invariants."""
 NEVER = frozenset(("upstream_error", "budget_pressure"))
 """Signals that stop by themselves: the upstream's own error reaches the client, and the stage `budget` refuses what does not fit."""

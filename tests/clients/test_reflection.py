@@ -61,6 +61,8 @@ def next_call(run: str, messages: list[dict[str, Any]]) -> Call | None:
     if run in ("slow", "slow capped"):
         advised = run == "slow" and "at most 10" in last.partition(OPENING)[2]
         return None if "Page one" in result else ("search_docs", json.dumps({"query": "manual", "limit": 10 if advised else 50}))
+    if run == "lost":
+        return "search_docs", '{"query": "manual", "limit": 5, "page": 99}'
     if run == "invented":
         return "find_docs", '{"query": "manual"}'
     if run == "comma":
@@ -143,11 +145,17 @@ def test_a_cap_is_put_on_the_models_call(ran: Ran, name: str) -> None:
     assert "arguments_capped" in run["headers"][1]["x-groundwire-warnings"]
 
 
-def test_a_tool_that_is_not_there_ends_the_run_with_an_error(ran: Ran) -> None:
+def test_a_tool_that_is_not_there_is_asked_about(ran: Ran) -> None:
     run = ran.runs["invented"]
-    assert (400, "policy_blocked", "system_error") == tuple(run["error"][name] for name in ("status_code", "code", "param"))
     assert (3, 3) == (len(run["calls"]), len(ran.got["invented"]))
-    assert "find_docs" in run["error"]["message"]
+    assert "find_docs" in run["said"][0]
+
+
+def test_a_handle_that_leads_nowhere_ends_the_run_with_an_error(ran: Ran) -> None:
+    run = ran.runs["lost"]
+    assert (400, "policy_blocked", "system_error") == tuple(run["error"][name] for name in ("status_code", "code", "param"))
+    assert (3, 3) == (len(run["calls"]), len(ran.got["lost"]))
+    assert "search_docs" in run["error"]["message"]
 
 
 @pytest.mark.parametrize("name", ["comma", "comma streamed"])

@@ -46,7 +46,7 @@ def test_of_several_the_broken_invariant_comes_first_then_the_severe() -> None:
     records = [
         record(id="fl_1"),
         record("permission_denied", id="fl_2", severity="high"),
-        record("unknown_tool", id="fl_3", severity="low"),
+        record("missing_pointer", id="fl_3", severity="low"),
     ]
     assert ["fl_3", "fl_2"] == [found.record.id for r in (records, records[:2]) if (found := escalation(r, 3, can_ask=True))]
 

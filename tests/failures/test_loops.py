@@ -539,3 +539,26 @@ def test_results_of_a_megabyte_take_linear_time() -> None:
     start = time.perf_counter()
     assert 9 == len(find_loops(turns))
     assert time.perf_counter() - start < MOST_SECONDS
+
+
+def test_a_result_that_is_not_the_last_word_may_be_asked_for_again() -> None:
+    for state in ('{"state": "queued"}', "The build is still running.", '{"progress": 40}', "Bericht in Bearbeitung"):
+        talk = Talk()
+        for _ in range(4):
+            talk.call("check_build", state, id="7")
+        assert [] == talk.loops()
+
+
+def test_the_first_verb_of_a_name_says_whether_a_tool_reads() -> None:
+    for tool in ("get_order", "read_post", "list_book", "fetchOrder"):
+        talk = Talk().call(tool, "the same", id="7").call(tool, "the same", id="7")
+        assert ["same_call"] == [loop.code for loop in talk.loops()]
+    for tool in ("order_book", "get_or_create", "check_out", "book_get"):
+        talk = Talk().call(tool, "the same", id="7").call(tool, "the same", id="7")
+        assert [] == talk.loops()
+
+
+def test_a_question_that_is_asked_again_is_no_answer_given_again() -> None:
+    question = "search_docs has timed out 3 times. How should I go on with the manual of the lamp?"
+    talk = Talk().answer(question).user("With fewer.").answer(question).user("I said with fewer.")
+    assert [] == talk.loops()

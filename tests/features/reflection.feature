@@ -158,18 +158,18 @@ Feature: Failures are remembered, told where they help, and stopped when they re
     When the agent asks the model
     Then the model was asked
 
-  Scenario: A broken invariant ends the request with an error
+  Scenario: A tool that the model makes up again and again is a question, too
     Given the unknown tool find_docs is called
     And the unknown tool find_docs is called
     And the unknown tool find_docs is called
     When the agent asks the model
     Then the model was not asked
-    And the request is refused with "system_error"
+    And the answer is a question that names "find_docs"
 
-  Scenario: A handle that leads nowhere ends the request with an error
-    Given get_order returns 'Error: the session is no longer valid'
-    And get_order returns 'Error: the session is no longer valid'
-    And get_order returns 'Error: the session is no longer valid'
+  Scenario: A broken invariant ends the request with an error: a handle that leads nowhere
+    Given get_order returns 'Error: the cursor is no longer valid'
+    And get_order returns 'Error: the cursor is no longer valid'
+    And get_order returns 'Error: the cursor is no longer valid'
     When the agent asks the model
     Then the model was not asked
     And the request is refused with "system_error"

@@ -127,12 +127,12 @@ async def test_the_same_request_again_is_stopped_again() -> None:
 async def test_a_broken_invariant_names_the_failure_for_the_operator() -> None:
     talk = Talk()
     for _ in range(3):
-        talk.calls("find_docs", "Error: unknown tool", query="x")
+        talk.calls("get_order", "Error: the cursor is no longer valid", id="A7")
     agent = Agent()
     with pytest.raises(PolicyBlocked) as raised:
         await agent.turn(talk)
     assert "system_error" == raised.value.param
-    assert "find_docs" in raised.value.message
+    assert "get_order" in raised.value.message
     assert "/groundwire/v1/failures" in raised.value.message
 
 

@@ -61,6 +61,16 @@ QUERY_ARGUMENTS = (
     "query", "q", "search_query", "search", "question", "keywords", "keyword", "search_term", "term", "terms", "text", "pattern",
 )
 # fmt: on
+_BOTH = frozenset(("and", "or", "out"))
+"""In names of tools that do two things: get_or_create, check_out."""
+_UNFINISHED = re.compile(
+    r"\b(?:queued|pending|in[ _-]?progress|running|processing|waiting|scheduled|not (?:yet )?(?:ready|done|finished|available))\b"
+    r"|\"(?:progress|percent)\w{0,12}\"\s?:|\b(?:läuft noch|in bearbeitung|wartet|pendiente|en curso|procesando|en cours|en attente)\b",
+    re.I,
+)
+"""Of a result that will be another one later: asking again is the way to get it."""
+MAX_STATE_CHARS = 2000
+"""A longer result is no word on how far something has come."""
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SENTENCE_END = re.compile(r"[.!?\n…]")
 _STOCK = re.compile(
@@ -214,14 +224,14 @@ class _Stretch:
         action = self._actions[call.key]
         direct = action.step == len(self._steps) - 2
         action.step = len(self._steps) - 1
-        if action.count < (DIRECT if direct and _reads(call.tool) else APART) or _is(call.tool, PACED | IDLE):
+        if action.count < (DIRECT if direct and _reads(call.tool) else APART) or _waits(call):
             return None
         return _loop("same_call", call.tool, (action.first, *action.newest), action.count)
 
     # ---- the same query, the same chunks ----
 
     def _same_retrieval(self, call: CalledTool, repeated: bool) -> Loop | None:
-        if not self._retrieval(call.tool) or _is(call.tool, PACED | IDLE):
+        if not self._retrieval(call.tool) or _waits(call):
             return None
         query, text = _query(call.parsed), _text(call)
         chunks = chunks_of(text)
@@ -252,7 +262,7 @@ class _Stretch:
     def _alternating(self, lost: list[bool]) -> list[Loop]:
         done, step = self._steps, self._steps[-1][1]
         swings = len(done) > 2 and done[-1][0] == done[-3][0] and done[-1][0] != done[-2][0]
-        if not swings or any(_is(call.tool, PACED | IDLE) for call in step):
+        if not swings or any(_waits(call) for call in step):
             self._alternated = 0
             return []
         self._alternated = max(self._alternated, 2) + 1
@@ -279,7 +289,7 @@ class _Stretch:
         if all(_is(call.tool, IDLE) for call in step):
             return None
         self._stale.append(step)
-        self._weight += PACED_STEP if all(_is(call.tool, PACED | IDLE) for call in step) else STEP
+        self._weight += PACED_STEP if all(_waits(call) for call in step) else STEP
         if self._weight < STEP * self._stall_after:
             return None
         shown = self._stale if len(self._stale) <= MAX_CALLS else [self._stale[0], *self._stale[1 - MAX_CALLS :]]
@@ -296,7 +306,7 @@ def _same_answers(turns: Sequence[Turn]) -> Iterator[Loop]:
     for turn in turns:
         if turn.role == "user":
             asked = normalised_text(turn.text)
-        elif not turn.calls and len(turn.text) >= MIN_ANSWER_CHARS and _has_substance(turn.text):
+        elif not turn.calls and len(turn.text) >= MIN_ANSWER_CHARS and not _asks(turn.text) and _has_substance(turn.text):
             text = normalised_text(turn.text)
             before, messages, count = given.get(text, (None, [], 0))
             if before == asked:
@@ -305,6 +315,11 @@ def _same_answers(turns: Sequence[Turn]) -> Iterator[Loop]:
             given[text] = (asked, messages, count + 1)
             if before is not None:
                 yield Loop("same_answer", "", (), tuple(messages), count + 1)
+
+
+def _asks(text: str) -> bool:
+    """Whether it ends in a question: one that is asked again waits for its answer, the proxy's own among them."""
+    return text.rstrip(" \n\"'}]»”").endswith(("?", "？"))
 
 
 def _has_substance(text: str) -> bool:
@@ -363,13 +378,21 @@ def _is(tool: str, kinds: frozenset[str]) -> bool:
     return not kinds.isdisjoint(_words(tool))
 
 
+def _waits(call: CalledTool) -> bool:
+    """Whether calling it again is how it is meant: a poll, a scroll, a ping, or a result that says that it is not the last word."""
+    text = _text(call)
+    return _is(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED.search(text) is not None)
+
+
 @lru_cache(maxsize=1024)
 def _reads(tool: str) -> bool:
+    """By the first verb of its name: ``get_order`` reads, ``order_book`` does not."""
     words = _words(tool)
-    return not READING.isdisjoint(words) and CHANGING.isdisjoint(words)
+    verb = next((word for word in words if word in READING or word in CHANGING), "")
+    return verb in READING and (_BOTH.isdisjoint(words) or CHANGING.isdisjoint(words))
 
 
 @lru_cache(maxsize=1024)
-def _words(tool: str) -> frozenset[str]:
+def _words(tool: str) -> tuple[str, ...]:
     """The words of a tool's name: ``get_user``, ``getUser`` and ``server__get-user`` have ``get`` and ``user``."""
-    return frozenset(word.lower() for word in _WORD.findall(tool[:200]))
+    return tuple(word.lower() for word in _WORD.findall(tool[:200]))

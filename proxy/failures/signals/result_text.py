@@ -79,7 +79,7 @@ _REASON = (
 )
 _HTTP_ERROR = LazyPattern(
     _BULLET + rf"(?:(?:http(?: error)?|error|status(?: code)?|response|"
-    rf"fetch error)[ :]{{0,2}}\s?)?[45]\d\d\s?[:\-–]?\s?{_REASON}(?:[.!]?$|\s?[:\-–]\s)|"
+    rf"fetch error)[ :]{{0,2}}\s?)?[45]\d\d\s?[:\-–]?\s?{_REASON}(?:\s?\([^()\n]{{0,80}}\))?(?:[.!]?$|\s?[:\-–]\s)|"
     r"(?:http(?: error| status)?|error|status(?: code)?):? [45]\d\d[.:]?(?:$|\s?[:\-–]\s)|[45]\d\d (?:client|server) error: |(?:client|"
     r"server) error '[45]\d\d |(?:request|fetch|call|download|upload|api|server|the \w{1,20})\b[^\n]{0,60}\b(?:failed|returned|"
     r"responded)\b[^\n]{0,40}\b(?:status(?: code)?|code|http|error)\W{0,3}[45]\d\d\b",

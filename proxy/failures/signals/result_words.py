@@ -55,6 +55,15 @@ _STRONG: tuple[tuple[str, LazyPattern], ...] = (
         ),
     ),
     (
+        "permission_denied",  # only a person can sign in again
+        LazyPattern(
+            r"\b(?:session|sitzung|sesión|login|anmeldung)[ _]?(?:\w{1,12} ){0,4}(?:has |ist |ha )?(?:expired|timed out|abgelaufen|"
+            r"caducado|expirado|expiré)|\b(?:sign|log)[ -]?in again\b|\bre-?authenticate\b|melden sie sich (?:bitte )?(?:erneut|neu) an|"
+            r"(?:vuelva|vuelve) a iniciar sesión|reconnecte[zr]",
+            re.I,
+        ),
+    ),
+    (
         "missing_pointer",
         LazyPattern(
             rf"\b{_HANDLE}s?\b[^.\n]{{0,60}}?\b{_GONE}|{_GONE}\w{{0,3}}[ _](?:\w{{1,20}}[ _]){{0,2}}{_HANDLE}\b|stale[ _]element|"
@@ -141,7 +150,7 @@ _WEAK: tuple[tuple[str, LazyPattern], ...] = (
 _BY_STATUS = {
     400: "invalid_arguments", 401: "permission_denied", 403: "permission_denied", 404: "not_found", 407: "permission_denied",
     408: "timeout", 410: "not_found", 413: "invalid_arguments", 422: "invalid_arguments", 429: "rate_limited", 502: "unavailable",
-    503: "unavailable", 504: "unavailable", 529: "unavailable",
+    503: "unavailable", 504: "timeout", 529: "unavailable",
 }  # fmt: skip
 _VAGUE_STATUSES = frozenset({400, 422})
 """Servers send them for much else, so that clear words go before them."""

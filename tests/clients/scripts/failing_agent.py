@@ -34,6 +34,8 @@ def use(name, arguments, granted):
         given = json.loads(arguments)
     except ValueError:
         return "Error: the arguments are not JSON"
+    if name == "search_docs" and given.get("page") == 99:
+        return "Error: the cursor has expired"
     if name == "search_docs":
         return "Error: timed out after 30 s" if given.get("limit", 50) > 10 else json.dumps([{"id": 1, "text": "Page one."}])
     if name == "get_order":
@@ -98,6 +100,7 @@ def runs():
         "slow capped": worked("capping", "slow capped"),
         "slow capped streamed": worked("capping", "slow capped streamed", stream=True),
         "invented": worked("agent", "invented"),
+        "lost": worked("agent", "lost"),
         "comma": worked("checking", "comma"),
         "comma streamed": worked("checking", "comma streamed", stream=True),
         "nameless": worked("checking", "nameless"),
