@@ -48,6 +48,7 @@ from proxy.stage import Stage
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
+from proxy.store.failures import DatabaseFailures
 from proxy.store.first_seen import DatabaseFirstSeen
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
@@ -94,7 +95,7 @@ class App:
         self.records_writer = RecordWriter(self.database, self.metrics)
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
         records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
-        quarantine, clashes = DatabaseQuarantine(self.database), DatabaseClashes(self.database)
+        quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
@@ -117,6 +118,7 @@ class App:
             knowledge=self.knowledge,
             quarantine=quarantine,
             clashes=clashes,
+            failures=failures,
         )
         self.routes = self._make_routes(ports, policies)
         self._watch()
@@ -135,7 +137,7 @@ class App:
         )
         self._endpoint = Endpoint(services)
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
-        kept = records, scratchpad, outcomes, quarantine, clashes
+        kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
         self._admin = make_admin(AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, routes=prefixes))
         self._warming: asyncio.Task[bool] | None = None

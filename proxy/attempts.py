@@ -44,7 +44,7 @@ def present(exchange: Exchange, answer: Answer, ms: float) -> None:
 def set_aside(exchange: Exchange, start: Mark) -> None:
     """Another answer is to be asked for: keep what was found of this one since `start`, and take it out of the exchange."""
     attempt = exchange.trail[-1]
-    attempt.facts, attempt.judgements = exchange.facts, exchange.judgements
+    attempt.facts, attempt.judgements, attempt.answer = exchange.facts, exchange.judgements, exchange.answer
     attempt.verdicts, attempt.changes = exchange.verdicts[start.verdicts :], exchange.changes[start.changes :]
     del exchange.verdicts[start.verdicts :], exchange.changes[start.changes :]
     _restore(exchange, attempt, attempt.before)
@@ -54,7 +54,7 @@ def set_aside(exchange: Exchange, start: Mark) -> None:
 def resume(exchange: Exchange) -> None:
     """The next attempt has failed: the one before it is the present one again, not yet judged."""
     attempt = exchange.trail[-1]
-    attempt.facts, attempt.verdicts, attempt.judgements, attempt.changes = None, (), {}, ()
+    attempt.facts, attempt.verdicts, attempt.judgements, attempt.changes, attempt.answer = None, (), {}, (), None
     _restore(exchange, attempt, attempt.before)
     exchange.upstream_answer = exchange.answer = exchange.attempts[-1]
 
@@ -63,7 +63,8 @@ def choose(exchange: Exchange, stage: str, start: Mark, asked: Mark) -> None:
     """`stage` has set `exchange.deliver`: make that attempt the exchange's answer.
 
     `start` is the point before any stage looked at the present attempt, `asked` the one before this stage did. What the stages before it
-    found is replaced by what they had found of the chosen attempt; what this stage has just found stays. Raises `IndexError`.
+    found, and made of the answer, is replaced by what they had found and made of the chosen attempt; what this stage has just found stays,
+    and so does an answer that it has set itself. Raises `IndexError`.
     """
     index = exchange.deliver
     if index is None or index == len(exchange.attempts) - 1:
@@ -84,7 +85,7 @@ def choose(exchange: Exchange, stage: str, start: Mark, asked: Mark) -> None:
     exchange.judgements = judgements
     exchange.upstream_answer = exchange.attempts[index]
     if exchange.answer is asked.answer:
-        exchange.answer = exchange.upstream_answer
+        exchange.answer = exchange.upstream_answer if attempt.answer is None else attempt.answer
 
 
 def _restore(exchange: Exchange, attempt: Attempt, facts: Facts) -> None:

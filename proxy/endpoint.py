@@ -23,8 +23,18 @@ from proxy.afterwards import Afterwards
 from proxy.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
 from proxy.config import ServerSettings
 from proxy.ended import ended
-from proxy.errors import InternalError, InvalidRequest, NotFound, Overloaded, PolicyNotAllowed, ProxyError
-from proxy.exchange import Exchange, Request, Verdict
+from proxy.errors import (
+    ContextLengthExceeded,
+    InternalError,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    PolicyNotAllowed,
+    ProxyError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from proxy.exchange import Exchange, Request, Unanswered, Verdict
 from proxy.gate import deliver_gate
 from proxy.headers import PREFIX, Hints, parse_hints, plain_headers, response_headers
 from proxy.hold import deliver_hold
@@ -38,7 +48,7 @@ from proxy.rounds import Rounds
 from proxy.tracing.context import parent_of
 from proxy.tracing.trace import Tracing
 from proxy.upstreams import Call, Reply, is_event_stream
-from proxy.upstreams.resilience import Resilient
+from proxy.upstreams.resilience import Resilient, retry_after_s
 from proxy.wire import Dialect
 
 log = logging.getLogger("groundwire.endpoint")
@@ -280,6 +290,7 @@ class _Job:
             self.exchange.verdicts.append(
                 Verdict("upstream", "warn", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
             )
+            self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
             if code == "context_length_exceeded":
                 self._s.metrics.count("context.length_exceeded_upstream_count")
         await self.responder.whole(reply.status, returned_headers(reply) + self._own_headers(self._verdict()), body)
@@ -327,6 +338,8 @@ class _Job:
     async def failed(self, error: ProxyError) -> None:
         """Answer with the error, if nothing has been sent yet."""
         self._error = error
+        if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
+            self.exchange.unanswered = Unanswered(error.code, error.status)
         if self.responder.started:
             log.error("%s: failed after the response had started: %s", self.id, error.message)
             return
@@ -351,7 +364,7 @@ class _Job:
             status=self.responder.status, verdict=self._verdict(), exchange=exchange, error=self._error,
             tries=sum(reply.attempts for reply in self._replies), policy=self._policy.label, upstream=self.route.upstream.name,
         )  # fmt: skip
-        if exchange is not None and exchange.answer is not None and pipeline.learns(exchange):
+        if exchange is not None and pipeline.learns(exchange):
             self._s.afterwards.submit(lambda: pipeline.done(exchange))
         self._tell(self._before_ms + between_ms)
 

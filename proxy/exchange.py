@@ -106,7 +106,7 @@ class ToolCall(Struct, frozen=True):
         """The arguments, parsed: empty when there are none, None when they are not a JSON object."""
         try:
             found = msgspec.json.decode(self.arguments) if self.arguments.strip() else {}
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return None
         return found if isinstance(found, dict) else None
 
@@ -149,6 +149,19 @@ class Answer(Struct, frozen=True):
     def with_text(self, index: int, text: str) -> Answer:
         """A copy in which choice `index` says `text`."""
         return replace(self, choices=tuple(replace(c, text=text) if c.index == index else c for c in self.choices))
+
+    def with_calls(self, index: int, calls: Sequence[ToolCall]) -> Answer:
+        """A copy in which choice `index` makes `calls`: its own, but for their arguments."""
+        return replace(self, choices=tuple(replace(c, tool_calls=tuple(calls)) if c.index == index else c for c in self.choices))
+
+    def changed_arguments(self, before: Answer) -> dict[int, dict[int, str]]:
+        """The arguments that differ from those of `before`, by choice and by the call's index."""
+        found: dict[int, dict[int, str]] = {}
+        for old, new in zip(before.choices, self.choices, strict=True):
+            for was, call in zip(old.tool_calls, new.tool_calls, strict=True):
+                if was.arguments != call.arguments:
+                    found.setdefault(new.index, {})[call.index] = call.arguments
+        return found
 
 
 class Sentence(Struct, frozen=True):
@@ -244,7 +257,7 @@ class FactCheck(Protocol):
 
 
 class Attempt(Struct):
-    """What is known of one upstream answer beside its text."""
+    """What is known of one upstream answer beside what it says."""
 
     upstream: str
     """Name of the upstream that gave it."""
@@ -262,6 +275,19 @@ class Attempt(Struct):
     """What the stages found of it until then, with `judgements` and `changes`."""
     judgements: dict[int, list[Judgement]] = field(default_factory=dict)
     changes: Sequence[Mapping[str, Any]] = ()
+    answer: Answer | None = None
+    """What the stages had made of it until then; None as long as it is the present one."""
+
+
+class Unanswered(Struct, frozen=True):
+    """Why an exchange ended without an answer: the upstream gave none, or the prompt does not fit."""
+
+    code: str
+    """The proxy's own error code (``upstream_timeout``, ``context_length_exceeded``), or the provider's, "" where it gave none."""
+    status: int
+    """HTTP status that the client got."""
+    retry_after_s: float | None = None
+    """How long the provider asks to wait."""
 
 
 class Mark(Struct, frozen=True):
@@ -326,6 +352,8 @@ class Exchange(Struct):
     """Whether the answer's sentences were judged one by one as they left."""
     upstream_answer: Answer | None = None
     """The answer as it came."""
+    unanswered: Unanswered | None = None
+    """Set where there is no answer to learn from."""
     retry: Sequence[Message] | None = None
     """Set by a stage in `on_answer`: the messages to ask the upstream with once more instead of delivering this answer. No stage
     behind it sees the answer; the delivery takes it back to None, asks, and runs the answer's hooks on what comes."""
@@ -340,8 +368,8 @@ class Exchange(Struct):
     """What is known of each of `attempts`, by position."""
     deliver: int | None = None
     """Which of `attempts` to deliver, set by a stage that prefers an earlier one; None is the last. `answer` is then what that stage
-    made of it, or the attempt as it came where the stage leaves `answer` as it was; stages behind it see that answer, with what the
-    stages before it had found of it."""
+    made of it, or, where it leaves `answer` as it was, what the stages before it had made of that attempt; stages behind it see that
+    answer, with what the stages before it had found of it."""
     judgements: dict[int, list[Judgement]] = field(default_factory=dict)
     """What the stage `claims` found of each statement, by choice, in order; positions are those of `upstream_answer`'s text. Claims
     that were not judged are there too, as ``not_checkable`` or ``error``."""

@@ -1,7 +1,7 @@
 """One upstream answer, read whole and kept in its own bytes until it is known what of it leaves.
 
 In: a reply with a 2xx status. Out: an `Answer` for the stages to judge, then the bytes for the client: the reply's own wherever no
-stage changed the text. A JSON body and an event stream are two classes with one face.
+stage changed the text, or the arguments of a call. A JSON body and an event stream are two classes with one face.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Held(Protocol):
         """As the upstream reported it."""
 
     def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
-        """The bytes for the client, with the texts of `after`, the usage of the exchange's `others` added, and the inline verdict."""
+        """The bytes for the client, with the texts and arguments of `after`, the usage of the `others` added, and the inline verdict."""
 
 
 async def read_held(reply: Reply, dialect: Dialect, max_bytes: int) -> Held:
@@ -145,10 +145,13 @@ class _Stream:
 
     def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
         texts = _changed(self.answer, after)
+        arguments = after.changed_arguments(self.answer) if self.answer is not None and after is not None else {}
         others = others if self.usage is not None else ()
-        if not texts and verdict is None and not others and self._reader.done:
+        if not texts and not arguments and verdict is None and not others and self._reader.done:
             return b"".join(self._chunks)
         pieces = self._pieces if texts else self._as_they_came()
+        if arguments:
+            pieces = self._reader.with_arguments(pieces, arguments)
         out = self._said([self._reader.with_usage(piece, others) for piece in pieces if not piece.done], texts)
         if verdict is not None:
             out.append(self._reader.inline(verdict))

@@ -34,8 +34,9 @@ class Pipeline:
         self._request = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
         self._forward = [(s, s.on_forward) for s in stages if _overrides(s, "on_forward")]
         judging = answer_order(stages)
-        self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer") and _has_findings(s, stages)]
+        self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer") and s.judges_answers and _has_findings(s, stages)]
         self._done = [(s, s.on_done) for s in stages if _overrides(s, "on_done")]
+        self._failed = [(s, s.on_failed) for s in stages if _overrides(s, "on_failed")]
         self._own: dict[str, list[Stage]] = {}
         for stage in stages:
             for name in stage.answers:
@@ -69,8 +70,13 @@ class Pipeline:
         return next((stage for stage in self._own[name] if not self._skipped(stage, exchange)), None)
 
     def learns(self, exchange: Exchange) -> bool:
-        """Whether a stage wants to know when the answer has left."""
-        return any(not self._skipped(stage, exchange) for stage, _ in self._done)
+        """Whether a stage wants to know what came of it, now that it is over."""
+        return any(not self._skipped(stage, exchange) for stage, _ in self._learning(exchange))
+
+    def _learning(self, exchange: Exchange) -> Sequence[tuple[Stage, Callable[[Exchange], Awaitable[None]]]]:
+        if exchange.unanswered is not None:
+            return self._failed
+        return self._done if exchange.answer is not None else ()
 
     def ran(self, exchange: Exchange) -> bool:
         """Whether anything of the policy applied: false when it has no stages, or every one was left out."""
@@ -84,6 +90,7 @@ class Pipeline:
 
     async def request(self, exchange: Exchange) -> None:
         """Before the model. A stage that sets `exchange.answer` answers in its stead: no stage behind it runs. Raises `ProxyError`."""
+        exchange.retrieval_tools = self._retrieval_tools
         if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
             self._find_passages(exchange)
         if self._request:
@@ -108,7 +115,6 @@ class Pipeline:
         found = find_passages(exchange.original.messages, self._retrieval_tools)
         exchange.evidence += found
         exchange.passages = (*exchange.original.passages, *found)
-        exchange.retrieval_tools = self._retrieval_tools
 
     async def answer(self, exchange: Exchange) -> None:
         """After the model. A stage that asks for another answer (`exchange.retry`) is the last to see this one. Raises `PolicyBlocked`."""
@@ -146,8 +152,8 @@ class Pipeline:
         return result, ""
 
     async def done(self, exchange: Exchange) -> None:
-        """After the answer has left. Never raises: what a stage fails to learn is logged."""
-        for stage, hook in self._done:
+        """After the answer, or the upstream's failure, has left. Never raises: what a stage fails to learn is logged."""
+        for stage, hook in self._learning(exchange):
             if self._skipped(stage, exchange):
                 continue
             try:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec import Struct
 
 from proxy.exchange import ContextUse, Message, Tool
+from proxy.failures import records as failure_records
+from proxy.failures.records import FailureRecord as FailureRecord
+from proxy.failures.records import Failures as Failures
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.knowledge.facts import Fact as Fact
 from proxy.knowledge.facts import FactHit as FactHit
@@ -23,6 +26,8 @@ from proxy.review import QuarantineItem as QuarantineItem
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+FailureEvent = failure_records.Event
 
 
 class ModelInfo(Struct, frozen=True):
@@ -326,4 +331,5 @@ class Ports(Struct, frozen=True):
     verifiers: Verifiers
     quarantine: Quarantine
     clashes: Clashes
+    failures: Failures
     knowledge: KnowledgeBases

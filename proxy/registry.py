@@ -13,7 +13,9 @@ from proxy.stages.faithful import Faithful
 from proxy.stages.history import History
 from proxy.stages.knowledge import Knowledge
 from proxy.stages.poisoning import Poisoning
+from proxy.stages.reflection import Reflection
 from proxy.stages.relevance import Relevance
+from proxy.stages.schema import Schema
 from proxy.stages.tool_rag import ToolRag
 from proxy.stages.validation import Validation
 
@@ -28,6 +30,8 @@ STAGES: tuple[type[Stage], ...] = (
     ToolRag,
     Relevance,
     Faithful,
+    Reflection,
+    Schema,
     Citations,
     Confidence,
     Claims,

@@ -122,10 +122,21 @@ class Stage:
         """The whole answer, in `exchange.answer`."""
         return None
 
+    @property
+    def judges_answers(self) -> bool:
+        """Whether its options make its `on_answer` look at answers; where not it is not called, and no answer waits for it."""
+        return True
+
     async def on_done(self, exchange: Exchange) -> None:
         """After the answer has left, to learn from it: `exchange.answer` is what the client got. Off the client's path.
 
         Not called where there was no answer. The exchange's record is already made: nothing is to be changed any more.
+        """
+
+    async def on_failed(self, exchange: Exchange) -> None:
+        """After an exchange without an answer, to learn from it: `exchange.unanswered` says why. Off the client's path.
+
+        Called where the upstream failed or the prompt did not fit; not where a stage refused, or the client left.
         """
 
     def release(self, exchange: Exchange) -> None:

@@ -22,6 +22,7 @@ from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.ports import ModelInfo, Ports, ToolRanking
+from proxy.testing_failures import MemoryFailures as MemoryFailures
 from proxy.testing_knowledge import MemoryKnowledge as MemoryKnowledge
 from proxy.testing_review import MemoryClashes as MemoryClashes
 from proxy.testing_review import MemoryQuarantine as MemoryQuarantine
@@ -387,6 +388,7 @@ def make_ports(**parts: Any) -> Ports:
         "knowledge": MemoryKnowledge(),
         "quarantine": MemoryQuarantine(),
         "clashes": MemoryClashes(),
+        "failures": MemoryFailures(),
     }
     return Ports(**{**made, **parts})
 

@@ -1,6 +1,7 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
-What a person decides on is in `proxy.admin.quarantine` and `proxy.admin.clashes`, the pages in `proxy.admin.dashboard`.
+What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` and `proxy.admin.failures`, the pages in
+`proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from proxy.admin.answers import download, json_answer, limit_of, list_answer
 from proxy.admin.clashes import ClashesApi
 from proxy.admin.dashboard.panels import Figures, FigureSource
 from proxy.admin.dashboard.routes import Dashboard
-from proxy.admin.dashboard.run import FailuresOfRun, no_failures
+from proxy.admin.dashboard.run import FailuresOfRun
+from proxy.admin.failures import FailuresApi
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records
@@ -47,6 +50,7 @@ class AdminParts:
     tool_outcomes: DatabaseToolOutcomes
     quarantine: DatabaseQuarantine
     clashes: DatabaseClashes
+    failures: DatabaseFailures
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
     """What is not ready yet and why; empty when everything is."""
@@ -63,9 +67,10 @@ def make_admin(parts: AdminParts) -> Starlette:
     door = Door(parts.admin_key)
     api, quarantine, clashes = Api(parts, door), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
     figures = FigureSource(parts.figures or DatabaseFigures(parts.database), parts.metrics.told)
-    failures = parts.failures_of_run or no_failures
+    failures = FailuresApi(parts.failures, parts.metrics)
+    of_run = parts.failures_of_run or failures.of_run
     deciding = (quarantine, clashes)
-    dashboard = Dashboard(parts.records, parts.quarantine, parts.clashes, deciding, door, figures, failures, parts.routes)
+    dashboard = Dashboard(parts.records, parts.quarantine, parts.clashes, deciding, door, figures, of_run, parts.routes)
     routes = [
         Route("/health", api.health),
         Route("/ready", api.ready),
@@ -86,6 +91,11 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/clashes/{id}", api.guarded(clashes.item)),
         Route("/groundwire/v1/clashes/{id}/resolve", api.guarded(clashes.resolve), methods=["POST"]),
         *dashboard.routes(),
+        Route("/groundwire/v1/failures", api.guarded(failures.list)),
+        Route("/groundwire/v1/failures/{id}", api.guarded(failures.item)),
+        Route("/groundwire/v1/failures/{id}/revisions", api.guarded(failures.revisions)),
+        Route("/groundwire/v1/failures/{id}/resolve", api.guarded(failures.resolve), methods=["POST"]),
+        Route("/groundwire/v1/failures/{id}/feedback", api.guarded(failures.feedback), methods=["POST"]),
     ]
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     return Starlette(routes=routes, exception_handlers=handlers)

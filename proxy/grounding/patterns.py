@@ -10,15 +10,15 @@ class LazyPattern:
     """A `re.Pattern` to be; the methods are its own."""
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
-        self._pattern, self._flags = pattern, flags
+        self.pattern, self._flags = pattern, flags
 
     @cached_property
     def _compiled(self) -> re.Pattern[str]:
-        return re.compile(self._pattern, self._flags)
+        return re.compile(self.pattern, self._flags)
 
-    def match(self, text: str) -> re.Match[str] | None:
+    def match(self, text: str, at: int = 0) -> re.Match[str] | None:
         """As `re.Pattern.match`."""
-        return self._compiled.match(text)
+        return self._compiled.match(text, at)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
         """As `re.Pattern.fullmatch`."""

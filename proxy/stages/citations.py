@@ -94,7 +94,7 @@ class Citations(SentenceStage):
     reads_passages = True
     verifies = True
     embeds = True
-    answers_after = ("claims",)
+    answers_after = ("schema", "claims")
 
     def __init__(self, options: CitationsOptions, ports: Ports) -> None:
         super().__init__(options, ports)

@@ -91,7 +91,7 @@ class Confidence(Stage):
     Options = ConfidenceOptions
     changes = ("answer",)
     reports = ("x-groundwire-confidence", "x-groundwire-quality", "overclaimed", REJECTED, "confidence_unchecked")
-    answers_after = ("claims", "citations")
+    answers_after = ("schema", "claims", "citations")
 
     @classmethod
     def blocks_answers(cls, options: Any) -> bool:

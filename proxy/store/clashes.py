@@ -44,7 +44,7 @@ class DatabaseClashes:
         """Keep `record`, and return what is kept: an earlier one of the same pair comes first. Raises `StoreUnavailable`."""
         key, now = record_id(record.client, record.run_id, record.policy, record.pair_hash), self._clock()
         insert = self._database.insert(table).values(_row(record, key, now)).on_conflict_do_nothing(index_elements=["id"])
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             new = (await connection.execute(insert)).rowcount == 1
             kept = _record((await connection.execute(select(*_COLUMNS).where(table.c.id == key))).mappings().one())
             if new and kept.status != "open":
@@ -79,8 +79,7 @@ class DatabaseClashes:
         """
         by, reason, resolution = clean(by), clean(reason, decisions.MAX_REASON_CHARS), clean(resolution)
         said = "" if resolution == "dismiss" else resolution
-        async with self._database.transaction() as connection:
-            await decisions.begin_writing(self._database, connection)
+        async with self._database.writing() as connection:
             found = await _read(connection, record_id, client, lock=True)
             same = found is not None and found.status != "open"
             if found is None or version not in (None, found.version):

@@ -64,7 +64,7 @@ class DatabaseCompactions:
             made_at=now,
             used_at=now,
         )
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             await connection.execute(insert.on_conflict_do_nothing(index_elements=["id"]))
             return _compaction((await connection.execute(select(table).where(table.c.id == key))).one())
 

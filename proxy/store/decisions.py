@@ -22,12 +22,6 @@ MAX_REASON_CHARS = 4000
 _FIELDS = [table.c[name] for name in Decision.__struct_fields__]
 
 
-async def begin_writing(database: Database, connection: AsyncConnection) -> None:
-    """Take SQLite's lock for writing now, so that what is read next cannot change before it is written; PostgreSQL locks rows."""
-    if database.is_sqlite:
-        await connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
 async def add(
     connection: AsyncConnection, subjects: Sequence[tuple[str, int]], decision: str, at: float, by: str, reason: str,
     scope: Scope = "run", client_key: str = "",

@@ -55,7 +55,7 @@ class DatabaseQuarantine:
         """Keep `item`, and return what is kept, decided or not; the first one is kept as it was. Raises `StoreUnavailable`."""
         key, now = item_id(item.client, item.run_id, item.policy, item.hash), self._clock()
         insert = self._database.insert(table).values(_row(item, key, now)).on_conflict_do_nothing(index_elements=["id"])
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             new = (await connection.execute(insert)).rowcount == 1
             if not new:
                 again = update(table).where(table.c.id == key, table.c.seen_at < now - _PUT_EVERY_S)
@@ -86,8 +86,7 @@ class DatabaseQuarantine:
         `version` only if the item still has it, else `Conflict` is raised.
         """
         by, reason = clean(by), clean(reason, decisions.MAX_REASON_CHARS)
-        async with self._database.transaction() as connection:
-            await decisions.begin_writing(self._database, connection)
+        async with self._database.writing() as connection:
             same_content = select(table.c.client_key).where(table.c.id == clean(item_id)).scalar_subquery()
             lock = select(table.c.id, table.c.client_key, table.c.decided_at).where(table.c.client_key == same_content)
             rows = (await connection.execute(lock.order_by(table.c.id).with_for_update())).all()

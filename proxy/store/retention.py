@@ -3,7 +3,7 @@
 A background task of every worker; several at once delete the same rows, which does no harm. Age counts from a record's
 `created_at`, from when a tool outcome was learned, and from the last use of everything else: scratchpad items, compactions, clashes,
 quarantined content that was decided, and what is remembered of runs. A decision stays in the audit trail until it is too old and what it
-decided is gone.
+decided is gone. A failure goes by its last change, and its revisions after it: they also say which turns were counted already.
 
 Quarantined content that nobody has decided has no age: it goes only when the store is too large and this content takes more than half of
 the room (or nothing else is left to delete), the oldest first, and the log then names every piece.
@@ -24,6 +24,8 @@ from proxy.store.tables import (
     clashes,
     compactions,
     decisions,
+    failure_revisions,
+    failures,
     first_seen,
     quarantine,
     records,
@@ -57,6 +59,8 @@ _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (quarantine, quarantine.c.seen_at),
     (clashes, clashes.c.seen_at),
     (decisions, decisions.c.decided_at),
+    (failures, failures.c.updated_at),
+    (failure_revisions, failure_revisions.c.created_at),
 )
 _DELETABLE: dict[Table, ColumnElement[bool]] = {
     quarantine: ~_NOBODY_DECIDED,
@@ -64,6 +68,7 @@ _DELETABLE: dict[Table, ColumnElement[bool]] = {
         select(quarantine.c.id).where(quarantine.c.id == decisions.c.subject).exists(),
         select(clashes.c.id).where(clashes.c.id == decisions.c.subject).exists(),
     ),
+    failure_revisions: ~select(failures.c.id).where(failures.c.id == failure_revisions.c.failure_id).exists(),
 }
 """Which rows of a table may go, where not all of them may."""
 
@@ -181,7 +186,7 @@ class Retention:
             oldest = oldest.where(age < before)
         # The subquery is wrapped once more: PostgreSQL would otherwise be free to run it again for every row.
         chosen = select(oldest.cte("oldest").c.id)
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             gone = (await connection.execute(delete(table).where(table.c.id.in_(chosen)).returning(table.c.size_bytes))).all()
             if gone and table is tool_outcomes:  # workers hold a copy, and this tells them to read again
                 await connection.execute(update(tool_outcome_versions).values(version=tool_outcome_versions.c.version + 1))

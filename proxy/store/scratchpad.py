@@ -53,7 +53,7 @@ class DatabaseScratchpad:
             used_at=now,
             content=content,
         )
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_={"used_at": insert.excluded.used_at}))
         return key
 

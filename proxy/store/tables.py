@@ -177,6 +177,43 @@ decisions = Table(
     Index("decisions_decided_at", "decided_at"),
 )
 
+failures = Table(
+    "failures",
+    metadata,
+    Column("number", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
+    _text("id"),
+    *map(_text, ("client", "client_key", "run_id", "run_key", "policy")),
+    *map(_text, ("status", "signal_type", "code", "severity", "subject", "fingerprint")),
+    Column("content", LargeBinary, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("last_seen_at", Float(53), nullable=False),
+    Column("updated_at", Float(53), nullable=False),
+    Index("failures_id", "id", unique=True),
+    Index("failures_created_at", "created_at", "id"),
+    Index("failures_run", "run_id", "created_at", "id"),
+    Index("failures_run_key", "run_key", "status", "last_seen_at", "number", "subject"),
+    Index("failures_run_subject", "run_key", "status", "subject", "last_seen_at", "number"),
+    Index("failures_client_key", "client_key", "status", "last_seen_at", "number", "subject"),
+    Index("failures_client_subject", "client_key", "status", "subject", "last_seen_at", "number"),
+    Index("failures_client_fingerprint", "client_key", "status", "fingerprint", "last_seen_at", "number"),
+    Index("failures_updated_at", "updated_at"),
+)
+
+failure_revisions = Table(
+    "failure_revisions",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _text("failure_id"),
+    Column("revision", BigInteger),
+    *map(_text, ("event", "made_by", "reason")),
+    Column("content", LargeBinary, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Index("failure_revisions_failure", "failure_id", "created_at", "id"),
+    Index("failure_revisions_created_at", "created_at"),
+)
+
 
 def key_of(*parts: str) -> str:
     """An id made of `parts`: 128 bits of SHA-256. Lengths go into the hash, so that no shift of a boundary gives the same id."""

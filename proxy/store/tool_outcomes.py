@@ -59,7 +59,7 @@ class DatabaseToolOutcomes:
         rows = {row["id"]: row for row in (_row(outcome, owner, space, now) for outcome in outcomes)}
         insert = self._database.insert(table)
         replaced = {name: insert.excluded[name] for name in ("vector", "weight", "size_bytes", "created_at")}
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             await self._count_up(connection, owner, now)  # first: its row's lock lets one worker at a time change this client's rows
             await connection.execute(insert.on_conflict_do_update(index_elements=["id"], set_=replaced), list(rows.values()))
             for key in sorted({row["tool_key"] for row in rows.values()}):

@@ -39,5 +39,5 @@ class VersionedRows:
             statement = new.on_conflict_do_nothing(index_elements=["id"])
         else:
             statement = update(table).where(table.c.id == key, table.c.version == version).values(**values)
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             return bool((await connection.execute(statement)).rowcount == 1)

@@ -174,7 +174,7 @@ class RecordWriter:
     async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
         # A batch whose commit was cut off may be there already: the same id twice is not an error.
         insert = self._database.insert(table).on_conflict_do_nothing()
-        async with self._database.transaction() as connection:
+        async with self._database.writing() as connection:
             await connection.exec_driver_sql(self._database.compiled(insert), rows)
 
     async def _insert_one_by_one(self) -> tuple[int, int]:

@@ -71,6 +71,9 @@ class AnswerStream(Protocol):
     def with_text(self, piece: Piece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
 
+    def with_arguments(self, pieces: Sequence[Piece], changed: Mapping[int, Mapping[int, str]]) -> list[Piece]:
+        """A whole stream's `pieces`, in which the calls of each choice named in `changed`, by their index, have these arguments instead."""
+
     def with_usage(self, piece: Piece, others: Sequence[Mapping[str, object]]) -> Piece:
         """`piece` with the usage of the exchange's other answers added to what it reports; itself where it reports none."""
 
@@ -145,7 +148,8 @@ class Dialect(Protocol):
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
     ) -> bytes:
-        """The body for the client: `body` itself when nothing changed and no inline verdict was asked for. `others` is the usage of the
+        """The body for the client: `body` itself when nothing changed and no inline verdict was asked for. Of `after`, the texts and the
+        arguments of calls may differ from `before`. `others` is the usage of the
         exchange's other answers, which is added to the body's own.
         """
 

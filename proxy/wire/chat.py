@@ -16,6 +16,7 @@ import orjson
 from proxy.errors import InvalidRequest
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.text import text_of
+from proxy.wire.chat_arguments import with_arguments
 from proxy.wire.chat_calls import ChatCallFilter
 from proxy.wire.chat_message import added_up, token_logprobs
 from proxy.wire.chat_own import own_answer, own_body, own_events, wants_json
@@ -108,19 +109,21 @@ class ChatDialect:
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
     ) -> bytes:
-        """The upstream's own body where nothing changed; else the changed choices' ``content``, the usage with that of the exchange's
-        `others`, and the inline verdict.
+        """The upstream's own body where nothing changed; else the changed choices' ``content`` and arguments of calls, the usage with that
+        of the exchange's `others`, and the inline verdict.
         """
         own = self.usage_of(body) if others else None
         texts = {new.index: new.text for old, new in zip(before.choices, after.choices, strict=True) if old.text != new.text}
-        if not texts and verdict is None and own is None:
+        arguments = after.changed_arguments(before)
+        if not texts and not arguments and verdict is None and own is None:
             return body
         raw = dict(_RAW_FIELDS.decode(body))
-        if texts:
-            choices = _RAW_ITEMS.decode(raw["choices"])
-            raw["choices"] = msgspec.Raw(
-                msgspec.json.encode([_with_content(c, texts[i]) if i in texts else c for i, c in _indexed(choices)])
-            )
+        if texts or arguments:
+            choices = [
+                with_arguments(_with_content(c, texts[i]) if i in texts else c, arguments.get(i, {}))
+                for i, c in _indexed(_RAW_ITEMS.decode(raw["choices"]))
+            ]
+            raw["choices"] = msgspec.Raw(msgspec.json.encode(choices))
         if own is not None:
             raw["usage"] = msgspec.Raw(orjson.dumps(added_up([*others, own])))
         if verdict is not None:

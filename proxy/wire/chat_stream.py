@@ -1,7 +1,7 @@
 """OpenAI's chat completion chunks: events -> `Piece`s and an `Answer`, and the events that Groundwire itself writes.
 
 Reference: https://platform.openai.com/docs/api-reference/chat-streaming. Events pass in their own bytes; one is written anew only
-when the gate cuts or replaces its text.
+when its text is cut or replaced, or the arguments of a call in it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, ToolCall, Usage
 from proxy.wire import Piece, sse
+from proxy.wire.chat_arguments import rewritten
 from proxy.wire.chat_message import Calls, added_up, token_logprobs
 
 
@@ -137,6 +138,10 @@ class ChatStream:
             choice["logprobs"] = None
         chunk["choices"] = [choice]
         return sse.encode(orjson.dumps(chunk))
+
+    def with_arguments(self, pieces: Sequence[Piece], changed: Mapping[int, Mapping[int, str]]) -> list[Piece]:
+        """`pieces` with these arguments, by choice and call, in place of the model's."""
+        return rewritten(pieces, changed)
 
     def with_usage(self, piece: Piece, others: Sequence[Mapping[str, object]]) -> Piece:
         """`piece` with the usage of the exchange's other answers added to its own, if it has one."""

@@ -106,6 +106,11 @@ def test_empty_pages_are_accessible_too(site: MakeSite, case: Case) -> None:
     assert [] == [found for found in done["found"] if found["impact"] in ("serious", "critical")]
 
 
+def test_the_form_that_asks_for_the_key_is_accessible(site: MakeSite, case: Case) -> None:
+    done = case("axe", url=site(one, key=KEY).url, paths={"sign-in": "/dashboard"})
+    assert [] == [found for found in done["found"] if found["impact"] in ("serious", "critical")]
+
+
 def test_signing_in_and_out(site: MakeSite, case: Case) -> None:
     done = case("signing", url=site(one, key=KEY).url, key=KEY)
     found = done["found"]

@@ -97,6 +97,7 @@ class FigureSource:
         at, task = self._tasks.get(span, (0.0, None))
         if task is None or (task.done() and (task.exception() is not None or self._clock() - at > _FRESH_S)):
             task = asyncio.create_task(self._make(span), name="dashboard-figures")
+            task.add_done_callback(_looked_at)
             self._tasks[span] = (self._clock(), task)
         done, _ = await asyncio.wait((task,), timeout=wait_s)
         return task.result() if done else None
@@ -107,6 +108,12 @@ class FigureSource:
         buckets = await self._figures.between(now - back_s + bucket_s, now, bucket_s)
         selection = (await self._counted()).get("tool_selection")
         return report(span, buckets, selection if isinstance(selection, Mapping) else {})
+
+
+def _looked_at(task: asyncio.Task[Report]) -> None:
+    """A failure that no page waits for any more is no news: the next page asks again."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _tiles(whole: Bucket) -> dict[str, tuple[str, str]]:

@@ -59,6 +59,7 @@ class Claims(SentenceStage):
         "x-groundwire-faithfulness", "x-groundwire-quality", "claims_unsupported", "claims_contradicted", "claims_unchecked",
         "json_value_kept", "tool_arguments_unsupported", BLOCKED,
     )  # fmt: skip
+    answers_after = ("schema",)
     reads_passages = True
     verifies = True
 
@@ -310,7 +311,9 @@ class Claims(SentenceStage):
         return text if text.strip() or choice.tool_calls else self._no_answer(exchange, choice.text)
 
     def _settled(self, exchange: Exchange, checks: Checks) -> Answer:
-        """Ask again where the answer fails and there are tries left; else choose the best of the answers. That one, as it came."""
+        """Ask again where the answer fails and there are tries left; else choose the best of the answers. That one, as the stages before
+        have left it.
+        """
         answer, present = exchange.answer or Answer(()), len(exchange.attempts) - 1
         if present < 0:
             return answer
@@ -327,7 +330,7 @@ class Claims(SentenceStage):
             exchange.deliver = best
             checks.found = list(checks.attempts[best].found)
             self._tell(exchange, checks)
-        return exchange.attempts[best]
+        return answer if best == present else exchange.trail[best].answer or exchange.attempts[best]
 
     # ---- verdicts ----
 

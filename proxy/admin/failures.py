@@ -1,0 +1,120 @@
+"""``/groundwire/v1/failures``: what went wrong in agents' runs, with every revision, and what a person says of it.
+
+A record is never edited: a status that a person sets, or a word on whether guidance helped, makes a revision, and counts from the run's
+next turn. With an ``idempotency-key`` header, a request that is sent again is not counted again.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from proxy.admin.answers import body_of, filters_of, json_answer, limit_of, list_answer
+from proxy.admin.quarantine import Name, check_person
+from proxy.errors import InvalidRequest, NotFound
+from proxy.failures.kinds import SEVERITIES, SIGNAL_TYPES, STATUSES, Status
+from proxy.failures.records import POLICY
+from proxy.ports import Counters, FailureRecord
+from proxy.store.decisions import MAX_REASON_CHARS
+from proxy.store.failures import FILTERS, DatabaseFailures
+
+_MAX_KEY_CHARS = 200
+_SHOWN_OF_A_RUN = 500
+_KNOWN = {"status": STATUSES, "signal_type": SIGNAL_TYPES, "severity": SEVERITIES}
+Reason = Annotated[str, Meta(max_length=MAX_REASON_CHARS)]
+
+
+class StatusBody(Struct, forbid_unknown_fields=True):
+    """Which status it has from now on, why, and who says so."""
+
+    status: Status = "resolved"
+    """``superseded``: another record says it better; ``active``: it is open again."""
+    reason: Reason = ""
+    by: Name = "admin"
+
+
+class FeedbackBody(Struct, forbid_unknown_fields=True):
+    """Whether guidance about it helped the agent."""
+
+    helpful: bool
+    reason: Reason = ""
+    by: Name = "admin"
+
+
+class FailuresApi:
+    """The handlers."""
+
+    def __init__(self, store: DatabaseFailures, counters: Counters) -> None:
+        self._store, self._counters = store, counters
+
+    async def list(self, request: Request) -> Response:
+        """Records, newest first."""
+        filters = filters_of(request, FILTERS, _KNOWN)
+        records, has_more = await self._store.list(limit_of(request), request.query_params.get("after"), **filters)
+        return list_answer([_object(record) for record in records], has_more)
+
+    async def of_run(self, run_id: str) -> list[dict[str, Any]]:
+        """A run's records as objects, newest first: what the dashboard's time line shows."""
+        records, _ = await self._store.list(_SHOWN_OF_A_RUN, run_id=run_id)
+        return [_object(record) for record in records]
+
+    async def item(self, request: Request) -> Response:
+        """One record."""
+        return json_answer(_object(await self._found(request)))
+
+    async def revisions(self, request: Request) -> Response:
+        """A record's revisions, the latest first; also those of a record that is past its retention itself."""
+        failure, after = request.path_params["id"], request.query_params.get("after")
+        found, has_more = await self._store.revisions(failure, limit_of(request), after)
+        if not found and after is None:
+            await self._found(request)
+        fields = [_object(one.record) | {"object": "failure.revision", "id": one.id} for one in found]
+        return list_answer(fields, has_more)
+
+    async def resolve(self, request: Request) -> Response:
+        """Set its status."""
+        body = await body_of(request, StatusBody)
+        check_person(body.by, (POLICY,))
+        before = await self._found(request)
+        after = await self._store.resolve(before.id, body.status, by=body.by, reason=body.reason, cause=_key(request))
+        return self._answer("failures.operator_resolved_count", before, after)
+
+    async def feedback(self, request: Request) -> Response:
+        """Count it as helpful or as harmful."""
+        body = await body_of(request, FeedbackBody)
+        check_person(body.by, (POLICY,))
+        before = await self._found(request)
+        after = await self._store.feedback(before.id, body.helpful, by=body.by, reason=body.reason, cause=_key(request))
+        return self._answer("failures.operator_feedback_count", before, after)
+
+    async def _found(self, request: Request) -> FailureRecord:
+        record = await self._store.get(request.path_params["id"])
+        if record is None:
+            raise _missing()
+        return record
+
+    def _answer(self, counter: str, before: FailureRecord, after: FailureRecord | None) -> Response:
+        if after is None:
+            raise _missing()
+        if after.revision != before.revision:
+            self._counters.count(counter)
+        return json_answer(_object(after))
+
+
+def _object(record: FailureRecord) -> dict[str, Any]:
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    return {"object": "failure", "id": record.id, "failure_id": record.id, **fields}
+
+
+def _key(request: Request) -> str:
+    key: str = request.headers.get("idempotency-key", "")
+    if len(key) > _MAX_KEY_CHARS:
+        raise InvalidRequest(f"idempotency-key: at most {_MAX_KEY_CHARS} characters", param="idempotency-key")
+    return key
+
+
+def _missing() -> NotFound:
+    return NotFound("no such failure; it may be past its retention")

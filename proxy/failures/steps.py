@@ -1,0 +1,133 @@
+"""A conversation as the steps of an agent: what it called with which arguments, what came back, what it said, what the user said.
+
+In: messages in OpenAI's chat form, the legacy ``function_call`` among them. Out: `Turn`s in order. Nothing here judges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from proxy.exchange import Message
+from proxy.failures.fingerprint import action_key, fingerprint
+from proxy.text import text_of
+
+
+class ToolResult(Struct, frozen=True):
+    """What a tool gave back."""
+
+    message: int
+    """Position of its message."""
+    text: str
+
+
+class CalledTool(Struct, frozen=True, dict=True):
+    """One call of an assistant message, with its result."""
+
+    id: str
+    tool: str
+    arguments: str
+    """JSON text as the model wrote it; may be invalid."""
+    message: int
+    """Position of the assistant message."""
+    result: ToolResult | None = None
+    """None where it has not come (yet)."""
+    number: int = 1
+    """Counts the calls of the conversation that have the same id, tool and arguments."""
+
+    @cached_property
+    def parsed(self) -> dict[str, Any] | None:
+        """The arguments: empty where there are none, None where they are not a JSON object."""
+        try:
+            found = msgspec.json.decode(self.arguments) if self.arguments.strip() else {}
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
+
+    @cached_property
+    def key(self) -> str:
+        """Of the action: the same for the same tool with the same normalised arguments."""
+        return action_key(self.tool, self.arguments if self.parsed is None else self.parsed)
+
+    @property
+    def cause(self) -> str:
+        """Tells this call from every other of the run."""
+        return fingerprint("call", self.id, self.tool, self.arguments, detail=str(self.number))[3:]
+
+
+class Turn(Struct, frozen=True):
+    """One message of a user or an assistant."""
+
+    role: str
+    """``user`` or ``assistant``."""
+    message: int
+    """Its position."""
+    text: str
+    calls: tuple[CalledTool, ...] = ()
+
+
+def read_turns(messages: Sequence[Message]) -> list[Turn]:
+    """All turns, in order. Results that answer no call are left out (`orphans` finds them)."""
+    turns: list[Turn] = []
+    seen: dict[tuple[str, str, str], int] = {}
+    for i, message in enumerate(messages):
+        role = message.get("role")
+        if role == "user":
+            turns.append(Turn("user", i, text_of(message.get("content"))))
+        elif role == "assistant":
+            results = _results(messages, i)
+            calls = []
+            for position, (id_, tool, arguments) in enumerate(calls_of(message)):
+                key = (id_, tool, arguments)
+                seen[key] = seen.get(key, 0) + 1
+                result = results.get(id_) if id_ else _legacy(messages, i, tool, position)
+                calls.append(CalledTool(id_, tool, arguments, i, result, seen[key]))
+            turns.append(Turn("assistant", i, text_of(message.get("content")), tuple(calls)))
+    return turns
+
+
+def calls_in(turns: Iterable[Turn]) -> list[CalledTool]:
+    """Every call, in order."""
+    return [call for turn in turns for call in turn.calls]
+
+
+def calls_of(message: Message) -> list[tuple[str, str, str]]:
+    """Id, tool name and argument text of an assistant message's calls."""
+    found = []
+    listed = message.get("tool_calls")
+    for call in listed if isinstance(listed, list) else ():
+        described = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(described, Mapping):
+            found.append((_string(call.get("id")), _string(described.get("name")), _string(described.get("arguments"))))
+    legacy = message.get("function_call")
+    if isinstance(legacy, Mapping):
+        found.append(("", _string(legacy.get("name")), _string(legacy.get("arguments"))))
+    return found
+
+
+def _results(messages: Sequence[Message], start: int) -> dict[str, ToolResult]:
+    """The results that follow the assistant message at `start`, by call id."""
+    found: dict[str, ToolResult] = {}
+    for i in range(start + 1, len(messages)):
+        if messages[i].get("role") not in ("tool", "function"):
+            break
+        id_ = messages[i].get("tool_call_id")
+        if isinstance(id_, str):
+            found.setdefault(id_, ToolResult(i, text_of(messages[i].get("content"))))
+    return found
+
+
+def _legacy(messages: Sequence[Message], start: int, tool: str, position: int) -> ToolResult | None:
+    """The result of a call without an id: the message of the role ``function`` that follows."""
+    i = start + 1 + position
+    if i < len(messages) and messages[i].get("role") in ("function", "tool") and messages[i].get("name", tool) == tool:
+        return ToolResult(i, text_of(messages[i].get("content")))
+    return None
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""

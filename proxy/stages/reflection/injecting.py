@@ -1,0 +1,33 @@
+"""The block of guidance at the end of a prompt, where the provider's cached prefix stays as it is. Pure functions over messages.
+
+It goes into the last message and is no message of its own: chat templates refuse a system message that is not the first, and some
+providers move it to the front, which would change the whole prefix; others refuse a user message behind a tool's result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.exchange import Message
+
+_ROLES = frozenset(("user", "tool", "function"))
+
+
+def with_block(messages: Sequence[Message], block: str) -> list[Message] | None:
+    """`messages` with `block` at the end of the last one; None where that is neither a user's words nor a tool's result."""
+    last = messages[-1] if messages else {}
+    if last.get("role") not in _ROLES:
+        return None
+    content = _appended(last.get("content"), block)
+    return None if content is None else [*messages[:-1], {**last, "content": content}]
+
+
+def _appended(content: object, block: str) -> Any:
+    if content is None:
+        return block
+    if isinstance(content, str):
+        return f"{content}\n\n{block}" if content else block
+    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+        return [*content, {"type": "text", "text": block}]
+    return None

@@ -1,0 +1,253 @@
+"""The stage `reflection`: failures of an agent's run are found, remembered, told when they matter, and stopped when they repeat.
+
+On the request the whole conversation is read (`proxy.failures.history`); what is new in it is put into the store, what the store knows of
+the present situation goes as one short block to the prompt's end, and the same failure three times without progress ends in a question
+or an error instead of another call. When the answer has left, what only it showed is put into the store. Under ``enforce`` the answer's
+tool calls get the caps that failures recommend.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from proxy.compaction.conversation import STORE_TIMEOUT_S
+from proxy.conversation import last_user
+from proxy.errors import PolicyBlocked, StoreUnavailable
+from proxy.exchange import Answer, Choice, Exchange, Verdict
+from proxy.failures import questions
+from proxy.failures.escalation import Escalation, can_ask, escalation
+from proxy.failures.guidance import render
+from proxy.failures.history import History, read_history
+from proxy.failures.kinds import Failure
+from proxy.failures.overrides import Cap, caps_of
+from proxy.failures.records import Event, FailureRecord
+from proxy.failures.selection import select
+from proxy.failures.signals.calls import ResultReader
+from proxy.failures.superseding import superseded
+from proxy.language import language, load
+from proxy.passages import is_retrieval_tool
+from proxy.ports import Ports
+from proxy.stage import Stage
+from proxy.stages.reflection import learning
+from proxy.stages.reflection.applied import Applied
+from proxy.stages.reflection.capping import cap_answer
+from proxy.stages.reflection.injecting import with_block
+from proxy.stages.reflection.options import ReflectionOptions
+from proxy.stages.reflection.reporting import ASKED, CAPPED, REPEATED, STOPPED, UNCHECKED, capped_detail, count_events, detail_of, listed
+from proxy.stages.reflection.warming import warm
+from proxy.text import text_of
+
+CANDIDATES = 24
+"""Records that are read for one request, at least; of these the ones that matter are chosen."""
+SUBJECTS = 24
+"""Tools whose failures are looked for: those called lately, then those offered; of the others the latest failures come by themselves."""
+TOLD = "told failures"
+T = TypeVar("T")
+
+
+class _Reading(Struct):
+    """What one request's conversation and the store say."""
+
+    history: History
+    records: list[FailureRecord]
+    """Active, and relevant to where the run stands."""
+    newest: list[FailureRecord]
+    """Those that the newest step shows."""
+
+
+class Reflection(Stage):
+    """Remembers what went wrong in a run, tells the model where it matters, and stops what repeats without progress."""
+
+    name = "reflection"
+    Options = ReflectionOptions
+    follows = ("budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful")
+    changes = ("messages", "answer")
+    reports = ("x-groundwire-failures", REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED)
+
+    def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        load()
+        warm()
+        self._reader = ResultReader()
+        self._applied = Applied()
+        self._caps: dict[str, list[Cap]] = {}
+        """By exchange, where caps are enforced."""
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """Where it enforces caps."""
+        return bool(options.enforce)
+
+    @classmethod
+    def needs_hold(cls, options: Any) -> str:
+        """A call must be whole before its arguments can be capped."""
+        return "enforce: true" if options.enforce else ""
+
+    @property
+    def judges_answers(self) -> bool:
+        """Only where it enforces caps."""
+        return bool(self.options.enforce)
+
+    # ---- the request ----
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Read the conversation, remember, then stop or tell. Raises `PolicyBlocked`."""
+        exchange.facts.failures_injected = 0
+        try:
+            reading = await self._read(exchange)
+        except (StoreUnavailable, TimeoutError):
+            return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": "store_unavailable"})
+        if self.options.escalate_after is not None:
+            stop = escalation(reading.newest, self.options.escalate_after, can_ask=can_ask(exchange.original.params))
+            if stop is not None:
+                return await self._stop(exchange, stop)
+        if self.options.enforce:
+            self._caps[exchange.id] = caps_of(reading.records)
+        told, tokens = self._tell(exchange, reading)
+        again = any(record.occurrence_count > 1 for record in reading.newest)
+        return Verdict(
+            self.name, "warn" if again else "pass", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens)
+        )
+
+    async def _read(self, exchange: Exchange) -> _Reading:
+        """Raises `StoreUnavailable`, `TimeoutError`."""
+        history = await asyncio.to_thread(self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
+        await self._apply(exchange, [event for event in history.events if self._counts(event.failure)])
+        situation = history.situation
+        shown = dict.fromkeys(failure.fingerprint for failure in history.newest if self._counts(failure))
+        fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
+        subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
+        wanted = self.ports.failures.relevant(
+            client=exchange.client, run_id=exchange.run_id if self.options.scope == "run" else None, fingerprints=fingerprints,
+            subjects=subjects, limit=max(CANDIDATES, 4 * self.options.top_k),
+        )  # fmt: skip
+        found = [record for record in await _kept(wanted) if record.signal_type in self.options.signals]
+        own = [record for record in found if record.run_id == exchange.run_id]
+        over = [*learning.overcome(own, history), *superseded(own)]
+        await self._apply(exchange, over)
+        gone = {event.fingerprint for event in over}
+        own = [record for record in own if record.fingerprint not in gone]
+        newest = [record for record in own if record.fingerprint in shown or learning.of_the_exchange_before(record)]
+        return _Reading(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], newest)
+
+    def _history(self, exchange: Exchange) -> History:
+        patterns = exchange.retrieval_tools
+
+        def retrieves(tool: str) -> bool:
+            return is_retrieval_tool(tool, patterns)
+
+        tools = exchange.original.tools
+        return read_history(exchange.conversation, tools, retrieves, self._reader, stall_after=self.options.stall_after)
+
+    def _counts(self, failure: Failure | None) -> bool:
+        return failure is None or failure.signal_type in self.options.signals
+
+    def _tell(self, exchange: Exchange, reading: _Reading) -> tuple[list[FailureRecord], int]:
+        """Put what matters into the prompt; the failures told, and the tokens that took."""
+        options: ReflectionOptions = self.options
+        if not options.max_tokens or not reading.records:
+            return [], 0
+        model = self.ports.tokens.model(exchange.model)
+
+        def count(text: str) -> int:
+            return self.ports.tokens.count_text(text, model)
+
+        chosen = select(reading.records, reading.history.situation, top_k=options.top_k)
+        block, told = render(chosen, count, options.max_tokens)
+        messages = with_block(exchange.messages, block) if told else None
+        if messages is None:
+            return [], 0
+        exchange.messages = messages
+        exchange.facts.failures_injected = len(told)
+        exchange.changes.append({"stage": self.name, "what": TOLD, "failures": [listed(record) for record in told]})
+        self._applied.telling(exchange.id, told)
+        self.ports.counters.count("reflection.injected_count", len(told))
+        return told, count(block)
+
+    # ---- stopping ----
+
+    async def _stop(self, exchange: Exchange, stop: Escalation) -> Verdict:
+        """Answer with a question, or end the request with an error. Raises `PolicyBlocked`."""
+        self.ports.counters.count(f"reflection.escalated_{stop.action}_count")
+        record, tongue = stop.record, _language(exchange)
+        if learning.of_the_exchange_before(record):  # nothing in the conversation can show progress: having stopped is what counts
+            event = Event(kind="progress", fingerprint=record.fingerprint, cause=f"{exchange.id}>stopped")
+            await self._quietly(exchange, [event])
+        if stop.action == "system_error":
+            raise PolicyBlocked(questions.refusal(record, tongue), param=STOPPED)
+        choice = Choice(0, text=questions.question(record, tongue), finish_reason="stop")
+        exchange.answer = Answer((choice,), model=exchange.original.model)
+        return Verdict(self.name, "warn", code=ASKED, detail={"failure": listed(record)})
+
+    # ---- the answer ----
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Cap the arguments of the answer's tool calls, where the policy wants it."""
+        caps = self._caps.get(exchange.id)
+        if not caps or exchange.answer is None:
+            return None
+        answer, capped = cap_answer(exchange.answer, caps, exchange.tools)
+        if not capped:
+            return None
+        exchange.answer = answer
+        exchange.changes.append({"stage": self.name, "what": "capped arguments", "calls": capped_detail(capped)})
+        self.ports.counters.count("reflection.capped_count", len(capped))
+        return Verdict(self.name, "warn", code=CAPPED, detail={"calls": capped_detail(capped)})
+
+    async def on_done(self, exchange: Exchange) -> None:
+        """Remember what only the answer showed, and what was told."""
+        events = self._applied.told(exchange.id)
+        events += [event for event in await asyncio.to_thread(learning.answered, exchange) if self._counts(event.failure)]
+        wanted = self.ports.failures.relevant(
+            client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
+        )
+        found = await _kept(wanted)
+        await self._apply(exchange, [*events, *learning.over(found, events, exchange)])
+
+    async def on_failed(self, exchange: Exchange) -> None:
+        """Remember that there was no answer, and why."""
+        self._applied.told(exchange.id)
+        await self._apply(exchange, [event for event in learning.unanswered(exchange) if self._counts(event.failure)])
+
+    def release(self, exchange: Exchange) -> None:
+        """Let go of its caps."""
+        self._caps.pop(exchange.id, None)
+
+    # ---- the store ----
+
+    async def _apply(self, exchange: Exchange, events: Sequence[Event]) -> None:
+        """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`, `TimeoutError`."""
+        owner = (exchange.client, exchange.run_id)
+        new = self._applied.new(owner, events)
+        if not new:
+            return
+        records = await _kept(
+            self.ports.failures.apply(
+                new, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, step_id=exchange.step_id, record_id=exchange.id
+            )
+        )
+        self._applied.add(owner, new)
+        count_events(self.ports.counters, new, records, exchange.received_at)
+
+    async def _quietly(self, exchange: Exchange, events: Sequence[Event]) -> None:
+        """As `_apply`; what cannot be kept is let go, since the stop comes first."""
+        try:
+            await self._apply(exchange, events)
+        except (StoreUnavailable, TimeoutError):
+            self.ports.counters.count("reflection.unkept_count")
+
+
+async def _kept(call: Awaitable[T]) -> T:
+    """What the store says, in time. Raises `StoreUnavailable`, `TimeoutError`."""
+    async with asyncio.timeout(STORE_TIMEOUT_S):
+        return await call
+
+
+def _language(exchange: Exchange) -> str:
+    """Of what the user said last; English where that is too short to tell."""
+    last = last_user(exchange.conversation)
+    return language(text_of(exchange.conversation[last].get("content"))) if last is not None else "en"

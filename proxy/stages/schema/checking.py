@@ -1,0 +1,173 @@
+"""One answer, judged and mended. Pure functions, to be run off the event loop: a schema may take its time.
+
+In: an answer, the tools and parameters of its request. Out: the answer with what could be mended in it, and a `Finding` for everything that
+is, or was, wrong. What was checked last has what is left of the time; what is beyond it is unchecked, never passed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.exchange import Answer, Choice, Tool, ToolCall
+from proxy.failures.conformance import Unchecked, Violation, examine_call, examine_response, schema_of, tool_named, wanted_json
+from proxy.failures.repair import Repaired, repair
+from proxy.failures.schemas import CHECK_S, NotChecked, SchemaInvalid
+from proxy.stages.schema.options import SchemaOptions
+
+ANSWER_S = 1.0
+"""Processor time for all checks and repairs of one answer."""
+MAX_CALLS = 128
+"""Of one choice."""
+_MENDABLE = ("invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
+
+
+class Finding(Struct, frozen=True):
+    """What is wrong with one call, or with one choice's text."""
+
+    choice: int
+    call: int | None
+    """The call's index in its choice; None for the text."""
+    problem: Violation | Unchecked
+    """As it came, or, where it was mended in part, as it is now."""
+    fixes: tuple[str, ...] = ()
+    """What was mended."""
+    mended: bool = False
+    """Whether it conforms now."""
+    truncated: bool = False
+    """Whether a limit had cut the answer."""
+
+    @property
+    def violates(self) -> bool:
+        """Whether it does not conform."""
+        return isinstance(self.problem, Violation) and not self.mended
+
+
+class Checked(Struct, frozen=True):
+    """An answer after the check."""
+
+    answer: Answer
+    findings: tuple[Finding, ...]
+    calls: int
+    """How many were checked."""
+    texts: int
+
+    @property
+    def violations(self) -> list[Finding]:
+        """What does not conform."""
+        return [finding for finding in self.findings if finding.violates]
+
+
+def needs_check(answer: Answer, params: Mapping[str, Any], options: SchemaOptions) -> bool:
+    """Whether there is anything to check."""
+    calls = "arguments" in options.check and any(choice.tool_calls for choice in answer.choices)
+    return calls or ("response" in options.check and wanted_json(params) is not None)
+
+
+def checked(answer: Answer, tools: Sequence[Tool], params: Mapping[str, Any], options: SchemaOptions, *, mend: bool) -> Checked:
+    """Judge `answer`; with `mend`, repair it too."""
+    until = time.thread_time() + ANSWER_S
+    findings: list[Finding] = []
+    calls = texts = 0
+    for choice in answer.choices:
+        if "arguments" in options.check and choice.tool_calls:
+            calls += len(choice.tool_calls)
+            found = _calls(choice, tools, options, mend, until)
+            findings += [finding for finding, _ in found.values()]
+            if mended := {index: text for index, (finding, text) in found.items() if finding.fixes}:
+                answer = answer.with_calls(choice.index, [_with(call, mended) for call in choice.tool_calls])
+        if "response" in options.check and _should_conform(choice, params):
+            texts += 1
+            judged = _text(choice, params, mend, until)
+            if judged is not None:
+                findings.append(judged[0])
+                answer = answer.with_text(choice.index, judged[1]) if judged[0].fixes else answer
+    return Checked(answer, tuple(findings), calls, texts)
+
+
+def _calls(choice: Choice, tools: Sequence[Tool], options: SchemaOptions, mend: bool, until: float) -> dict[int, tuple[Finding, str]]:
+    """By the call's index: what is wrong with it, and its arguments then."""
+    found: dict[int, tuple[Finding, str]] = {}
+    for position, call in enumerate(choice.tool_calls):
+        if position >= MAX_CALLS or (seconds := _left(until)) is None:
+            found[call.index] = Finding(choice.index, call.index, Unchecked("time", call_id=call.id)), call.arguments
+            continue
+        problem = examine_call(call.name, call.arguments, call.id, tools, seconds=seconds)
+        if problem is None or (isinstance(problem, Violation) and problem.code == "unknown_tool" and not options.unknown_tools):
+            continue
+        finding, text = Finding(choice.index, call.index, problem, truncated=_cut(choice)), call.arguments
+        tool = tool_named(call.name, tools)
+        if mend and tool is not None:
+            finding, text = _mended(finding, text, schema_of(tool), until)
+            if finding.fixes:
+                again = examine_call(call.name, text, call.id, tools, seconds=_left(until) or 0.0)
+                finding = replace(finding, problem=again or problem, mended=again is None)
+        found[call.index] = finding, text
+    return found
+
+
+def _text(choice: Choice, params: Mapping[str, Any], mend: bool, until: float) -> tuple[Finding, str] | None:
+    """What is wrong with a choice's text, and the text then; None for nothing."""
+    seconds = _left(until)
+    problem = Unchecked("time") if seconds is None else examine_response(choice.text, params, seconds=seconds)
+    if problem is None:
+        return None
+    finding, text = Finding(choice.index, None, problem, truncated=_cut(choice)), choice.text
+    wanted = wanted_json(params)
+    if mend and wanted is not None:
+        finding, text = _mended(finding, text, wanted.schema, until)
+        if finding.fixes:
+            again = examine_response(text, params, seconds=_left(until) or 0.0)
+            finding = replace(finding, problem=again or problem, mended=again is None)
+    return finding, text
+
+
+def _mended(finding: Finding, text: str, schema: object, until: float) -> tuple[Finding, str]:
+    """The finding after a repair, not yet judged anew, and the text then."""
+    if not isinstance(finding.problem, Violation) or finding.problem.code not in _MENDABLE or (seconds := _left(until)) is None:
+        return finding, text
+    found: Repaired | None
+    try:
+        found = repair(text, schema, cut=finding.truncated, seconds=seconds)
+    except (NotChecked, SchemaInvalid):
+        found = repair(text, {}, cut=True)  # what can be said without the schema
+    if found is None or not found.fixes:
+        return finding, text
+    return replace(finding, fixes=found.fixes), found.text
+
+
+def _should_conform(choice: Choice, params: Mapping[str, Any]) -> bool:
+    """Whether the choice's text is the JSON that was asked for: not a refusal, nor what is said beside a call, nor what was filtered."""
+    if wanted_json(params) is None or choice.refusal or choice.finish_reason == "content_filter":
+        return False
+    return not choice.tool_calls
+
+
+def _with(call: ToolCall, arguments: Mapping[int, str]) -> ToolCall:
+    return replace(call, arguments=arguments[call.index]) if call.index in arguments else call
+
+
+def _cut(choice: Choice) -> bool:
+    return choice.finish_reason == "length"
+
+
+def _left(until: float) -> float | None:
+    """What is left for one check; None for nothing."""
+    left = until - time.thread_time()
+    return min(left, CHECK_S) if left > 0 else None
+
+
+def offered(*lists: Sequence[Tool]) -> list[Tool]:
+    """The tools of several lists, each once: those sent to the model, and the client's own, which it may know from earlier turns."""
+    return list({id(tool): tool for tools in lists for tool in tools}.values())
+
+
+def codes_of(findings: Sequence[Finding]) -> Iterator[str]:
+    """Of what does not conform."""
+    for finding in findings:
+        if isinstance(finding.problem, Violation) and finding.violates:
+            yield finding.problem.code

@@ -1,0 +1,153 @@
+"""The stage `schema`: do tool calls match their tools' schemas, and the text what ``response_format`` asks for?
+
+An answer that is held is mended where nothing is lost by it (`proxy.failures.repair`); where it still does not conform, the model is told
+what is wrong and asked again, a bounded number of times; in the end it passes with a warning, or is refused. Of several attempts the first
+that conforms leaves, else the first. What has left already (gate's tool calls, tap) is judged for the record. A refusal, text beside a call
+and answers of the proxy's own are not judged. The verdict's detail says what was wrong (`proxy.failures.conformance`), without any value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+from proxy.exchange import Exchange, Verdict
+from proxy.failures.conformance import Violation
+from proxy.stage import Stage
+from proxy.stages.schema.asking import asked_again
+from proxy.stages.schema.checking import Checked, checked, codes_of, needs_check, offered
+from proxy.stages.schema.options import SchemaOptions
+from proxy.stages.schema.reporting import (
+    BLOCKED,
+    INVALID,
+    NAME,
+    REPAIRED,
+    UNCHECKED,
+    asked_before,
+    judged_before,
+    refusal,
+    unchecked_of,
+    verdict_of,
+)
+
+CODES = ("unknown_tool", "invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
+
+
+class Schema(Stage):
+    """Checks tool calls and JSON answers against their schemas; mends what can be mended without loss, asks again, warns or refuses."""
+
+    name = NAME
+    Options = SchemaOptions
+    follows = (
+        "budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful",
+    )  # fmt: skip
+    changes = ("answer",)
+    reports = (*CODES, REPAIRED, INVALID, UNCHECKED, BLOCKED)
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """A block; repair only acts where the answer is held."""
+        return bool(options.on_violation == "block")
+
+    @classmethod
+    def needs_hold(cls, options: Any) -> str:
+        """What has left cannot be asked for again; calls of tools leave the gate at once."""
+        if options.on_violation == "block":
+            return "on_violation: block"
+        return f"retries: {options.retries}" if options.retries else ""
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Judge, mend, ask again, and sum up."""
+        answer = exchange.answer
+        if answer is None or not needs_check(answer, exchange.params, self.options):
+            return None
+        held = bool(exchange.attempts) and not exchange.gated
+        tools = offered(exchange.tools, exchange.original.tools)
+        mend = held and self.options.repair
+        found = await asyncio.to_thread(checked, answer, tools, exchange.params, self.options, mend=mend)
+        self._count(found)
+        if not found.violations:
+            self._apply(exchange, found)
+            return self._summed_up(exchange, found)
+        if self._may_ask(exchange, found):
+            first = found.violations[0].choice
+            choice = next(choice for choice in found.answer.choices if choice.index == first)
+            wrong = [finding for finding in found.violations if finding.choice == first]
+            self._apply(exchange, found)
+            exchange.retry = asked_again(exchange.trail[_start(exchange)].messages, choice, wrong, tools)
+            self.ports.counters.count("schema.retried_count")
+            exchange.verdicts.extend(unchecked_of(found.findings))
+            return verdict_of(found, "re-asked", _retries(exchange))
+        return self._settled(exchange, found)
+
+    def _apply(self, exchange: Exchange, found: Checked) -> None:
+        """The mended answer is the exchange's."""
+        if found.answer is exchange.answer:
+            return
+        exchange.answer = found.answer
+        for finding in found.findings:
+            if finding.fixes:
+                place = {"choice": finding.choice, **({} if finding.call is None else {"call": finding.call, "tool": finding.problem.tool})}
+                exchange.changes.append({"stage": self.name, "what": "repaired", **place, "fixes": list(finding.fixes)})
+
+    def _may_ask(self, exchange: Exchange, found: Checked) -> bool:
+        """Whether there is a try left: of answers that a limit has cut, one."""
+        most = self.options.most_retries
+        if any(finding.truncated for finding in found.violations):
+            most = min(most, 1)
+        return exchange.can_retry and _retries(exchange) < most
+
+    def _settled(self, exchange: Exchange, found: Checked) -> Verdict:
+        """An answer that does not conform, and no other is to be had: an earlier one that does, else the first; else a refusal."""
+        present = len(exchange.attempts) - 1
+        judged = {i: verdict for i in range(max(present, 0)) if (verdict := judged_before(exchange, i)) is not None}
+        good = [i for i, verdict in judged.items() if verdict.detail["action"] in ("none", "repaired")]
+        retries = _retries(exchange)
+        if good:
+            exchange.deliver = good[-1]
+            return judged[good[-1]]
+        if self.options.on_violation == "block":
+            self.ports.counters.count("schema.blocked_count")
+            verdict = verdict_of(found, "blocked", retries)
+            detail = {**verdict.detail, "code": verdict.code}
+            return Verdict(self.name, "block", code=BLOCKED, detail=detail, message=refusal(found.violations))
+        if judged:
+            exchange.deliver = first = min(judged)
+            return replace(judged[first], detail={**judged[first].detail, "action": "passed", "retries": retries})
+        self._apply(exchange, found)
+        return self._summed_up(exchange, found)
+
+    def _summed_up(self, exchange: Exchange, found: Checked) -> Verdict:
+        """The verdict of the answer as it leaves; what could not be judged weighs more than what was mended, and is said beside it."""
+        unchecked, verdict = unchecked_of(found.findings), verdict_of(found, _action(found), _retries(exchange))
+        if not unchecked:
+            return verdict
+        exchange.verdicts.extend([*unchecked[:-1], *([verdict] if verdict.code else [])])
+        return unchecked[-1]
+
+    def _count(self, found: Checked) -> None:
+        violations = sum(isinstance(finding.problem, Violation) for finding in found.findings)
+        for name, number in (("violations", violations), ("repaired", sum(finding.mended for finding in found.findings))):
+            if number:
+                self.ports.counters.count(f"schema.{name}_count", number)
+
+
+def _action(found: Checked) -> Any:
+    if any(codes_of(found.findings)):
+        return "passed"
+    return "repaired" if any(finding.fixes for finding in found.findings) else "none"
+
+
+def _retries(exchange: Exchange) -> int:
+    """How often this stage has had another answer asked for."""
+    return sum(asked_before(exchange, i) is not None for i in range(len(exchange.trail) - 1))
+
+
+def _start(exchange: Exchange) -> int:
+    """The attempt with which the present row of this stage's retries began: its prompt holds no answer of theirs."""
+    start = len(exchange.trail) - 1
+    while start > 0 and asked_before(exchange, start - 1) is not None:
+        start -= 1
+    return start
