@@ -6,6 +6,7 @@ next turn. With an ``idempotency-key`` header, a request that is sent again is n
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -56,7 +57,7 @@ class FailuresApi:
         records, has_more = await self._store.list(limit_of(request), request.query_params.get("after"), **filters)
         return list_answer([_object(record) for record in records], has_more)
 
-    async def of_run(self, run_id: str) -> list[dict[str, Any]]:
+    async def of_run(self, run_id: str) -> Sequence[Mapping[str, Any]]:
         """A run's records as objects, newest first: what the dashboard's time line shows."""
         records, _ = await self._store.list(_SHOWN_OF_A_RUN, run_id=run_id)
         return [_object(record) for record in records]

@@ -15,6 +15,10 @@ _POISON = (
     "wrong_location", "wrong_date", "invented_date", "wrong_number", "wrong_unit", "wrong_name", "false_capability", "contradiction",
     "unsupported_claim", "outdated", "hidden_instruction",
 )  # fmt: skip
+_SIGNALS = (
+    "tool_error", "upstream_error", "retrieval_failure", "schema_violation", "loop", "human_correction", "budget_pressure",
+)  # fmt: skip
+_STOPS = ("ask_human", "system_error")
 
 DOTTED: dict[str, str] = {
     "answers.own_count": "answers that a stage gave in the model's stead",
@@ -86,6 +90,19 @@ DOTTED: dict[str, str] = {
         for name in _CLASHES
     },
     **{f"clash.auto_resolved_{name}_count": f"of them: by {name}" for name in ("prefer_recent", "merge")},
+    # reflection, schema
+    "reflection.failures_count": "failures found in agents' runs",
+    **{f"reflection.failures_{name}_count": f"of them: {name}" for name in _SIGNALS},
+    "reflection.resolved_count": "failures that a later success resolved",
+    "reflection.injected_count": "failures told in prompts",
+    **{f"reflection.escalated_{name}_count": f"requests stopped for a failure without progress: {name}" for name in _STOPS},
+    "reflection.capped_count": "arguments of tool calls that were capped",
+    "reflection.unkept_count": "stops that could not be kept, the store being away",
+    **{f"failures.operator_{name}_count": f"failure records on which a person gave {name}" for name in ("resolved", "feedback")},
+    "schema.violations_count": "tool calls and answers against their schemas",
+    "schema.repaired_count": "of them mended without loss",
+    "schema.retried_count": "answers for which another one was asked",
+    "schema.blocked_count": "answers refused",
     # the answer
     "claims.checked_count": "statements of answers that were checked",
     **{f"claims.{name}_count": f"statements found {name}" for name in ("supported", "contradicted", "unsupported", "error")},

@@ -13,6 +13,7 @@ from proxy.app import App
 from proxy.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.failures import DatabaseFailures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records, to_row
 from proxy.store.scratchpad import DatabaseScratchpad
@@ -44,6 +45,7 @@ def admin_with(app: App, **more: Any) -> Any:
         DatabaseToolOutcomes(database),
         DatabaseQuarantine(database),
         DatabaseClashes(database),
+        DatabaseFailures(database),
     )
     return make_admin(AdminParts("", database, *kept, app.metrics, app.missing, **more))
 
