@@ -73,6 +73,8 @@ bench: $(VENV)/.installed  ## the measurements behind the README's numbers
 	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.records
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.metrics
+	$(BIN)/python -m benchmarks.observability
 
 bench-tools: $(VENV)/.installed  ## tool RAG: does it keep the tools that are needed, how sure is it, what does it cost
 	$(BIN)/python -m benchmarks.tools
