@@ -39,15 +39,11 @@ HOSTILE = f"{EVIL} {LONG} {RIGHT_TO_LEFT} {UNSEEN} {{{{7*7}}}} ${{7*7}} javascri
 def admin_with(app: App, **more: Any) -> Any:
     """The operator's surface of `app` with other parts."""
     database = app.database
-    kept = (
-        Records(database),
-        DatabaseScratchpad(database),
-        DatabaseToolOutcomes(database),
-        DatabaseQuarantine(database),
-        DatabaseClashes(database),
-        DatabaseFailures(database),
-    )
-    return make_admin(AdminParts("", database, *kept, app.metrics, app.missing, **more))
+    kept = {
+        "records": Records(database), "scratchpad": DatabaseScratchpad(database), "tool_outcomes": DatabaseToolOutcomes(database),
+        "quarantine": DatabaseQuarantine(database), "clashes": DatabaseClashes(database), "failures": DatabaseFailures(database),
+    }  # fmt: skip
+    return make_admin(AdminParts(admin_key="", database=database, metrics=app.metrics, ready=app.missing, **{**kept, **more}))
 
 
 async def failures(run_id: str) -> list[dict[str, Any]]:
