@@ -184,6 +184,9 @@ class Retention:
         oldest = select(table.c.id).where(_DELETABLE.get(table, true())).order_by(age).limit(_BATCH_ROWS)
         if before is not None:
             oldest = oldest.where(age < before)
+        async with self._database.transaction() as connection:  # mostly there is nothing, and no need to hold writers up
+            if (await connection.execute(oldest.limit(1))).first() is None:
+                return 0, 0
         # The subquery is wrapped once more: PostgreSQL would otherwise be free to run it again for every row.
         chosen = select(oldest.cte("oldest").c.id)
         async with self._database.writing() as connection:
