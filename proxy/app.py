@@ -141,6 +141,7 @@ class App:
         prefixes = tuple(route.prefix for route in settings.routes)
         self._admin = make_admin(AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, routes=prefixes))
         self._warming: asyncio.Task[bool] | None = None
+        self._pricing: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,7 +180,7 @@ class App:
             self.tracing.start()
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
-        self._loading.append(asyncio.create_task(asyncio.to_thread(self.tokens.load_list)))  # the metrics need its prices
+        self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
             self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
         stages = [stage for route in self.routes for stage in route.default.pipeline.stages]
@@ -195,7 +196,7 @@ class App:
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
-        for task in self._loading:
+        for task in (*self._loading, *((self._pricing,) if self._pricing is not None else ())):
             task.cancel()
         await self.afterwards.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():

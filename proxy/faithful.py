@@ -14,6 +14,7 @@ from typing import Any
 from proxy.exchange import Evidence
 from proxy.faithful_texts import ADMISSIONS, RATINGS, TEXTS, Texts
 from proxy.passages.context_block import WORDS, number_in, write_block
+from proxy.patterns import LazyPattern
 
 CONTEXT_FAITHFUL_SYSTEM_SUFFIX = TEXTS["en"].system_suffix
 CONTEXT_FAITHFUL_USER_PREFIX = TEXTS["en"].user_prefix
@@ -107,42 +108,42 @@ def _score(layer: Mapping[str, Any], key: str) -> tuple[float] | None:
 
 _PASSAGE = r"(?:(?:context|kontext)[ -]?)?(?:passages?|passagen|pasajes?(?: del? contexto)?)"
 _SOURCE = r"sources?|retrieved from|quellen?|abgerufen (?:von|aus)|fuentes?|recuperado de"
-_CITATION = re.compile(
+_CITATION = LazyPattern(
     rf"[\[【][ \t]{{0,4}}(?:{_PASSAGE}[ \t]{{0,4}}(?:nr\.?|no\.?|n\.?º|#)?[ \t]{{0,4}}(?P<numbers>\d[^\[\]【】\n]{{0,200}})"
     rf"|(?:{_SOURCE})[ \t]{{0,4}}:(?P<source>[^\[\]【】\n]{{1,500}})"
     r"|(?:context|kontext|contexto)[ \t]{0,4}:(?P<reference>[^\[\]【】\n]{1,500}))[\]】]",
     re.I,
 )
-_NUMBERED = re.compile(
+_NUMBERED = LazyPattern(
     r"(?<![=$`\[])[\[【][ \t]{0,4}(?:(?:documents?|docs?|dokumente?|documentos?|sources?|quellen?|fuentes?|ref|references?)"
     r"[ \t]{0,4}(?:nr\.?|no\.?|#)?[ \t]{0,4}|\^)?(?P<numbers>[1-9]\d?(?:[ \t]{0,2}(?:,|;|-|–|and|und|y|et)[ \t]{0,2}[1-9]\d?){0,9})"
     r"(?:†[^\[\]【】\n]{0,80})?[\]】](?![(\]=:])",
     re.I,
 )
 """``[1]``, ``[2, 3]``, ``[^1]``, ``[Document 2]``, ``【3†source】``; no link, no reference's definition."""
-_NO_CITATION = re.compile(
+_NO_CITATION = LazyPattern(
     r"(?:range|interval|array|list|vector|matrix|bereich|intervall|liste|rango|intervalo|lista|intervalle)s? ?$", re.I
 )
 """Before a bracket with numbers that is none."""
-_INLINE_CODE = re.compile(r"`[^`\n]{1,300}`")
-_NUMBERS = re.compile(
+_INLINE_CODE = LazyPattern(r"`[^`\n]{1,300}`")
+_NUMBERS = LazyPattern(
     rf"[ \t,;&]{{0,4}}(?:(?:and|und|y|et|,)[ \t])?(?:{_PASSAGE})?[ \t#]{{0,4}}(?P<first>\d{{1,4}})"
     r"(?:[ \t]{0,2}(?:-|–|—|to|bis|hasta|a)[ \t]{0,2}(?P<last>\d{1,4}))?",
     re.I,
 )
 _RATING = "|".join(sorted((word for words in RATINGS.values() for word in words), key=len, reverse=True))
 _RATED_WORD = r"(?:confidence|vertrauen|konfidenz|zuversicht|sicherheit|confianza|certeza|confiance)"
-_CONFIDENCE = re.compile(
+_CONFIDENCE = LazyPattern(
     rf"\b{_RATED_WORD}(?:s?[ \t-]?(?:level|rating|score|stufe|grad|wert))?[^\w\n]{{0,12}}"
     rf"(?:(?:is|ist|es|est|level|rating)\b[^\w\n]{{0,8}}){{0,2}}(?P<rating>{_RATING})\b"
     rf"(?![ \t]{{0,3}}(?:/|\||,|or\b|oder\b|o\b)[ \t*_\"]{{0,6}}(?:{_RATING})\b)",
     re.I,
 )
-_RATED = re.compile(
+_RATED = LazyPattern(
     r"\b(?P<rating>HIGH|MEDIUM|LOW|HOHES?|MITTLERES?|NIEDRIGES?|ALTA|MEDIA|BAJA)"
     r" (?:CONFIDENCE|[cC]onfidence|VERTRAUEN|Vertrauen|CONFIANZA|[cC]onfianza)\b"
 )
-_ADMISSION = re.compile("|".join(f"(?:{phrase})" for phrase in ADMISSIONS))
+_ADMISSION = LazyPattern("|".join(f"(?:{phrase})" for phrase in ADMISSIONS))
 
 
 def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str, Any]]:

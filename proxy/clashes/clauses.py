@@ -16,8 +16,9 @@ from msgspec.structs import replace
 from proxy.clashes.cues import is_first_person
 from proxy.clashes.kinds import Piece, Statement
 from proxy.clashes.statements import read_statements
+from proxy.patterns import LazyPattern
 
-_BETWEEN = re.compile(r"\s*[,;]\s+(?:(?:and|but|und|aber|y|e|pero|et|mais)\s+)?|\s+(?:and|but|und|aber|y|e|pero|et|mais)\s+", re.I)
+_BETWEEN = LazyPattern(r"\s*[,;]\s+(?:(?:and|but|und|aber|y|e|pero|et|mais)\s+)?|\s+(?:and|but|und|aber|y|e|pero|et|mais)\s+", re.I)
 _ENDS = " .!;,"
 _MAX_CUTS = 6
 """Places at which a sentence is tried to be cut; one with more of them is a list."""
@@ -58,7 +59,7 @@ def _values(statement: Statement) -> set[tuple[str, str, bool]]:
 
 # ---- what a value is said with ----
 
-_REQUEST = re.compile(
+_REQUEST = LazyPattern(
     r"\s*(?:please |bitte |por favor,? )?(?:(?:can|could) you |"
     r"(?:i|we)(?:['’]d| would)? (?:want|need|like)(?: to)? (?=an? |two |some |go|see|visit|book|travel)|"
     r"(?:i['’]m |i am |we are |we['’]re )?(?:looking|searching) for|find|plan|book|search|recommend|suggest|organi[sz]e|reserve|"
@@ -74,7 +75,7 @@ _SMALL_WORDS = (
     "en por para con hasta menos de un una mi nuestro presupuesto máximo como "
     "à au pour avec sous moins une mon notre jusqu'à"
 )
-_LED_UP_TO = re.compile(rf"(?:,?\s+(?:{'|'.join(map(re.escape, _SMALL_WORDS.split()))}))*\s*$", re.I)
+_LED_UP_TO = LazyPattern(rf"(?:,?\s+(?:{'|'.join(map(re.escape, _SMALL_WORDS.split()))}))*\s*$", re.I)
 
 
 def value_span(statement: Statement, topic: str) -> tuple[int, int] | None:

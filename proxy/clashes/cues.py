@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 _QUESTION = LazyPattern(
     r"\s*(?:(?:and|but|so|or|und|aber|oder|y|pero|et|mais)\s+)?(?:what|which|who|whom|whose|where|when|why|how(?! about)|"

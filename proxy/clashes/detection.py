@@ -20,7 +20,7 @@ from proxy.clashes.slots import CRITICAL, SEVERAL, clashing
 from proxy.clashes.wording import difference
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 DUPLICATE_SUPPORT = 0.8
 """Probability that each of two facts supports the other, from which they are the same."""

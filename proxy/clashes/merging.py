@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from proxy.clashes.asking import without_lead_in
 from proxy.clashes.kinds import Clash, SlotValue, Statement
+from proxy.patterns import LazyPattern
 
 ALTERNATIVES = frozenset(("seat", "transport", "room", "cabin"))
 """Slots (`proxy.clashes.slots`) of which a list can be welcome: "window or aisle"."""
@@ -60,21 +61,21 @@ _CONDITIONS = {
         r"pour (?:le |la |mon |ma |notre )?(?:travail|lune de miel|mariage|anniversaire|famille|voyages? d)",
     ),
 }
-_CONDITION = {language: re.compile(rf"\b(?:{'|'.join(words)})\b", re.I) for language, words in _CONDITIONS.items()}
+_CONDITION = {language: LazyPattern(rf"\b(?:{'|'.join(words)})\b", re.I) for language, words in _CONDITIONS.items()}
 """What a statement holds for, where it says so."""
-_BOUND = re.compile(
+_BOUND = LazyPattern(
     r"(?:\b(?:at most|at least|up to|no more than|no less than|not more than|less than|more than|under|over|below|above|around|about|"
     r"maximum(?: of)?|minimum(?: of)?|max\.?|höchstens|mindestens|maximal|bis zu|unter|über|etwa|rund|ungefähr|"
     r"como máximo|como mucho|al menos|hasta|menos de|más de|unos|alrededor de|au plus|au moins|jusqu'à|moins de|plus de|environ)\s+)$",
     re.I,
 )
 """What stands before an amount and is part of it."""
-_DENIAL = re.compile(r"\b(?:not?|never|nicht|kein\w{0,2}|nie|nunca|jamás|pas|jamais|aucune?|without|ohne|sin|sans)\b|n['’]t\b", re.I)
-_AMOUNT = re.compile(r"(?:[$€£¥]\s?)?\d+(?:[.,'’ \u00a0\u202f]\d{1,3})*\s?k?\b")
+_DENIAL = LazyPattern(r"\b(?:not?|never|nicht|kein\w{0,2}|nie|nunca|jamás|pas|jamais|aucune?|without|ohne|sin|sans)\b|n['’]t\b", re.I)
+_AMOUNT = LazyPattern(r"(?:[$€£¥]\s?)?\d+(?:[.,'’ \u00a0\u202f]\d{1,3})*\s?k?\b")
 _GERMAN_OPENERS = frozenset(
     ("ich", "wir", "mein", "meine", "unser", "unsere", "am", "im", "in", "auf", "bei", "für", "der", "die", "das", "es", "wenn", "falls")
 )
-_JOIN = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*|\S")
+_JOIN = LazyPattern(r"[^\W_]+(?:['’-][^\W_]+)*|\S")
 
 
 def merged(clash: Clash) -> str | None:

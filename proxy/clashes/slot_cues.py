@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
-from proxy.grounding.patterns import LazyPattern
 from proxy.grounding.values.number_words import LANGUAGES, word_value
+from proxy.patterns import LazyPattern
 
 Patterns = dict[str, re.Pattern[str]]
 _ME = (

@@ -9,7 +9,7 @@ import re
 from functools import cache
 
 from proxy.clashes.slot_cues import Patterns, compiled
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 OF_ANIMALS = frozenset(("vegan", "vegetarian", "pescatarian", "omnivore"))
 

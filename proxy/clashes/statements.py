@@ -14,9 +14,9 @@ from proxy.clashes.kinds import Origin, Piece, SlotValue, Statement, StatementKi
 from proxy.clashes.records import read_fields
 from proxy.clashes.slots import read_slots
 from proxy.clashes.stance import has_stance, read_stance
-from proxy.grounding.patterns import LazyPattern
 from proxy.grounding.values.negation import is_negated
 from proxy.language import language
+from proxy.patterns import LazyPattern
 from proxy.text import split_sentences
 
 MAX_STATEMENTS = 400

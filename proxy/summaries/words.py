@@ -5,9 +5,10 @@ Cues are matched against folded text (lower case, without accents). The lists ar
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from functools import lru_cache
+
+from proxy.patterns import LazyPattern
 
 FUNCTION_WORDS = frozenset(
     """
@@ -33,11 +34,11 @@ FUNCTION_WORDS = frozenset(
 GERMAN_MARKS = frozenset("der die das und nicht ist ich ein eine wir mit auf fur den dem zu von sie auch werden wird haben bitte".split())  # noqa: SIM905
 OTHER_MARKS = frozenset("the and is to of you i for with el los que y en por le les et est pour que vous je".split())  # noqa: SIM905
 
-NEGATION = re.compile(
+NEGATION = LazyPattern(
     r"\b(?:not|no|never|none|nothing|neither|nor|without|cannot|cant|dont|\w{2,8}n['’]t|nicht|kein\w{0,3}|nie|niemals|ohne|weder|nichts"
     r"|nunca|jamas|sin|nada|ningun\w{0,3}|tampoco|ne|pas|jamais|sans|aucune?|rien)\b|\bn['’]"
 )
-DECISION = re.compile(
+DECISION = LazyPattern(
     r"\b(?:(?:we|i|they|you)(?: have|['’]ve)? (?:all )?(?:agreed|decided|settled|chose|picked|concluded)|agreed (?:on|to|that)"
     r"|decided (?:on|to|that|against)|decision (?:is|was)|let['’]?s (?:go|use|do|take|book|stick|keep|make)"
     r"|(?:i|we)(?:['’]ll| will|['’]d like to| would like to) (?:take|go|choose|use|book|proceed|stick|keep|pay|cancel|change)"
@@ -46,7 +47,7 @@ DECISION = re.compile(
     r"|(?:hemos|he) (?:acordado|decidido|elegido)|acordamos|decidimos|quedamos en|vamos (?:a usar|con)|me quedo con|elijo|elegimos"
     r"|(?:nous avons|on a|j['’]ai) (?:decide|convenu|choisi)|on (?:part sur|prend|garde)|je (?:choisis|prends)|c['’]est decide)\b"
 )
-PREFERENCE = re.compile(
+PREFERENCE = LazyPattern(
     r"\b(?:i(?:['’]d| would)? (?:really |much |also )?(?:prefer|like|love|hate|dislike|enjoy|rather|avoid)"
     r"|i (?:do ?n['’]?t|do not|can ?n?['’]?o?t|won['’]t|will not|never|always|only|want|need)"
     r"|prefer(?:s|red|ably|ence)?|favou?rite|allergic|vegan|vegetarian|rather not|always|never"
@@ -54,13 +55,13 @@ PREFERENCE = re.compile(
     r"|prefiero|preferimos|me (?:gusta|encanta)\w?|no quiero|odio|nunca|siempre|alergic[oa]"
     r"|(?:je )?prefere|j['’](?:aime|adore)|je n['’]aime|je ne veux|je deteste|jamais|toujours|allergique|plutot)\b"
 )
-OUTCOME = re.compile(
+OUTCOME = LazyPattern(
     r"\b(?:booked|cancell?ed|completed|done|fixed|resolved|fail(?:ed|s|ure)|succe(?:eded|ssfully)|refund(?:ed)?|updated|created|deployed"
     r"|merged|sent|paid|error|result(?:s|ed)?|turned out|worked|gebucht|storniert|erledigt|fertig|behoben|fehlgeschlagen|gesendet"
     r"|bezahlt|erstellt|reservad[oa]|cancelad[oa]|completad[oa]|resuelt[oa]|fallo|enviad[oa]|pagad[oa]|reservee?|annulee?|terminee?"
     r"|resolue?|echoue|envoyee?|payee?)\b"
 )
-TASK = re.compile(
+TASK = LazyPattern(
     r"\b(?:to-?do|next steps?|remind\w{0,3}|need(?:s|ed)? to|have to|must|follow[ -]up|pending|still (?:need|open|to|have)|do(?:n['’]t|"
     r" not) forget|deadline|due (?:on|by)|i(?:['’]ll| will) (?:send|check|call|look)|muss|mussen|noch offen|erinner\w{0,3}|nicht"
     r" vergessen|als nachstes|frist|pendientes?|recuerd\w{0,3}|recordar\w{0,3}|hay que|ten(?:go|emos) que|falta|proximo paso|il faut"
@@ -85,8 +86,8 @@ _NUMBER_WORDS = (
     "nine neun nueve neuf", "ten zehn diez dix", "eleven elf once onze", "twelve zwolf doce douze",
 )  # fmt: skip
 NUMBER_WORDS = {name: str(number) for number, names in enumerate(_NUMBER_WORDS) for name in names.split()}
-_WORD = re.compile(r"[^\W_]+")
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_WORD = LazyPattern(r"[^\W_]+")
+_WIDE = LazyPattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "en", "s", "e")
 _MAX_STEM_CHARS = 8
 

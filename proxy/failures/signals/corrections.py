@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 
 from proxy.failures.signals.correction_words import CALLS, NUMBERS, TOOL_MARK, WORDS, Words
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 HEAD_CHARS = 400
 """Of a message that are looked at: a person who corrects begins with it."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 MAX_CHARS = 240
 MAX_FIELDS = 32

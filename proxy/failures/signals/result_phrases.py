@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 _START = (
     r"(?:[^\w\s<\[({'\"/\-#>|*`.]{1,4}\s{0,2})?(?:(?:sorry|oops|leider|lo siento|désolé)[,:!.]?\s)?(?:the |your |this |der |die |das |"

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from proxy.failures.signals.result_phrases import COMPLAINT, HARMLESS, NAMED_HANDLE
 from proxy.failures.signals.result_words import ERRNO, EXCEPTION, Finding, classify
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 HEAD_CHARS, TAIL_CHARS = 4_000, 2_000
 """What is looked at of a text."""

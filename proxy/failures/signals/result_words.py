@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct
 
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 MAX_MESSAGE_CHARS = 600
 """Of a message; what it complains of stands at its beginning."""

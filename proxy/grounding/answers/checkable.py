@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from proxy.faithful import admits_ignorance, extract_citations, extract_confidence
 from proxy.grounding.answers import claim_texts as texts
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 MAX_RATING_CHARS = 60
 """A sentence no longer than this that holds a rating is the rating line."""

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from proxy.patterns import LazyPattern
+
 Reading = tuple[int | None, int | None, int | None]
 """Year, month, day; None for what is not said."""
 
@@ -40,7 +42,7 @@ _MONTHS: dict[str, int] = {
 }  # fmt: skip
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _YEAR = r"(?:1\d|20)\d\d"
-_DATE = re.compile(
+_DATE = LazyPattern(
     rf"(?<!\w)(?:(?<![.,/-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
     rf"|(?<![.,/-])(?P<numeric>[0-3]?\d(?P<sep>[./-])[0-3]?\d(?P=sep)(?:{_YEAR}|\d\d))(?![\d.,/-]?\d)"
     rf"|(?<![.,])(?P<day>[0-3]?\d)(?:\.|st|nd|rd|th|er)?(?:\ (?:of|de))?\ (?P<month>{_MONTH})\b\.?(?:(?:,|\ del?)?\ (?P<year>{_YEAR})\b)?"
@@ -50,13 +52,13 @@ _DATE = re.compile(
     rf"|(?<![.,$€£/'’])(?P<alone>{_YEAR})(?!\w|[.,/'’]\d|\ \d{{3}}\b))",
     re.I,
 )
-_TIME = re.compile(
+_TIME = LazyPattern(
     r"(?<![\w.,:])(?P<hour>[0-2]?\d)(?:[:h](?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d)(?:\s?(?P<half>[ap])\.?m\b)?|"
     r"\s?(?P<half2>[ap])\.?m\b|\ Uhr\b)",
     re.I,
 )
-_BEFORE = re.compile(r"\b(?:before|prior to|by|until|till|vor(?: dem)?|bis|antes del?|hasta|avant(?: le)?|jusqu'en)\s+(?:the\s+)?$", re.I)
-_AFTER = re.compile(r"\b(?:after|since|nach(?: dem)?|seit|después del?|desde|après(?: le)?|depuis)\s+(?:the\s+)?$", re.I)
+_BEFORE = LazyPattern(r"\b(?:before|prior to|by|until|till|vor(?: dem)?|bis|antes del?|hasta|avant(?: le)?|jusqu'en)\s+(?:the\s+)?$", re.I)
+_AFTER = LazyPattern(r"\b(?:after|since|nach(?: dem)?|seit|después del?|desde|après(?: le)?|depuis)\s+(?:the\s+)?$", re.I)
 _BOUND_CHARS = 18
 
 

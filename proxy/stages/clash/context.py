@@ -20,9 +20,9 @@ from proxy.cleaning.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.compaction.transcript import called_names
 from proxy.conversation import last_user
 from proxy.exchange import Exchange
-from proxy.grounding.patterns import LazyPattern
 from proxy.judging import key_of
 from proxy.lru import LRU
+from proxy.patterns import LazyPattern
 from proxy.stages.clash.options import Part
 
 MAX_KEPT = 4096

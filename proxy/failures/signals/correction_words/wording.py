@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from proxy.grounding.patterns import LazyPattern
+from proxy.patterns import LazyPattern
 
 TOOL_MARK = "\ue000"
 _TOOL = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Callable, Iterator
 from functools import cached_property
 
 
@@ -24,6 +26,22 @@ class LazyPattern:
         """As `re.Pattern.fullmatch`."""
         return self._compiled.fullmatch(text)
 
-    def search(self, text: str) -> re.Match[str] | None:
+    def search(self, text: str, at: int = 0, until: int = sys.maxsize) -> re.Match[str] | None:
         """As `re.Pattern.search`."""
-        return self._compiled.search(text)
+        return self._compiled.search(text, at, until)
+
+    def findall(self, text: str) -> list[str]:
+        """As `re.Pattern.findall`, of a pattern with one group at most."""
+        return self._compiled.findall(text)
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        """As `re.Pattern.finditer`."""
+        return self._compiled.finditer(text)
+
+    def sub(self, put: str | Callable[[re.Match[str]], str], text: str) -> str:
+        """As `re.Pattern.sub`."""
+        return self._compiled.sub(put, text)
+
+    def split(self, text: str) -> list[str]:
+        """As `re.Pattern.split`."""
+        return self._compiled.split(text)
