@@ -198,6 +198,7 @@ class App:
         """Close everything; records that wait are written first."""
         for task in (*self._loading, *((self._pricing,) if self._pricing is not None else ())):
             task.cancel()
+        await self._admin.state.stop()
         await self.afterwards.stop()
         for pipeline in {id(p.pipeline): p.pipeline for route in self.routes for p in route.allowed.values()}.values():
             for stage in pipeline.stages:

@@ -45,8 +45,20 @@ class Counts:
         return dict(self.now)
 
 
+_MADE: list[Feed] = []
+
+
+@pytest.fixture
+async def database(database: Database) -> AsyncIterator[Database]:
+    """The store, whose feeds are stopped before it closes, as the server stops them."""
+    yield database
+    while _MADE:
+        await _MADE.pop().stop()
+
+
 def make_feed(database: Database, counts: Counts | None = None, **more: Any) -> Feed:
-    return Feed(Records(database), counts or Counts(), look_s=QUICK_S, **more)
+    _MADE.append(Feed(Records(database), counts or Counts(), look_s=QUICK_S, **more))
+    return _MADE[-1]
 
 
 def parsed(event: bytes) -> list[tuple[str, Any, str]]:

@@ -9,6 +9,7 @@ https://html.spec.whatwg.org/multipage/server-sent-events.html; a page that come
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,6 +31,7 @@ _LOOK_S, _HEARTBEAT_S = 1.0, 15.0
 _BACK_S, _BACK_IDS = 600.0, 1000
 """How long an exchange may last and still be noticed, and how many of the newest are told apart."""
 _QUEUE = 100
+_STOP_S = 2.0
 _encode = msgspec.json.Encoder(order="deterministic").encode
 Counts = Callable[[], Awaitable[dict[str, int]]]
 
@@ -52,6 +54,8 @@ class Feed:
         self._listeners: set[asyncio.Queue[bytes | None]] = set()
         """What each has still to be told; None ends it."""
         self._looking: asyncio.Task[None] | None = None
+        self._catching_up: set[asyncio.Task[bytes]] = set()
+        self._ended = asyncio.Event()
         self._seen: set[str] | None = None
         self._waiting: dict[str, int] = {}
         self._closed = False
@@ -67,6 +71,14 @@ class Feed:
         for queue in self._listeners:
             _end(queue)
 
+    async def stop(self) -> None:
+        """End every stream, and wait for what is being asked of the store: it is closed next."""
+        self.close()
+        self._ended.set()
+        asking = [task for task in (self._looking, *self._catching_up) if task is not None]
+        if asking:
+            await asyncio.wait(asking, timeout=_STOP_S)
+
     def listen(self, after: str = "") -> AsyncIterator[bytes]:
         """The stream of one listener: what came after the record `after`, then what comes. Raises `Overloaded`."""
         if len(self._listeners) >= self._max_listeners or self._closed:
@@ -80,7 +92,7 @@ class Feed:
             self._seen, self._waiting = None, {}
             self._looking = asyncio.create_task(self._look_on(), name="dashboard-feed")
         try:
-            yield b"retry: 3000\n\n" + await self._missed(after)
+            yield b"retry: 3000\n\n" + await self._caught_up(after)
             while True:
                 try:
                     async with asyncio.timeout(self._heartbeat_s):
@@ -92,6 +104,13 @@ class Feed:
                 yield event
         finally:
             self._listeners.discard(queue)
+
+    async def _caught_up(self, after: str) -> bytes:
+        """As `_missed`, in a task of its own: a client that leaves again at once must not break a question to the store off."""
+        task = asyncio.create_task(self._missed(after))
+        self._catching_up.add(task)
+        task.add_done_callback(self._catching_up.discard)
+        return await asyncio.shield(task)
 
     async def _missed(self, after: str) -> bytes:
         """What came between the page's making and its listening, and how much waits."""
@@ -118,7 +137,9 @@ class Feed:
                     self._tell(_event("problem", {"message": problem}))
             except Exception:  # one bad look must not leave every page without news
                 log.exception("the dashboard's look at the store failed")
-            await asyncio.sleep(self._look_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._look_s):
+                    await self._ended.wait()
 
     async def _look(self) -> None:
         ids = await self._records.ids(self._clock() - _BACK_S, _BACK_IDS)
