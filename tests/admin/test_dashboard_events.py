@@ -21,6 +21,10 @@ from tests.conftest import Running, Start
 QUICK_S = 0.01
 
 
+_MADE: list[Feed] = []
+"""Feeds, which are stopped before the store closes, as the server stops them."""
+
+
 @pytest.fixture
 async def database(tmp_path: Any, migrated_file: Any) -> AsyncIterator[Database]:
     import shutil
@@ -29,6 +33,8 @@ async def database(tmp_path: Any, migrated_file: Any) -> AsyncIterator[Database]
     found = Database(f"sqlite+aiosqlite:///{tmp_path}/events.db")
     await found.start()
     yield found
+    while _MADE:
+        await _MADE.pop().stop()
     await found.stop()
 
 
@@ -43,17 +49,6 @@ class Counts:
         if self.problem is not None:
             raise self.problem
         return dict(self.now)
-
-
-_MADE: list[Feed] = []
-
-
-@pytest.fixture
-async def database(database: Database) -> AsyncIterator[Database]:
-    """The store, whose feeds are stopped before it closes, as the server stops them."""
-    yield database
-    while _MADE:
-        await _MADE.pop().stop()
 
 
 def make_feed(database: Database, counts: Counts | None = None, **more: Any) -> Feed:
