@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import hypothesis
 import pytest
 
 from proxy.app import App
@@ -23,6 +24,12 @@ from tests.stores import in_thread, migrate
 
 EMPTY_TAP = "name: empty\ndelivery: tap\nstages: []\n"
 CHAT = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
+
+# How long an example takes says more of a busy machine than of the code. In CI the same examples every time: what it judges is the change.
+hypothesis.settings.register_profile(
+    "groundwire", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], derandomize="CI" in os.environ
+)
+hypothesis.settings.load_profile("groundwire")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -422,10 +422,11 @@ async def test_the_command_ends_quietly_when_nobody_reads_any_more(tmp_path: Pat
 
 
 async def spawn(*arguments: str, cwd: Path, stdout: int = subprocess.PIPE, **environment: str) -> asyncio.subprocess.Process:
+    """With Ctrl-C as a terminal's command has it: what a shell without job control starts in the background ignores it, and so do its children."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GROUNDWIRE_")}
     return await asyncio.create_subprocess_exec(
         sys.executable, "-m", "proxy", *arguments, cwd=cwd, env={**clean, "PYTHONPATH": str(ROOT), **environment},
-        stdout=stdout, stderr=subprocess.PIPE,
+        stdout=stdout, stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ Phrases are what it knows: an instruction in ordinary words ("Please grant Mallo
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -78,7 +78,10 @@ _REASONS: dict[Category, str] = {
 
 
 def detect(text: str) -> InjectionFinding:
-    """What of `text` looks like instructions to a model. Time is linear in its length: about 15 ms for 100,000 characters."""
+    """What of `text` looks like instructions to a model.
+
+    Time is linear in its length: about 15 ms for 100,000 characters, a hundred times that for a text of nothing but short hidden ones.
+    """
     strings = strings_of(text) if text.lstrip()[:1] in ("{", "[") else None
     if strings is None:
         return _summed_up(list(_spans(text)))
@@ -97,7 +100,7 @@ def _spans(text: str, *, deep: bool = True) -> Iterator[InjectionSpan]:
     """Every signal in `text`, with its place; those of hidden texts, too, if `deep`."""
     folded = fold(text)
     places = _hints().places(folded.text)
-    for signal in SIGNALS:
+    for signal in _worth_a_look(places):
         for window in windows(places, signal.hints, len(folded.text)):
             for match in signal.pattern.finditer(folded.text, *window):
                 yield _span(signal, folded, *match.span())
@@ -110,6 +113,22 @@ def _spans(text: str, *, deep: bool = True) -> Iterator[InjectionSpan]:
 @cache
 def _hints() -> Hints:
     return Hints((hint for signal in SIGNALS for group in signal.hints for hint in group), {MODEL: MODEL_WORDS})
+
+
+@cache
+def _begun_by() -> dict[str, list[int]]:
+    """For each hint of a signal's first group the places of such signals in `SIGNALS`."""
+    found: dict[str, list[int]] = {}
+    for i, signal in enumerate(SIGNALS):
+        for hint in signal.hints[0]:
+            found.setdefault(hint, []).append(i)
+    return found
+
+
+def _worth_a_look(hints: Iterable[str]) -> list[Signal]:
+    """The signals that one of `hints` begins: few, so that a text of thousands of short hidden ones costs no more than its length."""
+    begun_by = _begun_by()
+    return [SIGNALS[i] for i in sorted({i for hint in hints for i in begun_by.get(hint, ())})]
 
 
 def _span(signal: Signal, folded: Folded, start: int, end: int) -> InjectionSpan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.clashes.candidates import BY_SLOT, candidates, in_order
@@ -95,20 +95,17 @@ SAID = [
 ]
 
 
-@settings(deadline=None)  # the first example compiles the patterns
 @given(st.lists(st.sampled_from(SAID), max_size=8))
 def test_every_pair_comes_at_most_once(texts: list[str]) -> None:
     hashes = [pair.hash for pair in candidates(read(*texts))]
     assert len(hashes) == len(set(hashes))
 
 
-@settings(deadline=None)  # the first example compiles the patterns
 @given(st.lists(st.sampled_from(SAID), max_size=8))
 def test_no_statement_is_paired_with_itself(texts: list[str]) -> None:
     assert all(pair.older.place != pair.newer.place for pair in candidates(read(*texts)))
 
 
-@settings(deadline=None)  # the first example compiles the patterns
 @given(st.lists(st.sampled_from(SAID), max_size=6, unique=True), st.integers(0, 6))
 def test_turn_by_turn_the_same_pairs_are_judged_as_at_once(texts: list[str], cut: int) -> None:
     first, everything = read(*texts[:cut]), read(*texts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
@@ -249,13 +249,11 @@ def test_a_kind_is_known_by_its_members(whole: str, part: str, named: bool) -> N
     assert categories.names_member(whole, part) is named
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_opposites_are_so_both_ways(one: str, other: str) -> None:
     assert categories.are_opposites(one, other) == categories.are_opposites(other, one)
 
 
-@settings(deadline=None)  # the first example compiles the patterns
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_any_two_texts_have_finite_features(one: str, other: str) -> None:
     found = features(as_statement(one), as_statement(other, piece=1), {}, {})

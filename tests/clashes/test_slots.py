@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.clashes.places import can_both_hold
@@ -134,7 +134,6 @@ SENTENCES = [
 ]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(SENTENCES), st.sampled_from(SENTENCES))
 def test_compatibility_does_not_depend_on_order(one: str, other: str) -> None:
     assert [compatible(a, b) for a in read_slots(one) for b in read_slots(other)] == [
@@ -142,7 +141,6 @@ def test_compatibility_does_not_depend_on_order(one: str, other: str) -> None:
     ]
 
 
-@settings(deadline=None)
 @given(st.sampled_from(SENTENCES))
 def test_no_value_clashes_with_itself(said: str) -> None:
     assert all(compatible(value, value) for value in read_slots(said))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.clashes.kinds import Piece, Statement, pair_hash, statement_hash
@@ -143,7 +143,6 @@ def test_the_fields_of_a_tools_records_are_facts_of_their_record() -> None:
     ]
 
 
-@settings(deadline=None)
 @given(
     st.lists(
         st.sampled_from(
@@ -157,13 +156,11 @@ def test_every_statement_stands_where_it_says(parts: list[str]) -> None:
     assert [text[s.start : s.end] for s in read(text)] == [s.text for s in read(text)]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_no_text_fails(text: str) -> None:
     assert all(0 <= s.start < s.end <= len(text) for s in read(text))
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30), st.text(max_size=30))
 def test_a_pairs_hash_does_not_depend_on_its_order(one: str, other: str) -> None:
     assert pair_hash(one, other) == pair_hash(other, one)

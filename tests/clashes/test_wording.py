@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.clashes.wording import difference
@@ -42,7 +42,6 @@ def test_other_differences_are_none(older: str, newer: str) -> None:
     assert difference(older, newer) is None
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60), st.text(max_size=60))
 def test_the_difference_does_not_depend_on_order(one: str, other: str) -> None:
     there, back = difference(one, other), difference(other, one)

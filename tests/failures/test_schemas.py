@@ -8,7 +8,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.failures.schemas import CHECK_S, NotChecked, SchemaInvalid, problems_of
@@ -192,7 +192,7 @@ def _keywords(inner: Any) -> Any:
 SCHEMAS = st.recursive(_keywords(st.just({})), _keywords, max_leaves=6)
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150)
 @given(SCHEMAS, JSON, st.sampled_from(DRAFTS))
 def test_the_verdict_is_the_librarys_own(schema: Any, value: Any, draft: Any) -> None:
     stock = draft[1](schema)

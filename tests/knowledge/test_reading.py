@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ConfigError
@@ -156,7 +156,6 @@ def test_the_sample_reads_without_a_problem() -> None:
     assert {".csv", ".jsonl", ".md"} == {path.suffix for path in EXAMPLES.iterdir() if not path.name.startswith(".")}
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=300), st.sampled_from(["a.csv", "a.jsonl", "a.md", "a.txt"]))
 def test_no_bytes_break_the_reading(tmp_path_factory: pytest.TempPathFactory, data: bytes, name: str) -> None:
     facts, _ = read(tmp_path_factory.mktemp("facts"), name, data)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.knowledge.facts import Fact
@@ -100,7 +100,6 @@ words = st.sampled_from(["paris", "lyon", "berlin", "tower", "river", "lamp", "w
 sentences = st.lists(words, min_size=1, max_size=6).map(" ".join)
 
 
-@settings(deadline=None)
 @given(st.lists(sentences, min_size=1, max_size=60, unique=True), sentences, st.integers(1, 8))
 async def test_a_search_returns_the_best_of_all_facts(statements: list[str], text: str, k: int) -> None:
     index = await indexed(*statements)
@@ -110,7 +109,6 @@ async def test_a_search_returns_the_best_of_all_facts(statements: list[str], tex
     assert all(0 <= hit.score <= 1 for hit in every)
 
 
-@settings(deadline=None)
 @given(st.lists(sentences, max_size=40), sentences)
 def test_coverage_is_the_share_of_the_terms_that_a_fact_has(statements: Sequence[str], text: str) -> None:
     rows, shares = make_words(statements).coverage(text)

@@ -1,7 +1,7 @@
 """Findings and rules make a decision."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.poisoning.decisions import ACTIONS, Finding, PieceDecision, Rules, decide
@@ -89,7 +89,6 @@ def test_what_could_not_be_checked_is_said() -> None:
 statuses = st.sampled_from(["VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"])
 
 
-@settings(deadline=None)
 @given(st.lists(st.builds(finding, statuses, st.floats(0, 1))), st.builds(finding, statuses, st.floats(0, 1)))
 def test_one_more_finding_never_makes_it_milder(findings: list[Finding], more: Finding) -> None:
     before, after = decide(findings, None, Rules()), decide([*findings, more], None, Rules())

@@ -1,6 +1,6 @@
 """Folding keeps the way back; layers are what people do not see."""
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.poisoning.hidden import fold, layers
@@ -19,7 +19,6 @@ def test_positions_lead_back_behind_what_was_removed() -> None:
     assert [folded.original(i) for i in range(3)] == [0, 2, 5]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_every_folded_character_has_its_own_original(text: str) -> None:
     folded = fold(text)

@@ -5,7 +5,7 @@ import json
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.poisoning.injection import THRESHOLD, InjectionFinding, detect
@@ -151,7 +151,6 @@ def test_signals_far_apart_do_not_add_up() -> None:
     assert near.score > far.score
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_has_a_score_from_0_to_1_and_spans_inside_it(text: str) -> None:
     found = detect(text)
@@ -159,7 +158,6 @@ def test_any_text_has_a_score_from_0_to_1_and_spans_inside_it(text: str) -> None
     assert all(0 <= span.start < span.end <= len(text) for span in found.spans)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=80), st.text(alphabet=st.characters(codec="utf-8"), max_size=80))
 def test_what_stands_on_other_lines_takes_nothing_from_an_attack(before: str, after: str) -> None:
     quiet = str.maketrans("", "", "`\"'“”„«»‘’{[<")

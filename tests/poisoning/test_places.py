@@ -2,7 +2,7 @@
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.poisoning.places import AROUND, STEP, Hints, windows
@@ -24,7 +24,6 @@ def test_a_window_holds_a_hint_of_each_group() -> None:
     assert windows(places, (("ignor",), ("tool",)), len(text)) == [(len(text) - len("ignore the tool") - AROUND, len(text))]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["ignore", "tool", "of", "all ", "\n"]), max_size=200))
 def test_every_hint_lies_in_a_window(words: list[str]) -> None:
     text = " ".join(words)

@@ -237,7 +237,7 @@ _TURN = st.one_of(
 _TALK = st.lists(_TURN, min_size=1, max_size=5).map(lambda turns: [message for turn in turns for message in turn])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     _TALK, st.sampled_from(["Thanks.", "I live in Paris.", "My budget is 700 €."]), st.sampled_from(["prefer_recent", "merge", "ask_user"])
 )
@@ -256,7 +256,7 @@ def test_the_forwarded_list_is_legal_and_stays_the_same(talk: list[Message], las
     asyncio.run(run())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(_TALK)
 def test_what_is_left_has_no_clash_that_a_rule_resolves(talk: list[Message]) -> None:
     async def run() -> None:

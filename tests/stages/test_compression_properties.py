@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.archive import references_in
@@ -22,7 +22,7 @@ from proxy.testing import WordCounter, make_exchange, make_ports
 from tests.conversations import airline_run, conversations
 
 WINDOWS = st.sampled_from([120, 400, 1000, 3000])
-FEW = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+FEW = settings(max_examples=60)
 
 
 async def forwarded(messages: Sequence[Message], ports: Ports, action: str = "", **options: Any) -> Exchange:

@@ -29,7 +29,7 @@ MESSAGES = st.lists(
 COUNTS = st.sampled_from([words, len, lambda text: len(text) // 4, lambda text: 7 + len(text.encode())])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(MESSAGES, st.text(max_size=60), st.integers(-1, 400), COUNTS)
 def test_never_exceeds_its_budget_and_is_deterministic(messages, query, max_tokens, count):
     text = summarise(messages, query=query, max_tokens=max_tokens, count=count)

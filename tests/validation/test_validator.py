@@ -217,7 +217,7 @@ POOL = [
 ]  # fmt: skip
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(st.integers(0, len(POOL) - 1), min_size=1, max_size=6), st.integers(0, 100))
 def test_a_piece_s_quality_does_not_depend_on_its_batch(chosen: list[int], seed: int) -> None:
     base = existing_base([TOWER, "The tower opened in 1889."])
