@@ -183,9 +183,9 @@ class Runs:
         counts[1] += warned
 
     def top(self, number: int) -> list[dict[str, Any]]:
-        """Those in most trouble: failures first, then warnings."""
+        """Those in most trouble: by exchanges that failed, then by those with warnings."""
         found = sorted(self._found.items(), key=_trouble)[:number]
-        return [{"run_id": run, "failures": failures, "warnings": warnings} for run, (failures, warnings) in found]
+        return [{"run_id": run, "failed": failed, "warned": warned} for run, (failed, warned) in found]
 
 
 def _trouble(item: tuple[str, list[int]]) -> tuple[int, int, str]:
@@ -211,6 +211,8 @@ class Figures:
         self._errors: dict[str, int] = {}
         self._upstream_errors: dict[str, int] = {}
         self._checked, self._asked = 0, 0
+        self._failures: dict[str, int] | None = {}
+        self._failure_states = dict.fromkeys(("active", "resolved", "superseded"), 0)
         self._compression = dict.fromkeys(("runs", "tokens_before", "tokens_after", "failures"), 0)
         self._tools = dict.fromkeys(("requests", "offered", "kept", "tokens_before", "tokens_after"), 0)
         self._duration, self._overhead = Spread(), Spread()
@@ -259,6 +261,15 @@ class Figures:
             state = "open" if status == "open" else "auto_resolved" if by == "policy" else "resolved_by_people"
             self._clash_states[state] += number
 
+    def add_failures(self, failures: Iterable[tuple[str, str, int]] | None) -> None:
+        """Failures of runs, as `proxy.store.reading.Reading.failures`; None for not known."""
+        self._failures = None if failures is None else self._failures
+        for signal, status, number in failures or ():
+            if self._failures is not None:
+                raised(self._failures, signal, number)
+            if status in self._failure_states:
+                self._failure_states[status] += number
+
     def as_json(self) -> dict[str, Any]:
         """All figures; null where there is nothing to divide, or nothing is known."""
         tokens, saved = self._tokens, self._tokens["before"] - self._tokens["after"]
@@ -275,6 +286,7 @@ class Figures:
             "upstream_errors": {"total": sum(self._upstream_errors.values()), "by": ranked(self._upstream_errors)},
             "poisoning": self._poisoning(),
             "clashes": self._clashed(),
+            "failures": self._remembered(),
             "compression": self._compressed(),
             "tools": self._selected(),
             "latency_ms": {"duration": self._duration.as_json(), "overhead": self._overhead.as_json()},
@@ -369,6 +381,13 @@ class Figures:
         known, found = self._clashes is not None, sum((self._clashes or {}).values())
         states = {name: number if known else None for name, number in self._clash_states.items()}
         return {"found": found if known else None, **states, "asked_exchanges": self._asked, "types": ranked(self._clashes or {})}
+
+    def _remembered(self) -> dict[str, Any]:
+        """Records made, how they stand now, and the exchanges at which a run was stopped: with a question, or an error."""
+        known, found = self._failures is not None, sum((self._failures or {}).values())
+        states = {name: number if known else None for name, number in self._failure_states.items()}
+        stops = {"asked_exchanges": self._warnings.get("human_asked", 0), "stopped_exchanges": self._blocked.get("system_error", 0)}
+        return {"recorded": found if known else None, **states, **stops, "types": ranked(self._failures or {})}
 
     def _compressed(self) -> dict[str, Any]:
         done = self._compression

@@ -45,6 +45,7 @@ class StoreSource:
                 figures.add(Entry(*(*row[:-1], Raw(row[-1]))))
         figures.add_pieces(await self._reading.pieces(since, until))
         figures.add_clashes(await self._reading.clashes(since, until))
+        figures.add_failures(await self._reading.failures(since, until))
 
     async def waiting(self) -> int | None:
         """How many. Raises `StoreUnavailable`."""
@@ -61,11 +62,12 @@ class _Exchanges(Struct):
 
 
 class _Item(Struct):
-    """A piece in quarantine or a clash, as the lists have it."""
+    """A piece in quarantine, a clash or a failure, as the lists have it."""
 
     id: str
     created_at: float
     type: str = ""
+    signal_type: str = ""
     status: str = ""
     resolved_by: str = ""
 
@@ -86,7 +88,7 @@ class ServerSource:
         self._client, self._route = client, route
 
     async def read(self, figures: Figures, since: float, until: float) -> None:
-        """Add it; pieces and clashes of one route cannot be told apart in the lists. Raises `ServerAway`, `ServerRefused`."""
+        """Add it; pieces, clashes and failures of one route cannot be told apart in the lists. Raises `ServerAway`, `ServerRefused`."""
         query: dict[str, Any] = {"since": since, "until": until, "route": self._route}
         for page in self._pages("/records", _Exchanges, **query):
             for entry in page.data:
@@ -94,9 +96,11 @@ class ServerSource:
         if self._route is not None:
             figures.add_pieces(None)
             figures.add_clashes(None)
+            figures.add_failures(None)
             return
         figures.add_pieces((item.type, item.status, 1) for item in self._items("/quarantine", since, until))
         figures.add_clashes((item.type, item.status, item.resolved_by, 1) for item in self._items("/clashes", since, until))
+        figures.add_failures((item.signal_type, item.status, 1) for item in self._items("/failures", since, until))
 
     async def waiting(self) -> int | None:
         """How many. Raises `ServerAway`, `ServerRefused`."""

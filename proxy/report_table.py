@@ -60,6 +60,15 @@ _ROWS: tuple[tuple[str, tuple[tuple[str, str, Kind], ...]], ...] = (
         ),
     ),
     (
+        "Failures of agents",
+        (
+            ("recorded", "failures.recorded", "count"),
+            ("resolved since", "failures.resolved", "count"),
+            ("exchanges that asked the user", "failures.asked_exchanges", "count"),
+            ("exchanges that were stopped", "failures.stopped_exchanges", "count"),
+        ),
+    ),
+    (
         "Compression",
         (
             ("prompts compressed", "compression.runs", "count"),
@@ -91,6 +100,7 @@ _LISTS: tuple[tuple[str, str], ...] = (
     ("Warnings", "warnings"),
     ("Poisoning, by type", "poisoning.types"),
     ("Clashes, by type", "clashes.types"),
+    ("Failures of agents, by signal", "failures.types"),
     ("Errors", "errors"),
     ("Upstream errors", "upstream_errors.by"),
 )
@@ -172,10 +182,10 @@ def _counted(title: str, found: Mapping[str, int], earlier: Mapping[str, int]) -
 def _runs(now: Figures) -> Iterator[str]:
     runs = now["runs"]
     if runs["top"]:
-        title = "Runs in most trouble" if runs["complete"] else "Runs in most trouble (approximate)"
-        yield f"{padded(title, _LABEL)}{'failures':>{_VALUE}}{'warnings':>{_VALUE}}"
+        title = "Runs in most trouble, exchanges" if runs["complete"] else "Runs in most trouble (approximate)"
+        yield f"{padded(title, _LABEL)}{'failed':>{_VALUE}}{'warned':>{_VALUE}}"
         for run in runs["top"]:
-            yield f"{padded(cut('  ' + harmless(run['run_id']), _LABEL), _LABEL)}{run['failures']:>{_VALUE},}{run['warnings']:>{_VALUE},}"
+            yield f"{padded(cut('  ' + harmless(run['run_id']), _LABEL), _LABEL)}{run['failed']:>{_VALUE},}{run['warned']:>{_VALUE},}"
 
 
 def _waiting(report: Mapping[str, Any]) -> Iterator[str]:
@@ -186,7 +196,7 @@ def _waiting(report: Mapping[str, Any]) -> Iterator[str]:
 
 def _notes(now: Figures) -> Iterator[str]:
     if _at(now, "poisoning.attempts") is None:
-        yield "what was poisoned or clashed is not told apart by route over HTTP: without --url the store is read, which can"
+        yield "what was poisoned, clashed or failed is not told apart by route over HTTP: without --url the store is read, which can"
     if now["unread_details"]:
         yield f"{now['unread_details']:,} exchanges were written by another version: only their tokens, times and verdicts are counted"
 

@@ -29,7 +29,7 @@ from proxy.store.figures import DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.writer import RecordWriter
 from proxy.testing import completion, reply
-from tests.conftest import Start
+from tests.conftest import CHAT, Start
 from tests.processes import write_config
 from tests.store.conftest import CountingCounters, make_record
 from tests.stores import in_thread, opened
@@ -190,6 +190,21 @@ def test_clashes_are_told_apart_by_who_resolved_them() -> None:
     )
 
 
+def test_failures_of_runs_are_told_by_signal_with_what_stopped_them() -> None:
+    found = Figures(lambda *_: None)
+    for _ in range(2):
+        found.add(entry(outcome="warn", detail={"verdicts": [verdict("warn", "human_asked", "reflection")]}))
+    found.add(entry(outcome="block", status=400, detail={"error": {"code": "policy_blocked", "param": "system_error"}}))
+    found.add_failures([("tool_error", "active", 4), ("tool_error", "resolved", 3), ("loop", "superseded", 1)])
+    assert {
+        "recorded": 8, "active": 4, "resolved": 3, "superseded": 1, "asked_exchanges": 2, "stopped_exchanges": 1,
+        "types": {"tool_error": 7, "loop": 1},
+    } == found.as_json()["failures"]  # fmt: skip
+    found.add_failures(None)
+    told = found.as_json()["failures"]
+    assert (None, None, 2, {}) == tuple(told[name] for name in ("recorded", "resolved", "asked_exchanges", "types"))
+
+
 def test_cost_says_how_many_exchanges_it_knows_nothing_of() -> None:
     def price(upstream: str, model: str, usage: Usage) -> float | None:
         return usage.prompt * 0.01 if model == "known" else None
@@ -241,7 +256,7 @@ def test_runs_in_most_trouble_come_first() -> None:
         entry(run_id="fine"),
         entry(run_id="", outcome="error"),
     )["runs"]
-    top = [{"run_id": "failed", "failures": 1, "warnings": 0}, {"run_id": "often", "failures": 0, "warnings": 5}]
+    top = [{"run_id": "failed", "failed": 1, "warned": 0}, {"run_id": "often", "failed": 0, "warned": 5}]
     assert {"complete": True, "top": top} == found
 
 
@@ -250,7 +265,7 @@ def test_the_number_of_runs_that_are_kept_is_bounded() -> None:
     for number in range(1000):
         runs.add(f"run-{number}", failed=False, warned=True)
         runs.add("worst", failed=True, warned=False)
-    assert (False, {"run_id": "worst", "failures": 1000, "warnings": 0}) == (runs.complete, runs.top(3)[0])
+    assert (False, {"run_id": "worst", "failed": 1000, "warned": 0}) == (runs.complete, runs.top(3)[0])
     assert 11 > len(runs.top(1000))
 
 
@@ -512,16 +527,25 @@ async def reported(*arguments: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
+TIMED_OUT = [
+    *CHAT["messages"],
+    {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "search", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "Error: search timed out after 30 s"},
+]
+
+
 async def test_a_running_server_says_what_its_store_says(start: Start, tmp_path: Path) -> None:
-    policy = "name: p\ndelivery: tap\nstages: [budget]\n"
+    policy = "name: p\ndelivery: tap\nstages: [budget, reflection]\n"
     async with start(reply(completion()), policy=policy, config="server: {admin_key: right}\n") as proxy:
-        for _ in range(3):
+        for _ in range(2):
             await proxy.post()
+        await proxy.post(CHAT | {"messages": TIMED_OUT})
         await proxy.app.records_writer.flush()
         config = ("--config", str(tmp_path / "config.yaml"), "--json", "--since", "1h")
         of_store, of_server = [json.loads((await reported(*config, *where))[1]) for where in ((), ("--url", proxy.url))]
         status, _, refused = await reported("--url", proxy.url)
     assert (3, of_store["figures"]) == (of_store["figures"]["exchanges"]["total"], of_server["figures"])
+    assert {"tool_error": 1} == of_store["figures"]["failures"]["types"]
     assert (2, True) == (status, "wants the admin key (401)" in refused)
 
 

@@ -1,9 +1,9 @@
 """The store as a report reads it: opened read-only, without a server, leaving no trace.
 
 Nothing is created and nothing migrated. In: a store's URL, a period, perhaps a route. Out: exchanges page by page, and counts of what is in
-quarantine or clashed. A SQLite file that no process has open (there is no ``-wal`` beside it) is read as immutable, as even a read-only
-connection would leave files beside it otherwise (https://sqlite.org/wal.html#read_only_databases); `overtaken` says afterwards whether a
-server has started to write meanwhile. On PostgreSQL every transaction is a read-only one.
+quarantine, clashed or failed. A SQLite file that no process has open (there is no ``-wal`` beside it) is read as immutable, as even a
+read-only connection would leave files beside it otherwise (https://sqlite.org/wal.html#read_only_databases); `overtaken` says afterwards
+whether a server has started to write meanwhile. On PostgreSQL every transaction is a read-only one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from proxy.errors import StoreUnavailable
 from proxy.store import sqlite as lite
 from proxy.store.database import Database
 from proxy.store.migrate import current_revision, head_revision
-from proxy.store.tables import clashes, clean, quarantine, records
+from proxy.store.tables import clashes, clean, failures, quarantine, records
 
 PAGE = 1000
 _TIMEOUT_S = 60.0
@@ -151,6 +151,14 @@ class Reading:
         )
         found = await self._rows(query.group_by(c.type, c.status, c.resolved_by))
         return [(kind, status, by, int(number)) for kind, status, by, number in found]
+
+    async def failures(self, since: float, until: float) -> list[tuple[str, str, int]]:
+        """Failures of runs first seen in [since, until): signal, status now, how many. Raises `StoreUnavailable`."""
+        f = failures.c
+        query = select(f.signal_type, f.status, func.count()).where(f.created_at >= since, f.created_at < until)
+        if self._route is not None:
+            query = query.where(select(records.c.id).where(records.c.run_id == f.run_id, records.c.route == clean(self._route)).exists())
+        return [(signal, status, int(number)) for signal, status, number in await self._rows(query.group_by(f.signal_type, f.status))]
 
     async def waiting(self) -> int:
         """Pieces in quarantine that wait for a decision now. Raises `StoreUnavailable`."""

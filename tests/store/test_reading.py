@@ -16,11 +16,14 @@ from proxy.review import ClashRecord, QuarantineItem
 from proxy.store import reading as module
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.failure_rows import failure_id
+from proxy.store.failures import DatabaseFailures
 from proxy.store.migrate import head_revision
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.reading import Reading, ReadOnlyDatabase
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
+from tests.store.test_failures import STEP, occurred
 from tests.stores import opened
 
 START = 1_700_000_000.0
@@ -85,6 +88,19 @@ async def test_a_route_is_told_apart_with_its_pieces_and_clashes(url: str, datab
         ([date], [date_clash], 1, START + 1),
         ([name], [name_clash], 1, START + 2),
     ] == told
+
+
+async def test_failures_are_of_the_route_that_their_run_came_by(url: str, database: Database) -> None:
+    await store(database, make_record(1, route="/rag", run_id="r1"), make_record(2, route="", run_id="r2"))
+    kept = DatabaseFailures(database, clock=lambda: START + 5)
+    for run_id, names in (("r1", ["f1", "f2"]), ("r2", ["f1"])):
+        await kept.apply([occurred(name) for name in names], **STEP | {"run_id": run_id})
+    await kept.resolve(failure_id("alice", "r1", "f1"), "resolved", by="ann")
+    async with readable(url) as found:
+        told = [sorted(await Reading(found, route).failures(START, START + 9)) for route in (None, "/rag", "")]
+        assert [] == await Reading(found).failures(START, START + 5)
+    resolved = ("tool_error", "resolved", 1)
+    assert [[("tool_error", "active", 2), resolved], [("tool_error", "active", 1), resolved], [("tool_error", "active", 1)]] == told
 
 
 async def test_a_store_without_records_has_none(url: str) -> None:
