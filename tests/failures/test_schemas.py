@@ -157,7 +157,7 @@ def test_what_cannot_be_judged_in_its_bounds_is_not_checked_and_never_a_match(sc
     for _ in range(2):
         started = time.perf_counter()
         with pytest.raises(NotChecked, match=reason):
-            problems_of(schema, value, seconds=0.05)
+            problems_of(schema, value, seconds=0.05 if reason == "time" else 2)
         assert time.perf_counter() - started < 20 * CHECK_S
 
 

@@ -6,7 +6,8 @@ to keep to, an end to repeating. Where a message does both, it is an override, t
 
 Not corrections: an answer to the assistant's question ("No, both of us"), thanks and refusals of an offer, a change of mind ("actually,
 make it Tuesday") and a new wish about the subject matter, a mistake of the user's own or somebody else's, questions, quotations, code,
-material handed over to be worked on. Precision comes first: only clauses that begin with a cue count, at the beginning of the message.
+material handed over to be worked on. Precision comes first. Rules look for a clause that begins with a cue, near the beginning of the
+message, and read from it what an override asks for; what no rule expects counts if `correction_model` is sure of the message as a whole.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Literal, NamedTuple
 
 from msgspec import Struct
 
+from proxy.failures.signals.correction_model import likelihood, threshold
 from proxy.failures.signals.correction_words import CALLS, NUMBERS, TOOL_MARK, WORDS, Words
 from proxy.patterns import LazyPattern
 
@@ -53,6 +55,13 @@ _SPEAKER = re.compile(
 _TAG = re.compile(r"(?:right|is it|isn't it|was it|no|correct|or|or not|oder|nicht wahr|richtig|verdad|cierto|n'est-ce pas|non|si)$")
 _CONSENT = re.compile(r"(?:ok|okay|please|alright|got it|understood|bitte|klar|vale|por favor|de acuerdo|d'accord|s'il (?:te|vous) plait)$")
 """At an instruction's end: it is none the less one with a question mark."""
+_FAINT_PRAISE = LazyPattern(
+    r"\b(?:(?:not|never|nothing|no|n't) (?:\w{1,12} )?(?:wrong|incorrect|bad|mistaken|untrue|false)"
+    r"|nicht (?:\w{1,12} )?(?:falsch|verkehrt|schlecht|ubel)"
+    r"|no (?:es|esta|estas|esta[ns]|va|vas) (?:\w{1,8} )?(?:mal|falso|incorrecto|equivocad[oa])"
+    r"|pas (?:\w{1,8} ){0,2}(?:faux|mal|tort|mauvais))\b"
+)
+"""What is denied is the fault; a model of words sees the fault alone."""
 _SEPARATORS = re.compile(r"[_\-.\s]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CALL_OF = re.compile(
@@ -67,7 +76,7 @@ class Correction(Struct, frozen=True, kw_only=True):
 
     kind: Literal["rejected", "override"]
     language: str
-    """Of the cue: ``en``, ``de``, ``es`` or ``fr``."""
+    """Of the cue: ``en``, ``de``, ``es`` or ``fr``; "" where the message as a whole says it and no cue."""
     forbidden_tool: str = ""
     wanted_tool: str = ""
     """Both as they are spelt in `tools`."""
@@ -75,7 +84,7 @@ class Correction(Struct, frozen=True, kw_only=True):
     cap_of: Literal["results", "calls"] = "results"
     """What `cap` counts."""
     span: tuple[int, int]
-    """Of the cue in the message."""
+    """Of the cue in the message, or of what was looked at."""
 
 
 class _Clause(NamedTuple):
@@ -100,17 +109,33 @@ class _Found(NamedTuple):
 def read_correction(text: str, *, tools: Sequence[str] = (), after_assistant: bool = True, said: str = "") -> Correction | None:
     """The correction in a user's message `text`, after an assistant's turn that ended with the text `said`; `tools` are the request's."""
     head = _head(text) if after_assistant else ""
-    return _read(head, tuple(tools[:MAX_TOOLS]), _asks(said)) if head.strip() else None
+    return _read(head, tuple(tools[:MAX_TOOLS]), said[-HEAD_CHARS:], _asks(said)) if head.strip() else None
+
+
+def prepared(text: str, tools: Sequence[str] = (), said: str = "") -> tuple[str, str]:
+    """A message and what was said before it as `correction_model` takes them."""
+    return _mark_tools(_folded(_own_words(_head(text), tools)), tools)[0], _folded(said[-HEAD_CHARS:])
 
 
 @lru_cache(maxsize=CACHED)
-def _read(head: str, tools: tuple[str, ...], asked: bool) -> Correction | None:
+def _read(head: str, tools: tuple[str, ...], said: str, asked: bool) -> Correction | None:
     """Every request brings its whole conversation: a message is read again and again."""
     marked, names = _mark_tools(_folded(_own_words(head, tools)), tools)
     if any(words.task.match(marked.lstrip()) for words in WORDS.values()):
         return None
     clauses = list(_clauses(marked))
-    return _override(clauses, names, marked, asked) or _rejected(clauses, asked)
+    return _override(clauses, names, marked, asked) or _rejected(clauses, asked) or _as_a_whole(marked, _folded(said))
+
+
+def _as_a_whole(marked: str, said: str) -> Correction | None:
+    """What the message says where no cue of it does."""
+    if not any(c.isalpha() for c in marked) or _FAINT_PRAISE.search(marked):
+        return None
+    likely = likelihood(marked, said)
+    if likely.correction < threshold():
+        return None
+    kind: Literal["rejected", "override"] = "rejected" if likely.rejected >= likely.override else "override"
+    return Correction(kind=kind, language="", span=(len(marked) - len(marked.lstrip()), len(marked.rstrip())))
 
 
 def _asks(said: str) -> bool:

@@ -57,7 +57,7 @@ def _of_correction(read: Correction, turn: Turn, before: Turn) -> Failure:
     return Failure(
         signal_type="human_correction", code=read.kind, severity="high" if read.kind == "override" else "medium", phase="request",
         subject=tool, attempted_action={"kind": "answer", "message": before.message},
-        observed_outcome={"code": read.kind, "language": read.language},
+        observed_outcome={"code": read.kind, **({"language": read.language} if read.language else {})},
         recommended_adjustment={"type": "follow_correction", "message": turn.message, **given},
         context_refs=({"kind": "message", "message": turn.message, "span": [start, end]},),
         fingerprint=fingerprint("human_correction", read.kind, tool, given),
