@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any
 
 from proxy.exchange import Tool, tool_name
@@ -93,32 +95,38 @@ def rephrase(arguments: Mapping[str, Any]) -> Adjustment:
 
 def alternatives(tool: str, tools: Sequence[Tool]) -> list[str]:
     """Tools that may do the same: they take the same arguments, and their names share a word that not most tools' names have."""
-    names = [name for offered in tools if (name := tool_name(offered))]
-    common = [word for word, count in Counter(word for name in names for word in _words(name)).items() if count * 2 > len(names) > 3]
-    own, takes = _words(tool) - set(common), set(properties_of(tool, tools))
+    offered = {name: described for described in reversed(tools) if (name := tool_name(described))}  # of two with one name the first counts
+    words = {name: _words(name) for name in offered}
+    common = {word for word, count in Counter(chain.from_iterable(words.values())).items() if count * 2 > len(words) > 3}
+    own = _words(tool) - common
+    like = {name: shared for name, of_name in words.items() if name != tool and (shared := own & of_name)}
+    if not like:
+        return []
+    takes = set(_properties(offered[tool])) if tool in offered else set[str]()
     found = []
-    for name in names:
-        shared, others = own & _words(name), set(properties_of(name, tools))
+    for name, shared in like.items():
+        others = set(_properties(offered[name]))
         alike = len(takes & others) / len(takes | others) if takes | others else 1.0
-        if name != tool and shared and alike >= 0.5:
+        if alike >= 0.5:
             found.append((-alike, -len(shared), name))
     return _names(name for _, _, name in sorted(found)[:MAX_ALTERNATIVES])
 
 
 def properties_of(tool: str, tools: Sequence[Tool]) -> dict[str, str]:
     """The properties of a tool's parameters with their type, "" where it is not one word."""
-    for offered in tools:
-        if tool_name(offered) == tool:
-            described = offered.get(str(offered.get("type", "function")))
-            schema = described.get("parameters") if isinstance(described, Mapping) else None
-            found = schema.get("properties") if isinstance(schema, Mapping) else None
-            if isinstance(found, Mapping):
-                return {str(name): _type(value) for name, value in found.items()}
-    return {}
+    return next((_properties(offered) for offered in tools if tool_name(offered) == tool), {})
 
 
-def _words(name: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(name[:200])}
+def _properties(offered: Tool) -> dict[str, str]:
+    described = offered.get(str(offered.get("type", "function")))
+    schema = described.get("parameters") if isinstance(described, Mapping) else None
+    found = schema.get("properties") if isinstance(schema, Mapping) else None
+    return {str(name): _type(value) for name, value in found.items()} if isinstance(found, Mapping) else {}
+
+
+@lru_cache(maxsize=4096)
+def _words(name: str) -> frozenset[str]:
+    return frozenset(word.lower() for word in _WORD.findall(name[:200]))
 
 
 def _type(schema: object) -> str:

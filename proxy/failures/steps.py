@@ -6,7 +6,7 @@ In: messages in OpenAI's chat form, the legacy ``function_call`` among them. Out
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import msgspec
@@ -42,21 +42,43 @@ class CalledTool(Struct, frozen=True, dict=True):
     @cached_property
     def parsed(self) -> dict[str, Any] | None:
         """The arguments: empty where there are none, None where they are not a JSON object."""
-        try:
-            found = msgspec.json.decode(self.arguments) if self.arguments.strip() else {}
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            return None
-        return found if isinstance(found, dict) else None
+        return _parsed(self.arguments)
 
     @cached_property
     def key(self) -> str:
         """Of the action: the same for the same tool with the same normalised arguments."""
+        if len(self.arguments) <= _SHORT:
+            return _key(self.tool, self.arguments)
         return action_key(self.tool, self.arguments if self.parsed is None else self.parsed)
 
     @property
     def cause(self) -> str:
         """Tells this call from every other of the run."""
-        return fingerprint("call", self.id, self.tool, self.arguments, detail=str(self.number))[3:]
+        of = _cause if len(self.arguments) <= _SHORT else _cause.__wrapped__
+        return of(self.id, self.tool, self.arguments, self.number)
+
+
+_SHORT = 2000
+"""Arguments up to this length are not read anew with every request that brings the conversation again."""
+
+
+def _parsed(arguments: str) -> dict[str, Any] | None:
+    try:
+        found = msgspec.json.decode(arguments) if arguments.strip() else {}
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+@lru_cache(maxsize=8192)
+def _key(tool: str, arguments: str) -> str:
+    parsed = _parsed(arguments)
+    return action_key(tool, arguments if parsed is None else parsed)
+
+
+@lru_cache(maxsize=8192)
+def _cause(id_: str, tool: str, arguments: str, number: int) -> str:
+    return fingerprint("call", id_, tool, arguments, detail=str(number))[3:]
 
 
 class Turn(Struct, frozen=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -137,6 +138,7 @@ class Reflection(Stage):
     def _history(self, exchange: Exchange) -> History:
         patterns = exchange.retrieval_tools
 
+        @cache
         def retrieves(tool: str) -> bool:
             return is_retrieval_tool(tool, patterns)
 
