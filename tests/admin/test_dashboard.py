@@ -177,6 +177,16 @@ async def test_the_request_is_shown_as_it_came_and_as_it_went(start: Start) -> N
     ]
 
 
+async def test_what_a_stage_changed_is_told_in_words_and_the_answer_as_it_left(start: Start) -> None:
+    call = {"id": "c1", "name": "search_docs", "arguments": '{"limit": 50}'}
+    change = {"stage": "reflection", "what": "told failures", "failures": [{"code": "timeout", "subject": "search_docs", "occurrences": 2}]}
+    choices = [{"text": "", "tool_calls": [call]}, {"text": "", "refusal": "I may not."}, {"text": ""}]
+    page = await record_page(start, making.record(1, 1e9, detail={"delivered": choices, "changes": [change]}))
+    assert "reflection told failures: failures code timeout, subject search_docs, occurrences 2" in page.text
+    delivered = page.text.partition("What the client got")[2]
+    assert [] == [said for said in ("Tool call search_docs", '{"limit": 50}', "I may not.", "It has no text.") if said not in delivered]
+
+
 async def test_without_bodies_the_page_says_how_to_keep_them(start: Start) -> None:
     page = await record_page(start, making.record(1, 1e9))
     assert 2 == page.text.count("store: {bodies: true}")

@@ -133,14 +133,18 @@ def _answer(record: Record) -> Html:
 
 def _choice(index: int, text: str, calls: Sequence[Any], claims: Sequence[answer.Claim], several: bool) -> Html:
     mine = [claim for claim in claims if claim.choice == index]
-    asked = [
+    asked = _calls(calls)
+    title = el("h3", f"Choice {index + 1}") if several else None
+    body = answer.marked(text, mine) if text else None
+    return el("div", title, body, asked, None if body or asked else el("p", "It has no text.", class_="hint"))
+
+
+def _calls(calls: Sequence[Any]) -> list[Html]:
+    return [
         el("div", el("h4", "Tool call ", own(str(call.get("name", "")))), block(_pretty(call.get("arguments", "")), "text small"))
         for call in calls
         if isinstance(call, Mapping)
     ]
-    title = el("h3", f"Choice {index + 1}") if several else None
-    body = answer.marked(text, mine) if text else None
-    return el("div", title, body, asked, None if body or asked else el("p", "It has no text.", class_="hint"))
 
 
 def _choices(body: bytes | None) -> list[tuple[int, str, Sequence[Any]]] | None:
@@ -161,8 +165,18 @@ def _delivered(record: Record) -> Html | None:
     delivered = entries(record.detail, "delivered")
     if not delivered:
         return None
-    texts = [block(str(choice.get("text") or "")) for choice in delivered]
-    return el("div", el("h3", "What the client got"), el("p", "A stage changed the answer before it left.", class_="hint"), texts)
+    return el(
+        "div",
+        el("h3", "What the client got"),
+        el("p", "A stage changed the answer before it left.", class_="hint"),
+        [_delivered_choice(choice) for choice in delivered],
+    )
+
+
+def _delivered_choice(choice: Mapping[str, Any]) -> list[Child]:
+    texts = [text for name in ("text", "refusal") if (text := str(choice.get(name) or ""))]
+    shown = [*map(block, texts), *_calls(_list(choice, "tool_calls"))]
+    return [*shown] or [el("p", "It has no text.", class_="hint")]
 
 
 # ---- the request ----
@@ -249,4 +263,13 @@ def _pretty(value: Any) -> str:
 
 
 def _short(value: Any) -> str:
-    return cut(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), 200)
+    return cut(_plain(value), 400)
+
+
+def _plain(value: Any) -> str:
+    """A value without the marks of JSON."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name.replace('_', ' ')} {_plain(inner)}" for name, inner in value.items())
+    if isinstance(value, list):
+        return ("; " if any(isinstance(one, Mapping) for one in value) else ", ").join(map(_plain, value))
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
