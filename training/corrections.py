@@ -21,14 +21,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.reflection_corrections import SHARED, messages
+from benchmarks.reflection_corrections import SHARED, TOOLS, messages
 from benchmarks.reflection_corrections import rows as judged
 from proxy.failures.signals.correction_model import BUCKETS, WEIGHTS, features
 from proxy.failures.signals.corrections import prepared
 
 DATA = Path(__file__).with_name("corrections.jsonl")
 KINDS = ("", "rejected", "override")
-TOOLS = ("search_docs", "search_web", "get_orders", "list_flights", "run_sql", "calculator")
 CHATS = ("compression/tau_airline", "chats/sgd")
 """MIT, CC BY-SA 4.0."""
 SPLITS = ("dev", "test", "fresh", "blind")

@@ -47,9 +47,8 @@ class CalledTool(Struct, frozen=True, dict=True):
     @cached_property
     def key(self) -> str:
         """Of the action: the same for the same tool with the same normalised arguments."""
-        if len(self.arguments) <= _SHORT:
-            return _key(self.tool, self.arguments)
-        return action_key(self.tool, self.arguments if self.parsed is None else self.parsed)
+        of = _key if len(self.arguments) <= _SHORT else _key.__wrapped__
+        return of(self.tool, self.arguments)
 
     @property
     def cause(self) -> str:

@@ -175,8 +175,8 @@ def _delivered(record: Record) -> Html | None:
 
 def _delivered_choice(choice: Mapping[str, Any]) -> list[Child]:
     texts = [text for name in ("text", "refusal") if (text := str(choice.get(name) or ""))]
-    shown = [*map(block, texts), *_calls(_list(choice, "tool_calls"))]
-    return [*shown] or [el("p", "It has no text.", class_="hint")]
+    found: list[Child] = [*map(block, texts), *_calls(_list(choice, "tool_calls"))]
+    return found or [el("p", "It has no text.", class_="hint")]
 
 
 # ---- the request ----

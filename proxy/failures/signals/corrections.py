@@ -109,7 +109,7 @@ class _Found(NamedTuple):
 def read_correction(text: str, *, tools: Sequence[str] = (), after_assistant: bool = True, said: str = "") -> Correction | None:
     """The correction in a user's message `text`, after an assistant's turn that ended with the text `said`; `tools` are the request's."""
     head = _head(text) if after_assistant else ""
-    return _read(head, tuple(tools[:MAX_TOOLS]), said[-HEAD_CHARS:], _asks(said)) if head.strip() else None
+    return _read(head, tuple(tools[:MAX_TOOLS]), said[-HEAD_CHARS:]) if head.strip() else None
 
 
 def prepared(text: str, tools: Sequence[str] = (), said: str = "") -> tuple[str, str]:
@@ -118,12 +118,12 @@ def prepared(text: str, tools: Sequence[str] = (), said: str = "") -> tuple[str,
 
 
 @lru_cache(maxsize=CACHED)
-def _read(head: str, tools: tuple[str, ...], said: str, asked: bool) -> Correction | None:
+def _read(head: str, tools: tuple[str, ...], said: str) -> Correction | None:
     """Every request brings its whole conversation: a message is read again and again."""
     marked, names = _mark_tools(_folded(_own_words(head, tools)), tools)
     if any(words.task.match(marked.lstrip()) for words in WORDS.values()):
         return None
-    clauses = list(_clauses(marked))
+    clauses, asked = list(_clauses(marked)), _asks(said)
     return _override(clauses, names, marked, asked) or _rejected(clauses, asked) or _as_a_whole(marked, _folded(said))
 
 
