@@ -21,8 +21,9 @@ from proxy.__main__ import main
 from proxy.config import load_settings
 from proxy.errors import ConfigError
 from proxy.report_command import Period, moment, period, price_of
-from proxy.report_figures import MAX_NAMES, OTHER, Entry, Figures, Runs, Spread, Usage
+from proxy.report_figures import Entry, Figures, Usage
 from proxy.report_table import change, length, table
+from proxy.report_tallies import MAX_NAMES, OTHER, Runs, Spread
 from proxy.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.figures import DatabaseFigures, total
