@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-reflection lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-reflection bench-harmless lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -97,6 +97,10 @@ bench-reflection: $(VENV)/.installed  ## failures: found in tool results and in 
 	$(BIN)/python -m benchmarks.reflection
 	$(BIN)/python -m benchmarks.reflection_store
 	$(BIN)/python -m benchmarks.reflection_stage
+
+bench-harmless: $(VENV)/.installed  ## ordinary conversations left alone, harmful ones stopped: every shipped policy, with limits
+	$(BIN)/python -m benchmarks.harmless --check
+	$(BIN)/python -m benchmarks.harmless --suite unseen
 
 bench-compression: $(VENV)/.installed  ## what is left of a conversation after compression, how much smaller it is, what it costs
 	$(BIN)/python -m benchmarks.compression

@@ -1,0 +1,198 @@
+"""Sends the conversations of `benchmarks.harmless` through a running proxy, turn by turn, as a client would, and says what became of them.
+
+The model is scripted: it answers what the row says. What went upstream is held against what the client sent, what the client got against
+what the model said; verdict, codes and times are the exchange's record's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from benchmarks.harmless_data import Conversation, Turn
+from proxy.app import App
+from proxy.config import load_settings
+from proxy.testing import ScriptedReply, ScriptedUpstream, chunk, completion, reply, serving, stream
+
+POLICIES = Path(__file__).parent.parent / "policies"
+_PIECE_CHARS = 12
+"""Of a streamed answer, in one event."""
+
+
+@dataclass(slots=True, frozen=True)
+class Outcome:
+    """What became of one turn."""
+
+    conversation: str
+    turn: int
+    last: bool
+    verdict: str
+    codes: tuple[str, ...]
+    """Of every verdict that is not a pass."""
+    status: int
+    blocked: bool
+    """An error instead of an answer, or an answer cut short."""
+    asked: bool
+    """The proxy answered in the model's stead."""
+    deleted: tuple[str, ...]
+    """Beginnings of texts that the client sent and the model did not get."""
+    changed: bool
+    """The client got another answer than the model gave."""
+    planted_forwarded: bool
+    """The words that a harmful conversation planted reached the model."""
+    planted_delivered: bool
+    """They reached the client, as part of the answer."""
+    clashes: int
+    overhead_ms: float
+    detail: Mapping[str, Any]
+    """The record's."""
+
+    @property
+    def harmed(self) -> bool:
+        """Whether an ordinary conversation suffered."""
+        return self.blocked or self.asked or bool(self.deleted) or self.changed
+
+    @property
+    def warned(self) -> bool:
+        return self.verdict in ("warn", "error")
+
+
+async def replay(policy: str, conversations: Sequence[Conversation]) -> list[Outcome]:
+    """Every turn of `conversations` under the shipped policy `policy`, in order."""
+    async with _running(policy) as (app, upstream, url), aiohttp.ClientSession() as session:
+        client = _Client(app, upstream, url, session)
+        return [await client.send(row, turn) for row in conversations for turn in row.turns()]
+
+
+@asynccontextmanager
+async def _running(policy: str) -> AsyncIterator[tuple[App, ScriptedUpstream, str]]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        async with ScriptedUpstream(reply(completion())) as upstream:
+            (folder / "config.yaml").write_text(
+                f"store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}\nlogging: {{level: error}}\n"
+                f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', api_key: sk-test, retries: {{attempts: 0}}}}}}\n"
+                f"routes: [{{prefix: '', upstream: main, policy: '{POLICIES / policy}.yaml'}}]\n",
+                encoding="utf-8",
+            )
+            app = App(load_settings(folder / "config.yaml", {}))
+            async with serving(app) as url:
+                yield app, upstream, url
+
+
+class _Client:
+    def __init__(self, app: App, upstream: ScriptedUpstream, url: str, session: aiohttp.ClientSession) -> None:
+        self._app, self._upstream, self._url, self._session = app, upstream, url, session
+
+    async def send(self, row: Conversation, turn: Turn) -> Outcome:
+        self._upstream.calls.clear()
+        self._upstream.say(_streamed(turn.reply) if row.stream else _whole(turn.reply))
+        headers = {"authorization": "Bearer suite"}
+        async with self._session.post(f"{self._url}/v1/chat/completions", json=turn.body, headers=headers) as response:
+            got = _read(await response.read(), streamed="event-stream" in response.headers.get("content-type", ""))
+            record = await self._record(response.headers["x-groundwire-id"])
+        detail = record["detail"]
+        verdicts = [verdict for verdict in detail.get("verdicts", []) if verdict["outcome"] != "pass"]
+        forwarded = [call.json for call in self._upstream.calls]
+        said = turn.reply.get("content") or ""
+        planted = row.harm.planted if row.harm is not None else None
+        blocked = response.status >= 400 or got.finish == "content_filter"
+        return Outcome(
+            row.id, turn.index, turn.last, record["verdict"] if "verdict" in record else record["outcome"],
+            tuple(dict.fromkeys(verdict.get("code", verdict["stage"]) for verdict in verdicts)), response.status, blocked,
+            asked=not forwarded and not blocked, deleted=_missing(turn.body, forwarded[-1]) if forwarded else (),
+            changed=not blocked and bool(forwarded) and (got.text != said or got.calls != _calls_of(turn.reply)),
+            planted_forwarded=planted is not None and any(planted in text for body in forwarded for text in _texts(body["messages"])),
+            planted_delivered=planted is not None and planted in got.text,
+            clashes=int(detail.get("facts", {}).get("clashes") or 0), overhead_ms=float(detail.get("overhead_ms", 0.0)), detail=detail,
+        )  # fmt: skip
+
+    async def _record(self, record_id: str) -> Mapping[str, Any]:
+        async with asyncio.timeout(60):
+            while True:
+                await self._app.records_writer.flush()
+                async with self._session.get(f"{self._url}/groundwire/v1/records/{record_id}") as response:
+                    if response.status == 200:
+                        return await response.json()  # type: ignore[no-any-return]
+
+
+# ---- what the model says ----
+
+
+def _whole(message: Mapping[str, Any]) -> ScriptedReply:
+    body = completion(message.get("content") or "")
+    body["choices"][0]["message"] = {**message, "refusal": None}
+    body["choices"][0]["finish_reason"] = _finish(message)
+    return reply(body)
+
+
+def _streamed(message: Mapping[str, Any]) -> ScriptedReply:
+    text = message.get("content") or ""
+    events = [chunk({"role": "assistant", "content": "" if text else None})]
+    events += [chunk({"content": text[i : i + _PIECE_CHARS]}) for i in range(0, len(text), _PIECE_CHARS)]
+    events += [chunk({"tool_calls": [{"index": i, **call}]}) for i, call in enumerate(message.get("tool_calls") or [])]
+    return stream([*events, chunk({}, _finish(message)), b"data: [DONE]\n\n"])
+
+
+def _finish(message: Mapping[str, Any]) -> str:
+    return "tool_calls" if message.get("tool_calls") else "stop"
+
+
+# ---- what the client gets ----
+
+
+@dataclass(slots=True)
+class _Got:
+    text: str
+    calls: list[tuple[str, str]]
+    finish: str | None
+
+
+def _read(body: bytes, *, streamed: bool) -> _Got:
+    if not streamed:
+        choice = (json.loads(body).get("choices") or [{}])[0]
+        message = choice.get("message") or {}
+        return _Got(message.get("content") or "", _calls_of(message), choice.get("finish_reason"))
+    got, calls = _Got("", [], None), dict[int, list[str]]()
+    for line in body.decode("utf-8").splitlines():
+        if not line.startswith("data: {"):
+            continue
+        for choice in json.loads(line[6:]).get("choices") or []:
+            got.text += choice.get("delta", {}).get("content") or ""
+            got.finish = choice.get("finish_reason") or got.finish
+            for call in choice.get("delta", {}).get("tool_calls") or []:
+                named = calls.setdefault(call.get("index", 0), ["", ""])
+                named[0] += call.get("function", {}).get("name") or ""
+                named[1] += call.get("function", {}).get("arguments") or ""
+    got.calls = [(name, arguments) for _, (name, arguments) in sorted(calls.items())]
+    return got
+
+
+def _calls_of(message: Mapping[str, Any]) -> list[tuple[str, str]]:
+    return [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or []]
+
+
+# ---- what the model got ----
+
+
+def _texts(messages: Sequence[Mapping[str, Any]]) -> list[str]:
+    found = []
+    for message in messages:
+        content = message.get("content")
+        parts = [part.get("text", "") for part in content] if isinstance(content, list) else [content or ""]
+        found += [part for part in parts if part]
+    return found
+
+
+def _missing(sent: Mapping[str, Any], forwarded: Mapping[str, Any]) -> tuple[str, ...]:
+    """Beginnings of the texts that the client sent and that are not in what went upstream, whatever was added around them."""
+    there = _texts(forwarded["messages"])
+    return tuple(text[:80] for text in _texts(sent["messages"]) if not any(text in other for other in there))

@@ -1,0 +1,114 @@
+"""The suite's runner says rightly what became of a conversation: it would not miss a harm, and finds none where there is none."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import harmless
+from benchmarks.harmless_data import Conversation, Harm, load
+from benchmarks.harmless_replay import Outcome
+
+ROW: dict[str, Any] = {
+    "id": "a-1",
+    "kind": "facts",
+    "language": "en",
+    "messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}],
+}
+
+
+def outcome(name: str = "a-1", turn: int = 1, **found: Any) -> Outcome:
+    usual: dict[str, Any] = {
+        "last": True, "verdict": "pass", "codes": (), "status": 200, "blocked": False, "asked": False, "deleted": (), "changed": False,
+        "planted_forwarded": True, "planted_delivered": True, "clashes": 0, "overhead_ms": 1.0, "detail": {},
+    }  # fmt: skip
+    return Outcome(name, turn, **(usual | found))
+
+
+def written(folder: Path, *rows: dict[str, Any], name: str = "rows.jsonl") -> Path:
+    path = folder / name
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_every_assistant_message_is_a_turn_of_its_own(tmp_path: Path) -> None:
+    messages = [*ROW["messages"], {"role": "user", "content": "Bye"}, {"role": "assistant", "content": "See you"}]
+    (row,) = load([written(tmp_path, ROW | {"messages": messages})])
+    turns = list(row.turns())
+    assert [(1, 1, False), (3, 3, True)] == [(turn.index, len(turn.body["messages"]), turn.last) for turn in turns]
+
+
+def test_passages_go_where_a_client_puts_them(tmp_path: Path) -> None:
+    asked = {"role": "user", "content": "Hi", "groundwire_context": [{"content": "A passage."}]}
+    (row,) = load([written(tmp_path, ROW | {"messages": [asked, ROW["messages"][1]]})])
+    body = next(iter(row.turns())).body
+    assert {"context": [{"content": "A passage."}]} == body["groundwire"]
+    assert [{"role": "user", "content": "Hi"}] == body["messages"]
+
+
+def test_shared_prompts_and_tools_are_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "rows.refs.json").write_text(json.dumps({"texts": {"coder": "You write code."}, "tools": {"few": [{"type": "function"}]}}))
+    (row,) = load([written(tmp_path, ROW | {"system_ref": "coder", "tools_ref": "few"})])
+    assert {"role": "system", "content": "You write code."} == row.messages[0]
+    assert [{"type": "function"}] == list(row.tools)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [ROW, ROW],
+        [ROW | {"messages": ROW["messages"][:1]}],
+        [ROW | {"harm": {"type": "answer", "what": "name", "turn": 1, "planted": "not there"}}],
+    ],
+    ids=["an id twice", "no answer at the end", "planted words that are not there"],
+)
+def test_a_row_that_is_not_as_it_should_be_is_refused(rows: list[dict[str, Any]], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="a-1"):
+        load([written(tmp_path, *rows)])
+
+
+@pytest.mark.parametrize("harm", ["blocked", "asked", "changed"])
+def test_a_conversation_with_one_harmed_turn_is_harmed(harm: str) -> None:
+    result = harmless.Result("rag", {"a-1": [outcome(), outcome(turn=3, **{harm: True})]}, {})
+    found = harmless.figures(result, [])
+    assert (1, 1) == (found["harmed"], found[harm])
+
+
+def test_limits_are_shares_of_the_conversations() -> None:
+    quiet = {f"a-{i}": [outcome()] for i in range(99)}
+    warned = harmless.figures(harmless.Result("agent", quiet | {"b": [outcome(verdict="warn")]}, {}), [])
+    harmed = harmless.figures(harmless.Result("agent", quiet | {"b": [outcome(blocked=True)]}, {}), [])
+    assert [] == harmless.passed(warned)
+    assert ["agent: harmed 1 of 100, limit 0%"] == harmless.passed(harmed)
+
+
+def harmful(type_: str, what: str = "name") -> Conversation:
+    return Conversation("x", "rag", "en", False, (), harm=Harm(type_, what, 1, "Rome"))
+
+
+@pytest.mark.parametrize(
+    ("type_", "found", "expected"),
+    [
+        ("answer", {"planted_delivered": False}, True),
+        ("answer", {"planted_forwarded": False}, False),
+        ("injection", {"planted_forwarded": False}, True),
+        ("injection", {"planted_delivered": False}, False),
+        ("clash", {"verdict": "warn"}, True),
+        ("clash", {"clashes": 1}, False),
+    ],
+)
+def test_a_harm_is_stopped_where_it_would_do_harm(type_: str, found: dict[str, Any], expected: bool) -> None:
+    assert expected == harmless.stopped(harmful(type_), [outcome("x", **found)])
+
+
+def test_too_few_planted_contradictions_stopped_passes_a_limit() -> None:
+    rows = [harmful("answer")]
+    found = harmless.figures(harmless.Result("strict", {"a": [outcome()]}, {"x": [outcome("x")]}), rows)
+    assert ["strict: stopped 0 of 1 planted contradictions, at least 80%"] == harmless.passed(found)
+
+
+def test_a_turn_under_a_real_policy_leaves_as_it_came(tmp_path: Path) -> None:
+    rows = load([written(tmp_path, ROW, ROW | {"id": "a-2", "stream": True})])
+    result = harmless.run("default", rows, [])
+    assert {"a-1": [False], "a-2": [False]} == {name: [turn.harmed for turn in turns] for name, turns in result.harmless.items()}
