@@ -93,3 +93,14 @@ def test_a_cut_vocabulary_reads_what_it_kept_as_before() -> None:
     assert before.tokens == after.tokens
     assert ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁moon", "a", "b"] == sorted(reader.get_vocab(), key=reader.token_to_id)
     assert torch.equal(model.word.weight[before.ids], smaller.word.weight[after.ids])
+
+
+def test_trained_weights_travel_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start, "PIECE_BYTES", 20_000)
+    torch.manual_seed(6)
+    trained, at_start = Encoder(60, 2, hidden=32, heads=2, inner=64, positions=32), encoder()
+    start.write_pieces(trained, tmp_path)
+    assert len(list(tmp_path.iterdir())) > 1
+    start.read_pieces(at_start, tmp_path)
+    assert torch.equal(trained.head.weight.half(), at_start.head.weight.half())
+    assert torch.equal(encoder().word.weight, at_start.word.weight)

@@ -1,8 +1,11 @@
-"""Trains the judge: ``python -m training.judge pack|train|evaluate``, on one thread of a CPU or a GPU.
+"""Trains the judge: ``python -m training.judge pack|train|evaluate|export``, on one thread of a CPU or a GPU.
 
     pack       ../shared/data/judge and ../shared/data/grounding, tokenised, with the start weights: below 64 MiB, minutes
     train      goes on from the last checkpoint, until --tokens are seen, --minutes are over, or SIGTERM
     evaluate   the held-out figures of the last checkpoint (or of the start), every source
+    export     the last checkpoint as the verifier's three files in --out, calibrated on half of the held-out documents and of the public
+               development rows, with the figures on the rest
+    pieces     the trained weights in files below 16 MiB in --out, to be carried to another machine's ``weights/``
 
 The folder holds all of it: ``pack/`` (what another machine needs), ``checkpoint.pt``, ``log.jsonl``, ``curve.jsonl`` and, while it runs,
 ``pid``. A larger --tokens than before goes on with a training; a smaller one lets its learning rate fall sooner.
@@ -13,23 +16,25 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import Any
 
 import torch
 from tokenizers import Tokenizer
 
 from proxy.models.grounding_onnx import FOLDER as SHIPPED
-from training.grounding import data
+from training.grounding import card, data
 from training.grounding.encoder import Encoder
 from training.judge import curve, loop, mix, packed, start, written
 
 SEED = 18
 TOKENS = 6_000_000
+VERSION = "3"
 
 
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("pack", "train", "evaluate"))
+    parser.add_argument("step", choices=("pack", "train", "evaluate", "export", "pieces"))
     parser.add_argument("--folder", type=Path, default=default_folder())
     parser.add_argument("--seed", type=int, default=SEED)
     parser.add_argument("--start", choices=("shipped", "multilingual"), default="shipped", help="pack: the weights to begin with")
@@ -42,11 +47,15 @@ def main() -> None:
     parser.add_argument(
         "--measure-minutes", type=float, default=loop.MEASURE_MINUTES, help="train: between two points of the learning curve"
     )
+    parser.add_argument("--out", type=Path, help="export, pieces: the folder to write to")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
-    {"pack": make_pack, "train": train, "evaluate": evaluate}[given.step](given)
+    steps = {"pack": make_pack, "train": train, "evaluate": evaluate, "export": export, "pieces": pieces}
+    if given.out is None and given.step in ("export", "pieces"):
+        parser.error(f"{given.step} needs --out")
+    steps[given.step](given)
 
 
 def default_folder() -> Path:
@@ -105,6 +114,35 @@ def evaluate(given: argparse.Namespace) -> None:
     development = packed.Pack.load(given.folder / "pack" / "development.npz")
     for name, each in curve.point(development, loop.probabilities(model, development, given.device)).items():
         print(f"{name:24}" + "  ".join(f"{key} {value:.3f}" for key, value in each.items()))
+
+
+def export(given: argparse.Namespace) -> None:
+    """Write the verifier's files."""
+    from training.grounding.__main__ import development
+    from training.grounding.__main__ import written as write_verifier
+
+    examples = [e for e in mix.development_examples(given.seed, given.grounding, given.written) if e.source not in data.HELD_OUT]
+    tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
+    write_verifier(given.out, loop.trained(given.folder), tokenizer, [*development(given.grounding), *examples], card_fields)
+
+
+def card_fields(languages: dict[str, Any], summary: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """As `training.grounding.card.fields`, with what differs."""
+    before = card.fields(languages, summary)
+    return {
+        **before,
+        "version": VERSION,
+        "max_tokens": packed.MAX_TOKENS,
+        "trained_on": f"{before['trained_on']}; then pairs written for this project by a language model, whole documents held out",
+        "metrics_on": "development rows and written documents that calibration has not seen, and held-out sources",
+    }
+
+
+def pieces(given: argparse.Namespace) -> None:
+    """Write the trained weights."""
+    model = loop.trained(given.folder)
+    start.write_pieces(model, given.out)
+    print("\n".join(f"{path} {path.stat().st_size:,}" for path in sorted(given.out.iterdir())))
 
 
 if __name__ == "__main__":

@@ -175,8 +175,10 @@ class Training:
 
 
 def trained(folder: Path) -> Encoder:
-    """The model of the folder's checkpoint, or its start where there is none."""
+    """The model of the folder's checkpoint; else of the pieces in ``weights/``; else its start."""
     model = start.load(folder / "pack" / "start.npz")
+    if (folder / "weights").is_dir():
+        start.read_pieces(model, folder / "weights")
     if (folder / "checkpoint.pt").exists():
         model.load_state_dict(torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)["model"])
     return model

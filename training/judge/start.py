@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import unicodedata
 from collections import Counter
@@ -27,6 +28,9 @@ VOCABULARY = 56_000
 COMMON_WORDS = {"en": 60_000, "de": 60_000, "es": 45_000, "fr": 45_000}
 """Words of wordfreq's lists whose pieces are kept."""
 BLOCK = 32
+PIECE_BYTES = 15 * 2**20
+FROZEN = ("word.", "position.", "segment.", "norm.")
+"""Weights that the training leaves as they are in the start."""
 _PARTS = {"q": 0, "k": 1, "v": 2}
 Floats = NDArray[np.float32]
 
@@ -147,3 +151,21 @@ def load(path: Path) -> Encoder:
                 state[name] = torch.from_numpy(saved[name])
     model.load_state_dict(state)
     return model
+
+
+def write_pieces(model: Encoder, folder: Path) -> None:
+    """What was trained of `model`, 16 bits a number, in files of at most `PIECE_BYTES`."""
+    held = io.BytesIO()
+    trained = {name: value.half().numpy() for name, value in model.state_dict().items() if not name.startswith(FROZEN)}
+    np.savez(held, **trained)
+    data = held.getvalue()
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, first in enumerate(range(0, len(data), PIECE_BYTES)):
+        (folder / f"weights.{i:02}").write_bytes(data[first : first + PIECE_BYTES])
+
+
+def read_pieces(model: Encoder, folder: Path) -> None:
+    """Put what `write_pieces` wrote into `model`, the start of the same training."""
+    with np.load(io.BytesIO(b"".join(path.read_bytes() for path in sorted(folder.glob("weights.*"))))) as saved:
+        state = {name: torch.from_numpy(saved[name].astype(np.float32)) for name in saved.files}
+    model.load_state_dict({**model.state_dict(), **state})
