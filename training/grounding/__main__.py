@@ -20,6 +20,7 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,7 @@ SECOND_SHARE = 0.55
 """Of the examples that are not English, shown in phase 3: they are few, and phase 2 has shown them all."""
 DEVELOPMENT_ROWS = 300
 """Of each source."""
+CardFields = Callable[[dict[str, Any], dict[str, dict[str, float]]], dict[str, Any]]
 
 
 def main() -> None:
@@ -153,19 +155,19 @@ def trained_again(given: argparse.Namespace, model: Encoder, tokenizer: Tokenize
     train.train(model, shown, given.work / "phase3", settings, device=given.device)
 
 
-def written(out: Path, model: Encoder, tokenizer: Tokenizer, examples: list[data.Example]) -> None:
-    """The three files of the model: quantised, then calibrated as it will run."""
+def written(out: Path, model: Encoder, tokenizer: Tokenizer, examples: list[data.Example], fields: CardFields = card.fields) -> None:
+    """The three files of the model: quantised, then calibrated as it will run. `fields` makes the card of languages and figures."""
     out.mkdir(parents=True, exist_ok=True)
     size = export(model.cpu(), out / "model.onnx")
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.save(str(out / "tokenizer.json"), pretty=False)
-    write_card(out, card.fields({language: {} for language in {e.language for e in examples}}, {}))
+    write_card(out, fields({language: {} for language in {e.language for e in examples}}, {}))
     verifier = OnnxVerifier(out, threads=torch.get_num_threads())
     verifier.load()
     logits = np.array([verifier.logits(ClaimPair(e.claim, e.evidence, e.language)) for e in examples])
     languages, summary = calibrated(examples, logits)
-    write_card(out, card.fields(languages, summary))
+    write_card(out, fields(languages, summary))
     print(f"{out}: {size / 1e6:.1f} MB")
 
 

@@ -1,0 +1,169 @@
+"""What the judge is trained on and in which order: views of written rows, packing, rounds. Neither torch nor the data is needed."""
+
+import gzip
+import json
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED, UNSUPPORTED, Example
+from training.judge import curve, mix, packed, written
+
+CONTEXT = (
+    "The museum closed in March 2021. It reopened in September 2023. Tickets cost 9 euros for adults. Children pay nothing. "
+    "Dogs stay outside. The café sells soup. A guide speaks French. The garden has old trees."
+)
+DECIDES = "It reopened in September 2023."
+
+
+def row(**changed: object) -> written.Row:
+    given = {"document": "1/1", "context": CONTEXT, "claim": "It was shut for over two years.", "language": "en", "target": SUPPORTED,
+             "deciding": ("The museum closed in March 2021.", DECIDES), "held_out": False, **changed}  # fmt: skip
+    return written.Row(**given)  # type: ignore[arg-type]
+
+
+def views(given: written.Row, view: str) -> list[Example]:
+    return [e for seed in range(20) for e in written.views(given, random.Random(seed)) if e.source == view]
+
+
+@pytest.mark.parametrize("view", [written.FOUND, written.WHOLE, written.NEAR])
+def test_what_decides_is_in_every_view_that_keeps_the_label(view: str) -> None:
+    found = views(row(), view)
+    assert found
+    assert {(True, SUPPORTED)} == {(DECIDES in e.evidence, e.target) for e in found}
+
+
+def test_without_what_decides_a_statement_is_unsupported() -> None:
+    found = views(row(target=CONTRADICTED), written.WITHOUT)
+    assert found
+    assert {(False, UNSUPPORTED)} == {(DECIDES in e.evidence or "March 2021" in e.evidence, e.target) for e in found}
+
+
+def test_an_unsupported_statement_stays_so_among_a_few_pieces() -> None:
+    found = views(row(claim="The café sells cake.", target=UNSUPPORTED, deciding=()), written.NEAR)
+    assert found
+    assert all(e.target == UNSUPPORTED and e.evidence != CONTEXT for e in found)
+
+
+def test_a_row_whose_deciding_text_is_not_in_the_context_has_no_view() -> None:
+    assert [] == list(written.views(row(deciding=("It never closed.",)), random.Random(1)))
+
+
+def test_documents_are_held_out_whole() -> None:
+    found = [row(held_out=True), row(claim="It reopened in 2023."), row(document="1/2")]
+    assert {"1/2"} == {e.group for e in written.training(found, random.Random(1))}
+    assert {"1/1"} == {e.group for e in written.development(found)}
+
+
+def test_a_language_without_development_documents_gives_some(tmp_path: Path) -> None:
+    given = [{"doc": f"6/{i}", "context": CONTEXT, "claim": "x", "lang": "es", "label": "unsupported", "evidence": "", "split": "train"}
+             for i in range(80)]  # fmt: skip
+    path = tmp_path / "written.jsonl.gz"
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, given)).encode()))
+    held_out = sum(found.held_out for found in written.rows(path))
+    assert 0 < held_out < 40
+
+
+def test_missing_rows_are_named() -> None:
+    with pytest.raises(SystemExit, match="missing"):
+        written.rows(Path("nowhere.jsonl.gz"))
+
+
+def test_held_out_sources_have_no_group() -> None:
+    assert [] == [source for source in HELD_OUT if mix.group_of(source)]
+
+
+def test_a_cap_halves_by_side() -> None:
+    own = [Example("c", "e", i % 3, "snli", "en") for i in range(30)]
+    kept = mix.capped(own, {"snli": 10})
+    assert (5, 5) == (sum(e.target == SUPPORTED for e in kept), sum(e.target != SUPPORTED for e in kept))
+
+
+@pytest.fixture
+def tokenizer() -> Tokenizer:
+    words = ["[UNK]", "[CLS]", "[SEP]", *(f"w{i}" for i in range(50))]
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token="[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    return made
+
+
+def examples(count: int) -> list[Example]:
+    rng = random.Random(3)
+    return [
+        Example("w1 w2", " ".join(f"w{rng.randrange(50)}" for _ in range(rng.randint(1, 30))), i % 3, "snli" if i % 4 else "bump", "en")
+        for i in range(count)
+    ]
+
+
+def test_a_pack_comes_back_as_it_was(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    made = packed.pack(examples(40), tokenizer, max_tokens=16)
+    made.save(tmp_path / "train.npz")
+    again = packed.Pack.load(tmp_path / "train.npz")
+    assert len(again) == 40
+    assert 16 == again.lengths().max()
+    for i in range(40):
+        assert made[i].ids.tolist() == again[i].ids.tolist()
+        assert (4, i % 3) == (again[i].claim_tokens, again[i].target)  # [CLS] w1 w2 [SEP]
+
+
+def test_a_part_of_a_pack_has_its_examples_only(tokenizer: Tokenizer) -> None:
+    made = packed.pack(examples(12), tokenizer)
+    part = made.where(np.arange(12) % 4 == 0)
+    assert [made[i].ids.tolist() for i in (0, 4, 8)] == [part[i].ids.tolist() for i in range(len(part))]
+    assert ["bump"] * 3 == part.sources.tolist()
+
+
+def rounds(seed: int = 1, tokens: int = 300) -> packed.Rounds:
+    lengths = np.array([10] * 40 + [20] * 20 + [30] * 5)
+    groups = ["short"] * 40 + ["long"] * 20 + [None] * 5
+    return packed.Rounds(lengths, groups, {"short": 1.0, "long": 2.0}, tokens, seed)
+
+
+def test_a_round_has_every_group_s_share_of_tokens() -> None:
+    chosen = rounds().round(7)
+    assert (10, 10) == (sum(i < 40 for i in chosen), sum(40 <= i < 60 for i in chosen))  # 100 and 200 tokens
+
+
+def test_every_example_comes_once_before_any_comes_again() -> None:
+    first = [i for number in range(2) for i in rounds().round(number) if i >= 40]
+    assert list(range(40, 60)) == sorted(first)
+
+
+def test_any_round_is_the_same_without_those_before_it() -> None:
+    straight, resumed = rounds(), rounds()
+    for number in range(5):
+        straight.round(number)
+    assert list(straight.batches(5, 60)) == list(resumed.batches(5, 60))
+
+
+def test_batches_hold_the_round_within_their_room() -> None:
+    made = list(rounds().batches(2, 60))
+    assert sorted(rounds().round(2)) == sorted(i for batch in made for i in batch)
+    assert all(len(batch) * (20 if max(batch) >= 40 else 10) <= 60 for batch in made)
+
+
+def test_seeds_differ() -> None:
+    assert list(rounds(1).batches(0, 60)) != list(rounds(2).batches(0, 60))
+
+
+def test_figures_of_a_judge_that_ranks_well_but_keeps_too_little() -> None:
+    targets = np.array([SUPPORTED, SUPPORTED, UNSUPPORTED, CONTRADICTED])
+    supported = np.array([0.9, 0.4, 0.2, 0.1])
+    found = curve.figures(targets, np.stack([supported, 1 - supported, np.zeros(4)], 1))
+    assert {"n": 4, "auroc": 1.0, "balanced": 0.75, "kept": 0.5, "caught": 1.0} == found
+
+
+def test_a_point_of_the_curve_names_languages_and_sources(tokenizer: Tokenizer) -> None:
+    own = [
+        Example("w1", "w2", i % 2, source, language) for i in range(4) for source in (written.FOUND, "wice") for language in ("en", "de")
+    ]
+    made = packed.pack(own, tokenizer)
+    found = curve.point(made, np.full((len(own), 3), 1 / 3))
+    assert {"written", "written de", "written en", "wice", "held-out sources"} == set(found)
+    assert 0.5 == found["held-out sources"]["auroc"]

@@ -1,0 +1,106 @@
+"""The judge's training goes on where it stopped: a tiny encoder on made-up examples, where torch is installed beside the project (slow)."""
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+torch = pytest.importorskip("torch")
+
+from training.grounding.encoder import Encoder  # noqa: E402 - torch comes first
+from training.judge import loop, packed, start, written  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+
+def data(count: int) -> packed.Pack:
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(6, 20, count)
+    texts = {"sources": np.array([written.FOUND] * count), "languages": np.array(["en"] * count)}
+    return packed.Pack(
+        rng.integers(0, 60, lengths.sum()).astype(np.uint16), np.cumsum([0, *lengths]), np.full(count, 3, np.uint16),
+        np.arange(count, dtype=np.uint8) % 3, **texts,
+    )  # fmt: skip
+
+
+def encoder() -> Encoder:
+    torch.manual_seed(5)
+    return Encoder(60, 2, hidden=32, heads=2, inner=64, positions=32)
+
+
+class Interrupting(packed.Rounds):
+    """The process is told to stop in the middle of round 2."""
+
+    def batches(self, number: int, batch_tokens: int) -> Iterator[list[int]]:
+        made = list(super().batches(number, batch_tokens))
+        if number == 2:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return iter(made)
+
+
+def train(folder: Path, order: type[packed.Rounds] = packed.Rounds) -> tuple[str, Encoder]:
+    shown = data(60)
+    model = encoder()
+    rounds = order(shown.lengths(), ["own"] * 60, {"own": 1.0}, 700, 1)
+    return loop.Training(model, rounds, shown, data(9), folder, loop.Settings(4000, batch_tokens=128)).run(), model
+
+
+def test_a_training_in_two_calls_is_the_training_in_one(tmp_path: Path) -> None:
+    whole, straight = train(tmp_path / "one")
+    broken_off, _ = train(tmp_path / "two", Interrupting)
+    assert not (tmp_path / "two" / "pid").exists()
+    rest, resumed = train(tmp_path / "two")
+    assert ("budget", "signal", "budget") == (whole, broken_off, rest)
+    for name, value in straight.state_dict().items():
+        assert torch.equal(value, resumed.state_dict()[name]), name
+
+
+def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
+    (tmp_path / "pid").write_text(f"{os.getpid()}\n")
+    with pytest.raises(SystemExit, match="kill -TERM"):
+        train(tmp_path)
+
+
+def test_the_rate_warms_up_stays_and_falls_to_nothing() -> None:
+    settings = loop.Settings(2_000_000, rate=1.0)
+    assert [0.0083, 1.0, 1.0, 0.5, 0.0] == [round(loop.rate_at(n, settings), 4) for n in (0, 120_000, 1_400_000, 1_700_000, 2_000_000)]
+
+
+def test_start_weights_come_back_nearly_as_they_were(tmp_path: Path) -> None:
+    model = encoder()
+    start.save(model, tmp_path / "start.npz")
+    again = start.load(tmp_path / "start.npz").state_dict()
+    for name, value in model.state_dict().items():
+        assert float((value - again[name]).abs().max()) <= float(value.abs().max()) / 254 + 1e-6, name
+
+
+def test_a_cut_vocabulary_reads_what_it_kept_as_before() -> None:
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁sun", "▁moon", "a", "日", "b"]
+    tokenizer = Tokenizer(models.Unigram([(piece, -float(i)) for i, piece in enumerate(pieces)], unk_id=3))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)]
+    )
+    torch.manual_seed(5)
+    model = Encoder(len(pieces), 1, hidden=32, heads=2, inner=64, positions=16)
+    smaller, reader = start.cut(model, tokenizer, Counter({6: 5, 8: 4, 5: 1}), most=8)
+    before, after = (each.encode("moon ab", "moon") for each in (tokenizer, reader))
+    assert before.tokens == after.tokens
+    assert ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁moon", "a", "b"] == sorted(reader.get_vocab(), key=reader.token_to_id)
+    assert torch.equal(model.word.weight[before.ids], smaller.word.weight[after.ids])
+
+
+def test_trained_weights_travel_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(start, "PIECE_BYTES", 20_000)
+    torch.manual_seed(6)
+    trained, at_start = Encoder(60, 2, hidden=32, heads=2, inner=64, positions=32), encoder()
+    start.write_pieces(trained, tmp_path)
+    assert len(list(tmp_path.iterdir())) > 1
+    start.read_pieces(at_start, tmp_path)
+    assert torch.equal(trained.head.weight.half(), at_start.head.weight.half())
+    assert torch.equal(encoder().word.weight, at_start.word.weight)

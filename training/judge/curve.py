@@ -1,0 +1,62 @@
+"""Held-out figures of the judge while it learns: one point of the learning curve.
+
+In: three probabilities a row. Out: AUROC of "supported", balanced accuracy at even odds, the share of supported rows kept and of the
+others caught, for the written documents (by language, whole documents apart) and for each source that is held out, and the accuracy of
+the three labels on the written rows. Not calibrated: AUROC is the figure to steer by.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.grounding_metrics import auroc, detection
+from training.grounding.data import HELD_OUT, SUPPORTED
+from training.judge.packed import Pack
+from training.judge.written import FOUND, WHOLE
+
+Floats = NDArray[np.float64]
+Point = dict[str, dict[str, float]]
+
+
+def point(development: Pack, probabilities: Floats) -> Point:
+    """The figures by name: ``written``, ``written de``, ``written whole``, a source, ``held-out sources`` (their mean)."""
+    found: Point = {}
+    judged = development.sources == FOUND
+    names = {
+        "written": judged,
+        **{f"written {name}": judged & (development.languages == name) for name in np.unique(development.languages)},
+    }
+    names |= {"written whole": development.sources == WHOLE, **{name: development.sources == name for name in HELD_OUT}}
+    for name, rows in names.items():
+        if rows.any():
+            found[str(name)] = figures(development.targets[rows], probabilities[rows])
+    own = [found[name] for name in HELD_OUT if name in found]
+    if own:
+        found["held-out sources"] = {name: round(float(np.nanmean([each[name] for each in own])), 4) for name in own[0]}
+    if judged.any():
+        right = probabilities[judged].argmax(1) == development.targets[judged]
+        found["written"]["accuracy_of_three"] = round(float(right.mean()), 4)
+    return found
+
+
+def figures(targets: NDArray[np.integer[Any]], probabilities: Floats) -> dict[str, float]:
+    """Of rows alike; NaN where a class is missing."""
+    others = targets != SUPPORTED
+    once = np.ones((1, len(targets)))
+    called = probabilities[:, SUPPORTED] < 0.5
+    rates = detection(once, others, called)
+    return {
+        "n": len(targets),
+        "auroc": round(float(auroc(once, 1 - probabilities[:, SUPPORTED], others)[0]), 4),
+        "balanced": round(float(rates["balanced"][0]), 4),
+        "kept": round(float(rates["passed"][0]), 4),
+        "caught": round(float(rates["recall"][0]), 4),
+    }
+
+
+def line(found: Point) -> str:
+    """What to print: the figures to steer by."""
+    return "  ".join(f"{name} {each['auroc']:.3f}/{each['balanced']:.3f}" for name, each in found.items() if name not in HELD_OUT)

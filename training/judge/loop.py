@@ -1,0 +1,209 @@
+"""The judge's training: bfloat16, one thread or a GPU, resumable at any step, budget open.
+
+The learning rate warms up, stays, and falls to nothing over the last part of the token budget (warm-up, stable, decay; Hu et al. 2024,
+arXiv 2404.06395): a budget that turns out larger or smaller is told with the next call and wastes nothing of what is done. Stops at
+SIGTERM, SIGINT, or when its minutes are over, with a checkpoint each time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from training.grounding.encoder import Encoder
+from training.grounding.train import collate, loss_of
+from training.judge import curve, start
+from training.judge.packed import Pack, Rounds
+
+ROUND_TOKENS = 120_000
+LOG_STEPS = 10
+WARM_UP_TOKENS = 120_000
+RATE = 1e-4
+MEASURE_MINUTES = 25.0
+DECAY = 0.3
+"""Share of the budget, at its end, over which the rate falls."""
+Floats = NDArray[np.float64]
+
+
+@dataclass(slots=True, frozen=True)
+class Settings:
+    """What a call of the training can be told."""
+
+    tokens: int
+    """Budget of all calls together, padding not counted."""
+    rate: float = RATE
+    batch_tokens: int = 4096
+    seed: int = 18
+    minutes: float = 0.0
+    """How long this call may take; 0: until the budget is used up."""
+    measure_minutes: float = MEASURE_MINUTES
+    checkpoint_minutes: float = 8.0
+    device: str = "cpu"
+
+
+class Training:
+    """A model on its way. `folder` has ``checkpoint.pt``, ``log.jsonl`` (steps), ``curve.jsonl`` (held-out figures) and ``pid``."""
+
+    def __init__(self, model: Encoder, rounds: Rounds, data: Pack, development: Pack, folder: Path, settings: Settings) -> None:
+        self._model, self._rounds, self._data, self._development = model.to(settings.device), rounds, data, development
+        self._folder, self._settings = folder, settings
+        model.freeze(0)  # the words stay: few are seen often enough to be learnt here
+        self._weights = [p for p in model.parameters() if p.requires_grad]
+        groups = [
+            {"params": [p for p in self._weights if p.ndim > 1], "weight_decay": 0.01},
+            {"params": [p for p in self._weights if p.ndim <= 1], "weight_decay": 0.0},
+        ]
+        self._optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98), eps=1e-6)
+        self._state = {"tokens": 0, "step": 0, "round": 0, "batch": 0}
+        self._stop = False
+        self._losses: list[float] = []
+
+    def run(self) -> str:
+        """Train; why it ended: ``budget``, ``minutes`` or ``signal``. Raises `SystemExit` where another process trains in the folder."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._claim_folder()
+        before = {number: signal.signal(number, self._asked_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            return self._run()
+        finally:
+            (self._folder / "pid").unlink()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _run(self) -> str:
+        self._resume()
+        begun = measured = kept = logged = time.monotonic()
+        if not self._state["step"]:
+            self._measure()
+        self._model.train()
+        while (why := self._why_to_stop(begun)) is None:
+            logged = self._step(logged)
+            now = time.monotonic()
+            if now - kept > self._settings.checkpoint_minutes * 60:
+                self._save()
+                kept = now
+            if now - measured > self._settings.measure_minutes * 60:
+                self._measure()
+                measured = logged = time.monotonic()
+        self._save()
+        if why != "signal":
+            self._measure()
+        return why
+
+    def _why_to_stop(self, begun: float) -> str | None:
+        if self._stop:
+            return "signal"
+        if self._state["tokens"] >= self._settings.tokens:
+            return "budget"
+        over = self._settings.minutes and time.monotonic() - begun >= self._settings.minutes * 60
+        return "minutes" if over else None
+
+    def _asked_to_stop(self, number: int, frame: Any) -> None:
+        self._stop = True
+
+    def _claim_folder(self) -> None:
+        path = self._folder / "pid"
+        other = path.read_text().strip() if path.exists() else ""
+        if other and Path(f"/proc/{other}").exists():
+            raise SystemExit(f"process {other} trains in {self._folder}: stop it with kill -TERM, or name another --folder")
+        path.write_text(f"{os.getpid()}\n")
+
+    def _step(self, logged: float) -> float:
+        batches = list(self._rounds.batches(self._state["round"], self._settings.batch_tokens))
+        chosen = [self._data[i] for i in batches[self._state["batch"]]]
+        for group in self._optimizer.param_groups:
+            group["lr"] = rate_at(self._state["tokens"], self._settings)
+        targets = torch.tensor([e.target for e in chosen], device=self._settings.device)
+        loss = loss_of(logits(self._model, chosen, self._settings.device), targets)
+        self._optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self._weights, 1.0)
+        self._optimizer.step()
+        self._losses.append(float(loss.detach()))
+        size = sum(len(e.ids) for e in chosen)
+        self._state["tokens"] += size
+        self._state["step"] += 1
+        self._state["batch"] += 1
+        if self._state["batch"] == len(batches):
+            self._state["round"], self._state["batch"] = self._state["round"] + 1, 0
+        if self._state["step"] % LOG_STEPS:
+            return logged
+        now = time.monotonic()
+        self._log("log.jsonl", {**self._state, "loss": round(float(np.mean(self._losses)), 4), "rate": group["lr"],
+                                "seconds": round(now - logged, 1), "tokens_of_last_step": size})  # fmt: skip
+        self._losses.clear()
+        return now
+
+    def _measure(self) -> None:
+        started = time.monotonic()
+        found = curve.point(self._development, probabilities(self._model, self._development, self._settings.device))
+        self._model.train()
+        self._log("curve.jsonl", {"tokens": self._state["tokens"], "seconds": round(time.monotonic() - started, 1), "figures": found})
+        print(f"{self._state['tokens']:,} tokens, AUROC/balanced accuracy: {curve.line(found)}", flush=True)
+
+    def _log(self, name: str, given: dict[str, Any]) -> None:
+        with (self._folder / name).open("a") as out:
+            print(json.dumps({"time": time.strftime("%Y-%m-%dT%H:%M:%S"), **given}), file=out)
+        if name == "log.jsonl":
+            print(json.dumps(given), flush=True)
+
+    def _save(self) -> None:
+        path = self._folder / "checkpoint.pt"
+        state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict(), "state": self._state}
+        torch.save(state, path.with_suffix(".tmp"))
+        path.with_suffix(".tmp").replace(path)
+
+    def _resume(self) -> None:
+        path = self._folder / "checkpoint.pt"
+        if not path.exists():
+            return
+        saved = torch.load(path, map_location=self._settings.device, weights_only=True)
+        self._model.load_state_dict(saved["model"])
+        self._optimizer.load_state_dict(saved["optimizer"])
+        self._state = saved["state"]
+        print(f"goes on at step {self._state['step']}, {self._state['tokens']:,} tokens", flush=True)
+
+
+def trained(folder: Path) -> Encoder:
+    """The model of the folder's checkpoint; else of the pieces in ``weights/``; else its start."""
+    model = start.load(folder / "pack" / "start.npz")
+    if (folder / "weights").is_dir():
+        start.read_pieces(model, folder / "weights")
+    if (folder / "checkpoint.pt").exists():
+        model.load_state_dict(torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)["model"])
+    return model
+
+
+def rate_at(tokens: int, settings: Settings) -> float:
+    """The learning rate after so many tokens."""
+    left = (settings.tokens - tokens) / (DECAY * settings.tokens)
+    return settings.rate * min(1.0, (tokens + 1000) / WARM_UP_TOKENS, max(left, 0.0))
+
+
+def logits(model: Encoder, chosen: list[Any], device: str) -> Tensor:
+    """``(n, 3)`` in 32 bits."""
+    with torch.autocast(device, dtype=torch.bfloat16):
+        found: Tensor = model(*collate(chosen, segments=True, device=device))
+    return found.float()
+
+
+def probabilities(model: Encoder, data: Pack, device: str, batch: int = 16) -> Floats:
+    """``(n, 3)`` of every example, in their order."""
+    model.eval()
+    found = np.zeros((len(data), 3))
+    order = np.argsort(data.lengths(), kind="stable")
+    with torch.no_grad():
+        for first in range(0, len(order), batch):
+            rows = order[first : first + batch]
+            found[rows] = torch.softmax(logits(model, [data[int(i)] for i in rows], device), -1).double().cpu().numpy()
+    return found

@@ -1,0 +1,88 @@
+"""Which examples the judge is shown, and how much of each kind: the share of tokens that a group of sources has in every round.
+
+The public sources are those of `training.grounding.data`, with its evidence, its generated negatives and its held-out sources; those
+named nowhere here are left out: their labels follow likeness of words (dialogue replies, whole summaries by a language model).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from training.grounding import data
+from training.grounding.data import SUPPORTED, Example
+from training.judge import written
+
+SHARES = {
+    "near": 0.22,
+    "found": 0.22,
+    "whole": 0.08,
+    "without": 0.06,
+    "inference": 0.20,
+    "passages": 0.16,
+    "made": 0.06,
+}
+"""Of the tokens. Written pairs are three fifths: public sources alone leave a model that measures likeness of words."""
+INFERENCE = frozenset(
+    ("snli", "cad_nli", "conjnli", "breaking_nli", "mnli_dev", "taxinli", "semiauto_wiki", "rte3_french", "rte3_german",
+     "pawsx_en", "pawsx_de", "pawsx_es", "pawsx_fr")
+)  # fmt: skip
+"""Pairs of sentences, most with three labels."""
+PASSAGES = frozenset(
+    ("attributionbench", "bump", "clapnq", "expertqa", "factcg_doc", "fever_dev", "fever_symmetric", "fib_xsum", "fool_me_twice",
+     "mlqa_de", "mtragun_reference", "scifact", "summedits", "tabfact_pairs")
+)  # fmt: skip
+"""Claims against passages."""
+MADE = frozenset((data.PARALLEL, data.RECORDS))
+"""And everything generated from another source ("bump+")."""
+MOST_MADE = 12_000
+"""Most examples of the group ``made``, which has many times what is shown of it."""
+CAPS = {"fib_xsum": 1000, "fever_dev": 2500, "tabfact_pairs": 1500, "mtragun_reference": 400, "snli": 3000, "semiauto_wiki": 4000}
+"""Most rows of a source where `training.grounding.data.CAPS` leaves more than its share here is worth."""
+DEVELOPMENT_ROWS = 60
+"""Of each held-out source: the figures come every few minutes."""
+_VIEWS = {written.NEAR: "near", written.FOUND: "found", written.WHOLE: "whole", written.WITHOUT: "without"}
+
+
+def group_of(source: str) -> str | None:
+    """The group of a source in `SHARES`; None where it is not trained on."""
+    if source in _VIEWS:
+        return _VIEWS[source]
+    if source in MADE or source.endswith("+"):
+        return "made"
+    return "inference" if source in INFERENCE else "passages" if source in PASSAGES else None
+
+
+def training_examples(seed: int, grounding: Path = data.FOLDER, judge: Path = written.FILE) -> list[Example]:
+    """Everything that may be shown. Takes minutes: evidence is chosen for each public row."""
+    rng = random.Random(seed)
+    public = data.training_examples(seed, grounding)
+    made = [e for e in public if group_of(e.source) == "made"][:MOST_MADE]
+    kept = capped([e for e in public if group_of(e.source) in ("inference", "passages")], CAPS)
+    return [*kept, *made, *written.training(written.rows(judge), rng)]
+
+
+def capped(examples: Sequence[Example], caps: dict[str, int]) -> list[Example]:
+    """At most so many of a source, of each side (supported or not) at most half of that; the first are kept."""
+    left = {(source, side): (most + 1) // 2 for source, most in caps.items() for side in (True, False)}
+    kept = []
+    for e in examples:
+        key = e.source, e.target == SUPPORTED
+        if key in left:
+            if not left[key]:
+                continue
+            left[key] -= 1
+        kept.append(e)
+    return kept
+
+
+def development_examples(seed: int, grounding: Path = data.FOLDER, judge: Path = written.FILE) -> list[Example]:
+    """What the learning curve is measured on: written documents held out, and rows of the sources held out as a whole."""
+    rng = random.Random(seed)
+    found = written.development(written.rows(judge))
+    for source in data.HELD_OUT:
+        own = data.examples(source, "all", grounding)
+        for e in rng.sample(own, min(DEVELOPMENT_ROWS, len(own))):
+            found.append(Example(e.claim, data.evidence_for(e.claim, e.evidence), e.target, e.source, e.language, e.group))
+    return found

