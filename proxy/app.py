@@ -33,12 +33,14 @@ from proxy.ended import Ended, clipped
 from proxy.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
 from proxy.errors import ConfigError, NotFound
 from proxy.headers import plain_headers
+from proxy.hops import sent_path
 from proxy.keys import Clients
 from proxy.metrics import Metrics
 from proxy.models.deferred import DeferredModels
 from proxy.models.grounding import LocalVerifiers, PairModel
 from proxy.models.knowledge import FolderKnowledgeBases
 from proxy.models.tokens import TiktokenCounter
+from proxy.paths import PathRules
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
 from proxy.ports import Ports, ToolOutcomes, Verifiers
@@ -154,14 +156,14 @@ class App:
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: str = scope["path"]
+        path = sent_path(scope)
         for route in self.routes:
             if path.startswith(route.prefix) and path.startswith("/v1/", len(route.prefix)):
                 await self._endpoint(route, scope, receive, send)
                 return
-        if "/v1/" in path and not path.startswith("/groundwire/"):
+        if "/v1/" in scope["path"] and not path.startswith("/groundwire/"):
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
-            error = NotFound(f"no route serves {path}; a client's base_url is this server's address and one of: {known}")
+            error = NotFound(f"no route serves {path[:200]}; a client's base_url is this server's address and one of: {known}")
             record_id, method = new_id(time.time()), scope["method"]
             await Responder(receive, send).error(error, plain_headers(record_id, "skipped"))
             refused = Ended(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
@@ -260,14 +262,15 @@ class App:
         def activate(policy: Policy) -> ActivePolicy:
             if id(policy) not in active:
                 pipeline = Pipeline([spec.stage(spec.options, ports) for spec in policy.stages], policy.retrieval_tools)
-                active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline)
+                active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline, refuses=policy.refuses)
             return active[id(policy)]
 
         routes = []
         for route in sorted(self.settings.routes, key=lambda r: len(r.prefix), reverse=True):
             found = policies[route.prefix]
             allowed = {name: activate(policy) for name, policy in found.allowed.items()}
-            routes.append(Route(route.prefix, self.upstreams[route.upstream], activate(found.default), allowed, route.allow_skip))
+            default, rules = activate(found.default), PathRules(route.passthrough)
+            routes.append(Route(route.prefix, self.upstreams[route.upstream], default, allowed, route.allow_skip, rules))
         return routes
 
 

@@ -20,6 +20,7 @@ from msgspec import Meta
 from proxy.config_models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
 from proxy.config_observability import LoggingSettings, TracingSettings, check_tracing
 from proxy.errors import ConfigError
+from proxy.paths import Passthrough, check_passthrough
 
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
@@ -145,6 +146,8 @@ class RouteSettings(Section, frozen=True, kw_only=True):
     allow_policies: tuple[str, ...] = ()
     """Names of policy files beside `policy` (or paths) that a client may ask for."""
     allow_skip: bool = False
+    passthrough: Passthrough = None
+    """Other paths below ``/v1`` that go on unjudged, as ``[models, embeddings]``, or ``none``; by default those of `proxy.paths.PASSED`."""
 
 
 class KeySettings(Section, frozen=True, kw_only=True):
@@ -344,6 +347,7 @@ def _check_whole(settings: Settings, file: str) -> None:
             )
         if any(route.prefix == p or route.prefix.startswith(p + "/") for p in _RESERVED_PREFIXES):
             raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is one of the server's own paths")
+        check_passthrough(route.passthrough, file, f"routes[{i}].passthrough")
         if route.prefix in seen:
             raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is taken by an earlier route")
         seen.add(route.prefix)

@@ -27,7 +27,6 @@ from proxy.errors import (
     ContextLengthExceeded,
     InternalError,
     InvalidRequest,
-    NotFound,
     Overloaded,
     PolicyNotAllowed,
     ProxyError,
@@ -41,6 +40,7 @@ from proxy.hold import deliver_hold
 from proxy.hops import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
 from proxy.keys import Clients
 from proxy.metrics import Metrics
+from proxy.paths import PathRules, normal
 from proxy.pipeline import Pipeline
 from proxy.policy import Delivery
 from proxy.recording import Recorder, verdict_detail
@@ -66,6 +66,8 @@ class ActivePolicy:
     label: str
     delivery: Delivery
     pipeline: Pipeline
+    refuses: bool = False
+    """Whether it may refuse or change an answer, or ends a request whose check could not run."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,6 +79,7 @@ class Route:
     default: ActivePolicy
     allowed: Mapping[str, ActivePolicy]
     allow_skip: bool
+    paths: PathRules
 
 
 @dataclass(slots=True, frozen=True)
@@ -154,16 +157,18 @@ class _Job:
 
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
-        if ".." in self.path.partition("?")[0].split("/"):
-            raise NotFound("no such path")
+        path = normal(self.path.partition("?")[0])
         dialect = self._dialect
         headers = client_headers(self._scope["headers"], raw=dialect is None)
         hints = parse_hints(headers.hints)
         self._client = self._s.clients.identify(headers.authorization, self.route.prefix)
+        self._policy = self._choose_policy(hints)
         if dialect is None:
+            refusal = self.route.paths.refusal(self._scope["method"], path, strict=self._policy.refuses)
+            if refusal is not None:
+                raise refusal
             await self._pass_through(headers.forwarded)
             return
-        self._policy = self._choose_policy(hints)
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
         self.exchange = exchange = self._make_exchange(dialect.parse_request(body), hints)

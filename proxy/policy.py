@@ -51,6 +51,11 @@ class Policy:
         """``NAME@hash8``"""
         return f"{self.name}@{self.digest}"
 
+    @property
+    def refuses(self) -> bool:
+        """Whether an answer that no stage has judged would get around it: a stage may refuse or change answers, or must not fail."""
+        return any(spec.stage.blocks_answers(spec.options) or spec.options.on_error == "closed" for spec in self.stages)
+
 
 @dataclass(slots=True, frozen=True)
 class RoutePolicies:

@@ -1,10 +1,11 @@
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from proxy.testing import completion, reply, stream, streamed
-from tests.conftest import CHAT, Start
+from tests.conftest import CHAT, EMPTY_TAP, Start
 
 BUDGET = "name: budget\ndelivery: tap\nstages: [budget: {window: 2000}]\n"
 STREAM = {**CHAT, "stream": True}
@@ -138,13 +139,88 @@ async def test_other_paths_pass_through_marked_skipped(start: Start) -> None:
     assert ["/responses", "/embeddings", "/models"] == [r["path"] for r in listed]
 
 
-async def test_a_path_cannot_climb_out_of_the_upstreams_api(start: Start) -> None:
+async def sent(proxy: Any, target: str, method: str = "POST") -> bytes:
+    """The answer to a request line with exactly this target, as no client library would send it."""
+    body = json.dumps(CHAT).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
+    head = f"{method} {target} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    writer.write(head.encode("latin-1") + body)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../admin", "%2e%2e/admin", "..%2fadmin", "..%2Fadmin", "..;/admin", "..\\admin", "..%5Cadmin", "models/../../admin",
+        "models/%2E%2E/chat/completions", "models/x%2F..%2F..%2Fchat%2Fcompletions", "models/%252e%252e", "models/%00",
+    ],
+)  # fmt: skip
+async def test_a_path_cannot_climb_out_of_the_upstreams_api(path: str, start: Start) -> None:
     async with start() as proxy:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
-        writer.write(b"GET /v1/../admin HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-        answer = await reader.read()
-        writer.close()
-    assert b" 404 " in answer
+        answer = await sent(proxy, f"/v1/{path}", "GET")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert [] == proxy.upstream.calls
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/chat%2Fcompletions", "/v1/chat%2fcompletions", "/v1/chat/completion%73", "/v1/%63hat/completions", "/v1//chat/completions",
+        "/v1/chat//completions", "/v1/chat/completions/", "/v1/chat/./completions", "/v1/chat/completions;x", "/v1/Chat/Completions",
+        "/v1/chat/completions%20", "/v1/chat/completions%3Fx", "/%76%31/chat/completions", "/v1/chat/completions%23", "/v1/./chat/completions",
+        "/v1/models/../chat/completions", "/v1/chat/completions%00", "/v1/%EF%BD%83hat/completions",
+    ],
+)  # fmt: skip
+async def test_no_spelling_of_the_path_gets_around_the_policy(path: str, start: Start) -> None:
+    async with start() as proxy:
+        answer = await sent(proxy, path)
+        plain = await sent(proxy, "/v1/chat/completions")
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 404 "))
+    assert plain.startswith(b"HTTP/1.1 200 ")
+    assert ["/v1/chat/completions"] == [call.path for call in proxy.upstream.calls]
+
+
+@pytest.mark.parametrize("path", ["/v1/models/meta-llama%2FLlama-3", "/v1/models/ft:gpt-4o:org::abc", "/v1/models/caf%C3%A9"])
+async def test_names_that_need_encoding_pass_as_they_were_sent(path: str, start: Start) -> None:
+    async with start(reply({"id": "x"})) as proxy:
+        answer = await sent(proxy, path, "GET")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert [path] == [call.path for call in proxy.upstream.calls]
+
+
+BLOCKING = "name: blocking\ndelivery: hold\nstages: [{budget: {on_error: closed}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "policy", "expected"),
+    [
+        ("allow_skip: true", EMPTY_TAP, {"models": 200, "responses": 200, "files": 404, "fine_tuning/jobs": 404}),
+        ("allow_skip: true", BLOCKING, {"models": 200, "responses": 403, "messages": 403, "completions": 403, "files": 404}),
+        ("passthrough: none", EMPTY_TAP, {"models": 404, "responses": 404}),
+        ("passthrough: [files]", EMPTY_TAP, {"models": 404, "files": 200, "files/f-1/content": 200}),
+        ("passthrough: [responses]", BLOCKING, {"responses": 200, "messages": 404}),
+    ],
+)
+async def test_what_passes_through_is_a_choice(options: str, policy: str, expected: dict[str, int], start: Start) -> None:
+    async with start(reply({}), policy=policy, route_options=options) as proxy:
+        sends = {name: proxy.get if name == "models" else proxy.post for name in expected}
+        found = {name: (await send(path=f"/v1/{name}")).status for name, send in sends.items()}
+    assert expected == found
+
+
+async def test_a_policy_asked_for_by_header_counts_for_what_passes_through(start: Start) -> None:
+    async with start(reply({}), policies={"blocking": BLOCKING}, route_options="allow_policies: [blocking]") as proxy:
+        refused = await proxy.post(path="/v1/responses", x_groundwire_policy="blocking")
+    assert (403, "policy_not_allowed") == (refused.status, refused.json["error"]["code"])
+    assert [] == proxy.upstream.calls
+
+
+async def test_an_account_s_own_things_cannot_be_deleted_by_default(start: Start) -> None:
+    async with start(reply({})) as proxy:
+        answer = await sent(proxy, "/v1/models/ft-1", "DELETE")
+    assert answer.startswith(b"HTTP/1.1 404 ")
     assert [] == proxy.upstream.calls
 
 
