@@ -164,9 +164,7 @@ class _Job:
         self._client = self._s.clients.identify(headers.authorization, self.route.prefix)
         self._policy = self._choose_policy(hints)
         if dialect is None:
-            refusal = self.route.paths.refusal(self._scope["method"], path, strict=self._policy.refuses)
-            if refusal is not None:
-                raise refusal
+            self._check_passes(path)
             await self._pass_through(headers.forwarded)
             return
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
@@ -178,6 +176,15 @@ class _Job:
             return
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
+
+    def _check_passes(self, path: str) -> None:
+        """Raises `ProxyError` for what this route does not pass on."""
+        method = self._scope["method"]
+        if method == "OPTIONS" and path in self._s.dialects:  # the upstream alone knows which pages may ask it
+            return
+        refusal = self.route.paths.refusal(method, path, strict=self._policy.refuses)
+        if refusal is not None:
+            raise refusal
 
     async def _ask(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]]) -> Reply:
         """One answer of the upstream, over as many calls as the model's use of the proxy's own tools takes."""

@@ -56,8 +56,10 @@ class Passed(Struct, frozen=True):
     """Whether a model's answer comes back, which a policy that refuses answers would have to judge."""
 
     def covers(self, method: str, path: str) -> bool:
-        """Whether it is the path of this request, without the leading slash."""
-        return method in self.methods and ((self.itself and path == self.name) or (self.below and path.startswith(self.name + "/")))
+        """Whether it is the path of this request, without the leading slash; ``OPTIONS`` asks about every method at once."""
+        return (method in self.methods or method == "OPTIONS") and (
+            (self.itself and path == self.name) or (self.below and path.startswith(self.name + "/"))
+        )
 
 
 _GET, _POST = frozenset(("GET", "HEAD")), frozenset(("POST",))

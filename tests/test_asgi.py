@@ -136,7 +136,7 @@ async def test_a_body_in_chunks_past_the_limit_is_refused_before_its_end(start: 
 
 
 async def test_a_body_in_chunks_on_another_path_goes_on_whole(start: Start) -> None:
-    async with start() as proxy, connected(proxy) as (reader, writer):
+    async with start(route_options="passthrough: [files]") as proxy, connected(proxy) as (reader, writer):
         writer.write(request(path="/v1/files", body=b"", transfer_encoding="chunked") + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
         status, _, _ = await read_response(reader)
     assert (200, b"abcde") == (status, proxy.upstream.calls[0].body)
