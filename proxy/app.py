@@ -28,6 +28,7 @@ from proxy.config import (
     UpstreamSettings,
     forwarding,
     load_settings,
+    spends,
 )
 from proxy.ended import Ended, clipped
 from proxy.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
@@ -41,6 +42,7 @@ from proxy.models.grounding import LocalVerifiers, PairModel
 from proxy.models.knowledge import FolderKnowledgeBases
 from proxy.models.tokens import TiktokenCounter
 from proxy.paths import PathRules
+from proxy.peers import TrustedProxies
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
 from proxy.ports import Ports, ToolOutcomes, Verifiers
@@ -138,6 +140,7 @@ class App:
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)
+        self._proxies = TrustedProxies(settings.server.trusted_proxies)
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
@@ -151,7 +154,7 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._http(self._proxies.resolved(scope) if self._proxies else scope, receive, send)
         elif scope["type"] == "websocket":  # the realtime API is not proxied
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
 
@@ -269,8 +272,10 @@ class App:
         for route in sorted(self.settings.routes, key=lambda r: len(r.prefix), reverse=True):
             found = policies[route.prefix]
             allowed = {name: activate(policy) for name, policy in found.allowed.items()}
-            default, rules = activate(found.default), PathRules(route.passthrough)
-            routes.append(Route(route.prefix, self.upstreams[route.upstream], default, allowed, route.allow_skip, rules))
+            own = not self.settings.keys and not self.settings.server.allow_anonymous and spends(self.settings, route.upstream)
+            rules = PathRules(route.passthrough)
+            upstream, default = self.upstreams[route.upstream], activate(found.default)
+            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, own_machine_only=own))
         return routes
 
 

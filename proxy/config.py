@@ -36,6 +36,10 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=65535)] = 4000
     workers: Positive = 1
     admin_key: str = ""
+    allow_anonymous: bool = False
+    """Whether clients without a key of their own may spend the operator's: from other machines, through a proxy, from web pages."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or ranges of reverse proxies whose ``x-forwarded-for`` is believed, as ``[127.0.0.1, 10.0.0.0/8]``."""
     max_body_bytes: Positive = 20_000_000
     max_answer_bytes: Positive = 100_000_000
     """Longest answer that is held in memory."""
@@ -375,6 +379,23 @@ def _check_whole(settings: Settings, file: str) -> None:
         for prefix in key.routes:
             if prefix not in seen:
                 raise ConfigError(file, f"keys[{i}].routes", f"no route has the prefix {prefix!r}")
+
+
+def spends(settings: Settings, name: str) -> bool:
+    """Whether calls of the upstream `name`, or of one that stands in for it, are paid for with a key of the operator's."""
+    upstream = settings.upstreams[name]
+    if isinstance(upstream, OpenAISettings):
+        own = upstream.api_key not in ("", "forward") or bool(upstream.headers)
+    else:
+        own = isinstance(upstream, LiteLLMSettings) and (upstream.api_key or _ambient(upstream)) not in ("", "forward")
+    return own or any(spends(settings, other) for other in upstream.fallback)
+
+
+def _ambient(upstream: LiteLLMSettings) -> str:
+    """What litellm may find for itself: parameters, a key in the environment, the machine's own role in its cloud; "" for nothing."""
+    keys = [name for name in os.environ if name.endswith(("_API_KEY", "_ACCESS_KEY_ID", "_APPLICATION_CREDENTIALS"))]
+    cloud = upstream.model_prefix.startswith(("bedrock", "sagemaker", "vertex_ai", "azure"))
+    return "found" if upstream.params or keys or cloud else ""
 
 
 def forwarding(settings: Settings) -> list[str]:

@@ -41,6 +41,7 @@ from proxy.hops import NOT_RETURNED_RAW, client_headers, error_code, following, 
 from proxy.keys import Clients
 from proxy.metrics import Metrics
 from proxy.paths import PathRules, normal
+from proxy.peers import not_from_here
 from proxy.pipeline import Pipeline
 from proxy.policy import Delivery
 from proxy.recording import Recorder, verdict_detail
@@ -80,6 +81,8 @@ class Route:
     allowed: Mapping[str, ActivePolicy]
     allow_skip: bool
     paths: PathRules
+    own_machine_only: bool = False
+    """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -158,6 +161,8 @@ class _Job:
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
         path = normal(self.path.partition("?")[0])
+        if self.route.own_machine_only and (problem := not_from_here(self._scope)):
+            raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         dialect = self._dialect
         headers = client_headers(self._scope["headers"], raw=dialect is None)
         hints = parse_hints(headers.hints)

@@ -72,7 +72,9 @@ async def test_groundwires_own_headers_and_fields_do_not_go_upstream(start: Star
 async def test_the_clients_headers_go_upstream_but_not_its_key(start: Start) -> None:
     async with start() as proxy:
         await proxy.post(
-            openai_organization="org",
+            openai_organization="client-org",
+            openai_project="client-project",
+            cookie="session=client",
             authorization="Bearer client",
             x_api_key="client",
             idempotency_key="i",
@@ -80,15 +82,40 @@ async def test_the_clients_headers_go_upstream_but_not_its_key(start: Start) -> 
             x_hop="1",
         )
     headers = proxy.upstream.calls[0].headers
-    assert ("org", "i") == (headers["openai-organization"], headers["idempotency-key"])
+    assert "i" == headers["idempotency-key"]
     assert "client" not in str(headers)
     assert "x-hop" not in headers
 
 
 async def test_forward_passes_the_clients_own_key(start: Start) -> None:
     async with start(api_key="forward") as proxy:
-        await proxy.post(authorization="Bearer client")
-    assert "Bearer client" == proxy.upstream.calls[0].headers["authorization"]
+        await proxy.post(authorization="Bearer client", openai_organization="client-org")
+    headers = proxy.upstream.calls[0].headers
+    assert ("Bearer client", "client-org") == (headers["authorization"], headers["openai-organization"])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"}, {"origin": "https://evil.example"}, {"sec_fetch_site": "cross-site"}, {"x_forwarded_for": "10.0.0.9"},
+        {"forwarded": "for=10.0.0.9"}, {"via": "1.1 gateway"},
+    ],
+    ids=lambda headers: next(iter(headers)),
+)  # fmt: skip
+async def test_without_client_keys_only_this_machines_own_programs_spend_the_operators(headers: dict[str, str], start: Start) -> None:
+    async with start() as proxy:
+        refused = await proxy.post(json.dumps(CHAT).encode(), content_type="text/plain", **headers)
+        page = await proxy.post(origin="http://localhost:3000")
+    assert (403, "policy_not_allowed") == (refused.status, refused.json["error"]["code"])
+    assert (200, 1) == (page.status, len(proxy.upstream.calls))
+
+
+@pytest.mark.parametrize(
+    ("api_key", "config"), [("forward", ""), ("sk-upstream-secret", "server: {allow_anonymous: true}\n")], ids=["forward", "allowed"]
+)
+async def test_where_nothing_of_the_operators_is_spent_or_they_allow_it_anybody_may(api_key: str, config: str, start: Start) -> None:
+    async with start(api_key=api_key, config=config) as proxy:
+        assert 200 == (await proxy.post(host="proxy.example", x_forwarded_for="10.0.0.9")).status
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])

@@ -21,7 +21,8 @@ from proxy.config import OpenAISettings
 from proxy.errors import ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.upstreams import Call, Headers, Reply
 
-_KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key"))
+_KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "openai-organization", "openai-project"))
+"""A client's, which would say whose account it is beside the operator's key."""
 _SKIP_AUTO = frozenset(("User-Agent", "Accept", "Accept-Encoding", "Content-Type"))
 _WHOLE_BODY_BYTES = 2**20
 _READ_BUFFER_BYTES = 2**18
