@@ -36,6 +36,7 @@ from proxy.errors import (
 from proxy.exchange import Exchange, Request, Unanswered, Verdict
 from proxy.gate import deliver_gate
 from proxy.headers import PREFIX, Hints, parse_hints, plain_headers, response_headers
+from proxy.held import read_whole
 from proxy.hold import deliver_hold
 from proxy.hops import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
 from proxy.keys import Clients
@@ -56,6 +57,8 @@ log = logging.getLogger("groundwire.endpoint")
 
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
+MAX_ERROR_BYTES = 2**20
+"""Of an upstream's own error; a longer body is none that a client could read."""
 CLIENT_CLOSED_REQUEST = 499
 """Status in a record whose client left; nginx's convention, never sent."""
 
@@ -301,7 +304,7 @@ class _Job:
 
     async def _pass_error(self, reply: Reply) -> None:
         """The upstream's own error: status, body and ``retry-after`` as they are."""
-        body = await reply.read()
+        body = await read_whole(reply, min(MAX_ERROR_BYTES, self._s.server.max_answer_bytes))
         if self.exchange is not None:
             code = error_code(body)
             self.exchange.verdicts.append(

@@ -70,7 +70,9 @@ async def read_whole(reply: Reply, max_bytes: int) -> bytes:
 
 def _limit(size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({max_bytes} bytes)")
+        raise UpstreamUnreachable(
+            f"the upstream's answer is longer than {max_bytes} bytes (server.max_answer_bytes, or 1 MiB for an error)"
+        )
 
 
 class _Body:
