@@ -89,6 +89,8 @@ class _Body:
             self.answer = dialect.parse_answer(body)
         except ValueError as error:
             self.unreadable = str(error) or "not JSON"
+        else:
+            self.unreadable = f"text in {self.answer.unread} is not read" if self.answer.unread else ""
 
     @property
     def usage(self) -> Usage | None:
@@ -139,7 +141,7 @@ class _Stream:
 
     @property
     def unreadable(self) -> str:
-        return f"{self._reader.unreadable} events are not chat completion chunks" if self._reader.unreadable else ""
+        return self._reader.unreadable
 
     @property
     def usage(self) -> Usage | None:

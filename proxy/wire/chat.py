@@ -21,6 +21,7 @@ from proxy.wire.chat_calls import ChatCallFilter
 from proxy.wire.chat_message import added_up, token_logprobs
 from proxy.wire.chat_own import own_answer, own_body, own_events, wants_json
 from proxy.wire.chat_stream import ChatStream, usage
+from proxy.wire.chat_unread import unread
 
 _EXTENSION = "groundwire"
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -99,7 +100,8 @@ class ChatDialect:
         choices = tuple(_choice(c, i) for i, c in enumerate(raw))
         said = {choice.index: tuple(token_logprobs(c["logprobs"])) for choice, c in zip(choices, raw, strict=True) if c.get("logprobs")}
         model = fields.get("model")
-        return Answer(choices, model if isinstance(model, str) else "", usage(fields.get("usage")), said)
+        missed = next((name for c in raw if (name := unread(c, streamed=False))), "")
+        return Answer(choices, model if isinstance(model, str) else "", usage(fields.get("usage")), said, missed)
 
     def usage_of(self, body: bytes) -> Mapping[str, object] | None:
         """The field ``usage``, if it is an object."""
