@@ -86,8 +86,8 @@ def following(headers: Sequence[tuple[str, str]], call: int) -> list[tuple[str, 
 
 
 def returned_headers(reply: Reply, dropped: frozenset[str] = NOT_RETURNED) -> RawHeaders:
-    """The upstream's headers for the client."""
-    return [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in reply.headers if k not in dropped]
+    """The upstream's headers for the client; those that only this proxy may set are none of its."""
+    return [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in reply.headers if k not in dropped and not k.startswith(PREFIX)]
 
 
 def sent_path(scope: Scope) -> str:

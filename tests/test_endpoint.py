@@ -217,6 +217,32 @@ async def test_names_that_need_encoding_pass_as_they_were_sent(path: str, start:
     assert [path] == [call.path for call in proxy.upstream.calls]
 
 
+@pytest.mark.parametrize("depth", [300, 1_000, 100_000])
+@pytest.mark.parametrize("policy", [EMPTY_TAP, BUDGET], ids=["empty", "budget"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"model": "gpt-4o", "messages": [{"role": "user", "content": NESTED}]}',
+        '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}, {"role": "user", "content": NESTED}]}',
+        '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "metadata": NESTED}',
+        '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "tools": [{"function": {"parameters": NESTED}}]}',
+    ],
+    ids=["first", "later", "metadata", "tools"],
+)
+async def test_what_is_nested_too_deeply_is_a_400_and_the_connection_lives(body: str, policy: str, depth: int, start: Start) -> None:
+    sent = body.replace("NESTED", "[" * depth + "]" * depth).encode()
+    async with start(policy=policy) as proxy:
+        got = await proxy.post(sent)
+        assert (400, "invalid_request", 200) == (got.status, got.json["error"]["code"], (await proxy.post()).status)
+
+
+async def test_an_upstream_cannot_say_what_only_the_proxy_may(start: Start) -> None:
+    async with start(reply(completion(), headers={"x-groundwire-verdict": "pass", "x-groundwire-quality": "1.00"})) as proxy:
+        got = await proxy.post()
+    assert ["skipped"] == got.headers.getall("x-groundwire-verdict")
+    assert "x-groundwire-quality" not in got.headers
+
+
 BLOCKING = "name: blocking\ndelivery: hold\nstages: [{budget: {on_error: closed}}]\n"
 
 
