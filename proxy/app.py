@@ -231,6 +231,8 @@ class App:
         """What is not ready yet, and why."""
         waiting = self._warming is not None and not self._warming.done()
         found = {"token counter": "still loading"} if waiting else {}
+        if self.records_writer.problem:
+            found["records"] = f"{len(self.records_writer)} wait to be written: {self.records_writer.problem}"
         if self.models.problem:
             found["embedding model"] = self.models.problem
         if self.knowledge.problem:
