@@ -110,7 +110,7 @@ class LiteLLMSettings(_Upstream, frozen=True, kw_only=True, tag="litellm"):
     api_key: str = ""
     base_url: str = ""
     models: tuple[str, ...] = ()
-    """What ``GET /v1/models`` lists, as litellm offers no list."""
+    """What ``GET /v1/models`` lists, as litellm offers no list; without a `model_prefix` a client can ask for these alone."""
     params: Mapping[str, Any] = {}
     """Further keyword arguments of every litellm call, as ``aws_region_name``."""
 
@@ -370,6 +370,9 @@ def _check_whole(settings: Settings, file: str) -> None:
     for name, upstream in settings.upstreams.items():
         if isinstance(upstream, LiteLLMSettings) and upstream.api_key not in ("", "forward") and not upstream.model_prefix:
             problem = "is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key"
+            raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
+        if isinstance(upstream, LiteLLMSettings) and not upstream.model_prefix and not upstream.models:
+            problem = "is needed, or a list of models: else a client could choose any provider whose key lies in the environment"
             raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
     check_models(settings.embeddings, file)
     names = [key.name for key in settings.keys]
