@@ -267,7 +267,7 @@ class App:
         def activate(policy: Policy) -> ActivePolicy:
             if id(policy) not in active:
                 pipeline = Pipeline([spec.stage(spec.options, ports) for spec in policy.stages], policy.retrieval_tools)
-                active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline, refuses=policy.refuses)
+                active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline, refuses=policy.refuses, judges=policy.judges)
             return active[id(policy)]
 
         routes = []

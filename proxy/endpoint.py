@@ -52,11 +52,14 @@ from proxy.tracing.trace import Tracing
 from proxy.upstreams import Call, Reply, is_event_stream
 from proxy.upstreams.resilience import Resilient, retry_after_s
 from proxy.wire import Dialect
+from proxy.wire.duplicates import check_duplicates
 
 log = logging.getLogger("groundwire.endpoint")
 
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
+LARGE_BODY_BYTES = 200_000
+"""From here on, a second look at a body takes more than a millisecond or two."""
 MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""
 CLIENT_CLOSED_REQUEST = 499
@@ -72,6 +75,8 @@ class ActivePolicy:
     pipeline: Pipeline
     refuses: bool = False
     """Whether it may refuse or change an answer, or ends a request whose check could not run."""
+    judges: bool = False
+    """Whether it goes by what the request says: then every reader must read the same."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -177,7 +182,10 @@ class _Job:
             return
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
-        self.exchange = exchange = self._make_exchange(dialect.parse_request(body), hints)
+        request = dialect.parse_request(body)
+        if self._policy.judges:
+            await _off_loop(check_duplicates, body)
+        self.exchange = exchange = self._make_exchange(request, hints)
         await self._policy.pipeline.request(exchange)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
@@ -412,3 +420,11 @@ def derived_run_id(client: str, route: str, request: Request) -> str:
         if message.get("role") == "user":
             break
     return "run_" + digest.hexdigest()
+
+
+async def _off_loop(check: Callable[[bytes], None], body: bytes) -> None:
+    """Run `check`, in a thread where the body is so long that the event loop would notice."""
+    if len(body) > LARGE_BODY_BYTES:
+        await asyncio.to_thread(check, body)
+    else:
+        check(body)

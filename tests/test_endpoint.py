@@ -9,6 +9,7 @@ from tests.conftest import CHAT, EMPTY_TAP, Start
 
 BUDGET = "name: budget\ndelivery: tap\nstages: [budget: {window: 2000}]\n"
 STREAM = {**CHAT, "stream": True}
+BLOCKING = "name: blocking\ndelivery: hold\nstages: [{budget: {on_error: closed}}]\n"
 
 
 async def test_a_request_and_its_answer_pass_byte_for_byte(start: Start) -> None:
@@ -217,6 +218,26 @@ async def test_names_that_need_encoding_pass_as_they_were_sent(path: str, start:
     assert [path] == [call.path for call in proxy.upstream.calls]
 
 
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        (
+            '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "messages": [{"role": "user", "content": "Bye"}]}',
+            "messages",
+        ),
+        ('{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "\\u006dessages": []}', "messages"),
+        ('{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi", "content": "Bye"}]}', "content"),
+        ('{"model": "gpt-4o", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "text": "Bye"}]}]}', "text"),
+    ],
+    ids=["messages", "spelled otherwise", "content", "a part's text"],
+)
+async def test_a_key_that_stands_twice_is_refused_where_a_policy_judges(body: str, key: str, start: Start) -> None:
+    async with start(policy=BLOCKING) as proxy:
+        refused = await proxy.post(body.encode())
+        assert (400, "invalid_request", key) == (refused.status, refused.json["error"]["code"], refused.json["error"]["param"])
+        assert [] == proxy.upstream.calls
+
+
 @pytest.mark.parametrize("depth", [300, 1_000, 100_000])
 @pytest.mark.parametrize("policy", [EMPTY_TAP, BUDGET], ids=["empty", "budget"])
 @pytest.mark.parametrize(
@@ -241,9 +262,6 @@ async def test_an_upstream_cannot_say_what_only_the_proxy_may(start: Start) -> N
         got = await proxy.post()
     assert ["skipped"] == got.headers.getall("x-groundwire-verdict")
     assert "x-groundwire-quality" not in got.headers
-
-
-BLOCKING = "name: blocking\ndelivery: hold\nstages: [{budget: {on_error: closed}}]\n"
 
 
 @pytest.mark.parametrize(
