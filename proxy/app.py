@@ -54,6 +54,7 @@ from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.first_seen import DatabaseFirstSeen
+from proxy.store.lineages import DatabaseLineages
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -137,6 +138,7 @@ class App:
             stage_names=frozenset(stage.name for stage in stages),
             dialects={dialect.path: dialect for dialect in DIALECTS},
             afterwards=self.afterwards,
+            lineages=DatabaseLineages(self.database),
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)

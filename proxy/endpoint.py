@@ -7,7 +7,6 @@ untouched. It is the only place where a request's errors become responses.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import time
@@ -15,8 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-import orjson
 
 from proxy import asgi, delivery, logs
 from proxy.afterwards import Afterwards
@@ -30,6 +27,7 @@ from proxy.errors import (
     Overloaded,
     PolicyNotAllowed,
     ProxyError,
+    StoreUnavailable,
     UpstreamTimeout,
     UpstreamUnreachable,
 )
@@ -40,6 +38,7 @@ from proxy.held import read_whole
 from proxy.hold import deliver_hold
 from proxy.hops import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
 from proxy.keys import Clients
+from proxy.lineage import Lineages, beginnings_of, opening_of
 from proxy.metrics import Metrics
 from proxy.paths import PathRules, normal
 from proxy.peers import not_from_here
@@ -58,6 +57,7 @@ log = logging.getLogger("groundwire.endpoint")
 
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
+LINEAGE_TIMEOUT_S = 2.0
 LARGE_BODY_BYTES = 200_000
 """From here on, a second look at a body takes more than a millisecond or two."""
 MAX_ERROR_BYTES = 2**20
@@ -106,6 +106,7 @@ class Services:
     dialects: Mapping[str, Dialect]
     """By path below ``/v1``."""
     afterwards: Afterwards
+    lineages: Lineages
     tracing: Tracing | None = None
     """None where nobody wants traces."""
 
@@ -185,7 +186,7 @@ class _Job:
         request = dialect.parse_request(body)
         if self._policy.judges:
             await _off_loop(check_duplicates, body)
-        self.exchange = exchange = self._make_exchange(request, hints)
+        self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
         await self._policy.pipeline.request(exchange)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
@@ -261,7 +262,20 @@ class _Job:
             raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
         return policy
 
-    def _make_exchange(self, request: Request, hints: Hints) -> Exchange:
+    async def _run_of(self, request: Request) -> str:
+        """The run of a conversation whose client names none."""
+        client, route = self._client, self.route.prefix
+        if not self._policy.pipeline.remembers:
+            return opening_of(client, route, request.messages)
+        beginnings = beginnings_of(client, route, request.messages)
+        try:
+            async with asyncio.timeout(LINEAGE_TIMEOUT_S):
+                return await self._s.lineages.run_of(beginnings, client=client, route=route)
+        except (StoreUnavailable, TimeoutError) as error:  # what is remembered is then away, too
+            log.debug("%s: the run's beginnings cannot be looked up: %s", self.id, error)
+            return beginnings.opening
+
+    def _make_exchange(self, request: Request, hints: Hints, run_id: str) -> Exchange:
         return Exchange(
             id=self.id,
             route=self.route.prefix,
@@ -273,7 +287,7 @@ class _Job:
             messages=request.messages,
             tools=request.tools,
             params=request.params,
-            run_id=hints.run_id or derived_run_id(self._client, self.route.prefix, request),
+            run_id=run_id,
             step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
             skip=hints.skip,
             inline=hints.inline,
@@ -410,16 +424,6 @@ class _Job:
         logs.exchange(line)
         if trace is not None:
             trace.finish(line, self.exchange, self.received_at, self._started)
-
-
-def derived_run_id(client: str, route: str, request: Request) -> str:
-    """The same for every turn of a conversation: from client, route, system messages and the first user message."""
-    digest = hashlib.blake2b(f"{client}\0{route}\0".encode("utf-8", "surrogateescape"), digest_size=12)
-    for message in request.messages:
-        digest.update(orjson.dumps([message.get("role"), message.get("content")]))
-        if message.get("role") == "user":
-            break
-    return "run_" + digest.hexdigest()
 
 
 async def _off_loop(check: Callable[[bytes], None], body: bytes) -> None:

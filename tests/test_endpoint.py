@@ -428,3 +428,34 @@ async def test_a_prompt_over_the_window_never_reaches_the_upstream(start: Start)
     for part in ("resulted in 3008 tokens", "500 are reserved", "limit of 2000", "Compress context or split content", "current_query"):
         assert part in error["message"]
     assert [] == proxy.upstream.calls
+
+
+# ---- runs ----
+
+REMEMBERING = "name: r\ndelivery: tap\nstages: [reflection]\n"
+
+
+async def test_two_conversations_that_begin_alike_are_two_runs(start: Start) -> None:
+    begun = [{"role": "user", "content": "Hi"}]
+    left, right = ([*begun, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": word}] for word in ("Left", "Right"))
+    async with start(policy=REMEMBERING) as proxy:
+        records = [await proxy.record(await proxy.post({**CHAT, "messages": talk})) for talk in (begun, left, right, left)]
+        named = [await proxy.record(await proxy.post({**CHAT, "messages": talk}, x_groundwire_run_id="mine")) for talk in (left, right)]
+    runs = [record["run_id"] for record in records]
+    assert (runs[0], runs[1]) == (runs[1], runs[3])
+    assert runs[2] not in (runs[0], "")
+    assert ["mine"] * 2 == [record["run_id"] for record in named]
+
+
+async def test_what_failed_in_one_branch_is_not_told_in_the_other(start: Start) -> None:
+    tool = {"type": "function", "function": {"name": "book", "parameters": {"type": "object", "properties": {}}}}
+    begun = [{"role": "user", "content": "Book a table."}]
+    call = {"id": "c1", "type": "function", "function": {"name": "book", "arguments": "{}"}}
+    failed = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": '{"error": "booking service: permission denied"}'},
+    ]
+    other = [{"role": "assistant", "content": "When?"}, {"role": "user", "content": "At eight."}]
+    async with start(policy=REMEMBERING) as proxy:
+        answers = [await proxy.post({**CHAT, "messages": [*begun, *more], "tools": [tool]}) for more in ([], failed, other)]
+    assert ["0", "1", "0"] == [answer.headers["x-groundwire-failures"] for answer in answers]
