@@ -240,8 +240,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logger) -> dict[str, str]:
     """What worker processes need to build the same application; makes the admin key that a public address must have."""
-    from proxy.admin.access import is_loopback
     from proxy.app import CONFIG_VARIABLE, GENERATED_KEY_VARIABLE
+    from proxy.peers import is_loopback
 
     found = {CONFIG_VARIABLE: str(path.resolve())}
     if not admin_key and not is_loopback(host):

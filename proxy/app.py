@@ -28,17 +28,21 @@ from proxy.config import (
     UpstreamSettings,
     forwarding,
     load_settings,
+    spends,
 )
 from proxy.ended import Ended, clipped
 from proxy.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
 from proxy.errors import ConfigError, NotFound
 from proxy.headers import plain_headers
+from proxy.hops import sent_path
 from proxy.keys import Clients
 from proxy.metrics import Metrics
 from proxy.models.deferred import DeferredModels
 from proxy.models.grounding import LocalVerifiers, PairModel
 from proxy.models.knowledge import FolderKnowledgeBases
 from proxy.models.tokens import TiktokenCounter
+from proxy.paths import PathRules
+from proxy.peers import TrustedProxies
 from proxy.pipeline import Pipeline
 from proxy.policy import Policy, RoutePolicies, load_policies
 from proxy.ports import Ports, ToolOutcomes, Verifiers
@@ -50,6 +54,7 @@ from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.first_seen import DatabaseFirstSeen
+from proxy.store.lineages import DatabaseLineages
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -133,9 +138,11 @@ class App:
             stage_names=frozenset(stage.name for stage in stages),
             dialects={dialect.path: dialect for dialect in DIALECTS},
             afterwards=self.afterwards,
+            lineages=DatabaseLineages(self.database),
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)
+        self._proxies = TrustedProxies(settings.server.trusted_proxies)
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
@@ -149,19 +156,19 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._http(self._proxies.resolved(scope) if self._proxies else scope, receive, send)
         elif scope["type"] == "websocket":  # the realtime API is not proxied
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        path: str = scope["path"]
+        path = sent_path(scope)
         for route in self.routes:
             if path.startswith(route.prefix) and path.startswith("/v1/", len(route.prefix)):
                 await self._endpoint(route, scope, receive, send)
                 return
-        if "/v1/" in path and not path.startswith("/groundwire/"):
+        if "/v1/" in scope["path"] and not path.startswith("/groundwire/"):
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
-            error = NotFound(f"no route serves {path}; a client's base_url is this server's address and one of: {known}")
+            error = NotFound(f"no route serves {path[:200]}; a client's base_url is this server's address and one of: {known}")
             record_id, method = new_id(time.time()), scope["method"]
             await Responder(receive, send).error(error, plain_headers(record_id, "skipped"))
             refused = Ended(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
@@ -226,6 +233,8 @@ class App:
         """What is not ready yet, and why."""
         waiting = self._warming is not None and not self._warming.done()
         found = {"token counter": "still loading"} if waiting else {}
+        if self.records_writer.problem:
+            found["records"] = f"{len(self.records_writer)} wait to be written: {self.records_writer.problem}"
         if self.models.problem:
             found["embedding model"] = self.models.problem
         if self.knowledge.problem:
@@ -260,14 +269,17 @@ class App:
         def activate(policy: Policy) -> ActivePolicy:
             if id(policy) not in active:
                 pipeline = Pipeline([spec.stage(spec.options, ports) for spec in policy.stages], policy.retrieval_tools)
-                active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline)
+                active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline, refuses=policy.refuses, judges=policy.judges)
             return active[id(policy)]
 
         routes = []
         for route in sorted(self.settings.routes, key=lambda r: len(r.prefix), reverse=True):
             found = policies[route.prefix]
             allowed = {name: activate(policy) for name, policy in found.allowed.items()}
-            routes.append(Route(route.prefix, self.upstreams[route.upstream], activate(found.default), allowed, route.allow_skip))
+            own = not self.settings.keys and not self.settings.server.allow_anonymous and spends(self.settings, route.upstream)
+            rules = PathRules(route.passthrough)
+            upstream, default = self.upstreams[route.upstream], activate(found.default)
+            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, own_machine_only=own))
         return routes
 
 

@@ -20,6 +20,7 @@ from msgspec import Meta
 from proxy.config_models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
 from proxy.config_observability import LoggingSettings, TracingSettings, check_tracing
 from proxy.errors import ConfigError
+from proxy.paths import Passthrough, check_passthrough
 
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
@@ -35,6 +36,10 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     port: Annotated[int, Meta(ge=0, le=65535)] = 4000
     workers: Positive = 1
     admin_key: str = ""
+    allow_anonymous: bool = False
+    """Whether clients without a key of their own may spend the operator's: from other machines, through a proxy, from web pages."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses or ranges of reverse proxies whose ``x-forwarded-for`` is believed, as ``[127.0.0.1, 10.0.0.0/8]``."""
     max_body_bytes: Positive = 20_000_000
     max_answer_bytes: Positive = 100_000_000
     """Longest answer that is held in memory."""
@@ -105,7 +110,7 @@ class LiteLLMSettings(_Upstream, frozen=True, kw_only=True, tag="litellm"):
     api_key: str = ""
     base_url: str = ""
     models: tuple[str, ...] = ()
-    """What ``GET /v1/models`` lists, as litellm offers no list."""
+    """What ``GET /v1/models`` lists, as litellm offers no list; without a `model_prefix` a client can ask for these alone."""
     params: Mapping[str, Any] = {}
     """Further keyword arguments of every litellm call, as ``aws_region_name``."""
 
@@ -145,6 +150,8 @@ class RouteSettings(Section, frozen=True, kw_only=True):
     allow_policies: tuple[str, ...] = ()
     """Names of policy files beside `policy` (or paths) that a client may ask for."""
     allow_skip: bool = False
+    passthrough: Passthrough = None
+    """Other paths below ``/v1`` that go on unjudged, as ``[models, embeddings]``, or ``none``; by default those of `proxy.paths.PASSED`."""
 
 
 class KeySettings(Section, frozen=True, kw_only=True):
@@ -344,6 +351,7 @@ def _check_whole(settings: Settings, file: str) -> None:
             )
         if any(route.prefix == p or route.prefix.startswith(p + "/") for p in _RESERVED_PREFIXES):
             raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is one of the server's own paths")
+        check_passthrough(route.passthrough, file, f"routes[{i}].passthrough")
         if route.prefix in seen:
             raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is taken by an earlier route")
         seen.add(route.prefix)
@@ -363,6 +371,9 @@ def _check_whole(settings: Settings, file: str) -> None:
         if isinstance(upstream, LiteLLMSettings) and upstream.api_key not in ("", "forward") and not upstream.model_prefix:
             problem = "is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key"
             raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
+        if isinstance(upstream, LiteLLMSettings) and not upstream.model_prefix and not upstream.models:
+            problem = "is needed, or a list of models: else a client could choose any provider whose key lies in the environment"
+            raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
     check_models(settings.embeddings, file)
     names = [key.name for key in settings.keys]
     for i, key in enumerate(settings.keys):
@@ -371,6 +382,23 @@ def _check_whole(settings: Settings, file: str) -> None:
         for prefix in key.routes:
             if prefix not in seen:
                 raise ConfigError(file, f"keys[{i}].routes", f"no route has the prefix {prefix!r}")
+
+
+def spends(settings: Settings, name: str) -> bool:
+    """Whether calls of the upstream `name`, or of one that stands in for it, are paid for with a key of the operator's."""
+    upstream = settings.upstreams[name]
+    if isinstance(upstream, OpenAISettings):
+        own = upstream.api_key not in ("", "forward") or bool(upstream.headers)
+    else:
+        own = isinstance(upstream, LiteLLMSettings) and (upstream.api_key or _ambient(upstream)) not in ("", "forward")
+    return own or any(spends(settings, other) for other in upstream.fallback)
+
+
+def _ambient(upstream: LiteLLMSettings) -> str:
+    """What litellm may find for itself: parameters, a key in the environment, the machine's own role in its cloud; "" for nothing."""
+    keys = [name for name in os.environ if name.endswith(("_API_KEY", "_ACCESS_KEY_ID", "_APPLICATION_CREDENTIALS"))]
+    cloud = upstream.model_prefix.startswith(("bedrock", "sagemaker", "vertex_ai", "azure"))
+    return "found" if upstream.params or keys or cloud else ""
 
 
 def forwarding(settings: Settings) -> list[str]:

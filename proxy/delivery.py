@@ -32,6 +32,8 @@ from proxy.wire import AnswerStream, Dialect, sse
 
 log = logging.getLogger("groundwire.delivery")
 
+UNREADABLE = "answer_unreadable"
+
 
 @dataclass(slots=True)
 class Delivery:
@@ -71,9 +73,17 @@ class Delivery:
         return self.pipeline.verdict(self.exchange)
 
     def unreadable(self, problem: str) -> None:
-        """Note that the answer is not what the dialect knows: a check of it cannot have run."""
+        """Note that the answer is not what the dialect knows, or says something that it does not read: no check of that can have run."""
         outcome: Outcome = "error" if self.judged else "warn"
-        self.exchange.verdicts.append(Verdict("upstream", outcome, code="answer_unreadable", detail={"problem": problem}))
+        self.exchange.verdicts.append(Verdict("upstream", outcome, code=UNREADABLE, detail={"problem": problem}))
+
+    def refuse_unreadable(self, problem: str) -> None:
+        """Raises `PolicyBlocked` where the policy delivers nothing that it could not check."""
+        if self.pipeline.closed(self.exchange):
+            self.unreadable(problem)
+            raise PolicyBlocked(
+                f"the answer cannot be read whole, and the policy refuses what it cannot check: {problem}", param=UNREADABLE
+            )
 
 
 async def deliver_own(
@@ -99,6 +109,9 @@ async def deliver_body(d: Delivery) -> None:
         exchange.upstream_answer = exchange.answer = d.dialect.parse_answer(body)
     except ValueError as error:
         d.unreadable(str(error))
+    else:
+        if exchange.answer.unread:
+            d.unreadable(f"text in {exchange.answer.unread} is not read")
     if d.judged and not exchange.inline:
         await d.responder.whole(d.reply.status, d.headers("pending"), body)
         await _check(d)
@@ -180,7 +193,7 @@ async def end_with_error(d: Delivery, stream: AnswerStream, error: ProxyError) -
 async def end_broken(d: Delivery, stream: AnswerStream) -> bool:
     """Tell the client when the stream stopped in mid-answer; whether it did."""
     if stream.unreadable:
-        d.unreadable(f"{stream.unreadable} events are not chat completion chunks")
+        d.unreadable(stream.unreadable)
     if stream.error is not None:
         d.exchange.verdicts.append(
             Verdict("upstream", "error", code="upstream_error", detail={"error": orjson.dumps(stream.error).decode()[:500]})

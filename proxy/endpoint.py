@@ -7,7 +7,6 @@ untouched. It is the only place where a request's errors become responses.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import os
 import time
@@ -15,8 +14,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-
-import orjson
 
 from proxy import asgi, delivery, logs
 from proxy.afterwards import Afterwards
@@ -27,20 +24,24 @@ from proxy.errors import (
     ContextLengthExceeded,
     InternalError,
     InvalidRequest,
-    NotFound,
     Overloaded,
     PolicyNotAllowed,
     ProxyError,
+    StoreUnavailable,
     UpstreamTimeout,
     UpstreamUnreachable,
 )
 from proxy.exchange import Exchange, Request, Unanswered, Verdict
 from proxy.gate import deliver_gate
 from proxy.headers import PREFIX, Hints, parse_hints, plain_headers, response_headers
+from proxy.held import read_whole
 from proxy.hold import deliver_hold
 from proxy.hops import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
 from proxy.keys import Clients
+from proxy.lineage import Lineages, beginnings_of, opening_of
 from proxy.metrics import Metrics
+from proxy.paths import PathRules, normal
+from proxy.peers import not_from_here
 from proxy.pipeline import Pipeline
 from proxy.policy import Delivery
 from proxy.recording import Recorder, verdict_detail
@@ -50,11 +51,17 @@ from proxy.tracing.trace import Tracing
 from proxy.upstreams import Call, Reply, is_event_stream
 from proxy.upstreams.resilience import Resilient, retry_after_s
 from proxy.wire import Dialect
+from proxy.wire.duplicates import check_duplicates
 
 log = logging.getLogger("groundwire.endpoint")
 
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
+LINEAGE_TIMEOUT_S = 2.0
+LARGE_BODY_BYTES = 200_000
+"""From here on, a second look at a body takes more than a millisecond or two."""
+MAX_ERROR_BYTES = 2**20
+"""Of an upstream's own error; a longer body is none that a client could read."""
 CLIENT_CLOSED_REQUEST = 499
 """Status in a record whose client left; nginx's convention, never sent."""
 
@@ -66,6 +73,10 @@ class ActivePolicy:
     label: str
     delivery: Delivery
     pipeline: Pipeline
+    refuses: bool = False
+    """Whether it may refuse or change an answer, or ends a request whose check could not run."""
+    judges: bool = False
+    """Whether it goes by what the request says: then every reader must read the same."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -77,6 +88,9 @@ class Route:
     default: ActivePolicy
     allowed: Mapping[str, ActivePolicy]
     allow_skip: bool
+    paths: PathRules
+    own_machine_only: bool = False
+    """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -92,6 +106,7 @@ class Services:
     dialects: Mapping[str, Dialect]
     """By path below ``/v1``."""
     afterwards: Afterwards
+    lineages: Lineages
     tracing: Tracing | None = None
     """None where nobody wants traces."""
 
@@ -154,25 +169,39 @@ class _Job:
 
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
-        if ".." in self.path.partition("?")[0].split("/"):
-            raise NotFound("no such path")
+        path = normal(self.path.partition("?")[0])
+        if self.route.own_machine_only and (problem := not_from_here(self._scope)):
+            raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         dialect = self._dialect
         headers = client_headers(self._scope["headers"], raw=dialect is None)
         hints = parse_hints(headers.hints)
         self._client = self._s.clients.identify(headers.authorization, self.route.prefix)
+        self._policy = self._choose_policy(hints)
         if dialect is None:
+            self._check_passes(path)
             await self._pass_through(headers.forwarded)
             return
-        self._policy = self._choose_policy(hints)
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
-        self.exchange = exchange = self._make_exchange(dialect.parse_request(body), hints)
+        request = dialect.parse_request(body)
+        if self._policy.judges:
+            await _off_loop(check_duplicates, body)
+        self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
         await self._policy.pipeline.request(exchange)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
             return
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
+
+    def _check_passes(self, path: str) -> None:
+        """Raises `ProxyError` for what this route does not pass on."""
+        method = self._scope["method"]
+        if method == "OPTIONS" and path in self._s.dialects:  # the upstream alone knows which pages may ask it
+            return
+        refusal = self.route.paths.refusal(method, path, strict=self._policy.refuses)
+        if refusal is not None:
+            raise refusal
 
     async def _ask(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]]) -> Reply:
         """One answer of the upstream, over as many calls as the model's use of the proxy's own tools takes."""
@@ -233,7 +262,20 @@ class _Job:
             raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
         return policy
 
-    def _make_exchange(self, request: Request, hints: Hints) -> Exchange:
+    async def _run_of(self, request: Request) -> str:
+        """The run of a conversation whose client names none."""
+        client, route = self._client, self.route.prefix
+        if not self._policy.pipeline.remembers:
+            return opening_of(client, route, request.messages)
+        beginnings = beginnings_of(client, route, request.messages)
+        try:
+            async with asyncio.timeout(LINEAGE_TIMEOUT_S):
+                return await self._s.lineages.run_of(beginnings, client=client, route=route)
+        except (StoreUnavailable, TimeoutError) as error:  # what is remembered is then away, too
+            log.debug("%s: the run's beginnings cannot be looked up: %s", self.id, error)
+            return beginnings.opening
+
+    def _make_exchange(self, request: Request, hints: Hints, run_id: str) -> Exchange:
         return Exchange(
             id=self.id,
             route=self.route.prefix,
@@ -245,7 +287,7 @@ class _Job:
             messages=request.messages,
             tools=request.tools,
             params=request.params,
-            run_id=hints.run_id or derived_run_id(self._client, self.route.prefix, request),
+            run_id=run_id,
             step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
             skip=hints.skip,
             inline=hints.inline,
@@ -284,7 +326,7 @@ class _Job:
 
     async def _pass_error(self, reply: Reply) -> None:
         """The upstream's own error: status, body and ``retry-after`` as they are."""
-        body = await reply.read()
+        body = await read_whole(reply, min(MAX_ERROR_BYTES, self._s.server.max_answer_bytes))
         if self.exchange is not None:
             code = error_code(body)
             self.exchange.verdicts.append(
@@ -384,11 +426,9 @@ class _Job:
             trace.finish(line, self.exchange, self.received_at, self._started)
 
 
-def derived_run_id(client: str, route: str, request: Request) -> str:
-    """The same for every turn of a conversation: from client, route, system messages and the first user message."""
-    digest = hashlib.blake2b(f"{client}\0{route}\0".encode("utf-8", "surrogateescape"), digest_size=12)
-    for message in request.messages:
-        digest.update(orjson.dumps([message.get("role"), message.get("content")]))
-        if message.get("role") == "user":
-            break
-    return "run_" + digest.hexdigest()
+async def _off_loop(check: Callable[[bytes], None], body: bytes) -> None:
+    """Run `check`, in a thread where the body is so long that the event loop would notice."""
+    if len(body) > LARGE_BODY_BYTES:
+        await asyncio.to_thread(check, body)
+    else:
+        check(body)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,9 +115,13 @@ class Gate:
 
     async def _read(self) -> None:
         async for chunk in self._d.reply.chunks():
-            for piece in self._stream.feed(chunk):
-                await self._take(piece)
-        for piece in self._stream.finish():
+            await self._take_all(self._stream.feed(chunk))
+        await self._take_all(self._stream.finish())
+
+    async def _take_all(self, pieces: Sequence[Piece]) -> None:
+        if self._stream.unreadable:
+            self._d.refuse_unreadable(self._stream.unreadable)
+        for piece in pieces:
             await self._take(piece)
 
     async def _take(self, piece: Piece) -> None:
@@ -134,6 +138,8 @@ class Gate:
             line = self._lines[piece.choice] = _Line(piece.choice, self, self._stream)
         if piece.finish:
             line.close()
+            self._tail.append(piece.raw)
+        elif piece.refusal:  # judged with the whole answer: where the words of a refusal end nobody can tell before
             self._tail.append(piece.raw)
         elif piece.text:
             line.push(piece)

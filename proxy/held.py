@@ -70,7 +70,9 @@ async def read_whole(reply: Reply, max_bytes: int) -> bytes:
 
 def _limit(size: int, max_bytes: int) -> None:
     if size > max_bytes:
-        raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({max_bytes} bytes)")
+        raise UpstreamUnreachable(
+            f"the upstream's answer is longer than {max_bytes} bytes (server.max_answer_bytes, or 1 MiB for an error)"
+        )
 
 
 class _Body:
@@ -87,6 +89,8 @@ class _Body:
             self.answer = dialect.parse_answer(body)
         except ValueError as error:
             self.unreadable = str(error) or "not JSON"
+        else:
+            self.unreadable = f"text in {self.answer.unread} is not read" if self.answer.unread else ""
 
     @property
     def usage(self) -> Usage | None:
@@ -137,7 +141,7 @@ class _Stream:
 
     @property
     def unreadable(self) -> str:
-        return f"{self._reader.unreadable} events are not chat completion chunks" if self._reader.unreadable else ""
+        return self._reader.unreadable
 
     @property
     def usage(self) -> Usage | None:

@@ -61,6 +61,7 @@ class _Hold:
         d, exchange = self._d, self._exchange
         held = await read_held(d.reply, d.dialect, d.max_bytes)
         if held.unreadable:
+            d.refuse_unreadable(held.unreadable)
             d.unreadable(held.unreadable)
         self._take(held)
         if held.answer is not None and not held.refused:

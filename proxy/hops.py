@@ -86,17 +86,21 @@ def following(headers: Sequence[tuple[str, str]], call: int) -> list[tuple[str, 
 
 
 def returned_headers(reply: Reply, dropped: frozenset[str] = NOT_RETURNED) -> RawHeaders:
-    """The upstream's headers for the client."""
-    return [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in reply.headers if k not in dropped]
+    """The upstream's headers for the client; those that only this proxy may set are none of its."""
+    return [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in reply.headers if k not in dropped and not k.startswith(PREFIX)]
+
+
+def sent_path(scope: Scope) -> str:
+    """The path as it was sent, without its query: what routes are chosen by, and what goes on."""
+    raw: bytes | None = scope.get("raw_path")
+    return raw.decode("latin-1") if raw else quote(scope["path"])
 
 
 def tail(scope: Scope, prefix: str) -> str:
-    """What follows ``/v1``, as it was sent, with the query."""
-    raw = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
-    start = prefix.encode("ascii") + b"/v1"
-    rest = raw[len(start) :] if raw.startswith(start) else quote(scope["path"][len(prefix) + 3 :]).encode("ascii")
-    query = scope.get("query_string") or b""
-    return (rest + b"?" + query if query else rest).decode("latin-1")
+    """What follows ``/v1`` of a path that begins with `prefix`, as it was sent, with the query."""
+    rest = sent_path(scope)[len(prefix) + len("/v1") :]
+    query = (scope.get("query_string") or b"").decode("latin-1")
+    return f"{rest}?{query}" if query else rest
 
 
 def has_body(scope: Scope) -> bool:

@@ -55,6 +55,16 @@ class Pipeline:
         stages = [stage for stage in self._sentence if not self._skipped(stage, exchange)]
         return bool(stages) and all(stage.by_sentence(exchange) for stage in stages)
 
+    @property
+    def remembers(self) -> bool:
+        """Whether a stage keeps something of a run."""
+        return any(stage.remembers for stage in self.stages)
+
+    def closed(self, exchange: Exchange) -> bool:
+        """Whether a stage that looks at answers refuses what it cannot check."""
+        stages = (*(stage for stage, _ in self._answer), *self._sentence)
+        return any(stage.options.on_error == "closed" and not self._skipped(stage, exchange) for stage in stages)
+
     def own_tools(self, exchange: Exchange) -> frozenset[str]:
         """Names of the tools now offered to the model whose calls the proxy answers itself."""
         if not self._own:

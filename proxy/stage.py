@@ -60,6 +60,8 @@ class Stage:
     """Stages whose answer hook runs before its own, wherever the policy lists them: the list's order is the request's."""
     answers_with: ClassVar[tuple[str, ...]] = ()
     """Stages whose findings its answer hook works on: in a policy that has none of them it is not called, and no answer waits for it."""
+    remembers: ClassVar[bool] = False
+    """Whether it keeps something of a run from one request to the next: then conversations that fork must be told apart."""
     embeds: bool = False
     """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage. One that
     has an option for it sets it when it is made."""

@@ -12,11 +12,14 @@ from contextlib import contextmanager
 import msgspec
 import uvicorn
 
-from proxy.config import OpenAISettings, ServerSettings, Settings, UpstreamSettings, checked
+from proxy.config import OpenAISettings, ServerSettings, Settings, UpstreamSettings, checked, spends
 from proxy.errors import ConfigError
+from proxy.peers import is_loopback
 from proxy.policy import load_policies
 
 log = logging.getLogger("groundwire")
+
+HTTP = "proxy.http_bounds:BoundedProtocol"
 
 
 def effective_server(server: ServerSettings, host: str | None, port: int | None, workers: int | None) -> ServerSettings:
@@ -30,6 +33,7 @@ def effective_server(server: ServerSettings, host: str | None, port: int | None,
 
 def run(settings: Settings, server: ServerSettings) -> int:
     """Run the server until it is told to stop; returns the exit status."""
+    check_exposure(settings, server)
     load_policies(settings)  # refuse a wrong policy here, in one line, not in every worker
     for name, upstream in settings.upstreams.items():
         if isinstance(upstream, OpenAISettings) and not upstream.api_key and any(r.upstream == name for r in settings.routes):
@@ -37,13 +41,26 @@ def run(settings: Settings, server: ServerSettings) -> int:
     config = uvicorn.Config(
         "proxy.app:from_environment", factory=True, host=server.host, port=server.port, workers=server.workers, log_config=None,
         access_log=False, server_header=False, date_header=False, lifespan="on", ws="none", proxy_headers=False,
-        timeout_graceful_shutdown=math.ceil(server.drain_s),
+        timeout_graceful_shutdown=math.ceil(server.drain_s), http=HTTP,
     )  # fmt: skip
     if server.workers > 1:
         return _run_workers(config, settings, server)
     one = Server(config, settings, server)
     one.run()
     return 0 if one.started else 2
+
+
+def check_exposure(settings: Settings, server: ServerSettings) -> None:
+    """Raises `ConfigError` where anyone on the network could spend the operator's provider keys."""
+    if is_loopback(server.host) or settings.keys or server.allow_anonymous:
+        return
+    paid = sorted({route.upstream for route in settings.routes if spends(settings, route.upstream)})
+    if paid:
+        raise ConfigError(
+            "server.host", server.host,
+            f"is not loopback, and without client keys anyone who reaches it spends the key of {', '.join(paid)}: "
+            "add keys: (groundwire new-key NAME makes one), or server: {allow_anonymous: true}",
+        )  # fmt: skip
 
 
 def _run_workers(config: uvicorn.Config, settings: Settings, server: ServerSettings) -> int:

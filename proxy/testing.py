@@ -230,9 +230,12 @@ async def serving(app: Any) -> AsyncIterator[str]:
     """Run an ASGI application on a free port of this machine; gives its address, ``http://127.0.0.1:PORT``."""
     import uvicorn
 
+    from proxy.startup import HTTP
     from proxy.testing_server import PromptServer
 
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=2, ws="none")
+    config = uvicorn.Config(
+        app, host="127.0.0.1", port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=2, ws="none", http=HTTP
+    )
     server = PromptServer(config)
     task = asyncio.create_task(server._serve())
     try:

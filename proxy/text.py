@@ -52,6 +52,8 @@ _TRAILING = re.compile(
 _PERHAPS_TRAILING = re.compile(r"»|[\[【][^\[\]【】\n]{0,230}")
 _LOOKAHEAD_CHARS = 256
 """A sentence's end is certain when so many more characters are there."""
+_STEP_CHARS = 512
+"""Of a long text, taken up at a time: what waits for its sentence's end stays short, and the work linear."""
 _LAST_WORD = re.compile(r"(\S+)$")
 _NEXT_WORD = re.compile(r"\s*(\S{1,80})")
 _LIST_NUMBER = re.compile(r"(?:^|\n)[\s>]*\(?\d{1,3}[.)]$")
@@ -66,11 +68,12 @@ class SentenceSplitter:
 
     def feed(self, text: str) -> list[str]:
         """The sentences that `text` completes: each is followed by the start of the next, or by a line end."""
-        self._text += text
         found = []
-        while (cut := self._next_cut()) is not None:
-            found.append(self._text[:cut])
-            self._text, self._searched = self._text[cut:], 0
+        for start in range(0, len(text), _STEP_CHARS):
+            self._text += text[start : start + _STEP_CHARS]
+            while (cut := self._next_cut()) is not None:
+                found.append(self._text[:cut])
+                self._text, self._searched = self._text[cut:], 0
         return found
 
     def flush(self) -> str:

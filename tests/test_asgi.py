@@ -27,7 +27,7 @@ async def connected(proxy: Running) -> AsyncIterator[tuple[asyncio.StreamReader,
 
 def request(method: str = "POST", path: str = "/v1/chat/completions", body: bytes = BODY, **headers: str) -> bytes:
     length = {"content-length": str(len(body))} if body else {}
-    fields = {"host": "x", "content-type": "application/json", **length, **{k.replace("_", "-"): v for k, v in headers.items()}}
+    fields = {"host": "127.0.0.1", "content-type": "application/json", **length, **{k.replace("_", "-"): v for k, v in headers.items()}}
     return f"{method} {path} HTTP/1.1\r\n".encode() + b"".join(f"{k}: {v}\r\n".encode() for k, v in fields.items()) + b"\r\n" + body
 
 
@@ -136,7 +136,7 @@ async def test_a_body_in_chunks_past_the_limit_is_refused_before_its_end(start: 
 
 
 async def test_a_body_in_chunks_on_another_path_goes_on_whole(start: Start) -> None:
-    async with start() as proxy, connected(proxy) as (reader, writer):
+    async with start(route_options="passthrough: [files]") as proxy, connected(proxy) as (reader, writer):
         writer.write(request(path="/v1/files", body=b"", transfer_encoding="chunked") + b"3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
         status, _, _ = await read_response(reader)
     assert (200, b"abcde") == (status, proxy.upstream.calls[0].body)
@@ -158,7 +158,8 @@ async def test_head_on_another_path_is_passed_on_and_has_no_body(start: Start) -
 
 @pytest.mark.parametrize("path", ["/v1/models", "/v1/chat/completions"])
 async def test_options_goes_to_the_upstream_which_alone_knows_its_origins(start: Start, path: str) -> None:
-    async with start(reply(b"", 204, {"access-control-allow-origin": "*"})) as proxy, connected(proxy) as (reader, writer):
+    answer = reply(b"", 204, {"access-control-allow-origin": "*"})
+    async with start(answer, config="server: {allow_anonymous: true}\n") as proxy, connected(proxy) as (reader, writer):
         writer.write(request("OPTIONS", path, b"", origin="http://a.example"))
         status, headers, _ = await read_response(reader, bodiless=True)
     assert (204, "*") == (status, headers["access-control-allow-origin"])

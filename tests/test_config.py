@@ -87,6 +87,10 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
             "upstreams.openai.api_key: forward cannot go with keys: a client's Authorization is then Groundwire's own key and must not leave",
         ),
         (
+            BASE.replace("kind: embedded", "kind: litellm"),
+            "upstreams.local.model_prefix: is needed, or a list of models: else a client could choose any provider whose key lies in the environment",
+        ),
+        (
             BASE.replace("kind: embedded", "kind: litellm, api_key: x"),
             "upstreams.local.model_prefix: is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key",
         ),

@@ -1,13 +1,15 @@
 import asyncio
 import json
+from typing import Any
 
 import pytest
 
 from proxy.testing import completion, reply, stream, streamed
-from tests.conftest import CHAT, Start
+from tests.conftest import CHAT, EMPTY_TAP, Start
 
 BUDGET = "name: budget\ndelivery: tap\nstages: [budget: {window: 2000}]\n"
 STREAM = {**CHAT, "stream": True}
+BLOCKING = "name: blocking\ndelivery: hold\nstages: [{budget: {on_error: closed}}]\n"
 
 
 async def test_a_request_and_its_answer_pass_byte_for_byte(start: Start) -> None:
@@ -71,7 +73,9 @@ async def test_groundwires_own_headers_and_fields_do_not_go_upstream(start: Star
 async def test_the_clients_headers_go_upstream_but_not_its_key(start: Start) -> None:
     async with start() as proxy:
         await proxy.post(
-            openai_organization="org",
+            openai_organization="client-org",
+            openai_project="client-project",
+            cookie="session=client",
             authorization="Bearer client",
             x_api_key="client",
             idempotency_key="i",
@@ -79,15 +83,40 @@ async def test_the_clients_headers_go_upstream_but_not_its_key(start: Start) -> 
             x_hop="1",
         )
     headers = proxy.upstream.calls[0].headers
-    assert ("org", "i") == (headers["openai-organization"], headers["idempotency-key"])
+    assert "i" == headers["idempotency-key"]
     assert "client" not in str(headers)
     assert "x-hop" not in headers
 
 
 async def test_forward_passes_the_clients_own_key(start: Start) -> None:
     async with start(api_key="forward") as proxy:
-        await proxy.post(authorization="Bearer client")
-    assert "Bearer client" == proxy.upstream.calls[0].headers["authorization"]
+        await proxy.post(authorization="Bearer client", openai_organization="client-org")
+    headers = proxy.upstream.calls[0].headers
+    assert ("Bearer client", "client-org") == (headers["authorization"], headers["openai-organization"])
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"}, {"origin": "https://evil.example"}, {"sec_fetch_site": "cross-site"}, {"x_forwarded_for": "10.0.0.9"},
+        {"forwarded": "for=10.0.0.9"}, {"via": "1.1 gateway"},
+    ],
+    ids=lambda headers: next(iter(headers)),
+)  # fmt: skip
+async def test_without_client_keys_only_this_machines_own_programs_spend_the_operators(headers: dict[str, str], start: Start) -> None:
+    async with start() as proxy:
+        refused = await proxy.post(json.dumps(CHAT).encode(), content_type="text/plain", **headers)
+        page = await proxy.post(origin="http://localhost:3000")
+    assert (403, "policy_not_allowed") == (refused.status, refused.json["error"]["code"])
+    assert (200, 1) == (page.status, len(proxy.upstream.calls))
+
+
+@pytest.mark.parametrize(
+    ("api_key", "config"), [("forward", ""), ("sk-upstream-secret", "server: {allow_anonymous: true}\n")], ids=["forward", "allowed"]
+)
+async def test_where_nothing_of_the_operators_is_spent_or_they_allow_it_anybody_may(api_key: str, config: str, start: Start) -> None:
+    async with start(api_key=api_key, config=config) as proxy:
+        assert 200 == (await proxy.post(host="proxy.example", x_forwarded_for="10.0.0.9")).status
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
@@ -138,13 +167,131 @@ async def test_other_paths_pass_through_marked_skipped(start: Start) -> None:
     assert ["/responses", "/embeddings", "/models"] == [r["path"] for r in listed]
 
 
-async def test_a_path_cannot_climb_out_of_the_upstreams_api(start: Start) -> None:
+async def sent(proxy: Any, target: str, method: str = "POST") -> bytes:
+    """The answer to a request line with exactly this target, as no client library would send it."""
+    body = json.dumps(CHAT).encode()
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
+    head = f"{method} {target} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+    writer.write(head.encode("latin-1") + body)
+    answer = await reader.read()
+    writer.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../admin", "%2e%2e/admin", "..%2fadmin", "..%2Fadmin", "..;/admin", "..\\admin", "..%5Cadmin", "models/../../admin",
+        "models/%2E%2E/chat/completions", "models/x%2F..%2F..%2Fchat%2Fcompletions", "models/%252e%252e", "models/%00",
+    ],
+)  # fmt: skip
+async def test_a_path_cannot_climb_out_of_the_upstreams_api(path: str, start: Start) -> None:
     async with start() as proxy:
-        reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
-        writer.write(b"GET /v1/../admin HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
-        answer = await reader.read()
-        writer.close()
-    assert b" 404 " in answer
+        answer = await sent(proxy, f"/v1/{path}", "GET")
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert [] == proxy.upstream.calls
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/chat%2Fcompletions", "/v1/chat%2fcompletions", "/v1/chat/completion%73", "/v1/%63hat/completions", "/v1//chat/completions",
+        "/v1/chat//completions", "/v1/chat/completions/", "/v1/chat/./completions", "/v1/chat/completions;x", "/v1/Chat/Completions",
+        "/v1/chat/completions%20", "/v1/chat/completions%3Fx", "/%76%31/chat/completions", "/v1/chat/completions%23", "/v1/./chat/completions",
+        "/v1/models/../chat/completions", "/v1/chat/completions%00", "/v1/%EF%BD%83hat/completions",
+    ],
+)  # fmt: skip
+async def test_no_spelling_of_the_path_gets_around_the_policy(path: str, start: Start) -> None:
+    async with start() as proxy:
+        answer = await sent(proxy, path)
+        plain = await sent(proxy, "/v1/chat/completions")
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 404 "))
+    assert plain.startswith(b"HTTP/1.1 200 ")
+    assert ["/v1/chat/completions"] == [call.path for call in proxy.upstream.calls]
+
+
+@pytest.mark.parametrize("path", ["/v1/models/meta-llama%2FLlama-3", "/v1/models/ft:gpt-4o:org::abc", "/v1/models/caf%C3%A9"])
+async def test_names_that_need_encoding_pass_as_they_were_sent(path: str, start: Start) -> None:
+    async with start(reply({"id": "x"})) as proxy:
+        answer = await sent(proxy, path, "GET")
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert [path] == [call.path for call in proxy.upstream.calls]
+
+
+@pytest.mark.parametrize(
+    ("body", "key"),
+    [
+        (
+            '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "messages": [{"role": "user", "content": "Bye"}]}',
+            "messages",
+        ),
+        ('{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "\\u006dessages": []}', "messages"),
+        ('{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi", "content": "Bye"}]}', "content"),
+        ('{"model": "gpt-4o", "messages": [{"role": "user", "content": [{"type": "text", "text": "Hi", "text": "Bye"}]}]}', "text"),
+    ],
+    ids=["messages", "spelled otherwise", "content", "a part's text"],
+)
+async def test_a_key_that_stands_twice_is_refused_where_a_policy_judges(body: str, key: str, start: Start) -> None:
+    async with start(policy=BLOCKING) as proxy:
+        refused = await proxy.post(body.encode())
+        assert (400, "invalid_request", key) == (refused.status, refused.json["error"]["code"], refused.json["error"]["param"])
+        assert [] == proxy.upstream.calls
+
+
+@pytest.mark.parametrize("depth", [300, 1_000, 100_000])
+@pytest.mark.parametrize("policy", [EMPTY_TAP, BUDGET], ids=["empty", "budget"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"model": "gpt-4o", "messages": [{"role": "user", "content": NESTED}]}',
+        '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}, {"role": "user", "content": NESTED}]}',
+        '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "metadata": NESTED}',
+        '{"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "tools": [{"function": {"parameters": NESTED}}]}',
+    ],
+    ids=["first", "later", "metadata", "tools"],
+)
+async def test_what_is_nested_too_deeply_is_a_400_and_the_connection_lives(body: str, policy: str, depth: int, start: Start) -> None:
+    sent = body.replace("NESTED", "[" * depth + "]" * depth).encode()
+    async with start(policy=policy) as proxy:
+        got = await proxy.post(sent)
+        assert (400, "invalid_request", 200) == (got.status, got.json["error"]["code"], (await proxy.post()).status)
+
+
+async def test_an_upstream_cannot_say_what_only_the_proxy_may(start: Start) -> None:
+    async with start(reply(completion(), headers={"x-groundwire-verdict": "pass", "x-groundwire-quality": "1.00"})) as proxy:
+        got = await proxy.post()
+    assert ["skipped"] == got.headers.getall("x-groundwire-verdict")
+    assert "x-groundwire-quality" not in got.headers
+
+
+@pytest.mark.parametrize(
+    ("options", "policy", "expected"),
+    [
+        ("allow_skip: true", EMPTY_TAP, {"models": 200, "responses": 200, "files": 404, "fine_tuning/jobs": 404}),
+        ("allow_skip: true", BLOCKING, {"models": 200, "responses": 403, "messages": 403, "completions": 403, "files": 404}),
+        ("passthrough: none", EMPTY_TAP, {"models": 404, "responses": 404}),
+        ("passthrough: [files]", EMPTY_TAP, {"models": 404, "files": 200, "files/f-1/content": 200}),
+        ("passthrough: [responses]", BLOCKING, {"responses": 200, "messages": 404}),
+    ],
+)
+async def test_what_passes_through_is_a_choice(options: str, policy: str, expected: dict[str, int], start: Start) -> None:
+    async with start(reply({}), policy=policy, route_options=options) as proxy:
+        sends = {name: proxy.get if name == "models" else proxy.post for name in expected}
+        found = {name: (await send(path=f"/v1/{name}")).status for name, send in sends.items()}
+    assert expected == found
+
+
+async def test_a_policy_asked_for_by_header_counts_for_what_passes_through(start: Start) -> None:
+    async with start(reply({}), policies={"blocking": BLOCKING}, route_options="allow_policies: [blocking]") as proxy:
+        refused = await proxy.post(path="/v1/responses", x_groundwire_policy="blocking")
+    assert (403, "policy_not_allowed") == (refused.status, refused.json["error"]["code"])
+    assert [] == proxy.upstream.calls
+
+
+async def test_an_account_s_own_things_cannot_be_deleted_by_default(start: Start) -> None:
+    async with start(reply({})) as proxy:
+        answer = await sent(proxy, "/v1/models/ft-1", "DELETE")
+    assert answer.startswith(b"HTTP/1.1 404 ")
     assert [] == proxy.upstream.calls
 
 
@@ -281,3 +428,34 @@ async def test_a_prompt_over_the_window_never_reaches_the_upstream(start: Start)
     for part in ("resulted in 3008 tokens", "500 are reserved", "limit of 2000", "Compress context or split content", "current_query"):
         assert part in error["message"]
     assert [] == proxy.upstream.calls
+
+
+# ---- runs ----
+
+REMEMBERING = "name: r\ndelivery: tap\nstages: [reflection]\n"
+
+
+async def test_two_conversations_that_begin_alike_are_two_runs(start: Start) -> None:
+    begun = [{"role": "user", "content": "Hi"}]
+    left, right = ([*begun, {"role": "assistant", "content": "Hello."}, {"role": "user", "content": word}] for word in ("Left", "Right"))
+    async with start(policy=REMEMBERING) as proxy:
+        records = [await proxy.record(await proxy.post({**CHAT, "messages": talk})) for talk in (begun, left, right, left)]
+        named = [await proxy.record(await proxy.post({**CHAT, "messages": talk}, x_groundwire_run_id="mine")) for talk in (left, right)]
+    runs = [record["run_id"] for record in records]
+    assert (runs[0], runs[1]) == (runs[1], runs[3])
+    assert runs[2] not in (runs[0], "")
+    assert ["mine"] * 2 == [record["run_id"] for record in named]
+
+
+async def test_what_failed_in_one_branch_is_not_told_in_the_other(start: Start) -> None:
+    tool = {"type": "function", "function": {"name": "book", "parameters": {"type": "object", "properties": {}}}}
+    begun = [{"role": "user", "content": "Book a table."}]
+    call = {"id": "c1", "type": "function", "function": {"name": "book", "arguments": "{}"}}
+    failed = [
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": '{"error": "booking service: permission denied"}'},
+    ]
+    other = [{"role": "assistant", "content": "When?"}, {"role": "user", "content": "At eight."}]
+    async with start(policy=REMEMBERING) as proxy:
+        answers = [await proxy.post({**CHAT, "messages": [*begun, *more], "tools": [tool]}) for more in ([], failed, other)]
+    assert ["0", "1", "0"] == [answer.headers["x-groundwire-failures"] for answer in answers]

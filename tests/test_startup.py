@@ -2,10 +2,14 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
+import pytest
+
 from proxy.config import ServerSettings, load_settings
-from proxy.startup import effective_server, welcome
+from proxy.errors import ConfigError
+from proxy.startup import check_exposure, effective_server, welcome
 from tests.processes import write_config
 
 HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "tokenizers", "openai", "alembic", "numpy", "faiss", "tiktoken", "httpx")
@@ -39,7 +43,10 @@ from proxy.app import App
 from proxy.config import load_settings
 from proxy.testing import ScriptedUpstream, completion, reply, serving
 from tests.processes import write_config
+from contextlib import nullcontext
 from pathlib import Path
+
+import pytest
 
 async def main():
     async with ScriptedUpstream(reply(completion())) as upstream:
@@ -88,3 +95,30 @@ def test_the_welcome_shows_where_a_key_goes_only_if_there_are_keys(tmp_path: Pat
     assert "authorization" not in welcome(load_settings(config, {}), ServerSettings(), 80)[-1]
     config.write_text(config.read_text() + f"keys: [{{name: ann, sha256: '{'0' * 64}'}}]\n")
     assert "-H 'authorization: Bearer KEY'" in welcome(load_settings(config, {}), ServerSettings(), 80)[-1]
+
+
+@pytest.mark.parametrize(
+    ("server", "config", "refused"),
+    [
+        ("host: 0.0.0.0", "", True),
+        ("host: 127.0.0.1", "", False),
+        ("host: 0.0.0.0, allow_anonymous: true", "", False),
+        ("host: 0.0.0.0", f"keys: [{{name: a, sha256: {'a' * 64}}}]\n", False),
+    ],
+    ids=["open to the network", "loopback", "allowed", "with keys"],
+)
+def test_an_address_of_the_network_needs_client_keys_where_the_operators_key_is_spent(
+    server: str, config: str, refused: bool, tmp_path: Path
+) -> None:
+    path = write_config(tmp_path, "http://127.0.0.1:1/v1", f"{{{server}}}")
+    path.write_text(path.read_text() + config)
+    settings = load_settings(path, {})
+    with pytest.raises(ConfigError, match="spends the key of main") if refused else nullcontext():
+        check_exposure(settings, settings.server)
+
+
+def test_a_server_without_any_key_to_spend_may_be_open(tmp_path: Path) -> None:
+    path = write_config(tmp_path, "http://127.0.0.1:1/v1", "{host: 0.0.0.0}")
+    path.write_text(path.read_text().replace("api_key: sk-upstream-secret", "api_key: forward"))
+    settings = load_settings(path, {})
+    check_exposure(settings, settings.server)

@@ -124,6 +124,27 @@ async def test_a_store_that_is_locked_delays_nobody_and_gets_its_records_later(s
     assert (20, 21, 0.0) == (waiting, len(listed), lost)
 
 
+async def test_a_store_that_takes_no_records_is_not_ready_though_it_can_be_reached(start: Start, tmp_path: Path) -> None:
+    async with start() as proxy:
+        await proxy.record(await proxy.post())
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
+            other.execute("ALTER TABLE records RENAME TO elsewhere")  # as on a full disk, all but the insert works
+            await proxy.post()
+            told = await until(lambda: _not_ready(proxy))
+            other.execute("ALTER TABLE elsewhere RENAME TO records")
+        assert await until(lambda: _is_ready(proxy))
+    assert "wait to be written" in told["missing"]["records"]
+
+
+async def _not_ready(proxy: Running) -> Any:
+    found = await proxy.get("/ready")
+    return found.json if found.status == 503 else None
+
+
+async def _is_ready(proxy: Running) -> bool:
+    return (await proxy.get("/ready")).status == 200
+
+
 async def _flushed(proxy: Running) -> Any:
     await proxy.app.records_writer.flush()
     return (await proxy.get("/groundwire/v1/records?limit=100")).json

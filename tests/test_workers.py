@@ -49,7 +49,7 @@ def record_count(folder: Path) -> int:
 async def test_two_workers_share_a_store_the_figures_and_a_generated_admin_key(tmp_path: Path) -> None:
     async with (
         ScriptedUpstream(reply(completion())) as upstream,
-        served(tmp_path, upstream.base_url, "--host", "0.0.0.0", port=free_port(), server="{workers: 2}") as proxy,
+        served(tmp_path, upstream.base_url, "--host", "0.0.0.0", port=free_port(), server="{workers: 2, allow_anonymous: true}") as proxy,
     ):
         await all_up(proxy)
         statuses = [await ask(proxy.url) for _ in range(40)]

@@ -121,6 +121,17 @@ first_seen = Table(
     Index("first_seen_used_at", "used_at"),
 )
 
+lineages = Table(
+    "lineages",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("client", "run_id", "continued_by")),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("used_at", Float(53), nullable=False),
+    Index("lineages_used_at", "used_at"),
+)
+
 quarantine = Table(
     "quarantine",
     metadata,

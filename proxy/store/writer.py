@@ -51,6 +51,8 @@ class RecordWriter:
         self._lock = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._dropping = False
+        self.problem = ""
+        """Why records wait that should be written; "" while all is well. A full disk lets `Database.ping` pass."""
 
     def start(self) -> None:
         """Begin to write. Needs a running event loop; the database need not be available."""
@@ -125,13 +127,13 @@ class RecordWriter:
                 self._counters.count("records.write_errors")
                 if not failing:
                     log.warning("records cannot be written, %d wait: %s", len(self), error)
-                failing = True
+                failing, self.problem = True, str(error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
                 continue
             if failing:
                 log.info("records are written again")
-            self._dropping = False
+            self._dropping, self.problem = False, ""
             return
 
     async def _write_batch(self) -> int:

@@ -16,7 +16,7 @@ Headers = Sequence[tuple[str, str]]
 
 def is_event_stream(headers: Headers) -> bool:
     """Whether an answer with these headers is a stream of server-sent events."""
-    return next((value for name, value in headers if name == "content-type"), "").startswith("text/event-stream")
+    return next((value for name, value in headers if name == "content-type"), "").strip().lower().startswith("text/event-stream")
 
 
 class Call(Struct, frozen=True):

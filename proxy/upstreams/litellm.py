@@ -15,6 +15,7 @@ import importlib
 import importlib.util
 import logging
 import os
+import re
 import warnings
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
@@ -45,6 +46,11 @@ _CREDENTIALS = ("api_", "aws_", "azure_", "vertex_", "watsonx_", "oci_", "base_u
 """Beginnings of field names by which litellm chooses where, and as whom, to call, for some providers even inside the body."""
 
 
+_OPENAI_LIKE = frozenset(("openai", "azure", "custom_openai", "openai_like", "openrouter"))
+_MODEL = re.compile(r"(?=.{1,300}\Z)[A-Za-z0-9@][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9@][A-Za-z0-9._:@+-]*)*")
+"""For some providers the name becomes part of an address: nothing in it can climb out of its place there, or end it."""
+
+
 class LiteLLMUpstream:
     """Implements `proxy.upstreams.Upstream`."""
 
@@ -54,6 +60,8 @@ class LiteLLMUpstream:
         self._secrets = [settings.api_key, *(value for value in settings.params.values() if isinstance(value, str))]
         self._importing: asyncio.Future[Any] | None = None
         self._started = False
+        self._left_out: set[str] = set()
+        """Fields that were warned about."""
 
     def catalogue_name(self, model: str) -> str:
         """The model's name with the configured prefix, as litellm's price list has it."""
@@ -99,6 +107,7 @@ class LiteLLMUpstream:
         if key:
             arguments["api_key"] = key
         litellm = await self._litellm()
+        self._leave_out(litellm, arguments)
         if path == "/chat/completions":
             arguments["_skip_mcp_handler"] = True  # with tools it would import litellm's MCP gateway, which needs packages of its own
         function = litellm.acompletion if path == "/chat/completions" else litellm.aembedding
@@ -133,8 +142,12 @@ class LiteLLMUpstream:
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise InvalidRequest(f"the body is not a JSON object: {error}") from error
         model = body.pop("model", None)
-        if not isinstance(model, str) or not model or "://" in model:
-            raise InvalidRequest("expected the name of a model", param="model")
+        if not isinstance(model, str) or not _MODEL.fullmatch(model):
+            raise InvalidRequest(
+                "expected the name of a model: letters, digits and ._:@+-, in parts divided by single slashes", param="model"
+            )
+        if not self._settings.model_prefix and model not in self._settings.models:
+            raise NotFound(f"upstream {self.name} serves the models of its list alone", param="model")
         extra = {name: body.pop(name) for name in list(body) if name not in known}
         for name in extra:
             if name.startswith(_CREDENTIALS):
@@ -153,6 +166,24 @@ class LiteLLMUpstream:
         if self._settings.base_url:
             arguments["api_base"] = self._settings.base_url
         return arguments
+
+    def _leave_out(self, litellm: Any, arguments: dict[str, Any]) -> None:
+        """A provider whose API is not OpenAI's would get fields that litellm does not know as one field ``extra_body``: it gets none."""
+        extra, own = arguments.get("extra_body"), self._settings.params.get("extra_body")
+        if not extra or extra is own:
+            return
+        try:
+            provider = litellm.get_llm_provider(model=arguments["model"], api_base=arguments.get("api_base"))[1]
+        except Exception:  # litellm will say so when it is called
+            return
+        if provider in _OPENAI_LIKE or provider in litellm.openai_compatible_providers:
+            return
+        arguments.pop("extra_body")
+        if own:
+            arguments["extra_body"] = own
+        for name in extra.keys() - (own or {}).keys() - self._left_out:
+            self._left_out.add(name)
+            log.warning("upstream %s: %s has no field %r: it is left out of every request", self.name, provider, name[:80])
 
     async def _litellm(self) -> Any:
         if not self._started:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,8 +20,10 @@ from proxy import __version__
 from proxy.config import OpenAISettings
 from proxy.errors import ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.upstreams import Call, Headers, Reply
+from proxy.upstreams.encodings import Decoder, Undecodable
 
-_KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key"))
+_KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "openai-organization", "openai-project"))
+"""A client's, which would say whose account it is beside the operator's key."""
 _SKIP_AUTO = frozenset(("User-Agent", "Accept", "Accept-Encoding", "Content-Type"))
 _WHOLE_BODY_BYTES = 2**20
 _READ_BUFFER_BYTES = 2**18
@@ -80,11 +82,15 @@ class OpenAIUpstream:
                 data=_payload(call.body),
                 headers=self._headers(call),
                 allow_redirects=False,
-                auto_decompress=not call.raw,
+                auto_decompress=False,
             )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise self.failure(error, connecting=True) from error
-        return _OpenAIReply(self, response, times.between_chunks_s, deadline)
+        try:
+            return _OpenAIReply(self, response, times.between_chunks_s, deadline, decode=not call.raw)
+        except Undecodable as error:
+            response.close()
+            raise self.failure(error, connecting=False) from error
 
     def _url(self, path: str) -> URL:
         url = self._urls.get(path)
@@ -106,6 +112,8 @@ class OpenAIUpstream:
     def failure(self, error: Exception, *, connecting: bool) -> ProxyError:
         """The one converter from aiohttp's exceptions to ours."""
         who = f"upstream {self.name} ({self._where})"
+        if isinstance(error, Undecodable):
+            return UpstreamUnreachable(f"{who}: {error}")
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return UpstreamTimeout(f"{who}: no connection within {self._settings.timeouts.connect_s:g} s")
         if isinstance(error, TimeoutError):
@@ -131,16 +139,29 @@ def _payload(body: bytes | AsyncIterator[bytes]) -> Any:
 class _OpenAIReply:
     """Implements `proxy.upstreams.Reply`."""
 
-    __slots__ = ("_deadline", "_response", "_upstream", "attempts", "headers", "status", "upstream")
+    __slots__ = ("_deadline", "_decoded", "_decoder", "_response", "_upstream", "attempts", "headers", "status", "upstream")
 
-    def __init__(self, upstream: OpenAIUpstream, response: aiohttp.ClientResponse, between_s: float, deadline: float) -> None:
+    def __init__(
+        self, upstream: OpenAIUpstream, response: aiohttp.ClientResponse, between_s: float, deadline: float, *, decode: bool
+    ) -> None:
+        """Raises `Undecodable`."""
         self._upstream, self._response, self._deadline = upstream, response, deadline
+        encoding = response.headers.get("content-encoding", "identity") if decode else "identity"
+        self._decoder = Decoder(encoding) if encoding.lower() not in ("identity", "") else None
+        self._decoded: Iterator[bytes] = iter(())
         connection = response.connection
         if connection is not None and connection.protocol is not None:  # the body is not here yet: from now on, pauses count
-            connection.protocol.read_timeout = between_s
-            connection.protocol.start_timeout()
+            protocol = connection.protocol
+            protocol.read_timeout = between_s
+            protocol.start_timeout()
+
+            def ended() -> None:  # what is read of the buffer afterwards would start the clock of an idle connection again
+                protocol.read_timeout = None
+
+            response.content.on_eof(ended)
         self.status = response.status
-        self.headers: Headers = [(k.lower(), v) for k, v in response.headers.items()]
+        encoded = ("content-length", "content-encoding") if self._decoder is not None else ()
+        self.headers: Headers = [(name, v) for k, v in response.headers.items() if (name := k.lower()) not in encoded]
         self.upstream = upstream.name
         self.attempts = 1
 
@@ -157,6 +178,21 @@ class _OpenAIReply:
             yield piece
 
     async def _piece(self) -> bytes:
+        """The next of the body's bytes, decoded; b"" at its end."""
+        if self._decoder is None:
+            return await self._sent()
+        try:
+            while not (piece := next(self._decoded, b"")):
+                if not (sent := await self._sent()):
+                    self._decoder.end()
+                    return b""
+                self._decoded = self._decoder.pieces(sent)
+        except Undecodable as error:
+            self._response.close()
+            raise self._upstream.failure(error, connecting=False) from error
+        return piece
+
+    async def _sent(self) -> bytes:
         try:
             piece = await self._response.content.readany()
         except (aiohttp.ClientError, OSError) as error:

@@ -31,6 +31,8 @@ class Piece(Struct, frozen=True):
     """The end mark."""
     divisible: bool = True
     """Whether its text may be cut in two without loss (not when it carries log probabilities)."""
+    refusal: bool = False
+    """Whether it carries words of a refusal."""
     payload: Mapping[str, object] | None = None
     """The dialect's parsed form."""
 
@@ -61,8 +63,8 @@ class AnswerStream(Protocol):
         """An error that the upstream sent inside the stream."""
 
     @property
-    def unreadable(self) -> int:
-        """Events that were not what the dialect knows."""
+    def unreadable(self) -> str:
+        """What of it was not what the dialect knows, or says something that it does not read; "" for nothing."""
 
     @property
     def usage(self) -> Mapping[str, object] | None:

@@ -21,8 +21,10 @@ from proxy.wire.chat_calls import ChatCallFilter
 from proxy.wire.chat_message import added_up, token_logprobs
 from proxy.wire.chat_own import own_answer, own_body, own_events, wants_json
 from proxy.wire.chat_stream import ChatStream, usage
+from proxy.wire.chat_unread import unread
 
 _EXTENSION = "groundwire"
+_DEPTH = 254
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -99,7 +101,8 @@ class ChatDialect:
         choices = tuple(_choice(c, i) for i, c in enumerate(raw))
         said = {choice.index: tuple(token_logprobs(c["logprobs"])) for choice, c in zip(choices, raw, strict=True) if c.get("logprobs")}
         model = fields.get("model")
-        return Answer(choices, model if isinstance(model, str) else "", usage(fields.get("usage")), said)
+        missed = next((name for c in raw if (name := unread(c, streamed=False))), "")
+        return Answer(choices, model if isinstance(model, str) else "", usage(fields.get("usage")), said, missed)
 
     def usage_of(self, body: bytes) -> Mapping[str, object] | None:
         """The field ``usage``, if it is an object."""
@@ -175,7 +178,17 @@ def _load(body: bytes) -> dict[str, Any]:
         raise InvalidRequest(f"the body is not valid JSON: {error}") from error
     if not isinstance(fields, dict):
         raise InvalidRequest(f"the body must be a JSON object, not {_kind(fields)}")
+    _check_depth(body, fields)
     return fields
+
+
+def _check_depth(body: bytes, fields: object) -> None:
+    """Raises `InvalidRequest` for what is read but could not be written again: orjson reads 1,024 levels and writes 254."""
+    if body.count(b"[") + body.count(b"{") > _DEPTH:
+        try:
+            orjson.dumps(fields)
+        except orjson.JSONEncodeError as error:
+            raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep") from error
 
 
 def _typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:

@@ -16,6 +16,7 @@ from proxy.exchange import Answer, Choice, ToolCall, Usage
 from proxy.wire import Piece, sse
 from proxy.wire.chat_arguments import rewritten
 from proxy.wire.chat_message import Calls, added_up, token_logprobs
+from proxy.wire.chat_unread import delta_text, unread
 
 
 class _ChoiceState:
@@ -45,7 +46,10 @@ class ChatStream:
         self.usage: dict[str, Any] | None = None
         self.done = False
         self.error: Mapping[str, object] | None = None
-        self.unreadable = 0
+        self._strange = 0
+        """Events that are no chunks."""
+        self._unread = ""
+        """The first field with text that is not read."""
 
     def feed(self, chunk: bytes) -> list[Piece]:
         """The pieces that `chunk` completes."""
@@ -82,9 +86,16 @@ class ChatStream:
         except orjson.JSONDecodeError:
             chunk = None
         if not isinstance(chunk, dict):
-            self.unreadable += 1
+            self._strange += 1
             return [Piece(event.raw)]
         return self._chunk(event.raw, chunk)
+
+    @property
+    def unreadable(self) -> str:
+        """What of it was no chunk, or has text where none is read; "" for nothing."""
+        if self._strange:
+            return f"{self._strange} events are not chat completion chunks"
+        return f"text in {self._unread} is not read" if self._unread else ""
 
     def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> list[Piece]:
         if isinstance(chunk.get("error"), dict):
@@ -93,7 +104,11 @@ class ChatStream:
             self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
         if isinstance(chunk.get("usage"), dict):
             self.usage, self._usage = chunk["usage"], usage(chunk["usage"])
-        choices = [c for c in chunk.get("choices") or () if isinstance(c, dict)]
+        given = chunk.get("choices")
+        choices = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
+        if given and not choices:
+            self._strange += 1
+        self._unread = self._unread or next((name for c in choices if (name := unread(c, streamed=True))), "")
         if not choices:
             return [Piece(raw, payload=chunk)]
         if len(choices) == 1 and not (self._separate and len(_parts(choices[0])) > 1):
@@ -127,7 +142,9 @@ class ChatStream:
         finish = choice.get("finish_reason")
         if isinstance(finish, str):
             state.finish_reason = finish
-        return Piece(raw, index, text, isinstance(finish, str), divisible=not choice.get("logprobs"), payload=chunk)
+        delta = choice.get("delta")
+        refusal = isinstance(delta, dict) and bool(delta.get("refusal"))
+        return Piece(raw, index, text, isinstance(finish, str), divisible=not choice.get("logprobs"), refusal=refusal, payload=chunk)
 
     def with_text(self, piece: Piece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
@@ -172,8 +189,8 @@ def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     """A choice of a chunk as parts that do one thing each: other deltas (role, tool calls, reasoning), text, end."""
     delta = choice.get("delta")
     delta = delta if isinstance(delta, dict) else {}
-    text = delta.get("content")
-    has_text = isinstance(text, str) and bool(text)
+    text = delta_text(delta.get("content"))
+    has_text = bool(text)
     others = {key: value for key, value in delta.items() if key != "content"}
     has_others = any(value for key, value in others.items() if key != "role")
     ends = isinstance(choice.get("finish_reason"), str)
@@ -193,8 +210,7 @@ def _absorb(state: _ChoiceState, delta: object) -> str:
     """Add a delta to its choice; returns the answer text in it."""
     if not isinstance(delta, dict):
         return ""
-    text = delta.get("content")
-    text = text if isinstance(text, str) else ""
+    text = delta_text(delta.get("content"))
     if text:
         state.text.append(text)
     for into, names in ((state.refusal, ("refusal",)), (state.reasoning, ("reasoning_content", "reasoning"))):

@@ -40,7 +40,9 @@ class EventSplitter:
     """Cuts chunks into events. Feed every chunk, then `finish` for what came without a blank line."""
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._buffer = bytearray()
+        self._begin = 0
+        """Where the first event that has not been given out begins."""
         self._searched = 0
         self._started = False
 
@@ -50,17 +52,22 @@ class EventSplitter:
         while True:
             match = _END.search(self._buffer, self._searched)
             # A CR at the end of what is there may be half of a CRLF.
-            if match is None or (match.end() == len(self._buffer) and self._buffer.endswith(b"\r")):
-                self._searched = max(0, len(self._buffer) - 3)
-                if len(self._buffer) > MAX_EVENT_BYTES:
-                    raise UpstreamUnreachable(f"the upstream sent an event of more than {MAX_EVENT_BYTES} bytes")
-                return
-            raw, self._buffer, self._searched = self._buffer[: match.end()], self._buffer[match.end() :], 0
+            end = match.end() if match is not None else 0
+            if match is None or (end == len(self._buffer) and self._buffer.endswith(b"\r")):
+                break
+            raw, self._begin, self._searched = bytes(self._buffer[self._begin : end]), end, end
+            del match  # it holds the buffer
             yield self._event(raw)
+        del match, self._buffer[: self._begin]
+        self._begin, self._searched = 0, max(0, len(self._buffer) - 3)
+        if len(self._buffer) > MAX_EVENT_BYTES:
+            raise UpstreamUnreachable(f"the upstream sent an event of more than {MAX_EVENT_BYTES} bytes")
 
     def finish(self) -> Event | None:
         """What is left when the stream has ended; the standard discards it, OpenAI's clients read it."""
-        raw, self._buffer, self._searched = self._buffer, b"", 0
+        raw = bytes(self._buffer)
+        self._buffer.clear()
+        self._searched = 0
         return self._event(raw) if raw else None
 
     def _event(self, raw: bytes) -> Event:

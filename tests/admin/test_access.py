@@ -17,8 +17,14 @@ def test_without_a_key_its_own_machine_may(peer: str, host: str) -> None:
 
 @pytest.mark.parametrize("peer", ["10.0.0.5", "2001:db8::1", None])
 def test_without_a_key_another_machine_may_not_whatever_name_it_calls(peer: str | None) -> None:
-    with pytest.raises(PolicyNotAllowed, match=r"set server\.admin_key"):
+    with pytest.raises(PolicyNotAllowed, match=r"server\.admin_key"):
         check(connection(peer, host="localhost"), "")
+
+
+@pytest.mark.parametrize("header", ["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"])
+def test_without_a_key_nobody_comes_through_a_proxy_on_the_same_machine(header: str) -> None:
+    with pytest.raises(PolicyNotAllowed, match="proxy"):
+        check(connection("127.0.0.1", **{"host": "localhost", header: "127.0.0.1"}), "")
 
 
 def test_with_the_key_any_machine_may() -> None:

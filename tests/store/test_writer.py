@@ -104,10 +104,12 @@ async def test_records_wait_while_the_store_is_locked(tmp_path: Path, migrated_f
         other.execute("BEGIN IMMEDIATE")
         writer.submit(make_record(1))
         await counters.reaches("records.write_errors", 2)
+        problem = writer.problem
         writer.submit(make_record(2))
         other.execute("ROLLBACK")
         await counters.reaches("records.written", 2)
         await writer.stop()
+    assert ("locked" in problem, "") == (True, writer.problem)
     other.close()
     assert counters["records.lost"] == 0
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from proxy.config import LiteLLMSettings, Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
 from proxy.upstreams import Call
-from proxy.upstreams.litellm import LiteLLMUpstream
+from proxy.upstreams.litellm import _MODEL, LiteLLMUpstream
 from proxy.upstreams.litellm_answers import clean_answer, clean_chunk, error_reply, scrubber, without_secrets
 
 KEY = "sk-the-operators-key"
@@ -112,6 +112,15 @@ async def test_models_are_those_of_the_settings(cold: LiteLLMUpstream) -> None:
         (call(b'{"model": "a", "x": "\xff"}'), 400, "invalid_request"),
         (call({"messages": []}), 400, "invalid_request"),
         (call(ask("https://elsewhere.example/model")), 400, "invalid_request"),
+        (call(ask("../../../v1/admin")), 400, "invalid_request"),
+        (call(ask("claude/../admin")), 400, "invalid_request"),
+        (call(ask("claude%2F..%2Fadmin")), 400, "invalid_request"),
+        (call(ask("claude?key=x")), 400, "invalid_request"),
+        (call(ask("claude#x")), 400, "invalid_request"),
+        (call(ask("claude\\admin")), 400, "invalid_request"),
+        (call(ask("claude//admin")), 400, "invalid_request"),
+        (call(ask("claude\n")), 400, "invalid_request"),
+        (call(ask("c" * 301)), 400, "invalid_request"),
         (call(ask(api_base="https://elsewhere.example")), 400, "invalid_request"),
         (call(ask(extra_headers={"a": "b"})), 400, "invalid_request"),
     ],
@@ -119,6 +128,25 @@ async def test_models_are_those_of_the_settings(cold: LiteLLMUpstream) -> None:
 async def test_what_cannot_be_sent_gets_an_envelope(cold: LiteLLMUpstream, made: Call, status: int, code: str) -> None:
     found, content = await answer(cold, made)
     assert (status, code) == (found, content["error"]["code"])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "gpt-4o",
+        "claude-sonnet-4-5@20250929",
+        "meta-llama/Llama-3.1-8B:free",
+        "arn:aws:bedrock:eu-1:1:inference-profile/eu.anthropic.x-v1:0",
+    ],
+)
+def test_the_names_that_providers_give_their_models_are_names(model: str) -> None:
+    assert _MODEL.fullmatch(model)
+
+
+async def test_without_a_prefix_only_the_models_of_the_list_can_be_asked_for() -> None:
+    upstream = LiteLLMUpstream("any", LiteLLMSettings(models=("gemini/gemini-2.5-pro",)))
+    status, content = await answer(upstream, call(ask("bedrock/anthropic.claude")))
+    assert (404, "not_found", "model") == (status, content["error"]["code"], content["error"]["param"])
 
 
 async def test_a_forwarded_key_must_be_there() -> None:
@@ -200,6 +228,13 @@ class Provider:
         await response.write(b"data: [DONE]\n\n")
         return response
 
+    async def messages(self, request: web.Request) -> web.Response:
+        self.requests.append((request.headers.get("x-api-key", ""), await request.json()))
+        usage = {"input_tokens": 3, "output_tokens": 2}
+        content = [{"type": "text", "text": "Hé"}]
+        named = {"id": "msg_1", "type": "message", "role": "assistant", "model": "c", "stop_reason": "end_turn"}
+        return web.json_response({**named, "content": content, "usage": usage})
+
     async def embeddings(self, request: web.Request) -> web.Response:
         self.requests.append((request.headers["authorization"], await request.json()))
         data = [{"object": "embedding", "index": 0, "embedding": [0.5]}]
@@ -220,6 +255,7 @@ async def address(provider: Provider) -> AsyncIterator[str]:
     app = web.Application()
     app.router.add_post("/v1/chat/completions", provider.chat)
     app.router.add_post("/v1/embeddings", provider.embeddings)
+    app.router.add_post("/v1/messages", provider.messages)
     runner = web.AppRunner(app, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -279,6 +315,15 @@ class TestProvider:
         _, content = await answer(upstream, call(ask(**more)))
         assert "Hé" == content["choices"][0]["message"]["content"]
         assert more.items() <= provider.requests[0][1].items()
+
+    async def test_anthropic_gets_no_field_that_its_api_does_not_have(self, address: str, provider: Provider) -> None:
+        upstream = LiteLLMUpstream("claude", LiteLLMSettings(model_prefix="anthropic/", base_url=address.removesuffix("/v1"), api_key=KEY))
+        await upstream.start()
+        status, content = await answer(upstream, call(ask("claude-sonnet-4-5", foo={"a": 1}, temperature=0.5)))
+        await upstream.stop()
+        sent = provider.requests[0][1]
+        assert (200, "Hé") == (status, content["choices"][0]["message"]["content"])
+        assert (0.5, []) == (sent["temperature"], [name for name in ("foo", "extra_body") if name in sent])
 
     async def test_a_forwarded_key_is_the_clients(self, address: str, provider: Provider) -> None:
         upstream = LiteLLMUpstream("other", settings(address, api_key="forward"))

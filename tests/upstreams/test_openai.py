@@ -3,6 +3,8 @@
 import asyncio
 import gzip
 import json
+import resource
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -243,6 +245,17 @@ async def test_a_broken_answer_is_said_without_the_key() -> None:
     assert "sk-1" not in str(raised.value)
 
 
+async def test_a_pause_after_a_large_answer_is_not_held_against_the_next_one() -> None:
+    body = b"x" * 700_000  # more than is read ahead, so that reading pauses, and all there before its reader comes
+    async with ScriptedUpstream(reply(body)) as server, opened(server.base_url, timeouts=Timeouts(between_chunks_s=0.2)) as upstream:
+        for _ in range(2):
+            answer = await upstream.send(CALL)
+            await asyncio.sleep(0.05)
+            assert len(body) == len(await answer.read())
+            await answer.close()
+            await asyncio.sleep(0.4)
+
+
 # ---- content encodings, through the proxy ----
 
 
@@ -272,7 +285,43 @@ async def test_a_compressed_answer_on_another_path_passes_as_it_is(start: Start)
     assert "gzip" == proxy.upstream.calls[0].headers["accept-encoding"]
 
 
-async def test_an_answer_that_is_not_what_its_encoding_says_is_a_502(start: Start) -> None:
-    async with start(reply(b"not gzip at all", headers={"content-encoding": "gzip"})) as proxy:
+@pytest.mark.parametrize(
+    ("body", "encoding"),
+    [(b"not gzip at all", "gzip"), (gzip.compress(b"{}" * 999)[:-9], "gzip"), (b"{}", "br"), (b"{}", "gzip, deflate"), (zlib.compress(b"{}"), "gzip\t?")],
+    ids=["not gzip", "cut off", "never asked for", "twice", "no name"],
+)  # fmt: skip
+async def test_an_answer_that_is_not_what_its_encoding_says_is_a_502(body: bytes, encoding: str, start: Start) -> None:
+    async with start(reply(body, headers={"content-encoding": encoding})) as proxy:
+        got = await proxy.post()
+    assert (502, "upstream_unreachable") == (got.status, got.json["error"]["code"])
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [gzip.compress, zlib.compress, lambda data: zlib.compress(data)[2:-4], lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:])],
+    ids=["gzip", "zlib", "raw deflate", "two members"],
+)
+@pytest.mark.parametrize("text", ["Hello.", "x" * 3_000_000], ids=["short", "long"])
+async def test_every_form_of_zlib_is_decoded(packed: Callable[[bytes], bytes], text: str, start: Start) -> None:
+    plain = json.dumps(completion(text)).encode()
+    sent = packed(plain)
+    async with start(reply(sent, headers={"content-encoding": "gzip" if sent[:2] == b"\x1f\x8b" else "deflate"})) as proxy:
+        got = await proxy.post()
+    assert (200, plain) == (got.status, got.body)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_small_answer_that_unpacks_into_a_huge_one_is_refused_before_it_is_there(status: int, start: Start) -> None:
+    bomb = gzip.compress(b" " * 400_000_000)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    config = "server: {max_answer_bytes: 20000000}\n"
+    async with start(reply(bomb, status, {"content-encoding": "gzip"}), config=config) as proxy:
+        got = await proxy.post()
+    assert (502, "upstream_unreachable") == (got.status, got.json["error"]["code"])
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < 100_000  # KiB
+
+
+async def test_an_error_without_end_is_refused(start: Start) -> None:
+    async with start(raw(b"HTTP/1.1 500 No\r\ncontent-type: text/plain\r\n\r\n" + b"e" * 3_000_000)) as proxy:
         got = await proxy.post()
     assert (502, "upstream_unreachable") == (got.status, got.json["error"]["code"])

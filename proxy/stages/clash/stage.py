@@ -51,6 +51,7 @@ class Clash(Stage):
     """Finds statements that contradict each other, and keeps the one that holds: the newer one, what the user says, or both in one."""
 
     name = "clash"
+    remembers = True
     Options = ClashOptions
     follows = ("budget", "knowledge", "validation", "poisoning")
     changes = ("messages", "passages", "answer")

@@ -34,6 +34,7 @@ class Compression(Stage):
     """Brings a prompt that nears the window back to a target, losing nothing, and repeats what it decided byte for byte."""
 
     name = "compression"
+    remembers = True
     Options = CompressionOptions
     requires = ("token_count",)
     follows = ("history",)

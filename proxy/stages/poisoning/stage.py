@@ -71,6 +71,7 @@ class Poisoning(Stage):
     """Blocks or quarantines false content and hidden instructions before they enter the context."""
 
     name = "poisoning"
+    remembers = True
     Options = PoisoningOptions
     follows = ("knowledge", "validation")
     changes = ("messages", "passages")

@@ -64,6 +64,7 @@ class Reflection(Stage):
     """Remembers what went wrong in a run, tells the model where it matters, and stops what repeats without progress."""
 
     name = "reflection"
+    remembers = True
     Options = ReflectionOptions
     follows = ("budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful")
     changes = ("messages", "answer")

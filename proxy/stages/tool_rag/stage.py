@@ -95,6 +95,7 @@ class ToolRag(Stage):
     """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
 
     name = "tool_rag"
+    remembers = True
     Options = ToolRagOptions
     changes = ("tools",)
     reports = ("x-groundwire-tools", "tool_confusion", "CONFUSION")

@@ -52,6 +52,7 @@ class Validation(Stage):
     """Checks new content before the model sees it; annotates, ranks it lower, drops or rejects it."""
 
     name = "validation"
+    remembers = True
     Options = ValidationOptions
     follows = ("knowledge",)
     changes = ("messages", "passages")

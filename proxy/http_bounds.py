@@ -1,0 +1,157 @@
+"""uvicorn's HTTP protocol with what it leaves open: how much a client may send before it is read, how slowly, how many at once.
+
+uvicorn collects a request's line and headers whatever their size, waits for them for ever, and takes every connection. Here headers
+are counted as they come (431), headers and bodies have to make progress (408), and past `MAX_CONNECTIONS` a request is a 503, but for
+those that ask how the server is. RFC 9110 section 15.5, RFC 6585 section 5.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.server import ServerState
+
+log = logging.getLogger("groundwire.http")
+
+MAX_HEADER_BYTES = 65_536
+"""Request line and headers of one request, as sent."""
+MAX_HEADERS = 200
+HEADERS_S = 30.0
+"""From a request's first byte, or a connection's opening, to the end of its headers."""
+BODY_STALL_S = 30.0
+"""Within each span of this length a body that is not whole must grow by `MIN_BODY_BYTES`, unless nobody reads it."""
+MIN_BODY_BYTES = 8_192
+MAX_CONNECTIONS = 4_096
+RESERVED = 64
+"""Further connections, for `HEALTH_PATHS` alone."""
+HEALTH_PATHS = ("/health", "/ready", "/metrics")
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """One connection."""
+
+    def __init__(
+        self, config: Config, server_state: ServerState, app_state: dict[str, Any], _loop: asyncio.AbstractEventLoop | None = None
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._header_bytes = self._body_bytes = 0
+        self._in_headers = True
+        """Whether what comes next belongs to a request's line or headers."""
+        self._waiting: asyncio.TimerHandle | None = None
+        self._refused = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """A client connects."""
+        super().connection_made(transport)
+        if len(self.connections) > MAX_CONNECTIONS + RESERVED:
+            self._refuse(503, "too many connections")
+        else:
+            self._wait(HEADERS_S, self._headers_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes came."""
+        if self._in_headers:
+            room = MAX_HEADER_BYTES - self._header_bytes
+            self._header_bytes += len(data)
+            if len(data) > room:  # the headers must end within what there is room for; a body may follow
+                self._feed(data[:room])
+                if self._in_headers:
+                    self._refuse(431, f"the headers are larger than {MAX_HEADER_BYTES} bytes")
+                data = data[room:]
+        self._feed(data)
+        if self._waiting is None and not self._refused:  # in the common case the request is whole by now, and nothing has to be waited for
+            if not self._in_headers:
+                self._wait(BODY_STALL_S, self._body_slow, self._body_bytes)
+            elif self._header_bytes:
+                self._wait(HEADERS_S, self._headers_late)
+
+    def _feed(self, data: bytes) -> None:
+        if not self._refused and not self.transport.is_closing():
+            super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._body_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """One header is whole."""
+        super().on_header(name, value)
+        if len(self.headers) > MAX_HEADERS and not self._refused:
+            self._refuse(431, f"more than {MAX_HEADERS} headers")
+
+    def on_headers_complete(self) -> None:
+        """A body may follow."""
+        self._in_headers = False
+        self._stop_waiting()
+        if self._refused:
+            return
+        if len(self.connections) > MAX_CONNECTIONS and not self.url.startswith(tuple(path.encode() for path in HEALTH_PATHS)):
+            self._refuse(503, "too many connections")
+            return
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """A piece of the body."""
+        self._body_bytes += len(body)
+        if not self._refused:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """The request is whole; another may follow on the connection."""
+        self._in_headers, self._header_bytes = True, 0
+        self._stop_waiting()
+        if not self._refused:
+            super().on_message_complete()
+
+    def _headers_late(self) -> None:
+        self._waiting = None
+        if self.cycle is not None and not self.cycle.response_complete:  # the next request can wait as long as this one's answer
+            self._wait(HEADERS_S, self._headers_late)
+        else:
+            self._refuse(408, f"no request within {HEADERS_S:g} s")
+
+    def _body_slow(self, before: int) -> None:
+        self._waiting = None
+        if self.flow.read_paused or self._body_bytes - before >= MIN_BODY_BYTES:  # nobody reads it, or it comes
+            self._wait(BODY_STALL_S, self._body_slow, self._body_bytes)
+        else:
+            self._refuse(408, f"less than {MIN_BODY_BYTES} bytes of the body within {BODY_STALL_S:g} s")
+
+    def _wait(self, seconds: float, then: Any, *arguments: Any) -> None:
+        self._stop_waiting()
+        self._waiting = self.loop.call_later(seconds, then, *arguments)
+
+    def _stop_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+    def _refuse(self, status: int, message: str) -> None:
+        """Answer without the application, and end the connection."""
+        self._refused = True
+        self._stop_waiting()
+        if self.transport.is_closing():
+            return
+        if self.cycle is not None and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.close()  # bytes of an answer have left
+            return
+        code = {408: "request_timeout", 431: "request_too_large", 503: "overloaded"}[status]
+        kind = "server_error" if status >= 500 else "invalid_request_error"
+        body = orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+        head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        retry = "retry-after: 1\r\n" if status == 503 else ""
+        log.warning("%s: refused with %d: %s", self.client[0] if self.client else "a client", status, message)
+        self.transport.write(f"{head}{retry}connection: close\r\n\r\n".encode() + body)
+        self.transport.close()
