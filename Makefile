@@ -90,6 +90,8 @@ bench-poisoning: $(VENV)/.installed  ## false statements and hidden instructions
 
 bench-clash: $(VENV)/.installed  ## statements against earlier ones: clashes found, false alarms, changes of mind, by topic; resolution given detection
 	$(BIN)/python -m benchmarks.clash
+	$(BIN)/python -m benchmarks.clash_actions
+	$(BIN)/python -m benchmarks.clash_latency
 
 bench-reflection: $(VENV)/.installed  ## failures: found in tool results and in what users say, repeats of a simulated agent, cost of a turn
 	$(BIN)/python -m benchmarks.reflection_signals

@@ -62,6 +62,28 @@ def resolution(results: Path = RESULTS) -> str | None:
     return _table(["clashes found", *(f"resolved by {name}" for name in names)], [[str(found["n"]), *(_share(found[n]) for n in names)]])
 
 
+def clash_actions(results: Path = RESULTS) -> str | None:
+    """How often the stage was right when it did something, by action."""
+    report = _read(results / "clash_actions.json")
+    if report is None:
+        return None
+    rows = [
+        [line["action"], str(line["n"]), f"{line['precision']:.1%} [{line['low']:.1%}, {line['high']:.1%}]", f"{line['recall']:.1%}"]
+        for line in report
+        if line["n"]
+    ]
+    return _table(["action", "times", "right", "of the certain clashes written for this, acted on"], rows)
+
+
+def clash_latency(results: Path = RESULTS) -> str | None:
+    """What the stage adds to a turn, by load."""
+    report = _read(results / "clash_latency.json")
+    if report is None:
+        return None
+    rows = [[name, f"{line['p50_ms']:.1f} ms", f"{line['p95_ms']:.1f} ms"] for name, line in report["loads"].items()]
+    return _table(["about 2,000 tokens as", "p50", "p95"], rows)
+
+
 def poisoning(results: Path = RESULTS) -> str | None:
     """False statements that were kept out, and true ones that were."""
     report = _read(results / "poisoning.json")
@@ -138,6 +160,8 @@ TABLES: dict[str, Callable[[], str | None]] = {
     "clash": clash,
     "clash-topics": clash_topics,
     "clash-resolution": resolution,
+    "clash-actions": clash_actions,
+    "clash-latency": clash_latency,
     "poisoning": poisoning,
     "injections": injections,
     "validation": validation,

@@ -7,7 +7,7 @@ the results of its calls. Cutting at block borders keeps every list of messages 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import orjson
@@ -85,6 +85,18 @@ def prefix_hashes(messages: Sequence[Message], ends: Sequence[int]) -> dict[int,
 def last_user(messages: Sequence[Message]) -> int | None:
     """Position of the last user message."""
     return next((i for i in range(len(messages) - 1, -1, -1) if messages[i].get("role") == "user"), None)
+
+
+def with_text_after(message: Message, block: str) -> Message | None:
+    """A copy of `message` with `block` behind its text, a blank line between them; None where its content is no text and no parts."""
+    content = message.get("content")
+    if content is None or content == "":
+        return {**message, "content": block}
+    if isinstance(content, str):
+        return {**message, "content": f"{content}\n\n{block}"}
+    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
+        return {**message, "content": [*content, {"type": "text", "text": block}]}
+    return None
 
 
 def _kind(message: Message) -> Kind:

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from msgspec.structs import replace
 
 from proxy import attempts
-from proxy.errors import PolicyBlocked, ProxyError
+from proxy.errors import Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import Exchange, Mark, Sentence, ToolCall, Verdict, tool_name
 from proxy.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.stage import SentenceStage, Stage, can_answer_tools
@@ -22,6 +22,8 @@ from proxy.text import replaced
 
 log = logging.getLogger("groundwire.pipeline")
 
+RETRY_AFTER_S = "1"
+"""Whoever comes again after a second finds a store, or a model, that had a hiccup."""
 Hook = Callable[[Exchange], Awaitable[Verdict | None]]
 
 
@@ -32,7 +34,7 @@ class Pipeline:
         self.stages = tuple(stages)
         self._retrieval_tools = tuple(retrieval_tools)
         self._request = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
-        self._forward = [(s, s.on_forward) for s in stages if _overrides(s, "on_forward")]
+        self._forward = sorted(((s, s.on_forward) for s in stages if _overrides(s, "on_forward")), key=lambda one: one[0].measures)
         judging = answer_order(stages)
         self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer") and s.judges_answers and _has_findings(s, stages)]
         self._done = [(s, s.on_done) for s in stages if _overrides(s, "on_done")]
@@ -234,6 +236,8 @@ class Pipeline:
                 raise PolicyBlocked(verdict.message or f"the policy's stage {stage.name} refused this", param=verdict.code or stage.name)
             if verdict.outcome == "error" and stage.options.on_error == "closed":
                 message = f"the check {stage.name} could not run, and the policy refuses what it cannot check"
+                if verdict.code in stage.retryable:
+                    raise Overloaded(f"{message}; try again", param=verdict.code, headers=(("retry-after", RETRY_AFTER_S),))
                 raise PolicyBlocked(message, param=verdict.code or "check_failed")
         return verdict
 

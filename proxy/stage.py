@@ -54,8 +54,13 @@ class Stage:
     """Headers and warning codes it may set, for ``groundwire explain``."""
     reads_passages: ClassVar[bool] = False
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
-    verifies: ClassVar[bool] = False
-    """Whether it uses `ports.verifiers`: the built-in verifier is loaded at start where a route's own policy has such a stage."""
+    verifies: bool = False
+    """Whether it uses `ports.verifiers`: the built-in verifier is loaded at start where a route's own policy has such a stage. One that
+    has an option for it sets it when it is made."""
+    retryable: ClassVar[frozenset[str]] = frozenset()
+    """Codes of its errors after which the same request may succeed: under ``on_error: closed`` they end it with 503 and not with 400."""
+    measures: ClassVar[bool] = False
+    """Whether its `on_forward` measures what is sent: it runs behind those of all other stages."""
     answers_after: ClassVar[tuple[str, ...]] = ()
     """Stages whose answer hook runs before its own, wherever the policy lists them: the list's order is the request's."""
     answers_with: ClassVar[tuple[str, ...]] = ()

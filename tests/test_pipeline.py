@@ -3,7 +3,7 @@ import asyncio
 import msgspec
 import pytest
 
-from proxy.errors import ContextLengthExceeded, PolicyBlocked
+from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked
 from proxy.exchange import Evidence, Exchange, Sentence, ToolCall, Verdict
 from proxy.pipeline import Pipeline
 from proxy.stage import SentenceStage, Stage, StageOptions
@@ -58,6 +58,31 @@ async def test_on_error_closed_refuses_what_could_not_be_checked() -> None:
     with pytest.raises(PolicyBlocked) as caught:
         await Pipeline([stage_of(options=StageOptions(on_error="closed"), on_request=broken)]).request(make_exchange())
     assert "check_failed" == caught.value.param
+
+
+async def test_what_may_succeed_the_next_time_is_a_503() -> None:
+    async def slow(self: Stage, exchange: Exchange) -> None:
+        await asyncio.Event().wait()
+
+    stage = stage_of(options=StageOptions(on_error="closed", timeout_ms=1), retryable=frozenset(("check_timeout",)), on_request=slow)
+    exchange = make_exchange()
+    with pytest.raises(Overloaded) as caught:
+        await Pipeline([stage]).request(exchange)
+    assert ("check_timeout", (("retry-after", "1"),)) == (caught.value.param, caught.value.headers)
+    assert "error" == exchange.outcome
+
+
+async def test_what_measures_the_prompt_sees_what_the_others_have_made_of_it() -> None:
+    async def measure(self: Stage, exchange: Exchange) -> Verdict:
+        return Verdict("measure", "warn", code=str(len(exchange.messages)))
+
+    async def add(self: Stage, exchange: Exchange) -> None:
+        exchange.messages = [*exchange.messages, {"role": "user", "content": "one more"}]
+
+    exchange = make_exchange()
+    before = len(exchange.messages)
+    await Pipeline([stage_of("measure", measures=True, on_forward=measure), stage_of("add", on_forward=add)]).request(exchange)
+    assert [str(before + 1)] == exchange.warnings
 
 
 async def test_a_block_ends_the_request_with_its_code_and_message() -> None:

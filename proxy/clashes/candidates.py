@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from proxy.clashes.categories import kinds_in
 from proxy.clashes.kinds import Statement, pair_hash
+from proxy.clashes.plain import IT
 from proxy.clashes.questions import sides
 from proxy.clashes.slots import OF_THE_ASSISTANT
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
@@ -59,14 +60,19 @@ class Pair(Struct, frozen=True):
 
 
 def candidates(
-    statements: Sequence[Statement], *, seen: Collection[str] = (), judged: Collection[str] = (), vectors: Vectors | None = None
+    statements: Sequence[Statement],
+    *,
+    seen: Collection[str] = (),
+    judged: Collection[str] = (),
+    vectors: Vectors | None = None,
+    by_words: bool = True,
 ) -> list[Pair]:
     """The pairs to judge, in order of the newer statement.
 
     `seen` are hashes of statements that have been paired with each other before, `judged` hashes of pairs that were; `vectors`
-    ``(len(statements), d)`` float32 of unit length.
+    ``(len(statements), d)`` float32 of unit length. Without `by_words` they meet by what they give a value of only, which costs less.
     """
-    index = _Index(statements)
+    index = _Index(statements, by_words=by_words)
     found: dict[str, Pair] = {}
     for i, statement in enumerate(statements):
         if statement.hash in seen:
@@ -84,7 +90,9 @@ def _ordered(one: Statement, other: Statement, by: str, cosine: float | None) ->
 
 
 def in_order(one: Statement, other: Statement) -> tuple[Statement, Statement]:
-    """The older and the newer: by their times where both have one, else by their places."""
+    """The older and the newer: by their times where both have one, else by their places; what is remembered is older than what is said."""
+    if {one.origin, other.origin} == {"user", "memory"} and None in (one.timestamp, other.timestamp):
+        return (one, other) if one.origin == "memory" else (other, one)
     if one.timestamp is not None and other.timestamp is not None and one.timestamp != other.timestamp:
         return (one, other) if one.timestamp < other.timestamp else (other, one)
     return (one, other) if one.place <= other.place else (other, one)
@@ -97,6 +105,8 @@ def may_meet(one: Statement, other: Statement) -> bool:
     """
     if one.place == other.place:
         return False
+    if {plain.attribute for plain in one.declares} & {plain.attribute for plain in other.declares}:
+        return True
     if one.subject != other.subject and not ({one.slot, other.slot} <= OF_THE_ASSISTANT and one.slot):
         return False
     fields = [statement.slot.startswith("field:") for statement in (one, other)]
@@ -110,16 +120,17 @@ def may_meet(one: Statement, other: Statement) -> bool:
 class _Index:
     """Statements by slot and by rare term."""
 
-    def __init__(self, statements: Sequence[Statement]) -> None:
+    def __init__(self, statements: Sequence[Statement], *, by_words: bool) -> None:
         self._statements = statements
-        self._terms = [_terms(statement) for statement in statements]
+        self._terms = [_terms(statement) if by_words else frozenset[str]() for statement in statements]
         self._by_slot: dict[tuple[str, str], list[int]] = {}
         self._by_term: dict[str, list[int]] = {}
         self._by_hash: dict[str, list[int]] = {}
+        self._keys = [_keys(statement) for statement in statements]
         for i, statement in enumerate(statements):
             self._by_hash.setdefault(statement.hash, []).append(i)
-            for slot in statement.slots:
-                self._by_slot.setdefault(_key(slot.slot, slot.scope), []).append(i)
+            for key in self._keys[i]:
+                self._by_slot.setdefault(key, []).append(i)
             for term in self._terms[i]:
                 self._by_term.setdefault(term, []).append(i)
         common = max(_ALWAYS_RARE, _COMMON_SHARE * len(statements))
@@ -142,7 +153,7 @@ class _Index:
                 yield j, by, cosines[j] if cosines is not None else None
 
     def _same_slot(self, i: int) -> Iterable[int]:
-        found = {j for slot in self._statements[i].slots for j in self._by_slot[_key(slot.slot, slot.scope)]}
+        found = {j for key in self._keys[i] for j in self._by_slot[key]}
         return sorted(found | set(self._by_hash[self._statements[i].hash]), reverse=True)
 
     def _same_words(self, i: int) -> Iterable[int]:
@@ -160,9 +171,13 @@ def _terms(statement: Statement) -> frozenset[str]:
     return said | {f"kind:{kind}" for text in (statement.text, *sides(statement).disliked) for kind in kinds_in(text)}
 
 
-def _key(slot: str, scope: str) -> tuple[str, str]:
-    """A record's field meets that of the same record only."""
-    return (slot, scope if slot.startswith("field:") else "")
+def _keys(statement: Statement) -> set[tuple[str, str]]:
+    """By what a statement meets others: its slots, of a record's field that of the same record only, and what it declares."""
+    slots = {(slot.slot, slot.scope if slot.slot.startswith("field:") else "") for slot in statement.slots}
+    plain = {
+        (one.scope.replace(" ", "_"), "") if one.attribute == IT else (f"plain:{one.attribute}", one.scope) for one in statement.declares
+    }
+    return slots | plain
 
 
 def _most_similar(i: int, cosines: Sequence[float] | None) -> Iterable[int]:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proxy.clashes.cues import is_first_person
 from proxy.clashes.kinds import Piece, Statement
-from proxy.clashes.statements import read_statements
+from proxy.clashes.statements import Read, read_piece, read_statements
 from proxy.patterns import LazyPattern
 
 _BETWEEN = LazyPattern(r"\s*[,;]\s+(?:(?:and|but|und|aber|y|e|pero|et|mais)\s+)?|\s+(?:and|but|und|aber|y|e|pero|et|mais)\s+", re.I)
@@ -27,6 +27,16 @@ _MAX_CUTS = 6
 def read_clauses(pieces: Sequence[Piece]) -> list[Statement]:
     """The statements of all pieces, in order, one for each thing that is said."""
     return [part for statement in read_statements(pieces) for part in _parts(statement)]
+
+
+def read_piece_clauses(piece: Piece, *, limit: int | None = None) -> Read:
+    """The same of one piece, of which `limit` bounds how much is read (`proxy.clashes.statements.read_piece`).
+
+    With a limit only what declares several things is cut: nothing leaves the context that declares none.
+    """
+    read = read_piece(piece, limit=limit)
+    parts = ([statement] if limit is not None and len(statement.declares) < 2 else _parts(statement) for statement in read.statements)
+    return Read(tuple(part for some in parts for part in some), read.skipped, read.full)
 
 
 def _parts(statement: Statement) -> list[Statement]:
@@ -47,8 +57,11 @@ def _read(statement: Statement, start: int, end: int) -> Statement | None:
     if len(found) != 1 or (found[0].start, found[0].end) != (0, end - start):
         return None
     own = is_first_person(found[0].text) or found[0].subject not in ("user", "")
+    says = tuple(
+        replace(one, start=one.start - start, end=one.end - start) for one in statement.declares if start <= one.start and one.end <= end
+    )
     return replace(
-        found[0], piece=statement.piece, start=statement.start + start, end=statement.start + end, message=statement.message,
+        found[0], declares=says, piece=statement.piece, start=statement.start + start, end=statement.start + end, message=statement.message,
         timestamp=statement.timestamp, source=statement.source, subject=found[0].subject if own else statement.subject,
     )  # fmt: skip
 

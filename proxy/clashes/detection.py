@@ -11,9 +11,11 @@ import re
 
 from proxy.clashes import categories
 from proxy.clashes.candidates import Pair
+from proxy.clashes.certainty import clash_declared
 from proxy.clashes.cues import is_addition
 from proxy.clashes.features import Answers, Cosines, features, have_opposites, regression, shared_terms
-from proxy.clashes.kinds import Clash, ClashType, SlotValue, Statement
+from proxy.clashes.kinds import Clash, ClashType, Declared, SlotValue, Statement
+from proxy.clashes.plain import IT
 from proxy.clashes.questions import LEFT_OUT, backward, forward, is_wish, sides, targets
 from proxy.clashes.slot_cues import SEVERAL_OF_THEM
 from proxy.clashes.slots import CRITICAL, SEVERAL, clashing
@@ -36,6 +38,7 @@ _NEVER = LazyPattern(
     re.I,
 )
 _VITAL = ("allerg", "alérg", "alergi", "intoler", "intolér", "medic", "medik", "médic")
+_VITAL_ATTRIBUTES = CRITICAL | {"allergy"}
 _TOLD = frozenset(("tool_result", "passage", "memory"))
 
 
@@ -44,13 +47,23 @@ def by_rule(pair: Pair) -> Clash | None:
     older, newer = pair.older, pair.newer
     if older.hash == newer.hash:
         return _said_twice(older, newer)
-    return _two_values(older, newer) or _loved_and_hated(older, newer) or _one_word_apart(older, newer)
+    return (
+        _declared(older, newer)
+        or _made(older, newer)
+        or _two_values(older, newer)
+        or _loved_and_hated(older, newer)
+        or _one_word_apart(older, newer)
+    )
 
 
 def settled(pair: Pair) -> bool:
     """Whether rules know all about a pair, and nobody need be asked."""
     older, newer = pair.older, pair.newer
-    if older.hash == newer.hash or {slot.slot for slot in older.slots} & {slot.slot for slot in newer.slots}:
+    if (
+        clash_declared(older, newer) is not None
+        or older.hash == newer.hash
+        or {slot.slot for slot in older.slots} & {slot.slot for slot in newer.slots}
+    ):
         return True
     return by_rule(pair) is not None
 
@@ -77,6 +90,43 @@ def _said_twice(older: Statement, newer: Statement) -> Clash | None:
     if older.kind != "fact" and not older.slots:
         return None  # nobody minds that a wish is repeated
     return _clash(older, newer, "DUPLICATE_FACTS", newer.slot or "statement", "the same is said twice")
+
+
+def _declared(older: Statement, newer: Statement) -> Clash | None:
+    """Both plainly say the same of the same, and the two values exclude each other."""
+    values = clash_declared(older, newer)
+    if values is None:
+        return None
+    old, new = values
+    reason = f"{old.attribute}: {_plainly(old)} against {_plainly(new)}"
+    return _clash(older, newer, _type(older, newer), old.attribute, reason, critical=old.attribute in _VITAL_ATTRIBUTES or _far(old, new))
+
+
+def _made(older: Statement, newer: Statement) -> Clash | None:
+    """ "Make it 8 pm", where the older one names another time."""
+    made = next((one for one in newer.declares if one.attribute == IT), None)
+    old = next((slot for slot in older.slots if made is not None and slot.slot.replace("_", " ") == made.scope), None)
+    if made is None or old is None or _same_made(old, made):
+        return None
+    return _clash(older, newer, "OUTDATED_INFORMATION", made.scope, f"{made.scope}: {old.value} is now {made.value}")
+
+
+def _same_made(old: SlotValue, made: Declared) -> bool:
+    if made.scope == "time":
+        return old.value == "/".join(f"{int(m) // 60:02d}:{int(m) % 60:02d}" for m in made.value.split("/"))
+    return old.value == made.value if made.scope == "price level" else old.high == float(made.value)
+
+
+def _plainly(said: Declared) -> str:
+    return f"not {said.value}" if said.negated else said.value
+
+
+def _far(old: Declared, new: Declared) -> bool:
+    """Whether two budgets differ by what is critical."""
+    if old.attribute != "budget":
+        return False
+    one, other = float(old.value.split(" ")[0]), float(new.value.split(" ")[0])
+    return abs(one - other) > CRITICAL_SHARE * max(one, other)
 
 
 def _two_values(older: Statement, newer: Statement) -> Clash | None:

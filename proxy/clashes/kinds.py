@@ -52,6 +52,25 @@ class SlotValue(Struct, frozen=True):
     """"Not Berlin"."""
 
 
+class Declared(Struct, frozen=True):
+    """What a sentence plainly says of an attribute that one person has one of (`proxy.clashes.plain`)."""
+
+    attribute: str
+    """``location``, ``budget``, ``allergy``, …"""
+    value: str
+    """Normalised: ``berlin``, ``500 EUR``, ``nut``."""
+    start: int
+    """Characters of the statement's text before the clause that says it."""
+    end: int
+    scope: str = ""
+    """Of whom or of what, where that is not the user themselves: ``anna``, ``hotel``."""
+    negated: bool = False
+    change: bool = False
+    """Said as news or a correction: "actually", "moved to", "now"."""
+    before: str = ""
+    """What it was before, where the sentence says so: "moved from Rome to Milan"."""
+
+
 class Statement(Struct, frozen=True):
     """One sentence, or a part of one, that states something."""
 
@@ -76,6 +95,8 @@ class Statement(Struct, frozen=True):
     update: bool = False
     """Said as a change of mind or a correction: "actually, make it luxury"."""
     language: str = "en"
+    declares: tuple[Declared, ...] = ()
+    """What it says plainly, and nothing besides; empty where anything around it leaves room for doubt."""
 
     @property
     def slot(self) -> str:
@@ -111,6 +132,8 @@ class Clash(Struct, frozen=True):
     """Neither is newer: both stand in one piece, or carry the same time."""
     update: bool = False
     """The newer one is a change of mind said as such: the older one is outdated, and nobody made a mistake."""
+    certain: bool = False
+    """Both plainly say the same attribute of the same person, and the two values exclude each other: it can be acted on."""
 
     @property
     def pair_hash(self) -> str:

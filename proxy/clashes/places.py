@@ -62,6 +62,12 @@ los_angeles: hollywood santa_monica venice_beach
 REGIONS = frozenset(
     ("europe", "europa", "asia", "asien", "asie", "africa", "afrika", "afrique", "america", "scandinavia", "eu", "alps", "alpen")
 )
+_PARTS_OF_COUNTRIES = frozenset(
+    "bavaria bayern provence sicily mallorca california texas florida crete kreta goa brittany andalusia england inglaterra".split()  # noqa: SIM905
+)
+"""What cities lie in though no list says which."""
+_SEVERAL_PLACES = frozenset("washington cambridge portland birmingham cordoba guadalajara".split())  # noqa: SIM905
+"""Names of a city and of another one, or of a state."""
 _SAME_CITY = """
 munich munchen munique
 cologne koln colonia
@@ -140,6 +146,13 @@ def can_both_hold(one: str, other: str) -> bool:
     countries = set(_COUNTRIES_BY_NAME.values())
     unknown = (one in countries and not around_other) or (other in countries and not around)
     return unknown and not {one, other} <= countries
+
+
+def are_apart(one: str, other: str) -> bool:
+    """Whether both are known, and nobody lives in both at once: two cities, two countries, a city and another country."""
+    names = [place(name.split(",")[0].strip()) for name in (one, other)]
+    known = all(is_known(name) and name not in _PARTS_OF_COUNTRIES | _SEVERAL_PLACES for name in names)
+    return known and not can_both_hold(one, other)
 
 
 def _around(name: str) -> list[str]:

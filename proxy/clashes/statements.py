@@ -9,8 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from proxy.clashes import cues
-from proxy.clashes.kinds import Origin, Piece, SlotValue, Statement, StatementKind, statement_hash
+from proxy.clashes.certainty import speaks_in_earnest
+from proxy.clashes.kinds import Declared, Origin, Piece, SlotValue, Statement, StatementKind, statement_hash
+from proxy.clashes.plain import declared, is_turn
 from proxy.clashes.records import read_fields
 from proxy.clashes.slots import read_slots
 from proxy.clashes.stance import has_stance, read_stance
@@ -23,6 +27,8 @@ MAX_STATEMENTS = 400
 """Of one piece: a pasted book is not read to its end."""
 MAX_CHARS = 400
 """A longer sentence is no statement that somebody would take back."""
+_BRIEF_WORDS = 6
+_DIGIT = re.compile(r"\d")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.S)
 _INLINE_QUOTE = re.compile(r"\"[^\"\n]{2,300}\"|“[^”\n]{2,300}”|„[^“”\n]{2,300}[“”]|«[^»\n]{2,300}»")
 _MARKS = re.compile(r"^[\s>*#•–-]*(?:\d{1,3}[.)]\s+)?")
@@ -70,22 +76,57 @@ def is_memory(text: str) -> bool:
 
 def read_statements(pieces: Sequence[Piece], tongue: str = "") -> list[Statement]:
     """The statements of all pieces, in order. `tongue` is their language (ISO 639-1) where it is known."""
-    return [statement for i, piece in enumerate(pieces) for statement in _of_piece(i, piece, tongue)]
+    return [statement for i, piece in enumerate(pieces) for statement in read_piece(piece, i, tongue).statements]
 
 
-def _of_piece(i: int, piece: Piece, tongue: str) -> list[Statement]:
+class Read(Struct, frozen=True):
+    """What a piece states."""
+
+    statements: tuple[Statement, ...]
+    skipped: int = 0
+    """Sentences that were not read, because of `limit`."""
+    full: int = 0
+    """Sentences that were read in full and count against it."""
+
+
+def read_piece(piece: Piece, i: int = 0, tongue: str = "", *, limit: int | None = None) -> Read:
+    """The statements of one piece, in its order.
+
+    With `limit` only so many sentences are read in full, the first that somebody says of themselves, and those that declare something
+    plainly (`proxy.clashes.plain`): a long message costs what a short one does.
+    """
     fields = _of_record(i, piece) if piece.origin in ("tool_result", "passage") else []
     if fields or piece.text.lstrip()[:1] in ("{", "["):
-        return fields
+        return Read(tuple(fields))
     found: list[Statement] = []
     spoken = tongue or language(piece.text)
+    earnest: bool | None = None if piece.origin == "user" else piece.origin == "memory"
+    left, skipped, turned = limit if limit is not None else MAX_STATEMENTS, 0, False
     for text, start in _sentences(piece.text):
-        statement = _statement(i, piece, text, start, spoken)
+        says = declared(text, spoken, of_memory=piece.origin == "memory", turned=turned) if earnest is not False else ()
+        turned = earnest is not False and is_turn(text)
+        if says and earnest is None:  # a message is looked at as a whole only where a sentence of it matters
+            earnest = speaks_in_earnest(piece.text)
+            says = says if earnest else ()
+        if not says and limit is not None:
+            if piece.origin == "user" and not _may_matter(text):
+                continue
+            skipped += left <= 0
+            if left <= 0:
+                continue
+            left -= 1
+        statement = _statement(i, piece, text, start, spoken, says)
         if statement is not None:
             found.append(statement)
         if len(found) >= MAX_STATEMENTS:
             break
-    return found
+    return Read(tuple(found), skipped, (limit or 0) - left if limit is not None else 0)
+
+
+def _may_matter(sentence: str) -> bool:
+    """Whether a user's sentence may be of themselves, give a value, or tell how to answer; what is told of the world is not."""
+    brief = sentence.count(" ") < _BRIEF_WORDS
+    return brief or _DIGIT.search(sentence) is not None or cues.is_first_person(sentence) or cues.is_update(sentence)
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int]]:
@@ -103,14 +144,14 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
             yield text[start + skipped : start + skipped + len(said)], start + skipped
 
 
-def _statement(i: int, piece: Piece, text: str, start: int, tongue: str) -> Statement | None:
+def _statement(i: int, piece: Piece, text: str, start: int, tongue: str, says: tuple[Declared, ...] = ()) -> Statement | None:
     said = _INLINE_QUOTE.sub(lambda match: " " * len(match[0]), text)
     if cues.is_question(said) or cues.is_hypothetical(said) or _is_quoted(text, said, piece.origin):
         return None
-    if cues.is_past(said):
+    if cues.is_past(said) and not says:
         return _after_the_past(i, piece, text, start, tongue) if cues.is_update(said) else None
     slots = _slots(said, piece.origin, tongue)
-    kind = _kind(said, piece.origin, slots)
+    kind = _kind(said, piece.origin, slots) or ("fact" if says else None)
     if kind is None:
         return None
     return Statement(
@@ -127,8 +168,9 @@ def _statement(i: int, piece: Piece, text: str, start: int, tongue: str) -> Stat
         subject=_subject(said, piece.origin, slots),
         slots=slots,
         polarity=_polarity(said, tongue),
-        update=cues.is_update(said) and piece.origin in ("user", "memory"),
+        update=(cues.is_update(said) or any(one.change for one in says)) and piece.origin in ("user", "memory"),
         language=tongue,
+        declares=says,
     )
 
 

@@ -65,6 +65,7 @@ class Budget(Stage):
     """Counts the prompt's tokens, warns as the window fills, refuses what cannot fit."""
 
     name = "budget"
+    measures = True
     Options = BudgetOptions
     assigns = ("token_count",)
     reports = (

@@ -13,9 +13,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.clashes import detection
 from proxy.clashes.candidates import Pair, candidates
+from proxy.clashes.certainty import Said, is_certain, is_staged
 from proxy.clashes.features import Answers, Cosines
 from proxy.clashes.kinds import Clash, Origin, Piece, Statement
 from proxy.clashes.questions import is_answered, questions, targets, texts
@@ -154,8 +156,9 @@ async def detect_clash(
 ) -> list[Clash]:
     """The clashes in a conversation: its statements, or its messages or a user's sentences, in order.
 
-    `known` are pair hashes that need not be judged again. A change of mind that is said as such has `update` set. With neither verifier
-    nor embedder only rules count: slots of one value, the same thing loved and hated.
+    `known` are pair hashes that need not be judged again. A change of mind that is said as such has `update` set; `certain` is set where
+    both plainly say one thing of one person. With neither verifier nor embedder only rules count: slots of one value, the same thing loved
+    and hated.
     """
     statements = [one for one in said if isinstance(one, Statement)]
     pieces = [piece_of(one, i) for i, one in enumerate(said) if not isinstance(one, Statement)]
@@ -165,7 +168,13 @@ async def detect_clash(
         statements = await asyncio.to_thread(read_statements, pieces)
     detector = ClashDetector(verifier, embedder=embedder)
     found = await detector.detect([s for s in statements if s.origin != "assistant"], judged=known, deadline_s=deadline_s)
-    return list(found.clashes)
+    told = _told(pieces) if pieces else [Said(s.message or 0, s.text, s.origin == "user") for s in statements]
+    staged = any(is_staged(one.text, of_user=one.of_user) for one in told)
+    return [replace(clash, certain=not staged and is_certain(clash, told)) for clash in found.clashes]
+
+
+def _told(pieces: Sequence[Piece]) -> list[Said]:
+    return [Said(piece.message or 0, piece.text, piece.origin == "user") for piece in pieces if piece.origin in ("user", "assistant")]
 
 
 def piece_of(one: str | Mapping[str, Any], position: int) -> Piece:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from benchmarks import clean_context_tables as tables
+from benchmarks.clash_actions import wilson
 
 
-def write(folder: Path, name: str, report: dict[str, Any]) -> None:
+def write(folder: Path, name: str, report: Any) -> None:
     (folder / f"{name}.json").write_text(json.dumps(report), encoding="utf-8")
 
 
@@ -60,3 +61,14 @@ def test_a_slow_validation_misses_its_goal(tmp_path: Path) -> None:
     assert ["| 8 | 50 | 100 | 40 | 80 | **missed** |", "| 32 | 50 | 100 | 40 | 80 | met |"] == (
         (tables.validation(tmp_path) or "").splitlines()[2:]
     )
+
+
+def test_an_action_that_was_never_taken_has_no_row(tmp_path: Path) -> None:
+    taken = {"action": "edit", "n": 50, "precision": 0.98, "low": 0.9, "high": 1.0, "recall": 0.9}
+    write(tmp_path, "clash_actions", [taken, {"action": "ask", "n": 0, "precision": None, "low": 0.0, "high": 1.0, "recall": 0.0}])
+    assert ["| edit | 50 | 98.0% [90.0%, 100.0%] | 90.0% |"] == (tables.clash_actions(tmp_path) or "").splitlines()[2:]
+
+
+def test_the_interval_of_a_share() -> None:
+    assert (0.0, 1.0) == wilson(0, 0)
+    assert (0.963, 1.0) == tuple(round(bound, 4) for bound in wilson(100, 100))

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.clients
 PATIENT = "timeout_ms: 60000"
 POLICIES = {
     "guarded": f"name: guarded\ndelivery: hold\nstages:\n  - knowledge: {{{PATIENT}}}\n  - poisoning: {{{PATIENT}}}\n",
-    "asking": f"name: asking\ndelivery: hold\nstages:\n  - clash: {{strategy: ask_user, {PATIENT}}}\n",
+    "asking": f"name: asking\ndelivery: hold\nstages:\n  - clash: {{strategy: ask_user, edits: all, {PATIENT}}}\n",
 }
 CONFIG = """
 server: {{workers: 2}}
@@ -277,10 +277,11 @@ def test_an_answer_that_its_passage_contradicts_is_no_history(held: Held) -> Non
 
 
 @pytest.mark.parametrize("name", ["mind", "mind streamed"])
-def test_what_the_user_wanted_before_leaves_the_prompt(held: Held, name: str) -> None:
+def test_what_the_user_said_before_stays_and_the_model_is_told_which_counts(held: Held, name: str) -> None:
     city = "Oslo" if name.endswith("streamed") else "Rome"
-    assert [f"A hotel in {city}, please."] * 2 == [texts[0].strip() for texts in held.texts(name)]
-    assert ["Actually, make it luxury."] * 2 == [texts[2] for texts in held.texts(name)]
+    note = '[Note: "I prefer budget hotels." no longer counts. What counts is: "Actually, make it luxury."]'
+    assert [f"A hotel in {city}, please. I prefer budget hotels."] * 2 == [texts[0].strip() for texts in held.texts(name)]
+    assert [f"Actually, make it luxury.\n\n{note}"] * 2 == [texts[2] for texts in held.texts(name)]
     assert ["1", "1"] == [turn["headers"]["x-groundwire-clashes"] for turn in held.first[name].turns]
 
 

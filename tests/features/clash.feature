@@ -1,19 +1,61 @@
 Feature: Statements that contradict each other
   People change their minds, tools answer anew, memories grow old. Groundwire finds the statements of a conversation that cannot both
-  hold, and forwards what counts: the newer one, what the user chooses, or one statement that says both.
+  hold. Where that is certain it sees to it that one counts: the newer one, what the user chooses, or one statement that says both.
+  Everything else it only reports.
 
   Background:
     Given the policy resolves clashes by prefer_recent
 
+  Scenario: The user's words stay as they are, and a note says which of them counts
+    Given the user said "Hello. I live in Berlin."
+    And the assistant said "Noted."
+    When the user says "I live in Munich. Which doctor is near?"
+    Then the model gets "Hello. I live in Berlin." as message 0
+    And the model gets 'I live in Munich. Which doctor is near?\n\n[Note: "I live in Berlin." no longer counts. What counts is: "I live in Munich."]' as message 2
+    And the verdict is warn with the warning clash_noted
+    When the user goes on with "Thanks."
+    Then the model gets 'I live in Munich. Which doctor is near?\n\n[Note: "I live in Berlin." no longer counts. What counts is: "I live in Munich."]' as message 2
+    And the model gets "Thanks." as message 4
+
+  Scenario Outline: What is not certain is not acted on
+    Given the user said "<older>"
+    And the assistant said "Noted."
+    When the user says "<newer>"
+    Then the model gets what the client sent
+    And the verdict is pass
+
+    Examples:
+      | older                                                     | newer                                                    |
+      | My flight on Monday costs 300 euros.                      | My flight on Friday costs 450 euros. Total?              |
+      | The draft's deadline is 3 May.                            | The final deadline is 20 May.                            |
+      | Day 1 Rome.                                               | Day 2 Florence.                                          |
+      | Ich wohne in Wien. Dort ist auch meine Schwester.         | Sie wohnt in Graz.                                       |
+      | I grew up in Munich and now I live in Hamburg.            | In summer I live in Munich.                              |
+      | Write a story: he says he lives in Rome, she in Paris.    | I live in Paris.                                         |
+      | Find a hotel. My budget is 500 €.                         | Now a laptop for my son. My budget is 900 €.             |
+      | Translate what I write into German.                       | I live in Rome. I live in Paris.                         |
+      | I am allergic to nuts.                                    | I am allergic to milk.                                   |
+      | J'habite à Paris.                                         | En été, j'habite à Nice.                                 |
+
+  Scenario: A clash that is not certain is reported
+    Given the user said "I want a table at 7 pm."
+    And the assistant said "Noted."
+    When the user says "I want a table at 9 pm on the terrace."
+    Then the model gets what the client sent
+    And 1 clash is found, of the type CONTRADICTORY_PREFERENCES
+    And the verdict is pass
+    And the reason is "not certain: only reported"
+
   Scenario Outline: The older statement's sentence leaves, and nothing else
-    Given the client <reads>
+    Given it takes out what no longer counts, whoever has said it
+    And the client <reads>
     And the user said "Please find me a hotel in Rome. I prefer budget hotels."
     And the assistant said "With pleasure."
     When the user says "I prefer luxury hotels. What is there?"
     Then the model gets "Please find me a hotel in Rome. " as message 0
     And the model gets "I prefer luxury hotels. What is there?" as message 2
     And 1 clash is found, of the type CONTRADICTORY_PREFERENCES
-    And the verdict is pass
+    And the verdict is warn with the warning clash_removed
 
     Examples:
       | reads                |
@@ -22,12 +64,13 @@ Feature: Statements that contradict each other
 
   Scenario: A change of mind said as such is an update
     Given the policy resolves clashes by ask_user
+    And it takes out what no longer counts, whoever has said it
     And the user said "I prefer budget hotels. Rome, please."
     And the assistant said "Noted."
     When the user says "Actually, make it luxury."
     Then the model gets "Rome, please." as message 0
     And 1 clash is found, of the type OUTDATED_INFORMATION
-    And the verdict is pass
+    And the verdict is warn with the warning clash_removed
 
   Scenario: The reason tells how old both statements are
     Given the user said "I live in Munich." 48 hours ago
@@ -57,7 +100,9 @@ Feature: Statements that contradict each other
       | Ma sœur habite à Munich.                          |
 
   Scenario: A tool's newer result counts
-    Given the user said "Which gate?"
+    Given it takes out what no longer counts, whoever has said it
+    And it compares user, tool_results
+    And the user said "Which gate?"
     And the tool get_flight returned '{"flight_id": "LH1", "gate": "A1"}'
     And the assistant said "A1."
     And the user said "Still?"
@@ -70,33 +115,39 @@ Feature: Statements that contradict each other
     Given the system said "Be brief.\n\n## User profile\n- The user lives in Munich.\n- The user is vegan.\n\n## Rules\nBe kind."
     When the user says "I live in Berlin. Which doctor is near?"
     Then the model gets "Be brief.\n\n## User profile\n\n- The user is vegan.\n\n## Rules\nBe kind." as message 0
+    And the verdict is warn with the warning clash_removed
 
   Scenario: What is remembered twice is said once
-    Given the system said "Be brief.\n\n## User profile\n- The user lives in Munich.\n- The user is vegan.\n- The user lives in Munich.\n\n## Rules\nBe kind."
+    Given it takes out what no longer counts, whoever has said it
+    And the system said "Be brief.\n\n## User profile\n- The user lives in Munich.\n- The user is vegan.\n- The user lives in Munich.\n\n## Rules\nBe kind."
     When the user says "Which doctor is near?"
     Then 1 clash is found, of the type DUPLICATE_FACTS
     And the model gets "Be brief.\n\n## User profile\n\n- The user is vegan.\n- The user lives in Munich.\n\n## Rules\nBe kind." as message 0
 
   Scenario: The system message stays, and the clash is reported
-    Given the system said "Always answer in English."
+    Given it compares user, system
+    And the system said "Always answer in English."
     When the user says "Answer in German. Where is Rome?"
     Then the model gets what the client sent
-    And the verdict is warn with the warning clash_unresolved
-    And the reason is "a system message is not overruled"
+    And 1 clash is found
+    And the verdict is pass
 
-  Scenario: Facts told at the same time are asked about
-    Given a passage from "guide.md" that says "The city museum opens at 9 am on Sunday."
-    And a passage from "news.md" that says "The city museum opens at 11 am on Sunday."
-    When the user says "When can I see the paintings?"
-    Then the user is asked to choose from "The city museum opens at 9 am on Sunday. (guide.md)" and "The city museum opens at 11 am on Sunday. (news.md)"
+  Scenario: What is remembered of the same time is asked about
+    Given a passage from "memory" that says "The user lives in New York."
+    And a passage from "memory" that says "The user lives in London."
+    When the user says "Which doctor is near?"
+    Then the user is asked to choose from "The user lives in New York." and "The user lives in London."
     And 1 clash is found, of the type CONFLICTING_FACTS
 
-  Scenario: What one message says of itself is asked about, too
+  Scenario: What one message says of itself is reported
     When the user says "We are 2 people. We are 4 people."
-    Then the user is asked to choose from "We are 2 people." and "We are 4 people."
+    Then the model gets what the client sent
+    And 1 clash is found
+    And the verdict is pass
 
   Scenario Outline: The user is asked, and the context goes by the reply
     Given the policy resolves clashes by ask_user
+    And it takes out what no longer counts, whoever has said it
     And the client <reads>
     And the user said "A hotel in Rome. My budget is 500 €."
     And the assistant said "Noted."
@@ -160,18 +211,18 @@ Feature: Statements that contradict each other
 
   Scenario Outline: Two statements that can both hold become one
     Given the policy resolves clashes by merge
+    And it takes out what no longer counts, whoever has said it
     And the user said "A hotel in Rome, please. <older>"
     And the assistant said "Noted."
     When the user says "<newer>"
     Then the model gets "A hotel in Rome, please. <merged>" as message 0
-    And the verdict is pass
+    And the verdict is warn with the warning clash_removed
     When the user goes on with "Thanks."
     Then the model gets "A hotel in Rome, please. <merged>" as message 0
 
-    Examples: a range, a condition, a list
+    Examples: a range, a list
       | older                      | newer                                   | merged                                                                      |
       | My budget is 500 €.        | My budget is 900 €.                     | My budget is between 500 € and 900 €.                                       |
-      | I prefer budget hotels.    | For our honeymoon I want a luxury hotel. | For our honeymoon I want a luxury hotel; otherwise: I prefer budget hotels. |
       | I prefer window seats.     | I prefer aisle seats.                   | I prefer window or aisle seats.                                             |
 
   Scenario: What cannot be merged stays, and is reported
@@ -185,6 +236,7 @@ Feature: Statements that contradict each other
 
   Scenario: A critical clash has a strategy of its own
     Given the policy asks about critical clashes
+    And it takes out what no longer counts, whoever has said it
     And the user said "I am vegan. I live in Berlin."
     And the assistant said "Noted."
     When the user says "I eat meat. I live in Munich."
@@ -195,7 +247,8 @@ Feature: Statements that contradict each other
     And the model gets "I live in Munich." as message 2
 
   Scenario: Who changes their mind and changes it back
-    Given the user said "I live in Berlin. Hello!"
+    Given it takes out what no longer counts, whoever has said it
+    And the user said "I live in Berlin. Hello!"
     And the assistant said "Noted."
     When the user says "I live in Munich. Thanks!"
     Then the model gets "Hello!" as message 0
@@ -206,7 +259,8 @@ Feature: Statements that contradict each other
     And 2 clashes are found
 
   Scenario: A person decides over HTTP, and the next turn goes by it
-    Given the user said "I live in Berlin. Hello!"
+    Given it takes out what no longer counts, whoever has said it
+    And the user said "I live in Berlin. Hello!"
     And the assistant said "Noted."
     When the user says "I live in Munich. Thanks!"
     Then the model gets "Hello!" as message 0
@@ -226,6 +280,14 @@ Feature: Statements that contradict each other
     When the user says "I live in Munich."
     Then the model gets what the client sent
     And the verdict is error with the warning clash_unchecked
+
+  Scenario: Where the policy refuses what it cannot check, it can be tried again
+    Given nothing that cannot be checked passes
+    And the store is away
+    And the user said "I live in Berlin."
+    And the assistant said "Noted."
+    When the user says "I live in Munich."
+    Then the request is refused with 503, to be tried again
 
   Scenario: Clashes are counted by type and strategy
     Given the user said "I live in Berlin. I prefer budget hotels."

@@ -49,7 +49,11 @@ class Storeless(Quick):
 class World:
     """A conversation, and what came of its last turn."""
 
-    options: str = "strategy: prefer_recent"
+    strategy: str = "prefer_recent"
+    edits: str = ""
+    between: str = ""
+    critical: str = ""
+    on_error: str = ""
     stage: type[Clash] = Quick
     streams: bool = False
     params: dict[str, Any] = field(default_factory=dict)
@@ -88,7 +92,9 @@ class World:
 
     async def send(self, start: Start) -> None:
         """Send the conversation as it stands."""
-        policy = f"name: careful\ndelivery: hold\nstages: [clash: {{{self.options}}}]\n"
+        given = (("edits", self.edits), ("between", self.between), ("critical_strategy", self.critical), ("on_error", self.on_error))
+        options = ", ".join([f"strategy: {self.strategy}", *(f"{key}: {value}" for key, value in given if value)])
+        policy = f"name: careful\ndelivery: hold\nstages: [clash: {{{options}}}]\n"
         replied = stream(streamed(["Very ", "well."])) if self.streams else reply(completion("Very well."))
         extra = {"groundwire": {"context": self.context}} if self.context else {}
         body = {"model": "gpt-4o", "messages": self.messages, "stream": self.streams, **self.params, **extra}
@@ -97,7 +103,7 @@ class World:
             self.record = await proxy.record(self.answer)
             self.sent = proxy.upstream.calls[0].json["messages"] if proxy.upstream.calls else None
             self.counters = proxy.app.metrics.as_json()["counters"]
-        self.said = _text(self.got.body, self.streams)
+        self.said = _text(self.answer.body, self.streams) if self.answer.status == 200 else ""
 
     async def resolve(self, start: Start, resolution: str) -> None:
         """Decide the run's only clash, as an operator."""
@@ -135,12 +141,27 @@ def world() -> World:
 
 @given(parsers.re(r"the policy resolves clashes by (?P<strategy>\w+)$"))
 def strategy(world: World, strategy: str) -> None:
-    world.options = f"strategy: {strategy}"
+    world.strategy = strategy
+
+
+@given("it takes out what no longer counts, whoever has said it")
+def edits_all(world: World) -> None:
+    world.edits = "all"
+
+
+@given(parsers.re(r"it compares (?P<parts>[\w, ]+)$"))
+def compares(world: World, parts: str) -> None:
+    world.between = f"[{parts}]"
 
 
 @given("the policy asks about critical clashes")
 def critical(world: World) -> None:
-    world.options = "strategy: prefer_recent, critical_strategy: ask_user"
+    world.critical = "ask_user"
+
+
+@given("nothing that cannot be checked passes")
+def closed(world: World) -> None:
+    world.on_error = "closed"
 
 
 @given("the store is away")
@@ -260,6 +281,12 @@ def none_found(world: World) -> None:
 @given(parsers.re(r"the verdict is (?P<verdict>\w+)(?: with the warning (?P<code>\w+))?$"))
 def verdict_is(world: World, verdict: str, code: str | None) -> None:
     assert (verdict, code) == (world.got.verdict, world.got.headers.get("x-groundwire-warnings"))
+
+
+@then(parsers.parse("the request is refused with {status:d}, to be tried again"))
+def refused(world: World, status: int) -> None:
+    assert world.answer is not None
+    assert (status, "overloaded", "1") == (world.answer.status, world.answer.json["error"]["code"], world.answer.headers.get("retry-after"))
 
 
 @then(parsers.parse('the reason is "{reason}"'))

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.errors import ModelUnavailable, PolicyBlocked, StoreUnavailable
+from proxy.errors import ModelUnavailable, Overloaded, StoreUnavailable
 from proxy.exchange import Exchange
 from proxy.ports import Ports
 from proxy.stages.clash import ClashOptions
@@ -19,7 +19,7 @@ from tests.stages.clash_talk import MOVED, Message, assistant, contents, made, s
 
 
 async def ask(ports: Ports, messages: Sequence[Message], **more: Any) -> Exchange:
-    return await send(ports, messages, strategy="ask_user", **more)
+    return await send(ports, messages, **{"strategy": "ask_user", "edits": "all", **more})
 
 
 async def test_the_question_is_in_the_users_language() -> None:
@@ -119,10 +119,10 @@ async def test_what_cannot_be_remembered_is_not_taken_out() -> None:
     assert sent.messages is sent.original.messages
 
 
-async def test_a_policy_that_is_closed_refuses_what_it_cannot_check() -> None:
-    with pytest.raises(PolicyBlocked) as error:
+async def test_a_policy_that_is_closed_has_it_tried_again() -> None:
+    with pytest.raises(Overloaded) as error:
         await send(make_ports(clashes=Away()), MOVED, on_error="closed")
-    assert "clash_unchecked" == error.value.param
+    assert ("clash_unchecked", (("retry-after", "1"),)) == (error.value.param, error.value.headers)
 
 
 LIKES = [user("I live in Berlin. I love long walks by the sea."), assistant(), user("I live in Munich. I enjoy walks by the sea.")]
@@ -131,8 +131,9 @@ LIKES = [user("I live in Berlin. I love long walks by the sea."), assistant(), u
 async def test_what_rules_decide_counts_when_the_verifier_is_away() -> None:
     verifiers = ScriptedVerifiers()
     verifiers.failure = ModelUnavailable("more is waiting than it can do")
-    sent = await send(make_ports(verifiers=verifiers), LIKES)
-    assert ("error", "verifier_unavailable") == (verdict(sent).outcome, verdict(sent).detail["problem"])
+    sent = await send(make_ports(verifiers=verifiers), LIKES, semantic=True, edits="all")
+    codes = [(one.outcome, one.code) for one in sent.verdicts]
+    assert {("error", "clash_unchecked"), ("warn", "clash_removed")} == set(codes)
     assert "I love long walks by the sea." == contents(sent)[0]
 
 
@@ -141,31 +142,57 @@ class Slow(HashEmbedder):
         raise TimeoutError
 
 
-async def test_what_rules_decide_counts_when_the_time_is_up() -> None:
-    sent = await send(make_ports(embedder=Slow()), LIKES)
-    assert ("error", "timeout") == (verdict(sent).outcome, verdict(sent).detail["problem"])
-    assert "I love long walks by the sea." == contents(sent)[0]
+TALK = [user("I love long walks by the sea."), assistant(), user("I enjoy walks by the sea.")]
+
+
+async def test_when_the_time_is_up_the_rest_is_skipped() -> None:
+    sent = await send(make_ports(embedder=Slow()), TALK, semantic=True)
+    assert ("pass", "clash_skipped", "timeout") == (verdict(sent).outcome, verdict(sent).code, verdict(sent).detail["problem"])
+
+
+async def test_a_policy_that_is_closed_has_a_missed_deadline_tried_again() -> None:
+    with pytest.raises(Overloaded):
+        await send(make_ports(embedder=Slow()), TALK, semantic=True, on_error="closed")
 
 
 async def test_what_was_not_judged_is_judged_on_the_next_turn() -> None:
     verifiers = ScriptedVerifiers()
     verifiers.failure = ModelUnavailable("not yet")
     ports = make_ports(verifiers=verifiers)
-    stage = made(ports)
-    assert "error" == verdict(await send(ports, LIKES, stage=stage)).outcome
+    stage = made(ports, semantic=True)
+    assert "error" == verdict(await send(ports, TALK, stage=stage)).outcome
     verifiers.failure = None
-    assert "pass" == verdict(await send(ports, LIKES, stage=stage)).outcome
+    assert "pass" == verdict(await send(ports, TALK, stage=stage)).outcome
 
 
-async def test_pairs_beyond_the_bound_are_said_to_be_open() -> None:
+async def test_pairs_beyond_the_bound_are_said_to_be_skipped_each_time() -> None:
     walks = [message for i in range(6) for message in (user(f"I enjoy walks by the sea with {i} dogs."), assistant())]
-    sent = await send(make_ports(), [*walks, user("Thanks.")], max_pairs=2)
-    assert ("error", "too_many_pairs", 2) == (verdict(sent).outcome, verdict(sent).detail["problem"], verdict(sent).detail["pairs_judged"])
+    ports = make_ports()
+    stage = made(ports, semantic=True, max_pairs=2)
+    first, again = [await send(ports, [*walks, user("Thanks.")], stage=stage) for _ in range(2)]
+    assert ("pass", "clash_skipped") == (verdict(first).outcome, verdict(first).code)
+    assert verdict(first).detail["skipped"] == verdict(again).detail["skipped"] > 0
 
 
-async def test_a_pair_that_the_verifier_has_no_word_on_is_an_error() -> None:
-    sent = await send(make_ports(verifiers=ScriptedVerifiers(lambda pair: None)), LIKES)
-    assert ("error", "not_judged") == (verdict(sent).outcome, verdict(sent).detail["problem"])
+async def test_a_pair_that_the_verifier_has_no_word_on_is_skipped() -> None:
+    sent = await send(make_ports(verifiers=ScriptedVerifiers(lambda pair: None)), TALK, semantic=True)
+    assert ("clash_skipped", "not_judged") == (verdict(sent).code, verdict(sent).detail["problem"])
+
+
+async def test_a_change_said_as_such_is_never_asked_about() -> None:
+    history = [user("My budget is 500 €."), assistant(), user("Actually, my budget is 900 €.")]
+    sent = await ask(make_ports(), history, edits="memory", critical_strategy="ask_user")
+    assert (None, "clash_noted") == (sent.answer, verdict(sent).code)
+
+
+async def test_what_the_user_chose_is_noted_where_their_words_stay() -> None:
+    ports = make_ports()
+    history = [user("My budget is 500 €."), assistant(), user("My budget is 900 €.")]
+    question = (await ask(ports, history, edits="memory")).answer
+    assert question is not None
+    sent = await ask(ports, [*history, assistant(question.text), user("1")], edits="memory")
+    note = '[Note: "My budget is 900 €." no longer counts. What counts is: "My budget is 500 €."]'
+    assert ["My budget is 500 €.", f"My budget is 900 €.\n\n{note}"] == [contents(sent)[0], contents(sent)[2]]
 
 
 async def test_the_detail_is_bounded() -> None:

@@ -2,7 +2,8 @@
 
 A memory is a marked section of a message ("<memory>", "## User profile"), what the client names as its source, or the result of a tool
 that remembers. In a system message only such a section may be edited, because it is data and no instruction; the last user message is
-never edited. What was read of a piece is kept by its text, so that a long conversation costs what is new.
+never edited. What was read of a piece is kept by its text, so that a long conversation costs what is new; of one piece a bounded number
+of sentences is read. Where the conversation is a story, a game or an exercise, or where several people speak, nothing is certain.
 """
 
 from __future__ import annotations
@@ -10,21 +11,30 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.clashes.certainty import is_staged, without_declarations
+from proxy.clashes.clauses import read_piece_clauses
 from proxy.clashes.kinds import Origin, Piece, Statement
+from proxy.clashes.statements import Read
 from proxy.cleaning.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.compaction.transcript import called_names
 from proxy.conversation import last_user
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, Message
 from proxy.judging import key_of
 from proxy.lru import LRU
 from proxy.patterns import LazyPattern
 from proxy.stages.clash.options import Part
+from proxy.text import text_of
 
+MAX_READ, MAX_READ_OF_ALL = 6, 16
+"""Sentences of one piece, and of the conversation, the first of each, that are read in full beside those that plainly declare something:
+about 0.5 ms each."""
+MAX_TASK_CHARS = 400
+"""Of a system message, in which it says what the conversation is; further on it speaks of everything."""
 MAX_KEPT = 4096
 """Pieces whose statements are kept in this process."""
 LARGE_CHARS = 20_000
@@ -51,7 +61,6 @@ _MEMORY_HEADING = re.compile(
     r"(?P<body>(?:(?!\#{1,4} )[^\n]+(?:\n|\Z))+)",
     re.I | re.M,
 )
-Read = Callable[[Sequence[Piece]], list[Statement]]
 
 
 class Spoken(Struct, frozen=True):
@@ -70,43 +79,87 @@ class Spoken(Struct, frozen=True):
         return f"{self.statement.hash}#{self.number}"
 
 
+class Stated(Struct, frozen=True):
+    """What a conversation states."""
+
+    spoken: tuple[Spoken, ...] = ()
+    """All statements of the parts that are compared, in the conversation's order."""
+    skipped: int = 0
+    """Sentences that were left unread, because there are too many of them in one message."""
+
+
 class Context:
     """Reads what conversations state. One a stage."""
 
-    def __init__(self, between: Sequence[Part], read: Read) -> None:
-        """`read` finds the statements of pieces (`proxy.clashes.statements`)."""
-        self._between, self._read = frozenset(between), read
-        self._kept: LRU[tuple[Statement, ...]] = LRU(MAX_KEPT)
+    def __init__(self, between: Sequence[Part], max_read: int = MAX_READ) -> None:
+        """`max_read` sentences of a piece are read in full."""
+        self._between, self._max_read = frozenset(between), max_read
+        self._kept: LRU[Read] = LRU(MAX_KEPT)
+        self._staged: LRU[bool] = LRU(MAX_KEPT)
 
-    async def spoken(self, exchange: Exchange) -> list[Spoken]:
-        """All statements of the parts that are compared, in the conversation's order."""
+    async def stated(self, exchange: Exchange) -> Stated:
+        """What the parts that are compared state."""
         pieces = list(self._pieces(exchange))
         read = await self._statements(pieces)
         last = last_user(exchange.conversation)
+        plain = any(statement.declares for some in read.values() for statement in some.statements)
+        staged = self._staged_from(exchange) if plain else None
         said: Counter[str] = Counter()
-        found = []
+        found, skipped = [], 0
         for i, (piece, origin) in enumerate(pieces):
             locked = origin == "system" or (piece.message is not None and piece.message == last)
-            for statement in read[_key(piece, origin)]:
+            doubtful = staged is not None and (piece.message is None or piece.message >= staged)
+            skipped += read[_key(piece, origin)].skipped
+            for statement in read[_key(piece, origin)].statements:
                 said[statement.hash] += 1
                 placed = replace(statement, piece=i, message=piece.message, timestamp=piece.timestamp, source=piece.source)
-                found.append(Spoken(placed, piece, said[statement.hash], locked))
+                found.append(Spoken(without_declarations(placed) if doubtful else placed, piece, said[statement.hash], locked))
+        return Stated(tuple(found), skipped)
+
+    async def _statements(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
+        """What each piece states, by its key; only what is new is read."""
+        large = (
+            sum(len(piece.text) for piece, origin in pieces if key_of(origin, piece.text, str(self._max_read)) not in self._kept)
+            > LARGE_CHARS
+        )
+        return await asyncio.to_thread(self._each, pieces) if large else self._each(pieces)
+
+    def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
+        """The pieces in their order, so that a longer conversation reads the same of its beginning."""
+        found: dict[bytes, Read] = {}
+        left = MAX_READ_OF_ALL
+        for piece, origin in pieces:
+            if (key := _key(piece, origin)) not in found:
+                found[key] = read = self._one(piece, origin, self._max_read if left > 0 else 0)
+                left -= read.full
         return found
 
-    async def _statements(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, tuple[Statement, ...]]:
-        """What each piece states, by its key; only what is new is read."""
-        wanted = {_key(*one): one for one in pieces}
-        read = {key: kept for key in wanted if (kept := self._kept.get(key)) is not None}
-        new = {key: Piece(piece.text, origin) for key, (piece, origin) in wanted.items() if key not in read}
-        large = sum(len(piece.text) for piece in new.values()) > LARGE_CHARS
-        found = await asyncio.to_thread(self._each, list(new.values())) if large else self._each(list(new.values()))
-        for key, statements in zip(new, found, strict=True):
-            read[key] = statements
-            self._kept.put(key, statements)
-        return read
+    def _one(self, piece: ContextPiece, origin: Origin, limit: int) -> Read:
+        key = key_of(origin, piece.text, str(limit))
+        kept = self._kept.get(key)
+        if kept is None:
+            kept = read_piece_clauses(Piece(piece.text, origin), limit=limit)
+            self._kept.put(key, kept)
+        return kept
 
-    def _each(self, pieces: Sequence[Piece]) -> list[tuple[Statement, ...]]:
-        return [tuple(self._read([piece])) for piece in pieces]
+    def _staged_from(self, exchange: Exchange) -> int | None:
+        """The first message from which on what is said may not be meant, or not be one person's; None where there is no such."""
+        names = {message.get("name") for message in exchange.conversation if message.get("role") == "user"}
+        if len(names) > 1:
+            return 0
+        return next((i for i, message in enumerate(exchange.conversation) if self._is_staged(message)), None)
+
+    def _is_staged(self, message: Message) -> bool:
+        role = message.get("role")
+        if role not in ("user", "system", "developer"):
+            return False
+        text = text_of(message.get("content"))
+        key = key_of("staged", str(role), text)
+        found = self._staged.get(key)
+        if found is None:
+            found = is_staged(text) if role == "user" else is_staged(text[:MAX_TASK_CHARS], of_user=False)
+            self._staged.put(key, found)
+        return found
 
     def _pieces(self, exchange: Exchange) -> Iterator[tuple[ContextPiece, Origin]]:
         kinds = tuple({kind for part in self._between for kind in _KINDS[part]})

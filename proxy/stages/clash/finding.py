@@ -1,7 +1,8 @@
-"""Which of the context's statements clash: only pairs that were not compared before in this run, rules first, then the verifier.
+"""Which of the context's statements clash, and which of these clashes are certain: rules, and where the policy says so, the verifier.
 
-What was compared is remembered in this process, per client, run and policy; another worker, or this one after a restart, compares once
-more and comes to the same. A pair that could not be judged in time, or is one too many, is left for the next turn, and said to be.
+Only pairs that were not compared before in this run are compared; that is remembered in this process, per client, run and policy; another
+worker, or this one after a restart, compares once more and comes to the same. The verifier is asked about a bounded number of pairs, the
+first of the request however much is known of them already: the same request has the same ones judged. What is left is said to be skipped.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.clashes.candidates import Pair, candidates
+from proxy.clashes.certainty import Said, is_certain
 from proxy.clashes.detection import by_rule, judged, settled
 from proxy.clashes.kinds import Clash, Statement
 from proxy.clashes.questions import is_answered
@@ -29,6 +31,7 @@ from proxy.ports import Ports
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.options import ClashOptions
+from proxy.text import text_of
 from proxy.verification.clashes import ClashDetector
 from proxy.verification.options import make_verifier
 
@@ -67,8 +70,10 @@ class Pairs(Struct, frozen=True):
     clashes: tuple[Found, ...] = ()
     """In the order of the newer statement."""
     judged: int = 0
+    skipped: int = 0
+    """Pairs that nobody judged: there were too many of them, or the time was up."""
     problem: str = ""
-    """Why some pairs are still open: ``timeout``, ``verifier_unavailable``, ``not_judged``, ``too_many_pairs``; the clashes count."""
+    """Why some pairs are still open: ``timeout``, ``verifier_unavailable``, ``not_judged``; the clashes count."""
 
 
 class _Work(Struct):
@@ -76,6 +81,7 @@ class _Work(Struct):
 
     clashes: list[Clash] = []
     judged: int = 0
+    skipped: int = 0
     problem: str = ""
 
 
@@ -101,13 +107,14 @@ class Finder:
         run = key_of(exchange.client, exchange.run_id, exchange.policy)
         seen = self._seen.get(run) or {}
         fresh = {one.key: None for one in standing.values() if one.key not in seen}
-        if not fresh or len(standing) < 2:
+        if len(standing) < 2 or not (fresh or self._options.semantic):
             return Pairs()
         work = _Work()
+        await self._by_rules(ledger, standing, fresh, work)
         try:
-            async with asyncio.timeout_at(until):
-                await self._by_rules(ledger, standing, fresh, work)
-                await self._by_verifier(exchange, ledger, standing, fresh, work)
+            if self._options.semantic:
+                async with asyncio.timeout_at(until):
+                    await self._by_verifier(exchange, ledger, standing, work)
         except TimeoutError:
             work.problem = "timeout"
         except ModelUnavailable as error:
@@ -115,7 +122,7 @@ class Finder:
             work.problem = "verifier_unavailable"
         if not work.problem:
             self._seen.put(run, dict.fromkeys([one.key for one in standing.values()][-MAX_SEEN:]))
-        return Pairs(tuple(self._told(exchange, ledger, standing, work.clashes)), work.judged, work.problem)
+        return Pairs(tuple(self._told(exchange, ledger, standing, work.clashes)), work.judged, work.skipped, work.problem)
 
     async def _by_rules(self, ledger: Ledger, standing: Mapping[_Place, Spoken], fresh: Mapping[str, None], work: _Work) -> None:
         """What needs no model, first: it counts whatever becomes of the rest."""
@@ -123,19 +130,21 @@ class Finder:
         work.clashes += [clash for pair in pairs if (clash := by_rule(pair)) is not None and not _is_repeated_field(clash)]
         work.judged += len(pairs)
 
-    async def _by_verifier(
-        self, exchange: Exchange, ledger: Ledger, standing: Mapping[_Place, Spoken], fresh: Mapping[str, None], work: _Work
-    ) -> None:
+    async def _by_verifier(self, exchange: Exchange, ledger: Ledger, standing: Mapping[_Place, Spoken], work: _Work) -> None:
         """Everything else, the newest statements first. Raises `ModelUnavailable`."""
         statements = _last_times(standing)
         vectors = await self._embedder.embed([statement.text for statement in statements])
-        pairs = [pair for pair in await _pairs(ledger, standing, fresh, vectors) if not settled(pair)]
-        open_ = [pair for pair in pairs if self._key(exchange, pair) not in self._innocent]
-        open_.sort(key=lambda pair: pair.newer.place, reverse=True)
-        for start in range(0, min(len(open_), self._options.max_pairs), BATCH):
-            await self._ask(exchange, open_[start : min(start + BATCH, self._options.max_pairs)], work)
-        if len(open_) > self._options.max_pairs:
-            work.problem = work.problem or "too_many_pairs"
+        everything = {one.key: None for one in standing.values()}
+        pairs = [pair for pair in await _pairs(ledger, standing, everything, vectors, known=True) if not settled(pair)]
+        pairs.sort(key=lambda pair: pair.newer.place, reverse=True)
+        work.skipped = max(0, len(pairs) - self._options.max_pairs)
+        open_ = [
+            pair
+            for pair in pairs[: self._options.max_pairs]
+            if self._key(exchange, pair) not in self._innocent and not _is_known(ledger, standing, pair)
+        ]
+        for start in range(0, len(open_), BATCH):
+            await self._ask(exchange, open_[start : start + BATCH], work)
 
     async def _ask(self, exchange: Exchange, pairs: Sequence[Pair], work: _Work) -> None:
         """Have the verifier judge some pairs. Raises `ModelUnavailable`."""
@@ -158,18 +167,36 @@ class Finder:
     def _told(self, exchange: Exchange, ledger: Ledger, standing: Mapping[_Place, Spoken], clashes: Sequence[Clash]) -> list[Found]:
         """The clashes in order, with what only the whole conversation tells of them."""
         found = []
+        said = _said(exchange) if clashes else []
         for clash in sorted(clashes, key=lambda clash: (clash.newer.place, clash.older.place)):
             older, newer = standing[clash.older.place], standing[clash.newer.place]
             replied = ledger.replies.get(-1 if clash.newer.message is None else clash.newer.message, ())
             update = clash.update or any(entry.record.topic == clash.topic for entry in replied)
             critical = clash.critical or self._is_critical(clash)
             together = clash.simultaneous or _side_by_side(exchange, clash.older, clash.newer)
-            found.append(Found(replace(clash, update=update, critical=critical, simultaneous=together and not update), older, newer))
+            told = replace(clash, update=update, critical=critical, simultaneous=together and not update)
+            found.append(Found(replace(told, certain=self._is_certain(told, said)), older, newer))
         return found
+
+    def _is_certain(self, clash: Clash, said: Sequence[Said]) -> bool:
+        """Whether it can be acted on. Where the policy edits everything, so can a record that a tool gives anew, and what stands twice."""
+        if is_certain(clash, said):
+            return True
+        if self._options.edits != "all":
+            return False
+        anew = clash.newer.slot.startswith("field:") and clash.newer.subject != "" and not clash.simultaneous
+        return clash.type == "DUPLICATE_FACTS" or (anew and clash.newer.origin == clash.older.origin == "tool_result")
 
     def _is_critical(self, clash: Clash) -> bool:
         said = f"{clash.topic} {clash.older.text} {clash.newer.text}"
         return self._critical is not None and self._critical.search(said) is not None
+
+
+def _said(exchange: Exchange) -> list[Said]:
+    """What user and model have said, for what a clash of two statements depends on."""
+    roles = ("user", "assistant")
+    messages = [(i, message) for i, message in enumerate(exchange.conversation) if message.get("role") in roles]
+    return [Said(i, text_of(message.get("content")), message.get("role") == "user") for i, message in messages]
 
 
 def _last_times(standing: Mapping[_Place, Spoken]) -> list[Statement]:
@@ -178,16 +205,25 @@ def _last_times(standing: Mapping[_Place, Spoken]) -> list[Statement]:
 
 
 async def _pairs(
-    ledger: Ledger, standing: Mapping[_Place, Spoken], fresh: Mapping[str, None], vectors: NDArray[np.float32] | None = None
+    ledger: Ledger,
+    standing: Mapping[_Place, Spoken],
+    fresh: Mapping[str, None],
+    vectors: NDArray[np.float32] | None = None,
+    *,
+    known: bool = False,
 ) -> list[Pair]:
-    """Pairs of which at least one statement is fresh, and that are not known to clash."""
+    """Pairs of which at least one statement is fresh; without `known` none of those that are known to clash."""
     statements = _last_times(standing)
     new = {one.statement.hash for one in standing.values() if one.key in fresh}
     seen = {statement.hash for statement in statements} - new
-    work = partial(candidates, statements, seen=seen, vectors=vectors)
+    work = partial(candidates, statements, seen=seen, vectors=vectors, by_words=vectors is not None)
     found = await asyncio.to_thread(work) if len(statements) > SMALL else work()
     found += _said_twice([one.statement for one in standing.values() if one.statement.hash in new])
-    return [pair for pair in found if not ledger.known(standing[pair.older.place], standing[pair.newer.place])]
+    return found if known else [pair for pair in found if not _is_known(ledger, standing, pair)]
+
+
+def _is_known(ledger: Ledger, standing: Mapping[_Place, Spoken], pair: Pair) -> bool:
+    return ledger.known(standing[pair.older.place], standing[pair.newer.place])
 
 
 def _said_twice(statements: Sequence[Statement]) -> list[Pair]:

@@ -41,13 +41,20 @@ class Entry(Struct, frozen=True):
         return self.record.status == "open"
 
     @property
+    def acts(self) -> bool:
+        """Whether anything is done about it: the policy acts on what is certain only, a person on what they like."""
+        return bool(self.record.detail.get("certain")) or self.record.resolved_by not in ("", POLICY)
+
+    @property
     def was_put(self) -> bool:
         """Whether the user was, or will be, asked."""
         return len(self.record.options) == 3
 
     @property
     def leaving(self) -> tuple[Spoken, ...]:
-        """The statements that leave the context, whether or not they stand where something can be taken out."""
+        """The statements that no longer count, whether or not they stand where something can be taken out."""
+        if not self.acts:
+            return ()
         return tuple(self.older if side == "older" else self.newer for side in _LEAVING.get(self.record.resolution, ()))
 
     @property
@@ -86,6 +93,8 @@ class Ledger:
         for one in spoken:
             self._same.setdefault(one.statement.hash, []).append(one)
         self._records: dict[str, ClashRecord] = {}
+        self._entries: list[Entry] | None = None
+        self._gone: frozenset[str] | None = None
         self.replies: dict[int, list[Entry]] = {}
         """By the position of a user message: what it replies to."""
         for record in records:
@@ -94,11 +103,14 @@ class Ledger:
     def put(self, record: ClashRecord) -> None:
         """Add a record, or replace it by what is kept of it now."""
         self._records[record.pair_hash] = record
+        self._entries = self._gone = None
 
     @property
     def entries(self) -> list[Entry]:
         """Those that count, in the order in which they were found."""
-        return [entry for record in self._records.values() if (entry := self._entry(record)) is not None]
+        if self._entries is None:
+            self._entries = [entry for record in self._records.values() if (entry := self._entry(record)) is not None]
+        return self._entries
 
     def known(self, older: Spoken, newer: Spoken) -> bool:
         """Whether these two were found to clash before, or one is the user's reply to what they were asked about the other."""
@@ -108,7 +120,9 @@ class Ledger:
     @property
     def gone(self) -> frozenset[str]:
         """Keys of the statements that no longer count: what contradicts them contradicts nothing."""
-        return frozenset(one.key for entry in self.entries for one in (*entry.lost, *entry.echoes))
+        if self._gone is None:
+            self._gone = frozenset(one.key for entry in self.entries for one in (*entry.lost, *entry.echoes))
+        return self._gone
 
     @property
     def open(self) -> list[Entry]:
@@ -144,7 +158,7 @@ def record_of(
         merged=done.text, resolved_by=POLICY if done.resolved else "", record_id=exchange.id,
         detail={
             "language": language, "in_order": older.statement.place < newer.statement.place, "stays": stays, "clash": clash.reason[:300],
-            "score": round(clash.score, 4), "update": clash.update,
+            "score": round(clash.score, 4), "update": clash.update, "certain": clash.certain,
         },
     )  # fmt: skip
 

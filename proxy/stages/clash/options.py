@@ -11,6 +11,7 @@ from proxy.verification.options import VerifierOptions
 
 Part = Literal["user", "system", "memory", "tool_results", "passages"]
 Resolving = Literal["prefer_recent", "ask_user", "merge"]
+Editing = Literal["memory", "all"]
 
 
 class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
@@ -19,10 +20,17 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
     strategy: Annotated[
         Resolving,
         Meta(
-            description="prefer_recent (the older statement's sentence leaves the context), ask_user (the proxy asks, and goes by the "
-            "reply) or merge (one statement where both can hold); a change of mind said as such is followed in any case"
+            description="what is done about a clash that is certain: prefer_recent (the newer statement counts), ask_user (the proxy asks, "
+            "and goes by the reply) or merge (one statement where both can hold); a change of mind said as such is followed in any case"
         ),
     ] = "prefer_recent"
+    edits: Annotated[
+        Editing,
+        Meta(
+            description="where a statement that no longer counts is taken out: memory (memories only; of two of the user's own a note says "
+            "which counts) or all (their own words, and what a tool's newer record replaces, too)"
+        ),
+    ] = "memory"
     critical_strategy: Annotated[
         Resolving | None, Meta(description="for critical clashes (allergies, health, safety, large sums); null: as all others")
     ] = None
@@ -34,13 +42,15 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
         tuple[Part, ...],
         Meta(
             min_length=1,
-            description="whose statements are compared: user, system, memory (marked sections and memory tools), tool_results, passages",
+            description="whose statements are compared: user, memory (marked sections and memory tools), system, tool_results, passages; "
+            "of the last three clashes are only reported",
         ),
-    ] = ("user", "system", "memory", "tool_results", "passages")
-    max_pairs: Annotated[
-        Positive, Meta(description="pairs judged for one request; what is left over is an error, and judged next time")
-    ] = 64
-    min_score: Annotated[Share, Meta(description="probability from which two statements count as clashing")] = 0.5
+    ] = ("user", "memory")
+    semantic: Annotated[
+        bool, Meta(description="have the verifiers judge what no rule decides, before the model is asked: it is only reported")
+    ] = False
+    max_pairs: Annotated[Positive, Meta(description="semantic: pairs judged for one request; what is left over is said to be skipped")] = 64
+    min_score: Annotated[Share, Meta(description="semantic: probability from which two statements count as clashing")] = 0.5
     max_asked: Annotated[Positive, Meta(description="how often the user is asked about one clash before it is only reported")] = 2
 
     def __post_init__(self) -> None:

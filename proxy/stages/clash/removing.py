@@ -1,6 +1,7 @@
 """Decided clashes -> edits of the conversation: the statement that lost leaves with its marks, a merged one takes the older one's place.
 
-Pure. What the system said and the last user message are not edited; the list of messages stays as it is (`proxy.cleaning.edits`).
+Pure. What the system said and the last user message are not edited, nor are, unless the policy says so, the user's words; the list of
+messages stays as it is (`proxy.cleaning.edits`). What is not taken out is noted (`proxy.stages.clash.noting`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from proxy.clashes.clauses import value_span
 from proxy.cleaning.edits import Edit
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import Entry
+from proxy.stages.clash.options import Editing
 
 NOTE = "[Another statement took the place of this one.]"
 """What a message says of which nothing is left."""
@@ -33,31 +35,36 @@ class _Leaving(Struct, frozen=True):
     topics: frozenset[str] = frozenset()
 
 
-def edits_of(entries: Iterable[Entry]) -> list[Edit]:
+def can_leave(entry: Entry, one: Spoken, editing: Editing) -> bool:
+    """Whether a statement that no longer counts is taken out."""
+    return not one.locked and one.key not in entry.stays and (editing == "all" or one.statement.origin == "memory")
+
+
+def edits_of(entries: Iterable[Entry], editing: Editing = "all") -> list[Edit]:
     """The edits that carry the decisions out, each statement once."""
     entries = list(entries)
     lost = [one.key for entry in entries for one in entry.leaving]
     leaving: dict[str, _Leaving] = {}
     for entry in entries:
         for one in entry.leaving:
-            if one.locked or one.key in entry.stays:
+            if not can_leave(entry, one, editing):
                 continue
             earlier = leaving.get(one.key)
-            text = "" if earlier is not None and not earlier.text else _instead(entry, one, lost)
+            text = "" if earlier is not None and not earlier.text else _instead(entry, one, lost, editing)
             topics = {entry.record.topic, *(earlier.topics if earlier is not None else ())}
             leaving[one.key] = _Leaving(one, text, frozenset(topics))
-        leaving |= {one.key: _Leaving(one) for one in entry.echoes if not one.locked}
+        leaving |= {one.key: _Leaving(one) for one in entry.echoes if can_leave(entry, one, editing)}
     return [edit for one in leaving.values() for edit in _edits(one)]
 
 
-def _instead(entry: Entry, one: Spoken, lost: list[str]) -> str:
+def _instead(entry: Entry, one: Spoken, lost: list[str], editing: Editing) -> str:
     """The merged statement, once: where the older one stood, or the newer one where that cannot be edited.
 
     Where one of the two has lost to a third since, the merged one has, too.
     """
     if entry.record.resolution != "merged" or any(lost.count(side.key) > 1 for side in entry.leaving):
         return ""
-    editable = [side for side in entry.leaving if not side.locked and side.key not in entry.stays]
+    editable = [side for side in entry.leaving if can_leave(entry, side, editing)]
     return entry.record.merged if editable and one is editable[0] else ""
 
 

@@ -5,30 +5,55 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from proxy.exchange import Outcome
 from proxy.ports import ClashRecord, Counters
 from proxy.stages.clash.ledger import Entry
 
 MAX_LISTED = 20
-UNRESOLVED, ASKED, UNCHECKED, FOUND = "clash_unresolved", "clash_asked", "clash_unchecked", "CLASH"
+REMOVED, NOTED, ASKED, UNRESOLVED = "clash_removed", "clash_noted", "clash_asked", "clash_unresolved"
+UNCHECKED, FOUND, SKIPPED = "clash_unchecked", "CLASH", "clash_skipped"
+_LEFT_OPEN = ("timeout", "not_judged")
+"""Problems by which something was skipped; by any other nothing could be checked."""
 
 
-def judged(entries: Sequence[Entry], still_open: Sequence[Entry], problem: str, *, asked: bool) -> tuple[Outcome, str]:
-    """The verdict's outcome and code: an error where a pair could not be judged, else a warning where a clash is still open."""
-    if problem:
-        return "error", UNCHECKED
-    if asked:
-        return "warn", ASKED
-    if still_open:
-        return "warn", UNRESOLVED
-    return "pass", FOUND if entries else ""
+class Done(Struct, frozen=True):
+    """What the stage did about a request's clashes."""
+
+    asked: bool = False
+    removed: int = 0
+    """Statements that were taken out."""
+    noted: int = 0
+    """Notes that the model gets."""
+    open: int = 0
+    """Clashes that are certain, and that nobody has decided."""
+    skipped: int = 0
+    """Sentences and pairs that were not looked at."""
+    problem: str = ""
+    insists: bool = False
+    """Whether the policy refuses what could not be checked."""
 
 
-def detail_of(entries: Sequence[Entry], statements: int, pairs: int, problem: str, taken_out: int) -> dict[str, Any]:
+def codes_of(entries: Sequence[Entry], done: Done) -> list[tuple[Outcome, str]]:
+    """The verdicts' outcomes and codes, the one that tells most first: whatever was done is a warning, what was only found is none."""
+    found: list[tuple[Outcome, str]] = []
+    if done.problem and (done.insists or done.problem not in _LEFT_OPEN):
+        found.append(("error", UNCHECKED))
+    warnings = ((done.asked, ASKED), (done.removed, REMOVED), (done.noted, NOTED), (done.open and not done.asked, UNRESOLVED))
+    found += [("warn", code) for there, code in warnings if there]
+    if found:
+        return found
+    if done.skipped or done.problem:
+        return [("pass", SKIPPED)]
+    return [("pass", FOUND if entries else "")]
+
+
+def detail_of(entries: Sequence[Entry], statements: int, pairs: int, done: Done) -> dict[str, Any]:
     """For the record."""
-    detail: dict[str, Any] = {"statements": statements, "pairs_judged": pairs, "found": len(entries), "taken_out": taken_out}
-    if problem:
-        detail["problem"] = problem
+    detail: dict[str, Any] = {"statements": statements, "pairs_judged": pairs, "found": len(entries), "taken_out": done.removed}
+    more = {"noted": done.noted, "skipped": done.skipped, "problem": done.problem}
+    detail |= {name: value for name, value in more.items() if value}
     if entries:
         detail["clashes"] = [_listed(entry) for entry in entries[-MAX_LISTED:]]
     return detail
@@ -39,7 +64,7 @@ def _listed(entry: Entry) -> dict[str, Any]:
     told = {
         "id": record.id, "type": record.type, "topic": record.topic, "strategy": record.strategy, "status": record.status,
         "resolution": record.resolution, "reason": record.reason, "score": record.detail.get("score"),
-        "older": _place(record.older), "newer": _place(record.newer),
+        "certain": bool(record.detail.get("certain")), "older": _place(record.older), "newer": _place(record.newer),
     }  # fmt: skip
     return {**told, **({"critical": True} if record.critical else {}), **({"by": record.resolved_by} if record.resolved_by else {})}
 

@@ -1,9 +1,10 @@
-"""The stage `clash`: statements of the context that contradict each other are found, resolved, and kept resolved.
+"""The stage `clash`: statements of the context that contradict each other are found; of those that certainly do, one counts from then on.
 
+What is certain is `proxy.clashes.certainty`'s; every other clash is reported, in the record and the store, and nothing is done about it.
 Before whatever forwards the conversation in other words, on the client's whole history, each turn. Only pairs that were not judged before
-are judged; what was decided of one is in the store, so that every worker takes out the same sentence on every turn. The user is asked by
-an answer of the proxy's own; the client sends question and reply back with its next turn, where they are read. What a person decides over
-HTTP counts from the next turn on.
+are judged; what was decided of one is in the store, so that every worker takes out the same sentence, or adds the same note, on every
+turn. The user is asked by an answer of the proxy's own; the client sends question and reply back with its next turn, where they are read.
+What a person decides over HTTP counts from the next turn on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from proxy.clashes.asking import as_sentence
 from proxy.clashes.clauses import read_clauses
 from proxy.clashes.kinds import Clash as FoundClash
-from proxy.clashes.kinds import Piece
+from proxy.clashes.kinds import Piece, Resolution
 from proxy.clashes.resolution import resolve_clash
 from proxy.cleaning.edits import apply_edits
 from proxy.compaction.conversation import STORE_TIMEOUT_S
@@ -27,13 +28,28 @@ from proxy.exchange import Answer, Choice, Exchange, Verdict
 from proxy.language import language, load
 from proxy.ports import ClashRecord, Ports
 from proxy.stage import Stage
-from proxy.stages.clash.context import Context, Spoken
+from proxy.stages.clash.context import Context, Spoken, Stated
 from proxy.stages.clash.dialogue import Dialogue, dialogue_about, may_ask
 from proxy.stages.clash.finding import Finder, Found, Pairs
 from proxy.stages.clash.ledger import USER, Entry, Ledger, record_of
+from proxy.stages.clash.noting import Note, notes_of, with_notes
 from proxy.stages.clash.options import ClashOptions
 from proxy.stages.clash.removing import NOTE, edits_of
-from proxy.stages.clash.reporting import ASKED, FOUND, UNCHECKED, UNRESOLVED, count_answered, count_asked, count_found, detail_of, judged
+from proxy.stages.clash.reporting import (
+    ASKED,
+    FOUND,
+    NOTED,
+    REMOVED,
+    SKIPPED,
+    UNCHECKED,
+    UNRESOLVED,
+    Done,
+    codes_of,
+    count_answered,
+    count_asked,
+    count_found,
+    detail_of,
+)
 from proxy.text import text_of
 from proxy.verification.options import asks
 
@@ -42,30 +58,35 @@ _RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both
 _DEADLINE = 0.8
 """Share of the stage's time after which pairs that are still open wait for the next turn."""
 STORE_AWAY = "store_unavailable"
+DOUBTFUL = "not certain: only reported"
+MAX_REPORTED = 16
+"""Clashes of a run that are kept though nothing is done about them; where there are more, the conversation is about such things."""
 _WARMING = [Piece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
 """Reading it compiles the patterns (0.2 s), so that no request waits for it."""
 T = TypeVar("T")
 
 
 class Clash(Stage):
-    """Finds statements that contradict each other, and keeps the one that holds: the newer one, what the user says, or both in one."""
+    """Finds statements that contradict each other; where that is certain the newer one counts, or what the user says, or both in one."""
 
     name = "clash"
     remembers = True
     Options = ClashOptions
     follows = ("budget", "knowledge", "validation", "poisoning")
     changes = ("messages", "passages", "answer")
-    reports = ("x-groundwire-clashes", UNRESOLVED, ASKED, UNCHECKED, FOUND)
+    reports = ("x-groundwire-clashes", REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
+    retryable = frozenset((UNCHECKED, "check_timeout"))
     reads_passages = True
-    verifies = True
-    embeds = True
 
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)
         load()
         read_clauses(_WARMING)
+        self.embeds = self.verifies = options.semantic
         self._finder = Finder(options, ports)
-        self._context = Context(options.between, read_clauses)
+        self._context = Context(options.between)
+        self._notes: dict[str, list[Note]] = {}
+        """By exchange, until it is over."""
 
     @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:
@@ -75,25 +96,36 @@ class Clash(Stage):
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Carry out what is decided, judge what is new, and ask where only the user can tell."""
         until = asyncio.get_running_loop().time() + self.options.timeout_ms / 1000 * _DEADLINE
-        spoken = await self._context.spoken(exchange)
-        if not spoken:
+        stated = await self._context.stated(exchange)
+        if not stated.spoken:
             exchange.facts.clashes = 0
-            return None
+            return Verdict(self.name, "pass", code=SKIPPED, detail={"skipped": stated.skipped}) if stated.skipped else None
         try:
             find = self.ports.clashes.find(client=exchange.client, run_id=exchange.run_id, policy=exchange.policy)
-            records, times = await asyncio.gather(_kept(find), self._times(exchange, spoken))
+            records, times = await asyncio.gather(_kept(find), self._times(exchange, stated.spoken))
         except (StoreUnavailable, TimeoutError):
-            return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": STORE_AWAY, "statements": len(spoken)})
-        ledger = Ledger(spoken, records)
+            return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": STORE_AWAY, "statements": len(stated.spoken)})
+        ledger = Ledger(stated.spoken, records)
         try:
             await self._hear(exchange, ledger)
-            pairs = await self._finder.find(exchange, ledger, spoken, until)
+            pairs = await self._finder.find(exchange, ledger, stated.spoken, until)
             if pairs.clashes:
                 await self._settle(exchange, ledger, pairs, times)
                 await self._hear(exchange, ledger)
         except (StoreUnavailable, TimeoutError):
             pairs = Pairs(problem=STORE_AWAY)
-        return self._carry_out(exchange, ledger, pairs, len(spoken))
+        return self._carry_out(exchange, ledger, pairs, stated)
+
+    async def on_forward(self, exchange: Exchange) -> Verdict | None:
+        """Add the notes, when every stage has read what the user said."""
+        messages = with_notes(exchange.messages, exchange.conversation, self._notes.get(exchange.id, ()))
+        if messages is not None:
+            exchange.messages = messages
+        return None
+
+    def release(self, exchange: Exchange) -> None:
+        """Let go of its notes."""
+        self._notes.pop(exchange.id, None)
 
     async def _times(self, exchange: Exchange, spoken: Sequence[Spoken]) -> Mapping[str, float]:
         """When this run first said each statement of which the client tells no time, by key; nothing where the store is away."""
@@ -135,13 +167,20 @@ class Clash(Stage):
         """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`, `TimeoutError`."""
         now, tongue = exchange.received_at, _language(exchange)
         options: ClashOptions = self.options
+        room = MAX_REPORTED - sum(not entry.acts for entry in ledger.entries)
         for found in pairs.clashes:
+            room -= not found.clash.certain
+            if not found.clash.certain and room < 0:
+                continue
             if ledger.gone & {found.older.key, found.newer.key}:  # one has lost to a third just now
                 continue
             spoken = tongue or found.newer.statement.language
             dated = _dated(found, times)
-            done = resolve_clash(dated, options.strategy, now=now, critical_strategy=options.critical_strategy, language=spoken)
-            chosen = (options.critical_strategy if found.clash.critical else None) or options.strategy
+            special = options.critical_strategy if not found.clash.update else None  # what was said as a change is never asked about
+            done = resolve_clash(dated, options.strategy, now=now, critical_strategy=special, language=spoken)
+            if not found.clash.certain:
+                done = Resolution("keep_existing", (dated.older, dated.newer), (), DOUBTFUL, resolved=False)
+            chosen = (special if found.clash.critical else None) or options.strategy
             strategy = chosen if done.strategy == "keep_existing" else done.strategy
             kept = await _kept(self.ports.clashes.put(record_of(exchange, found.clash, (found.older, found.newer), done, strategy, spoken)))
             if kept.record_id == exchange.id:
@@ -150,18 +189,27 @@ class Clash(Stage):
 
     # ---- acting ----
 
-    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, statements: int) -> Verdict:
-        entries = ledger.entries
-        edits = edits_of(entries)
-        apply_edits(exchange, self.name, edits, note=NOTE)
+    def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, stated: Stated) -> Verdict:
+        entries, open_ = ledger.entries, ledger.open
+        edits, notes = edits_of(entries, self.options.edits), notes_of(entries, self.options.edits)
+        removed = apply_edits(exchange, self.name, edits, note=NOTE)
         exchange.facts.clashes = len(entries)
-        open_ = ledger.open
         asked = self._ask(exchange, open_)
-        detail = detail_of(entries, statements, pairs.judged, pairs.problem, len(edits))
-        outcome, code = judged(entries, open_, pairs.problem, asked=asked)
-        if asked and code != ASKED:
-            exchange.verdicts.append(Verdict(self.name, "warn", code=ASKED))
-        return Verdict(self.name, outcome, code=code, detail=detail)
+        if notes and not asked:
+            self._notes[exchange.id] = notes
+            exchange.changes.append({"stage": self.name, "what": "note", "notes": len(notes)})
+        done = Done(
+            asked=asked,
+            removed=len(edits) if removed else 0,
+            noted=0 if asked else len(notes),
+            open=sum(entry.acts for entry in open_),
+            skipped=stated.skipped + pairs.skipped,
+            problem=pairs.problem,
+            insists=self.options.on_error == "closed",
+        )
+        (outcome, code), *more = codes_of(entries, done)
+        exchange.verdicts += [Verdict(self.name, also, code=other) for also, other in more]
+        return Verdict(self.name, outcome, code=code, detail=detail_of(entries, len(stated.spoken), pairs.judged, done))
 
     def _ask(self, exchange: Exchange, entries: Sequence[Entry]) -> bool:
         """Answer in the model's stead with a question, one at a time, the critical ones first; whether that was done."""

@@ -6,9 +6,9 @@ providers move it to the front, which would change the whole prefix; others refu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from proxy.conversation import with_text_after
 from proxy.exchange import Message
 
 _ROLES = frozenset(("user", "tool", "function"))
@@ -19,15 +19,5 @@ def with_block(messages: Sequence[Message], block: str) -> list[Message] | None:
     last = messages[-1] if messages else {}
     if last.get("role") not in _ROLES:
         return None
-    content = _appended(last.get("content"), block)
-    return None if content is None else [*messages[:-1], {**last, "content": content}]
-
-
-def _appended(content: object, block: str) -> Any:
-    if content is None:
-        return block
-    if isinstance(content, str):
-        return f"{content}\n\n{block}" if content else block
-    if isinstance(content, list) and all(isinstance(part, Mapping) for part in content):
-        return [*content, {"type": "text", "text": block}]
-    return None
+    told = with_text_after(last, block)
+    return None if told is None else [*messages[:-1], told]
