@@ -288,7 +288,7 @@ class _Job:
         if self.exchange is not None:
             code = error_code(body)
             self.exchange.verdicts.append(
-                Verdict("upstream", "warn", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
+                Verdict("upstream", "upstream_error", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
             )
             self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
             if code == "context_length_exceeded":
@@ -327,7 +327,9 @@ class _Job:
         return response_headers(self.exchange, verdict, added)
 
     def _verdict(self) -> str:
-        return "skipped" if self.exchange is None else self._policy.pipeline.verdict(self.exchange)
+        if self.exchange is not None:
+            return self._policy.pipeline.verdict(self.exchange)
+        return "skipped" if self._error is None or self._error.status < 500 else self._error.outcome
 
     def left(self) -> None:
         """The client has left."""
@@ -340,15 +342,17 @@ class _Job:
         self._error = error
         if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
             self.exchange.unanswered = Unanswered(error.code, error.status)
+        if self.exchange is not None and error.status >= 500:
+            stage = "upstream" if error.outcome == "upstream_error" else "server"
+            self.exchange.verdicts.append(Verdict(stage, error.outcome, code=error.code))
         if self.responder.started:
             log.error("%s: failed after the response had started: %s", self.id, error.message)
             return
         if error.status >= 500:
             log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
-        verdict = self._verdict() if self.exchange is not None else "error" if error.status >= 500 else "skipped"
         if self._before_ms == 0.0:
             self._before_ms = (time.perf_counter() - self._started) * 1000
-        await self.responder.error(error, self._own_headers(verdict))
+        await self.responder.error(error, self._own_headers(self._verdict()))
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""

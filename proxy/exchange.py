@@ -24,7 +24,12 @@ Message = Mapping[str, Any]
 """One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
 Tool = Mapping[str, Any]
 """One tool in OpenAI's form: ``{"type": "function", "function": {...}}``."""
-Outcome = Literal["pass", "warn", "block", "error"]
+Outcome = Literal["pass", "unchecked", "warn", "upstream_error", "error", "block"]
+OUTCOMES: tuple[Outcome, ...] = ("unchecked", "pass", "warn", "upstream_error", "error", "block")
+"""From the mildest to the worst: one check that held makes an exchange more than ``unchecked``; an upstream that failed gave no answer to
+rely on, whatever was found before; a check that could not run leaves open whether the policy would have refused; a block is certain."""
+QUIET: tuple[Outcome, ...] = ("unchecked", "pass")
+"""Outcomes that warn of nothing: their codes are facts for the record."""
 
 
 def tool_name(tool: Tool) -> str:
@@ -35,7 +40,11 @@ def tool_name(tool: Tool) -> str:
 
 
 class Verdict(Struct, frozen=True):
-    """What one stage found. ``error`` means the check could not run; it is never reported as ``pass``."""
+    """What one stage found.
+
+    ``pass``: something was checked, and held. ``unchecked``: there was nothing to check, nothing to check it against, or only something
+    to count. ``error``: a check could not run, which is never a ``pass``. ``upstream_error``: the upstream gave no whole answer.
+    """
 
     stage: str
     """The stage's name, as in the policy."""
@@ -390,14 +399,10 @@ class Exchange(Struct):
 
     @property
     def outcome(self) -> Outcome:
-        """The worst outcome so far, in the order block, error, warn, pass."""
-        found = {verdict.outcome for verdict in self.verdicts}
-        for outcome in ("block", "error", "warn"):
-            if outcome in found:
-                return outcome
-        return "pass"
+        """The worst outcome so far, by `OUTCOMES`."""
+        return max((verdict.outcome for verdict in self.verdicts), key=OUTCOMES.index, default="unchecked")
 
     @property
     def warnings(self) -> list[str]:
-        """Codes of every verdict that is not a pass, in order, each once."""
-        return list(dict.fromkeys(v.code for v in self.verdicts if v.outcome != "pass" and v.code))
+        """Codes of every verdict that is not one of `QUIET`, in order, each once."""
+        return list(dict.fromkeys(v.code for v in self.verdicts if v.outcome not in QUIET and v.code))

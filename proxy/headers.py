@@ -104,7 +104,8 @@ RESPONSE: tuple[_Header, ...] = (
     _Header("policy", "NAME@hash8 of the loaded file", lambda e: e.policy),
     _Header(
         "verdict",
-        "worst outcome: pass, warn, block, error (a check could not run), skipped; pending while streaming",
+        "worst outcome: pass (something was checked, and held), unchecked (nothing to check or to check against), warn, block, error "
+        "(a check could not run), upstream_error, skipped; pending while streaming",
         lambda e: None,
     ),
     _Header("quality", "overall score, 0.00 to 1.00", lambda e: _share(e.facts.quality)),

@@ -62,6 +62,8 @@ class _Hold:
         held = await read_held(d.reply, d.dialect, d.max_bytes)
         if held.unreadable:
             d.unreadable(held.unreadable)
+        if held.refused:
+            exchange.verdicts.append(Verdict("upstream", "upstream_error", code="upstream_error"))
         self._take(held)
         if held.answer is not None and not held.refused:
             try:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proxy import attempts
 from proxy.errors import PolicyBlocked, ProxyError
-from proxy.exchange import Exchange, Mark, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import QUIET, Exchange, Mark, Sentence, ToolCall, Verdict, tool_name
 from proxy.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.stage import SentenceStage, Stage, can_answer_tools
 from proxy.text import replaced
@@ -218,7 +218,7 @@ class Pipeline:
         if exchange.retry is not None and not exchange.can_retry:
             attempts.impossible(exchange, stage.name)
         if verdict is not None:
-            if phase != "sentence" or verdict.outcome != "pass" or verdict.replacement is not None:
+            if phase != "sentence" or _is_news(verdict, exchange):
                 exchange.verdicts.append(verdict)
             if verdict.outcome == "block":
                 raise PolicyBlocked(verdict.message or f"the policy's stage {stage.name} refused this", param=verdict.code or stage.name)
@@ -269,6 +269,13 @@ def _choosing(stage: Stage, hook: Hook, exchange: Exchange, start: attempts.Mark
         return verdict
 
     return run
+
+
+def _is_news(verdict: Verdict, exchange: Exchange) -> bool:
+    """Whether a sentence's verdict is kept: of those that hold, the first of each stage."""
+    if verdict.outcome not in QUIET or verdict.replacement is not None:
+        return True
+    return not any(other.stage == verdict.stage and other.outcome == verdict.outcome for other in exchange.verdicts)
 
 
 def _has_findings(stage: Stage, stages: Sequence[Stage]) -> bool:

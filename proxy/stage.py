@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import Exchange, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import OUTCOMES, Exchange, Sentence, ToolCall, Verdict, tool_name
 from proxy.ports import Ports
 from proxy.text import replaced, split_sentences
 
@@ -191,4 +191,4 @@ class SentenceStage(Stage):
                         return verdict
             if "".join(said) != choice.text:
                 exchange.answer = exchange.answer.with_text(choice.index, "".join(said))
-        return max(found, key=lambda v: ("pass", "warn", "error", "block").index(v.outcome), default=None)
+        return max(found, key=lambda v: OUTCOMES.index(v.outcome), default=None)

@@ -125,7 +125,7 @@ class Budget(Stage):
         if counter:
             self.ports.counters.count(counter)
         code = code or ("allocation_exceeded" if over else "") or ("window_unknown" if use.window_tokens is None else "")
-        return Verdict(self.name, "warn" if code else "pass", code=code, score=round(min(use.share, 1.0), 4), detail=detail)
+        return Verdict(self.name, "warn" if code else "unchecked", code=code, score=round(min(use.share, 1.0), 4), detail=detail)
 
 
 _COUNTERS: Mapping[str, str] = {

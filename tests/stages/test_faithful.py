@@ -52,7 +52,7 @@ def system_text(exchange: Exchange) -> Any:
 async def test_without_context_nothing_changes() -> None:
     exchange, verdict = await run([SYSTEM, ASK], [MAIL])
     assert exchange.messages is exchange.original.messages
-    assert ("pass", {"reason": "no context"}, []) == (verdict.outcome, verdict.detail, exchange.changes)
+    assert ("unchecked", {"reason": "no context"}, []) == (verdict.outcome, verdict.detail, exchange.changes)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ async def test_the_upstream_sees_the_rules_once_and_the_record_says_so(start: St
         record = await proxy.record(answer)
     assert 1 == json.dumps(sent).count("## Using the context")
     assert "rules" in json.dumps(record["detail"]["changes"])
-    assert "pass" == answer.verdict
+    assert "unchecked" == answer.verdict
 
 
 async def test_hints_reach_the_upstream_as_numbered_passages(start: Start) -> None:

@@ -158,6 +158,7 @@ class Clash(Stage):
         asked = self._ask(exchange, open_)
         detail = detail_of(entries, statements, pairs.judged, pairs.problem, len(edits))
         outcome, code = judged(entries, open_, pairs.problem, asked=asked)
+        outcome = outcome if pairs.judged or entries or outcome != "pass" else "unchecked"
         if asked and code != ASKED:
             exchange.verdicts.append(Verdict(self.name, "warn", code=ASKED))
         return Verdict(self.name, outcome, code=code, detail=detail)

@@ -174,6 +174,7 @@ class Poisoning(Stage):
                 if not checked.error:
                     self._known.put(keys[piece.hash], checked)
             await asyncio.sleep(0)  # others have their turn
+        outcome.looked = any(checked.looked for checked in found.values())
         outcome.unchecked = sum(piece.hash not in found for piece in pieces)
         problems = (checked.error or checked.left_out for checked in found.values())
         outcome.error = outcome.error or next((problem for problem in problems if problem), "")

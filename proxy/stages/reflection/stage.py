@@ -111,7 +111,7 @@ class Reflection(Stage):
         told, tokens = self._tell(exchange, reading)
         again = any(record.occurrence_count > 1 for record in reading.newest)
         return Verdict(
-            self.name, "warn" if again else "pass", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens)
+            self.name, "warn" if again else "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens)
         )
 
     async def _read(self, exchange: Exchange) -> _Reading:

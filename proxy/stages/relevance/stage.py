@@ -121,7 +121,7 @@ class Relevance(Stage):
         return Verdict(self.name, "pass", score=finding.score, detail=detail)
 
     def _nothing(self, reason: str) -> Verdict:
-        return Verdict(self.name, "pass", detail={"mode": self.options.mode, "reason": reason})
+        return Verdict(self.name, "unchecked", detail={"mode": self.options.mode, "reason": reason})
 
     async def _find(self, question: Question, passages: Sequence[str], client: str) -> Finding:
         if not any(passage.strip() for passage in passages):  # a search that came back empty

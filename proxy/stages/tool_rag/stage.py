@@ -260,7 +260,7 @@ class ToolRag(Stage):
             "ranking": "ok" if found.ranked else "indexing",
             "run": "stored" if stored else "not-stored",
         }
-        return Verdict(self.name, "pass", code="CONFUSION", detail=detail)
+        return Verdict(self.name, "unchecked", code="CONFUSION", detail=detail)
 
     async def _add(self, exchange: Exchange, catalogue: Catalogue, added: Sequence[str], here: Collection[str]) -> None:
         tools = tools_of(catalogue, added)

@@ -36,7 +36,7 @@ def verdicts_of(decisions: Sequence[Decision], detail: Mapping[str, Any]) -> lis
     if any(decision.quality.errors for decision in decisions):
         found.append(Verdict(NAME, "error", code=UNCHECKED, score=score))
     if not found:
-        found.append(Verdict(NAME, "pass", score=score))
+        found.append(Verdict(NAME, "pass" if score is not None else "unchecked", score=score))
     last = found[-1]
     return [*found[:-1], Verdict(NAME, last.outcome, last.code, last.score, detail)]
 
