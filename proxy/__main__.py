@@ -263,9 +263,8 @@ def _check(arguments: argparse.Namespace) -> int:
         found = policies[route.prefix]
         also = [name for name in found.allowed if name != found.default.name]
         stages = ", ".join(spec.stage.name for spec in found.default.stages) or "no stages"
-        print(
-            f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({found.default.delivery}: {stages})".replace("//", "/")
-        )
+        how = found.default.delivery if found.default.enforce and route.enforce else "shadow mode"
+        print(f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({how}: {stages})".replace("//", "/"))
         if also:
             print(f"    on request: {', '.join(also)}")
     return 0

@@ -145,6 +145,12 @@ class RouteSettings(Section, frozen=True, kw_only=True):
     allow_policies: tuple[str, ...] = ()
     """Names of policy files beside `policy` (or paths) that a client may ask for."""
     allow_skip: bool = False
+    enforce: bool = True
+    """False puts every policy of the route into shadow mode: it judges and records, and changes and blocks nothing."""
+
+
+SHADOW = "~shadow"
+"""Ends the name of the client for whom a policy in shadow mode keeps what it learns: never that of one whose exchanges are changed."""
 
 
 class KeySettings(Section, frozen=True, kw_only=True):
@@ -368,6 +374,8 @@ def _check_whole(settings: Settings, file: str) -> None:
     for i, key in enumerate(settings.keys):
         if names.index(key.name) != i:
             raise ConfigError(file, f"keys[{i}].name", f"{key.name!r} stands here twice")
+        if key.name.endswith(SHADOW):
+            raise ConfigError(file, f"keys[{i}].name", f"{SHADOW} ends the names under which shadow mode keeps what it learns")
         for prefix in key.routes:
             if prefix not in seen:
                 raise ConfigError(file, f"keys[{i}].routes", f"no route has the prefix {prefix!r}")

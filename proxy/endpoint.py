@@ -21,7 +21,7 @@ import orjson
 from proxy import asgi, delivery, logs
 from proxy.afterwards import Afterwards
 from proxy.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
-from proxy.config import ServerSettings
+from proxy.config import SHADOW, ServerSettings
 from proxy.ended import ended
 from proxy.errors import (
     ContextLengthExceeded,
@@ -214,7 +214,7 @@ class _Job:
     def _delivery(self, exchange: Exchange) -> Delivery:
         """How a streamed answer leaves: as the policy says, but as a tap where no stage looks at it."""
         pipeline, said = self._policy.pipeline, self._policy.delivery
-        if said == "tap" or not pipeline.judges_answers(exchange):
+        if said == "tap" or not pipeline.enforces or not pipeline.judges_answers(exchange):
             return "tap"
         return "gate" if said == "gate" and pipeline.judges_sentences(exchange) else "hold"
 
@@ -234,12 +234,13 @@ class _Job:
         return policy
 
     def _make_exchange(self, request: Request, hints: Hints) -> Exchange:
+        enforced = self._policy.pipeline.enforces
         return Exchange(
             id=self.id,
             route=self.route.prefix,
             policy=self._policy.label,
             upstream=self.route.upstream.name,
-            client=self._client,
+            client=self._client if enforced else self._client + SHADOW,
             original=request,
             model=self.route.upstream.upstream.catalogue_name(request.model),
             messages=request.messages,
@@ -248,6 +249,7 @@ class _Job:
             run_id=hints.run_id or derived_run_id(self._client, self.route.prefix, request),
             step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
             skip=hints.skip,
+            enforced=enforced,
             inline=hints.inline,
             received_at=self.received_at,
             evidence=list(request.passages),
@@ -358,6 +360,7 @@ class _Job:
         """Give the connection back and leave a record."""
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
+            await pipeline.conclude(exchange)
             pipeline.release(exchange)
         for reply in self._replies:
             await reply.close()

@@ -28,6 +28,8 @@ Outcome = Literal["pass", "unchecked", "warn", "upstream_error", "error", "block
 OUTCOMES: tuple[Outcome, ...] = ("unchecked", "pass", "warn", "upstream_error", "error", "block")
 """From the mildest to the worst: one check that held makes an exchange more than ``unchecked``; an upstream that failed gave no answer to
 rely on, whatever was found before; a check that could not run leaves open whether the policy would have refused; a block is certain."""
+Would = Literal["", "edit", "answer", "ask", "retry", "block"]
+"""What a stage of a policy in shadow mode would have done."""
 QUIET: tuple[Outcome, ...] = ("unchecked", "pass")
 """Outcomes that warn of nothing: their codes are facts for the record."""
 
@@ -59,6 +61,8 @@ class Verdict(Struct, frozen=True):
     """For the client, when the outcome is block: what is wrong and what would help."""
     replacement: str | None = None
     """From a sentence check: the text that goes out instead of the sentence, within its white space ("" removes both)."""
+    would: Would = ""
+    """Under a policy that is not enforced: what it would have done."""
 
 
 class Evidence(Struct, frozen=True):
@@ -341,6 +345,8 @@ class Exchange(Struct):
     """The run's step: its header, or the number of assistant turns so far plus one."""
     skip: frozenset[str] = frozenset()
     """Stages that the client left out (``all`` leaves out every one)."""
+    enforced: bool = True
+    """Whether the policy acts; false in shadow mode, where it only judges and records."""
     inline: bool = False
     """Whether the verdict also goes into the body."""
     received_at: float = field(default_factory=time.time)

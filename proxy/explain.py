@@ -15,6 +15,8 @@ from proxy.stage import Stage, StageOptions
 def explain(policy: Policy) -> str:
     """What each stage of `policy` needs, changes and reports, with its options as loaded."""
     lines = [f"{policy.label} ({policy.file}), delivery {policy.delivery}"]
+    if not policy.enforce:
+        lines.append("enforce: false: shadow mode, it judges and records everything, and changes and blocks nothing")
     if not policy.stages:
         lines.append("no stages: every request passes as it is")
     if any(spec.stage.reads_passages for spec in policy.stages):

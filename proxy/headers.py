@@ -108,6 +108,9 @@ RESPONSE: tuple[_Header, ...] = (
         "(a check could not run), upstream_error, skipped; pending while streaming",
         lambda e: None,
     ),
+    _Header(
+        "enforced", "false where the policy is in shadow mode: it judges, and changes nothing", lambda e: None if e.enforced else "false"
+    ),
     _Header("quality", "overall score, 0.00 to 1.00", lambda e: _share(e.facts.quality)),
     _Header("faithfulness", "share of checkable claims that the context supports", lambda e: _share(e.facts.faithfulness)),
     _Header("citations", "verified/total", _citations),

@@ -28,6 +28,9 @@ Hook = Callable[[Exchange], Awaitable[Verdict | None]]
 class Pipeline:
     """The stages of one policy, ready to run."""
 
+    enforces = True
+    """Whether what the stages decide is done."""
+
     def __init__(self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> None:
         self.stages = tuple(stages)
         self._retrieval_tools = tuple(retrieval_tools)
@@ -162,6 +165,9 @@ class Pipeline:
             except Exception as error:  # nobody waits for it any more
                 log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
 
+    async def conclude(self, exchange: Exchange) -> None:
+        """Everything has left: judge what was not judged on the way, which is nothing where the policy is enforced."""
+
     def release(self, exchange: Exchange) -> None:
         """The exchange has ended: its stages let go of it. Never raises."""
         for stage in self._release:
@@ -202,7 +208,7 @@ class Pipeline:
             async with asyncio.timeout(stage.options.timeout_ms / 1000):
                 verdict = await hook(exchange)
         except ProxyError as error:
-            verdict = Verdict(stage.name, "block", code=error.param or error.code, message=error.message)
+            verdict = Verdict(stage.name, "block", code=_code(error), message=error.message)
             exchange.verdicts.append(verdict)
             raise
         except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
@@ -269,6 +275,11 @@ def _choosing(stage: Stage, hook: Hook, exchange: Exchange, start: attempts.Mark
         return verdict
 
     return run
+
+
+def _code(error: ProxyError) -> str:
+    """A refusal's sub-code; of any other error its own, since its ``param`` names a field."""
+    return (error.param if isinstance(error, PolicyBlocked) else "") or error.code
 
 
 def _is_news(verdict: Verdict, exchange: Exchange) -> bool:

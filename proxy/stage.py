@@ -36,6 +36,17 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = 5000
 
 
+class Action(Struct, frozen=True):
+    """Something that a stage may do about what it finds."""
+
+    kind: Literal["annotate", "warn", "quarantine", "edit", "ask", "block"]
+    """``block`` is a refusal, and an answer in the model's stead; ``edit`` changes the prompt or the answer."""
+    code: str
+    """Of the verdict that tells of it."""
+    exact: bool = False
+    """Whether it follows from counting, from a schema or from the policy's own words, so that there is nothing to be mistaken about."""
+
+
 class Stage:
     """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
 
@@ -83,6 +94,11 @@ class Stage:
     @classmethod
     def needs(cls, options: Any) -> tuple[str, ...]:
         """Stages that these options rely on, wherever they stand: a policy without one is refused when it is loaded."""
+        return ()
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """What these options may do to a request or an answer, beyond the record; see `proxy.precision`."""
         return ()
 
     @classmethod

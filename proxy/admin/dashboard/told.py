@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from proxy.admin.dashboard.summaries import entries, part
+from proxy.admin.dashboard.summaries import entries, in_shadow, part
 from proxy.exchange import OUTCOMES, Exchange, Facts, Request, Verdict
 from proxy.headers import plain_headers, response_headers
 from proxy.store.records import Record
@@ -43,6 +43,7 @@ def _exchange(record: Record) -> Exchange:
         params={},
         verdicts=verdicts,
         facts=_facts(dict(part(record.detail, "facts"))),
+        enforced=not in_shadow(record.detail),
     )
 
 
