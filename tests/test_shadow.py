@@ -193,7 +193,7 @@ async def test_a_route_cannot_undo_its_policys_shadow(start: Start) -> None:
 
 async def test_what_was_kept_in_shadow_changes_nothing_when_the_policy_is_enforced(start: Start) -> None:
     """A poisoned result is quarantined for the shadow's client; the real one's next turn is judged anew, and its figures are its own."""
-    policy = "name: p\nstages: [poisoning: {roles: [tool]}]\n"
+    policy = "name: p\nstages: [poisoning: {roles: [tool, passages]}]\n"
     async with start(policy=policy, route_options=TWO) as proxy:
         record = await proxy.record(await proxy.post(FORWARDED))
         kept = (await proxy.get("/groundwire/v1/quarantine")).json["data"]

@@ -49,7 +49,7 @@ async def test_a_false_statement_leaves_the_history_and_its_type_is_told(stateme
 
 
 async def test_a_doubtful_statement_waits_in_quarantine_and_the_verdict_names_its_id() -> None:
-    stage = made()
+    stage = made(on_suspicious="quarantine")
     exchange = await run(stage, history(f"{PARIS} {DOUBTFUL}"))
     [item] = items(stage)
     assert ("pending", None, "wrong_number") == (item.status, item.decided_at, item.type)

@@ -105,8 +105,9 @@ def _detail(outcome: Outcome) -> dict[str, Any]:
         found["knowledge"] = outcome.version
     if outcome.items:
         found["content"] = [_of_item(piece, item) for piece, item in outcome.items[:_MAX_LISTED]]
-    if noted := [held for held in outcome.new if held.decision.action == "annotate"]:
-        found["annotated"] = [_of_new(held) for held in noted[:_MAX_LISTED]]
+    for name, action in (("annotated", "annotate"), ("noted", "note")):
+        if new := [held for held in outcome.new if held.decision.action == action]:
+            found[name] = [_of_new(held) for held in new[:_MAX_LISTED]]
     return found
 
 
