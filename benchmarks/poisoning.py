@@ -229,7 +229,7 @@ async def measure_statements(seed: int, rows: int) -> dict[str, Any]:
     facts = [make_fact("", piece, f"p{i}") for i, passage in enumerate(passages) for piece in chunks(passage)]
     base = KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder)
     ports = make_ports(embedder=embedder, verifiers=verifiers, knowledge=OneBase(base))
-    stage = Poisoning(PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, injections="ignore"), ports)
+    stage = Poisoning(PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, injections="ignore", on_invalid="block"), ports)
     print(f"{len(statements)} statements, {base.size} facts, {verifiers.get().name}, seed {seed}")
     found = await through_stage(pieces(statements, seed), stage)
     found["baselines"] = await baselines(statements, base, embedder)

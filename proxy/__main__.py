@@ -252,6 +252,7 @@ def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logg
 
 def _check(arguments: argparse.Namespace) -> int:
     from proxy.policy import load_policies
+    from proxy.precision import below_floor
     from proxy.store.database import Database
 
     path = config_path(arguments.config)
@@ -267,6 +268,10 @@ def _check(arguments: argparse.Namespace) -> int:
         print(f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({how}: {stages})".replace("//", "/"))
         if also:
             print(f"    on request: {', '.join(also)}")
+        for policy in found.allowed.values():
+            for spec in policy.stages if policy.enforce and route.enforce else ():
+                for line in below_floor(spec.stage.name, spec.stage.actions(spec.options)):
+                    print(f"    note: {policy.name} lets {spec.stage.name} {line}")
     return 0
 
 

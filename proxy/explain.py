@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from proxy.policy import Policy
+from proxy.precision import told
 from proxy.registry import STAGES
 from proxy.stage import Stage, StageOptions
 
@@ -31,6 +32,7 @@ def explain(policy: Policy) -> str:
             ("reports", spec.stage.reports),
         ):
             lines.append(f"   {word}: {', '.join(values) or 'nothing'}")
+        lines += [f"   may {told(spec.stage.name, action)}" for action in spec.stage.actions(spec.options)]
         for name, _, description in option_rows(spec.stage):
             value = getattr(spec.options, name)
             lines.append(f"   {name} = {_plain(value)}" + (f"  ({description})" if description else ""))

@@ -95,8 +95,7 @@ class ShadowPipeline(Pipeline):
         if any(verdict.code == "retry_impossible" for verdict in found):
             found, would = [verdict for verdict in found if verdict.code != "retry_impossible"], "retry"
         if phase == "request" and exchange.answer is not None:
-            asks = {action.code for action in stage.actions(stage.options) if action.kind == "ask"}
-            exchange.answer, would = None, "ask" if asks.intersection(verdict.code for verdict in found) else "answer"
+            exchange.answer, would = None, "ask" if any(_is_question(stage, verdict.code) for verdict in found) else "answer"
         if not would and any(new is not old for new, old in zip(_state(exchange), before, strict=True)):
             would = "edit"
         if would and not found:
@@ -108,6 +107,11 @@ class ShadowPipeline(Pipeline):
 def _state(exchange: Exchange) -> tuple[object, ...]:
     """What a stage may replace."""
     return exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer
+
+
+def _is_question(stage: Stage, code: str) -> bool:
+    """Whether a verdict with this code goes with a question to the user."""
+    return code.endswith("_asked") or any(action.kind == "ask" and action.code == code for action in stage.actions(stage.options))
 
 
 def _noted(verdict: Verdict, would: Would) -> Verdict:

@@ -36,13 +36,16 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = 5000
 
 
-class Action(Struct, frozen=True):
-    """Something that a stage may do about what it finds."""
+ActionKind = Literal["annotate", "warn", "quarantine", "edit", "ask", "block"]
 
-    kind: Literal["annotate", "warn", "quarantine", "edit", "ask", "block"]
+
+class Action(Struct, frozen=True):
+    """Something that a stage may do about what it finds. To shorten a prompt or to choose tools is none: nothing was found wrong."""
+
+    kind: ActionKind
     """``block`` is a refusal, and an answer in the model's stead; ``edit`` changes the prompt or the answer."""
     code: str
-    """Of the verdict that tells of it."""
+    """Of the verdict that tells of it, or what it is about."""
     exact: bool = False
     """Whether it follows from counting, from a schema or from the policy's own words, so that there is nothing to be mistaken about."""
 

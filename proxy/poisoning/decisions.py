@@ -47,7 +47,7 @@ class Finding(Struct, frozen=True):
 class Rules(Struct, frozen=True):
     """What a policy makes of findings."""
 
-    on_invalid: Action = "block"
+    on_invalid: Action = "annotate"
     on_inexact: Action = "note"
     """What becomes of false statements whose kind is none of `EXACT`."""
     on_suspicious: Action = "note"

@@ -14,7 +14,7 @@ def finding(status: str, confidence: float = 0.9, text: str = "It is so.", **mor
 
 VALID, INVALID, SUSPICIOUS, UNKNOWN, ERROR = (finding(s) for s in ("VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"))
 HIDDEN = InjectionFinding(0.9, (), ("asks to leave the given instructions",), certain=True)
-CAREFUL = Rules(on_suspicious="quarantine")
+CAREFUL = Rules(on_invalid="block", on_suspicious="quarantine")
 
 
 @pytest.mark.parametrize(
@@ -45,22 +45,22 @@ def test_enough_confidence_passes() -> None:
 
 
 def test_one_false_statement_of_three_leaves_the_others() -> None:
-    found = decide([VALID, INVALID, VALID], None, Rules())
+    found = decide([VALID, INVALID, VALID], None, CAREFUL)
     assert (found.whole, [one.finding for one in found.failing]) == (False, [INVALID])
 
 
 def test_where_most_is_false_all_of_it_goes() -> None:
-    assert decide([INVALID, INVALID, VALID], None, Rules()).whole
+    assert decide([INVALID, INVALID, VALID], None, CAREFUL).whole
 
 
 def test_an_instruction_goes_also_where_a_false_statement_weighs_more() -> None:
-    found = decide([INVALID, VALID, VALID], HIDDEN, Rules())
+    found = decide([INVALID, VALID, VALID], HIDDEN, CAREFUL)
     assert (found.action, found.instruction, found.whole) == ("block", True, True)
     assert found.reason.startswith("looks like instructions to the model: asks to leave the given instructions; wrong_number: ")
 
 
 def test_an_instruction_that_is_only_noted_takes_nothing() -> None:
-    found = decide([INVALID, VALID, VALID], HIDDEN, Rules(injections="annotate"))
+    found = decide([INVALID, VALID, VALID], HIDDEN, Rules(on_invalid="block", injections="annotate"))
     assert (found.action, found.instruction, found.whole) == ("block", False, False)
 
 

@@ -28,7 +28,9 @@ class Agent:
     def __init__(self, store: Any = None, **options: Any) -> None:
         self.store = store or MemoryFailures()
         self.counters = CountedNames()
-        self.stage = Reflection(ReflectionOptions(**options), make_ports(failures=self.store, counters=self.counters))
+        self.stage = Reflection(
+            ReflectionOptions(**{"escalate_after": 3, **options}), make_ports(failures=self.store, counters=self.counters)
+        )
         self._number = 0
 
     def exchange(self, talk: Talk, *, run: str = "run", client: str = "alice", **params: Any) -> Exchange:

@@ -44,7 +44,7 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
             description="false statements: block (they leave the context, and stay out unless a person approves them), quarantine (until a "
             "person decides), reject (400 policy_blocked), annotate (a warning); for those that a number, a date or a name decides"
         ),
-    ] = "block"
+    ] = "annotate"
     on_inexact: Annotated[
         Literal["note", "annotate", "quarantine", "block", "reject"],
         Meta(description="statements that are false only by the verifier's reading of other words; note is for the record alone"),

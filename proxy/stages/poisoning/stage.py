@@ -33,7 +33,7 @@ from proxy.poisoning.decisions import PieceDecision, decide
 from proxy.poisoning.injection import prepare
 from proxy.poisoning.rate import PoisoningRate
 from proxy.ports import Ports, QuarantineItem
-from proxy.stage import Stage
+from proxy.stage import Action, ActionKind, Stage
 from proxy.stages.poisoning.answers import items_of
 from proxy.stages.poisoning.checking import Checked, Checker
 from proxy.stages.poisoning.options import PoisoningOptions
@@ -52,6 +52,8 @@ _BATCH = 8
 _CLIENTS = 1000
 """Clients whose rate is remembered."""
 _EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passage")
+_KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "quarantine": "quarantine", "block": "quarantine", "reject": "block"}
+"""What the options' words are; ``block`` keeps content from the model until a person lets it in, and refuses nothing."""
 _COUNTERS = {
     "block": "poisoning.blocked_count", "quarantine": "poisoning.quarantined_count", "reject": "poisoning.rejected_count",
     "annotate": "poisoning.annotated_count",
@@ -94,6 +96,18 @@ class Poisoning(Stage):
         self._rates: LRU[PoisoningRate] = LRU(_CLIENTS)
         """By client: what one client is told says nothing of the others."""
         self._known: LRU[Checked] = LRU(options.cache_size)
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """What becomes of instructions in what is read, and of false and doubtful statements."""
+        found: list[Action] = []
+        for code, action in (
+            ("hidden_instruction", options.injections), ("false_statement", options.on_invalid), ("inexact_statement", options.on_inexact),
+            ("doubtful_statement", options.on_suspicious), ("low_confidence", options.on_low_confidence),
+        ):  # fmt: skip
+            if kind := _KINDS.get(action):
+                found.append(Action(kind, code))
+        return (*found, *((Action("quarantine", "answer_quarantined"),) if options.answers != "none" else ()))
 
     @classmethod
     def needs(cls, options: Any) -> tuple[str, ...]:

@@ -273,7 +273,9 @@ class ToolRag(Stage):
     def _all_kept(self, exchange: Exchange, tokens: int, offered: int, reason: str) -> Verdict:
         exchange.facts.tools = ToolSelection(offered, offered, reason)
         self._count(offered, offered, tokens, tokens)
-        return Verdict(self.name, "warn", code="tool_confusion", detail={"reason": reason} | self._confusion(exchange, tokens, offered))
+        return Verdict(
+            self.name, "unchecked", code="tool_confusion", detail={"reason": reason} | self._confusion(exchange, tokens, offered)
+        )
 
     def _confusion(self, exchange: Exchange, tokens: int, offered: int) -> dict[str, Any]:
         """What all tools would cost, and risk."""
