@@ -128,7 +128,7 @@ def test_a_missing_policy_file_is_named(tmp_path: Path) -> None:
 
 def test_the_shipped_configuration_and_policies_load() -> None:
     policies = load_policies(load_settings(REPO / "config.yaml", {}))
-    assert {"default", "rag", "agent", "strict"} == set(policies[""].allowed)
+    assert {"default", "observe", "rag", "agent", "strict"} == set(policies[""].allowed)
     assert {"tap", "gate", "hold"} == {policy.delivery for policy in policies[""].allowed.values()}
 
 

@@ -19,6 +19,7 @@ import re
 from collections.abc import Sequence
 from typing import Protocol
 
+from proxy.patterns import LazyPattern
 from proxy.poisoning.hidden import fold
 from proxy.poisoning.phrases.signal import MODEL_WORDS
 
@@ -40,31 +41,31 @@ TOGETHER: tuple[frozenset[str], ...] = tuple(
 """Kinds that are an attack together: each says who is spoken to, or what is to be left, and what is to be done against the user."""
 COMMENT = "comment"
 """Of hidden texts the one that hides nothing in code and Markdown: there it is where people write to each other."""
-_PARTIES = re.compile(
+_PARTIES = LazyPattern(
     r"\b(?:the|your|this|dem|den|der|des|al?|el|l['’]|de l['’]) ?(?:user|human|assistant|chatbot|nutzer|benutzer|anwender|usuario|"
     r"utilisateur|asistente)s?\b|"
     r"\b(?:conversation|chat) (?:history|so far|log)|\bthe conversation\b|\bchatverlauf|\bhistorial de|\bhistorique de|"
     r"\b(?:system|hidden|initial) ?prompts?\b|\bsystemprompt|\bprompt de(?:l)? sistema|\binvite systeme"
 )
-_PROMPT = re.compile(
+_PROMPT = LazyPattern(
     r"\{\{.{0,80}?\}\}|\{%.{0,80}?%\}|\{[a-z_]{2,24}\}|\$\{\w{1,40}\}|<<sys>>|"  # a template
     r"\b\w{0,30}(?:prompt|template|instructions?|persona|attacks?|payloads?|examples?|fixtures?|cases?|macro)\w{0,20}[ \"']{0,3}"
     r"(?:=|:=|: ?[|>\n])|"
     r"^\s{0,6}(?:- )?(?:input|expect(?:ed)?|prompt|system|instruction|output|label) ?:",
     re.M,
 )
-_TRAINING = re.compile(r'"(?:role|instruction|prompt|system|messages|completion|label|chat_template)"\s?:')
-_TEST = re.compile(
+_TRAINING = LazyPattern(r'"(?:role|instruction|prompt|system|messages|completion|label|chat_template)"\s?:')
+_TEST = LazyPattern(
     r"\b(?:assert|def test_|it\(|describe\(|expect\(|@test|unittest|pytest|fixtures?[/\s]|test case|testdaten)|^\w+,\w+,label", re.M
 )
-_HEAD = re.compile(
+_HEAD = LazyPattern(
     r"^[#\s*=-]{0,6}[^\n]{0,80}\b(?:agents?\.md|claude\.md|gemini\.md|copilot|cursor ?rules|llms\.txt|"
     r"coding (?:agents?|assistants?)|"
     r"(?:rules|guide|guidelines|playbook|instructions|hinweise|reglas|regles|consignes) (?:for|fur|para|pour) )|"
     r"alwaysapply:|^[#*\s]{0,6}(?:\w+ ){0,2}system ?prompts?\b|"
     r"^\s{0,4}(?:you are|du bist|eres|tu es|vous etes) (?!now|jetzt|ahora|maintenant|desormais|ab sofort|reading|an? (?:ai|llm|language))"
 )
-_ABOUT = re.compile(
+_ABOUT = LazyPattern(
     r"prompt[ -]injection|jailbreak|red[ -]team|owasp|guardrail|\bcve-\d|indirect injection|llm security|adversarial (?:prompt|example)|"
     r"inyeccion de|injection (?:de|consiste)|attacker|angreifer|atacante|attaquant|researchers?\b|forscher|vulnerabilit|faille\b|"
     r"patched|corregid[oa]|corrigee|experiment\b|lecture\b"

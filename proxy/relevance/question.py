@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from proxy.exchange import Message
 from proxy.passages.blocks import find_blocks
+from proxy.patterns import LazyPattern
 from proxy.relevance.lexical import content_words, words
 from proxy.relevance.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
 from proxy.text import split_sentences, text_of
@@ -31,13 +32,13 @@ _LABEL = re.compile(
     re.I | re.M,
 )
 _ANSWER_LABEL = re.compile(r"^[ \t]*(?:#{1,6}[ \t]*)?(?:(?:helpful|your|final) )?(?:answer|antwort|respuesta|réponse)[ \t]*:", re.I | re.M)
-_WH = re.compile(
+_WH = LazyPattern(
     r"\W{0,3}(?:(?:in|on|at|for|from|by|to|with|an|auf|aus|bei|seit|von|mit|en|de|à|a|por|con|desde|dans|avec|depuis) )?"
     r"(?:what|which|who|whom|whose|when|where|why|how|was|welche\w?|wer|wen|wem|wessen|wann|wo|wohin|woher|warum|wieso|wie|wieviele?|"
     r"qué|cuál\w{0,2}|quién\w{0,2}|cuándo|dónde|adónde|cómo|cuánt\w{1,2}|quel\w{0,3}|qui|quand|où|pourquoi|comment|combien|lequel|laquelle)\b",
     re.I,
 )
-_ADDRESSED = re.compile(
+_ADDRESSED = LazyPattern(
     r"\b(?:Sie|Ihnen|Ihre?\w{0,2})\b|"
     r"(?i:\b(?:you|your|yours|yourself|me|my|du|dir|dich|dein\w{0,2}|mir|mich|mein\w{0,2}|tú|tu|te|ti|usted\w{0,2}|puedes|"
     r"puede|podrías|mi|mí|me|toi|vous|votre|vos|peux|pouvez|moi|mon|ma|mes)\b)"
