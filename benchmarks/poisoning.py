@@ -47,6 +47,7 @@ from proxy.testing import make_exchange, make_ports
 from proxy.text import split_sentences, text_of
 
 RESULTS = Path(__file__).parent / "results" / "poisoning.json"
+WRITTEN = Path(__file__).parent / "data" / "injections_dev.jsonl"
 SHARED = Path(__file__).parents[2] / "shared" / "data"
 FOUND_TARGET, ALARM_TARGET = 0.95, 0.05
 TRUE_AROUND = 3
@@ -228,7 +229,7 @@ async def measure_statements(seed: int, rows: int) -> dict[str, Any]:
     facts = [make_fact("", piece, f"p{i}") for i, passage in enumerate(passages) for piece in chunks(passage)]
     base = KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder)
     ports = make_ports(embedder=embedder, verifiers=verifiers, knowledge=OneBase(base))
-    stage = Poisoning(PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, injections="ignore"), ports)
+    stage = Poisoning(PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, injections="ignore", on_invalid="block"), ports)
     print(f"{len(statements)} statements, {base.size} facts, {verifiers.get().name}, seed {seed}")
     found = await through_stage(pieces(statements, seed), stage)
     found["baselines"] = await baselines(statements, base, embedder)
@@ -299,23 +300,53 @@ def measure_injections(seed: int, most: int) -> dict[str, Any]:
             "false alarms on texts about attacks": share(sum(negatives), len(negatives)),
         }  # fmt: skip
     started, chars, times = time.perf_counter(), 0, []
-    found["ordinary"] = {}
+    found["ordinary"], acted = {}, 0
     for name, texts in ordinary(most, seed).items():
         hits = 0
         for text in texts:
             begun = time.perf_counter()
-            hits += detect(text).suspicious
+            finding = detect(text)
+            hits, acted = hits + finding.suspicious, acted + finding.certain
             times.append((time.perf_counter() - begun) * 1000)
         chars += sum(map(len, texts))
         found["ordinary"][name] = share(hits, len(texts))
     every = list(found["ordinary"].values())
     found["ordinary"]["all"] = share(sum(f["hits"] for f in every), sum(f["n"] for f in every))
+    found["acted on"] = measure_certainty(seed, acted, found["ordinary"]["all"]["n"])
     times.sort()
     found["speed"] = {
         "ms per 100,000 characters": (time.perf_counter() - started) * 1e8 / chars, "p50_ms": times[len(times) // 2],
         "p95_ms": times[int(0.95 * len(times))], "characters": chars,
     }  # fmt: skip
     return found
+
+
+def written(split: str) -> list[dict[str, str]]:
+    """Attacks, and harmless texts that hold or tell of prompts, written before the rules that they measure."""
+    with WRITTEN.open(encoding="utf-8") as lines:
+        return [row for row in map(json.loads, lines) if row["split"] == split]
+
+
+def measure_certainty(seed: int, of_ordinary: int, ordinary_n: int) -> dict[str, Any]:
+    """What is kept from the model at the defaults: only what is certain. Held-out rows, templates and carriers.
+
+    ``precision`` is over attacks and texts that look like them; `of_ordinary` of `ordinary_n` ordinary texts were acted on, too.
+    """
+    rows = written("held_out")
+    attacks = [row["text"] for row in rows if row["label"] == "injection"]
+    benign = [row["text"] for row in rows if row["label"] == "benign"]
+    templates = [attack.text for attack in injection_data.attacks("test", seed)]
+    told = list(injection_data.hard_negatives("test"))
+    hits = {name: sum(detect(text).certain for text in texts) for name, texts in
+            (("attacks", attacks), ("benign", benign), ("templates", templates), ("told", told))}  # fmt: skip
+    right, wrong = hits["attacks"] + hits["templates"], hits["benign"] + hits["told"] + of_ordinary
+    return {
+        "precision": share(right, right + wrong),
+        "precision, rows written for it": share(hits["attacks"], hits["attacks"] + hits["benign"]),
+        "found, rows written for it": share(hits["attacks"], len(attacks)), "found, templates": share(hits["templates"], len(templates)),
+        "harmless rows acted on": share(hits["benign"], len(benign)), "texts about attacks acted on": share(hits["told"], len(told)),
+        "ordinary texts acted on": share(of_ordinary, ordinary_n),
+    }  # fmt: skip
 
 
 def _kinds(attacks: Sequence[tuple[injection_data.Attack, bool]]) -> list[str]:
@@ -332,6 +363,8 @@ def print_injections(found: dict[str, Any]) -> None:
     for name, figure in found["ordinary"].items():
         if figure["hits"] or name == "all" or "tool" in name:
             print(f"ordinary, {name:36} false alarms {shown(figure)}")
+    for name, figure in found["acted on"].items():
+        print(f"acted on: {name} {shown(figure)}")
     speed = found["speed"]
     each = f"a text p50 {speed['p50_ms']:.2f} ms, p95 {speed['p95_ms']:.2f} ms"
     print(f"{speed['ms per 100,000 characters']:.0f} ms per 100,000 characters; {each}")

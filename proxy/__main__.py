@@ -252,6 +252,7 @@ def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logg
 
 def _check(arguments: argparse.Namespace) -> int:
     from proxy.policy import load_policies
+    from proxy.precision import below_floor
     from proxy.store.database import Database
 
     path = config_path(arguments.config)
@@ -263,11 +264,14 @@ def _check(arguments: argparse.Namespace) -> int:
         found = policies[route.prefix]
         also = [name for name in found.allowed if name != found.default.name]
         stages = ", ".join(spec.stage.name for spec in found.default.stages) or "no stages"
-        print(
-            f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({found.default.delivery}: {stages})".replace("//", "/")
-        )
+        how = found.default.delivery if found.default.enforce and route.enforce else "shadow mode"
+        print(f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({how}: {stages})".replace("//", "/"))
         if also:
             print(f"    on request: {', '.join(also)}")
+        for policy in found.allowed.values():
+            for spec in policy.stages if policy.enforce and route.enforce else ():
+                for line in below_floor(spec.stage.name, spec.stage.actions(spec.options)):
+                    print(f"    note: {policy.name} lets {spec.stage.name} {line}")
     return 0
 
 

@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from proxy import logs
 from proxy.admin.api import AdminParts, make_admin
 from proxy.afterwards import Afterwards
@@ -24,6 +26,7 @@ from proxy.config import (
     LiteLLMSettings,
     ModelSettings,
     OpenAISettings,
+    RouteSettings,
     Settings,
     UpstreamSettings,
     forwarding,
@@ -48,6 +51,7 @@ from proxy.policy import Policy, RoutePolicies, load_policies
 from proxy.ports import Ports, ToolOutcomes, Verifiers
 from proxy.recording import Recorder
 from proxy.registry import STAGES
+from proxy.shadow import ShadowPipeline, Uncounted
 from proxy.stage import Stage
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.compactions import DatabaseCompactions
@@ -146,7 +150,8 @@ class App:
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
-        self._admin = make_admin(AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, routes=prefixes))
+        shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
+        self._admin = make_admin(AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, routes=prefixes, shadow=shadow))
         self._warming: asyncio.Task[bool] | None = None
         self._pricing: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []
@@ -264,21 +269,27 @@ class App:
         )
 
     def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
-        active: dict[int, ActivePolicy] = {}
+        active: dict[tuple[int, bool], ActivePolicy] = {}
+        uncounted = msgspec.structs.replace(ports, counters=Uncounted())
 
-        def activate(policy: Policy) -> ActivePolicy:
-            if id(policy) not in active:
-                pipeline = Pipeline([spec.stage(spec.options, ports) for spec in policy.stages], policy.retrieval_tools)
-                active[id(policy)] = ActivePolicy(policy.label, policy.delivery, pipeline, refuses=policy.refuses, judges=policy.judges)
-            return active[id(policy)]
+        def activate(policy: Policy, route: RouteSettings) -> ActivePolicy:
+            enforced = policy.enforce and route.enforce
+            key = id(policy), enforced
+            if key not in active:
+                stages = [spec.stage(spec.options, ports if enforced else uncounted) for spec in policy.stages]
+                pipeline = (Pipeline if enforced else ShadowPipeline)(stages, policy.retrieval_tools)
+                active[key] = ActivePolicy(
+                    policy.label, policy.delivery, pipeline, refuses=enforced and policy.refuses, judges=enforced and policy.judges
+                )
+            return active[key]
 
         routes = []
         for route in sorted(self.settings.routes, key=lambda r: len(r.prefix), reverse=True):
             found = policies[route.prefix]
-            allowed = {name: activate(policy) for name, policy in found.allowed.items()}
+            allowed = {name: activate(policy, route) for name, policy in found.allowed.items()}
             own = not self.settings.keys and not self.settings.server.allow_anonymous and spends(self.settings, route.upstream)
             rules = PathRules(route.passthrough)
-            upstream, default = self.upstreams[route.upstream], activate(found.default)
+            upstream, default = self.upstreams[route.upstream], activate(found.default, route)
             routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, own_machine_only=own))
         return routes
 

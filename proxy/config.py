@@ -152,6 +152,12 @@ class RouteSettings(Section, frozen=True, kw_only=True):
     allow_skip: bool = False
     passthrough: Passthrough = None
     """Other paths below ``/v1`` that go on unjudged, as ``[models, embeddings]``, or ``none``; by default those of `proxy.paths.PASSED`."""
+    enforce: bool = True
+    """False puts every policy of the route into shadow mode: it judges and records, and changes and blocks nothing."""
+
+
+SHADOW = "~shadow"
+"""Ends the name of the client for whom a policy in shadow mode keeps what it learns: never that of one whose exchanges are changed."""
 
 
 class KeySettings(Section, frozen=True, kw_only=True):
@@ -379,6 +385,8 @@ def _check_whole(settings: Settings, file: str) -> None:
     for i, key in enumerate(settings.keys):
         if names.index(key.name) != i:
             raise ConfigError(file, f"keys[{i}].name", f"{key.name!r} stands here twice")
+        if key.name.endswith(SHADOW):
+            raise ConfigError(file, f"keys[{i}].name", f"{SHADOW} ends the names under which shadow mode keeps what it learns")
         for prefix in key.routes:
             if prefix not in seen:
                 raise ConfigError(file, f"keys[{i}].routes", f"no route has the prefix {prefix!r}")

@@ -185,7 +185,7 @@ async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> None:
 async def end_with_error(d: Delivery, stream: AnswerStream, error: ProxyError) -> None:
     """After the first byte: an event that names the error, and the end mark."""
     log.warning("%s: %s", d.exchange.id, error.message)
-    d.exchange.verdicts.append(Verdict("upstream", "error", code=error.code))
+    d.exchange.verdicts.append(Verdict("upstream", error.outcome, code=error.code))
     mark = b"" if stream.done else sse.DONE
     await d.responder.end(stream.failed(error.envelope()) + mark)
 
@@ -196,7 +196,7 @@ async def end_broken(d: Delivery, stream: AnswerStream) -> bool:
         d.unreadable(stream.unreadable)
     if stream.error is not None:
         d.exchange.verdicts.append(
-            Verdict("upstream", "error", code="upstream_error", detail={"error": orjson.dumps(stream.error).decode()[:500]})
+            Verdict("upstream", "upstream_error", code="upstream_error", detail={"error": orjson.dumps(stream.error).decode()[:500]})
         )
         return False
     if stream.complete or stream.done:

@@ -63,7 +63,8 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def failed(self) -> bool:
         """Whether an operator should look at it: an answer that could not be given, or not whole, or a check that could not run."""
-        return self.status >= 500 or self.verdict == "error" or (self.error != "" and self.status < 400)
+        unfinished = self.status < 400 and (self.error != "" or self.verdict == "upstream_error")
+        return self.status >= 500 or self.verdict == "error" or unfinished
 
 
 def ended(

@@ -18,7 +18,7 @@ from typing import Any
 from proxy import asgi, delivery, logs
 from proxy.afterwards import Afterwards
 from proxy.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
-from proxy.config import ServerSettings
+from proxy.config import SHADOW, ServerSettings
 from proxy.ended import ended
 from proxy.errors import (
     ContextLengthExceeded,
@@ -243,7 +243,7 @@ class _Job:
     def _delivery(self, exchange: Exchange) -> Delivery:
         """How a streamed answer leaves: as the policy says, but as a tap where no stage looks at it."""
         pipeline, said = self._policy.pipeline, self._policy.delivery
-        if said == "tap" or not pipeline.judges_answers(exchange):
+        if said == "tap" or not pipeline.enforces or not pipeline.judges_answers(exchange):
             return "tap"
         return "gate" if said == "gate" and pipeline.judges_sentences(exchange) else "hold"
 
@@ -276,12 +276,13 @@ class _Job:
             return beginnings.opening
 
     def _make_exchange(self, request: Request, hints: Hints, run_id: str) -> Exchange:
+        enforced = self._policy.pipeline.enforces
         return Exchange(
             id=self.id,
             route=self.route.prefix,
             policy=self._policy.label,
             upstream=self.route.upstream.name,
-            client=self._client,
+            client=self._client if enforced else self._client + SHADOW,
             original=request,
             model=self.route.upstream.upstream.catalogue_name(request.model),
             messages=request.messages,
@@ -290,6 +291,7 @@ class _Job:
             run_id=run_id,
             step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
             skip=hints.skip,
+            enforced=enforced,
             inline=hints.inline,
             received_at=self.received_at,
             evidence=list(request.passages),
@@ -330,7 +332,7 @@ class _Job:
         if self.exchange is not None:
             code = error_code(body)
             self.exchange.verdicts.append(
-                Verdict("upstream", "warn", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
+                Verdict("upstream", "upstream_error", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
             )
             self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
             if code == "context_length_exceeded":
@@ -369,7 +371,9 @@ class _Job:
         return response_headers(self.exchange, verdict, added)
 
     def _verdict(self) -> str:
-        return "skipped" if self.exchange is None else self._policy.pipeline.verdict(self.exchange)
+        if self.exchange is not None:
+            return self._policy.pipeline.verdict(self.exchange)
+        return "skipped" if self._error is None or self._error.status < 500 else self._error.outcome
 
     def left(self) -> None:
         """The client has left."""
@@ -382,20 +386,23 @@ class _Job:
         self._error = error
         if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
             self.exchange.unanswered = Unanswered(error.code, error.status)
+        if self.exchange is not None and error.status >= 500:
+            stage = "upstream" if error.outcome == "upstream_error" else "server"
+            self.exchange.verdicts.append(Verdict(stage, error.outcome, code=error.code))
         if self.responder.started:
             log.error("%s: failed after the response had started: %s", self.id, error.message)
             return
         if error.status >= 500:
             log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
-        verdict = self._verdict() if self.exchange is not None else "error" if error.status >= 500 else "skipped"
         if self._before_ms == 0.0:
             self._before_ms = (time.perf_counter() - self._started) * 1000
-        await self.responder.error(error, self._own_headers(verdict))
+        await self.responder.error(error, self._own_headers(self._verdict()))
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
+            await pipeline.conclude(exchange)
             pipeline.release(exchange)
         for reply in self._replies:
             await reply.close()

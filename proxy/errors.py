@@ -25,7 +25,7 @@ The envelope follows OpenAI's: https://platform.openai.com/docs/guides/error-cod
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 
 class GroundwireError(Exception):
@@ -54,6 +54,8 @@ class ProxyError(GroundwireError):
     status: ClassVar[int] = 500
     code: ClassVar[str] = "internal_error"
     type: ClassVar[str] = "server_error"
+    outcome: ClassVar[Literal["error", "upstream_error"]] = "error"
+    """The verdict of an exchange that it ends as a failure (status 500 and above)."""
 
     def __init__(self, message: str, *, param: str | None = None, headers: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(message)
@@ -125,6 +127,7 @@ class UpstreamUnreachable(ProxyError):
     """No connection, or one that broke before the answer was whole."""
 
     status, code = 502, "upstream_unreachable"
+    outcome = "upstream_error"
 
 
 class UpstreamRefused(UpstreamUnreachable):
@@ -145,3 +148,4 @@ class UpstreamTimeout(ProxyError):
     """The upstream missed one of its time-outs: connect, first byte, or between chunks."""
 
     status, code = 504, "upstream_timeout"
+    outcome = "upstream_error"

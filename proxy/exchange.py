@@ -24,7 +24,14 @@ Message = Mapping[str, Any]
 """One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
 Tool = Mapping[str, Any]
 """One tool in OpenAI's form: ``{"type": "function", "function": {...}}``."""
-Outcome = Literal["pass", "warn", "block", "error"]
+Outcome = Literal["pass", "unchecked", "warn", "upstream_error", "error", "block"]
+OUTCOMES: tuple[Outcome, ...] = ("unchecked", "pass", "warn", "upstream_error", "error", "block")
+"""From the mildest to the worst: one check that held makes an exchange more than ``unchecked``; an upstream that failed gave no answer to
+rely on, whatever was found before; a check that could not run leaves open whether the policy would have refused; a block is certain."""
+Would = Literal["", "edit", "answer", "ask", "retry", "block"]
+"""What a stage of a policy in shadow mode would have done."""
+QUIET: tuple[Outcome, ...] = ("unchecked", "pass")
+"""Outcomes that warn of nothing: their codes are facts for the record."""
 
 
 def tool_name(tool: Tool) -> str:
@@ -35,7 +42,11 @@ def tool_name(tool: Tool) -> str:
 
 
 class Verdict(Struct, frozen=True):
-    """What one stage found. ``error`` means the check could not run; it is never reported as ``pass``."""
+    """What one stage found.
+
+    ``pass``: something was checked, and held. ``unchecked``: there was nothing to check, nothing to check it against, or only something
+    to count. ``error``: a check could not run, which is never a ``pass``. ``upstream_error``: the upstream gave no whole answer.
+    """
 
     stage: str
     """The stage's name, as in the policy."""
@@ -50,6 +61,8 @@ class Verdict(Struct, frozen=True):
     """For the client, when the outcome is block: what is wrong and what would help."""
     replacement: str | None = None
     """From a sentence check: the text that goes out instead of the sentence, within its white space ("" removes both)."""
+    would: Would = ""
+    """Under a policy that is not enforced: what it would have done."""
 
 
 class Evidence(Struct, frozen=True):
@@ -334,6 +347,8 @@ class Exchange(Struct):
     """The run's step: its header, or the number of assistant turns so far plus one."""
     skip: frozenset[str] = frozenset()
     """Stages that the client left out (``all`` leaves out every one)."""
+    enforced: bool = True
+    """Whether the policy acts; false in shadow mode, where it only judges and records."""
     inline: bool = False
     """Whether the verdict also goes into the body."""
     received_at: float = field(default_factory=time.time)
@@ -392,14 +407,10 @@ class Exchange(Struct):
 
     @property
     def outcome(self) -> Outcome:
-        """The worst outcome so far, in the order block, error, warn, pass."""
-        found = {verdict.outcome for verdict in self.verdicts}
-        for outcome in ("block", "error", "warn"):
-            if outcome in found:
-                return outcome
-        return "pass"
+        """The worst outcome so far, by `OUTCOMES`."""
+        return max((verdict.outcome for verdict in self.verdicts), key=OUTCOMES.index, default="unchecked")
 
     @property
     def warnings(self) -> list[str]:
-        """Codes of every verdict that is not a pass, in order, each once."""
-        return list(dict.fromkeys(v.code for v in self.verdicts if v.outcome != "pass" and v.code))
+        """Codes of every verdict that is not one of `QUIET`, in order, each once."""
+        return list(dict.fromkeys(v.code for v in self.verdicts if v.outcome not in QUIET and v.code))

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from proxy.policy import Policy
+from proxy.precision import told
 from proxy.registry import STAGES
 from proxy.stage import Stage, StageOptions
 
@@ -15,6 +16,8 @@ from proxy.stage import Stage, StageOptions
 def explain(policy: Policy) -> str:
     """What each stage of `policy` needs, changes and reports, with its options as loaded."""
     lines = [f"{policy.label} ({policy.file}), delivery {policy.delivery}"]
+    if not policy.enforce:
+        lines.append("enforce: false: shadow mode, it judges and records everything, and changes and blocks nothing")
     if not policy.stages:
         lines.append("no stages: every request passes as it is")
     if any(spec.stage.reads_passages for spec in policy.stages):
@@ -29,6 +32,7 @@ def explain(policy: Policy) -> str:
             ("reports", spec.stage.reports),
         ):
             lines.append(f"   {word}: {', '.join(values) or 'nothing'}")
+        lines += [f"   may {told(spec.stage.name, action)}" for action in spec.stage.actions(spec.options)]
         for name, _, description in option_rows(spec.stage):
             value = getattr(spec.options, name)
             lines.append(f"   {name} = {_plain(value)}" + (f"  ({description})" if description else ""))

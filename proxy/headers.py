@@ -104,8 +104,12 @@ RESPONSE: tuple[_Header, ...] = (
     _Header("policy", "NAME@hash8 of the loaded file", lambda e: e.policy),
     _Header(
         "verdict",
-        "worst outcome: pass, warn, block, error (a check could not run), skipped; pending while streaming",
+        "worst outcome: pass (something was checked, and held), unchecked (nothing to check or to check against), warn, block, error "
+        "(a check could not run), upstream_error, skipped; pending while streaming",
         lambda e: None,
+    ),
+    _Header(
+        "enforced", "false where the policy is in shadow mode: it judges, and changes nothing", lambda e: None if e.enforced else "false"
     ),
     _Header("quality", "overall score, 0.00 to 1.00", lambda e: _share(e.facts.quality)),
     _Header("faithfulness", "share of checkable claims that the context supports", lambda e: _share(e.facts.faithfulness)),

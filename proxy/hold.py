@@ -63,6 +63,8 @@ class _Hold:
         if held.unreadable:
             d.refuse_unreadable(held.unreadable)
             d.unreadable(held.unreadable)
+        if held.refused:
+            exchange.verdicts.append(Verdict("upstream", "upstream_error", code="upstream_error"))
         self._take(held)
         if held.answer is not None and not held.refused:
             try:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proxy import attempts
 from proxy.errors import Overloaded, PolicyBlocked, ProxyError
-from proxy.exchange import Exchange, Mark, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import QUIET, Exchange, Mark, Sentence, ToolCall, Verdict, tool_name
 from proxy.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.stage import SentenceStage, Stage, can_answer_tools
 from proxy.text import replaced
@@ -29,6 +29,9 @@ Hook = Callable[[Exchange], Awaitable[Verdict | None]]
 
 class Pipeline:
     """The stages of one policy, ready to run."""
+
+    enforces = True
+    """Whether what the stages decide is done."""
 
     def __init__(self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> None:
         self.stages = tuple(stages)
@@ -174,6 +177,9 @@ class Pipeline:
             except Exception as error:  # nobody waits for it any more
                 log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
 
+    async def conclude(self, exchange: Exchange) -> None:
+        """Everything has left: judge what was not judged on the way, which is nothing where the policy is enforced."""
+
     def release(self, exchange: Exchange) -> None:
         """The exchange has ended: its stages let go of it. Never raises."""
         for stage in self._release:
@@ -214,7 +220,7 @@ class Pipeline:
             async with asyncio.timeout(stage.options.timeout_ms / 1000):
                 verdict = await hook(exchange)
         except ProxyError as error:
-            verdict = Verdict(stage.name, "block", code=error.param or error.code, message=error.message)
+            verdict = Verdict(stage.name, "block", code=_code(error), message=error.message)
             exchange.verdicts.append(verdict)
             raise
         except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
@@ -230,7 +236,7 @@ class Pipeline:
         if exchange.retry is not None and not exchange.can_retry:
             attempts.impossible(exchange, stage.name)
         if verdict is not None:
-            if phase != "sentence" or verdict.outcome != "pass" or verdict.replacement is not None:
+            if phase != "sentence" or _is_news(verdict, exchange):
                 exchange.verdicts.append(verdict)
             if verdict.outcome == "block":
                 raise PolicyBlocked(verdict.message or f"the policy's stage {stage.name} refused this", param=verdict.code or stage.name)
@@ -283,6 +289,18 @@ def _choosing(stage: Stage, hook: Hook, exchange: Exchange, start: attempts.Mark
         return verdict
 
     return run
+
+
+def _code(error: ProxyError) -> str:
+    """A refusal's sub-code; of any other error its own, since its ``param`` names a field."""
+    return (error.param if isinstance(error, PolicyBlocked) else "") or error.code
+
+
+def _is_news(verdict: Verdict, exchange: Exchange) -> bool:
+    """Whether a sentence's verdict is kept: of those that hold, the first of each stage."""
+    if verdict.outcome not in QUIET or verdict.replacement is not None:
+        return True
+    return not any(other.stage == verdict.stage and other.outcome == verdict.outcome for other in exchange.verdicts)
 
 
 def _has_findings(stage: Stage, stages: Sequence[Stage]) -> bool:

@@ -20,7 +20,7 @@ from proxy.registry import STAGES
 from proxy.stage import Stage, StageOptions
 
 Delivery = Literal["hold", "gate", "tap"]
-KEYS = ("name", "delivery", "retrieval_tools", "stages")
+KEYS = ("name", "delivery", "enforce", "retrieval_tools", "stages")
 DELIVERIES: tuple[Delivery, ...] = ("hold", "gate", "tap")
 
 
@@ -45,6 +45,8 @@ class Policy:
     file: str
     retrieval_tools: tuple[str, ...] = RETRIEVAL_TOOLS
     """Tools whose results are passages; ``*`` stands for anything."""
+    enforce: bool = True
+    """False is shadow mode: judge and record everything, change and block nothing."""
 
     @property
     def label(self) -> str:
@@ -92,7 +94,8 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     _check_order(specs, file, delivery)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
     retrieval_tools = _retrieval_tools(raw.get("retrieval_tools"), file)
-    return Policy(name, digest, delivery, tuple(s for s in specs if s.options.enabled), file, retrieval_tools)
+    enforce = checked(raw.get("enforce", True), bool, file, "enforce")
+    return Policy(name, digest, delivery, tuple(s for s in specs if s.options.enabled), file, retrieval_tools, enforce)
 
 
 def load_policies(settings: Settings, stages: Sequence[type[Stage]] = STAGES) -> dict[str, RoutePolicies]:

@@ -68,7 +68,7 @@ def _tokens(exchange: Exchange) -> tuple[int | None, int | None, int | None]:
 
 def exchange_detail(exchange: Exchange) -> dict[str, Any]:
     """A record's detail: everything that has a value, JSON-able."""
-    detail: dict[str, Any] = {}
+    detail: dict[str, Any] = {} if exchange.enforced else {"enforced": False}
     if exchange.verdicts:
         detail["verdicts"] = [_verdict(v) for v in exchange.verdicts]
     facts = {name: _plain(value) for name in exchange.facts.__struct_fields__ if (value := getattr(exchange.facts, name)) is not None}
@@ -114,7 +114,7 @@ def verdict_detail(exchange: Exchange, verdict: str) -> dict[str, Any]:
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     found: dict[str, Any] = {"stage": verdict.stage, "outcome": verdict.outcome}
-    for name in ("code", "score", "message"):
+    for name in ("code", "score", "message", "would"):
         if (value := getattr(verdict, name)) not in ("", None):
             found[name] = value
     if verdict.detail:
@@ -140,6 +140,8 @@ def _answer_body(answer: Answer) -> bytes:
 def _changed_bodies(exchange: Exchange) -> dict[str, Any]:
     """What went upstream and what the client got, where a stage changed it; secrets masked."""
     found: dict[str, Any] = {}
+    if not exchange.enforced:
+        return found
     if exchange.messages is not exchange.original.messages or exchange.tools is not exchange.original.tools:
         found["forwarded"] = mask({"messages": list(exchange.messages), "tools": list(exchange.tools)})
     if exchange.answer is not None and exchange.answer != exchange.upstream_answer:

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
+from proxy.exchange import QUIET
 from proxy.report_tallies import Mean, Runs, Spread, raised, ranked, share
 
 Price = Callable[[str, str, "Usage"], float | None]
@@ -150,8 +151,8 @@ class Figures:
         self._tokens["prompt"] += entry.prompt_tokens or 0
         self._tokens["completion"] += entry.completion_tokens or 0
         detail = self._detail(entry)
-        codes = {verdict.code for verdict in detail.verdicts if verdict.outcome != "pass" and verdict.code}
-        failed = entry.outcome in ("block", "error") or entry.status >= 500
+        codes = {verdict.code for verdict in detail.verdicts if verdict.outcome not in QUIET and verdict.code}
+        failed = entry.outcome in ("block", "error", "upstream_error") or entry.status >= 500
         self._runs.add(entry.run_id, failed=failed, warned=bool(codes))
         self._codes(codes)
         self._ends(entry, detail)
@@ -237,7 +238,7 @@ class Figures:
             raised(self._blocked, (param if error == "policy_blocked" else "") or said or error or "unknown")
         elif error:
             raised(self._errors, error)
-        of_upstream = {verdict.code for verdict in detail.verdicts if verdict.stage == "upstream" and verdict.outcome != "pass"}
+        of_upstream = {verdict.code for verdict in detail.verdicts if verdict.stage == "upstream" and verdict.outcome not in QUIET}
         if error.startswith("upstream_"):
             of_upstream.add(error)
         elif not entry.policy and not error and entry.status >= 500:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import Exchange, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import OUTCOMES, Exchange, Sentence, ToolCall, Verdict, tool_name
 from proxy.ports import Ports
 from proxy.text import replaced, split_sentences
 
@@ -34,6 +34,20 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     timeout_ms: Annotated[
         float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
     ] = 5000
+
+
+ActionKind = Literal["annotate", "warn", "quarantine", "edit", "ask", "block"]
+
+
+class Action(Struct, frozen=True):
+    """Something that a stage may do about what it finds. To shorten a prompt or to choose tools is none: nothing was found wrong."""
+
+    kind: ActionKind
+    """``block`` is a refusal, and an answer in the model's stead; ``edit`` changes the prompt or the answer."""
+    code: str
+    """Of the verdict that tells of it, or what it is about."""
+    exact: bool = False
+    """Whether it follows from counting, from a schema or from the policy's own words, so that there is nothing to be mistaken about."""
 
 
 class Stage:
@@ -90,6 +104,11 @@ class Stage:
     @classmethod
     def needs(cls, options: Any) -> tuple[str, ...]:
         """Stages that these options rely on, wherever they stand: a policy without one is refused when it is loaded."""
+        return ()
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """What these options may do to a request or an answer, beyond the record; see `proxy.precision`."""
         return ()
 
     @classmethod
@@ -198,4 +217,4 @@ class SentenceStage(Stage):
                         return verdict
             if "".join(said) != choice.text:
                 exchange.answer = exchange.answer.with_text(choice.index, "".join(said))
-        return max(found, key=lambda v: ("pass", "warn", "error", "block").index(v.outcome), default=None)
+        return max(found, key=lambda v: OUTCOMES.index(v.outcome), default=None)

@@ -107,7 +107,8 @@ def welcome(settings: Settings, server: ServerSettings, port: int) -> list[str]:
         policy = policies[route.prefix].default
         upstream = settings.upstreams[route.upstream]
         lines.append(
-            f"  {address}{route.prefix}/v1 -> {route.upstream} ({_kind(upstream)}), policy {policy.label}, delivery {policy.delivery}"
+            f"  {address}{route.prefix}/v1 -> {route.upstream} ({_kind(upstream)}), policy {policy.label}, "
+            + (f"delivery {policy.delivery}" if policy.enforce and route.enforce else "shadow mode: it judges, and changes nothing")
         )
     first = settings.routes[-1]
     body = """'{"model": "MODEL", "messages": [{"role": "user", "content": "Which planet is the largest?"}]}'"""

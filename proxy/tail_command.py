@@ -20,6 +20,7 @@ from msgspec import Struct
 from proxy.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
 from proxy.config import Settings
 from proxy.errors import ConfigError
+from proxy.exchange import OUTCOMES
 from proxy.tail_lines import line
 from proxy.terminal import Terminal, harmless
 
@@ -30,7 +31,7 @@ _PAGE, _DEEP_PAGE = 200, 1000
 _DEEP_EVERY_S, _DEEP_SHARE = 5.0, 0.05
 """A deep look comes this often, but takes at most this share of the time."""
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-_OUTCOMES = {"pass", "warn", "block", "error", "skipped"}
+_OUTCOMES = {*OUTCOMES, "skipped"}
 
 Record = Mapping[str, Any]
 

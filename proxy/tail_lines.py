@@ -14,11 +14,16 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.exchange import QUIET
 from proxy.terminal import Style, Terminal, columns_of, cut, harmless, padded
 
-_SYMBOLS = {"pass": "✓", "warn": "!", "block": "✗", "error": "?", "skipped": "·"}
-_ASCII = {"pass": "+", "warn": "!", "block": "x", "error": "?", "skipped": "-"}
-_STYLES: Mapping[str, Style] = {"pass": "good", "warn": "warning", "block": "bad", "error": "broken", "skipped": "faint"}
+_SYMBOLS = {"pass": "✓", "unchecked": "○", "warn": "!", "block": "✗", "error": "?", "upstream_error": "↯", "skipped": "·"}
+_ASCII = {"pass": "+", "unchecked": "o", "warn": "!", "block": "x", "error": "?", "upstream_error": "^", "skipped": "-"}
+_STYLES: Mapping[str, Style] = {
+    "pass": "good", "unchecked": "faint", "warn": "warning", "block": "bad", "error": "broken", "upstream_error": "broken",
+    "skipped": "faint",
+}  # fmt: skip
+_SHORT = {"upstream_error": "upstream"}
 STAYS = 10
 """What a line never goes without."""
 _NAME_COLUMNS = 40
@@ -89,7 +94,11 @@ def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[
     return [
         Piece("time", (clock or clock_time)(_number(record, "created_at") or 0.0), STAYS, "faint"),
         Piece(
-            "verdict", f"{(_SYMBOLS if symbols else _ASCII).get(verdict, ' ')} {cut(verdict, 8)}", STAYS, _STYLES.get(verdict, ""), least=9
+            "verdict",
+            f"{(_SYMBOLS if symbols else _ASCII).get(verdict, ' ')} {cut(_SHORT.get(verdict, verdict), 9)}",
+            STAYS,
+            _STYLES.get(verdict, ""),
+            least=9,
         ),
         Piece("status", str(status) if status is not None else "---", STAYS, bad_status),
         Piece("route", route, STAYS, shrinks=True, least=6),
@@ -188,7 +197,7 @@ def warnings(detail: Mapping[str, Any]) -> list[str]:
     codes = [_text(error, "param", 80) or _text(error, "code", 80)]
     verdicts = detail.get("verdicts")
     for verdict in verdicts if isinstance(verdicts, list) else ():
-        if isinstance(verdict, Mapping) and verdict.get("outcome") != "pass":
+        if isinstance(verdict, Mapping) and verdict.get("outcome") not in QUIET:
             codes.append(_text(verdict, "code", 80))
     return [code for code in dict.fromkeys(codes) if code][:_MOST_CODES]
 

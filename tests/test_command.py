@@ -130,7 +130,9 @@ def test_init_writes_what_check_accepts(tmp_path: Path, capsys: Captured) -> Non
     folder = tmp_path / "new" / "place"
     assert 0 == main(["init", str(folder)])
     assert {"config.yaml", "policies"} == {path.name for path in folder.iterdir()}
-    assert {"default.yaml", "rag.yaml", "agent.yaml", "strict.yaml"} == {path.name for path in (folder / "policies").iterdir()}
+    assert {"default.yaml", "observe.yaml", "rag.yaml", "agent.yaml", "strict.yaml"} == {
+        path.name for path in (folder / "policies").iterdir()
+    }
     assert 0 == main(["check", "--config", str(folder / "config.yaml")])
 
 

@@ -29,7 +29,7 @@ async def test_every_answer_has_an_id_a_policy_a_verdict_and_an_overhead(start: 
         got = await proxy.post()
     assert got.headers["x-groundwire-id"].startswith("gw_")
     assert got.headers["x-groundwire-policy"].startswith("budget@")
-    assert ("pass", "8/2000;exact") == (got.verdict, got.headers["x-groundwire-context"])
+    assert ("unchecked", "8/2000;exact") == (got.verdict, got.headers["x-groundwire-context"])
     assert float(got.headers["x-groundwire-overhead-ms"]) > 0
 
 
@@ -43,7 +43,7 @@ async def test_an_exchange_leaves_a_record(start: Start) -> None:
         got = await proxy.post(x_groundwire_run_id="run-7", x_groundwire_step_id="3")
         record = await proxy.record(got)
         listed = (await proxy.get("/groundwire/v1/records?run_id=run-7")).json
-    assert ("run-7", "3", "gpt-4o", 200, "pass") == tuple(record[k] for k in ("run_id", "step_id", "model", "status", "outcome"))
+    assert ("run-7", "3", "gpt-4o", 200, "unchecked") == tuple(record[k] for k in ("run_id", "step_id", "model", "status", "outcome"))
     assert (8, 9, 3) == (record["prompt_tokens_before"], record["prompt_tokens"], record["completion_tokens"])
     assert "budget.request" in record["detail"]["timings_ms"]
     assert json.loads(record["request_body"])["messages"] == CHAT["messages"]
@@ -332,10 +332,10 @@ async def test_the_verdict_inline_in_a_body_and_before_a_streams_end(start: Star
     async with start(reply(completion('{"a": 1}')), stream(streamed(["{}"])), policy=BUDGET) as proxy:
         whole = (await proxy.post(x_groundwire_inline="1")).json
         events = (await proxy.post(STREAM, x_groundwire_inline="1")).body.split(b"\n\n")
-    assert ("pass", '{"a": 1}') == (whole["groundwire"]["verdict"], whole["choices"][0]["message"]["content"])
+    assert ("unchecked", '{"a": 1}') == (whole["groundwire"]["verdict"], whole["choices"][0]["message"]["content"])
     assert b"data: [DONE]" == events[-2]
     inline = json.loads(events[-3][6:])
-    assert ([], "pass") == (inline["choices"], inline["groundwire"]["verdict"])
+    assert ([], "unchecked") == (inline["choices"], inline["groundwire"]["verdict"])
 
 
 # ---- keys ----

@@ -96,7 +96,7 @@ async def test_an_exchange_is_one_line_with_its_figures(start: Start, lines: Any
     volatile = {name: line.pop(name) for name in ("time", "pid", "duration_ms", "overhead_ms", "client")}
     assert {
         "level": "info", "logger": "groundwire.exchange", "event": "exchange", "id": got.headers["x-groundwire-id"], "status": 200,
-        "verdict": "pass", "method": "POST", "path": "/chat/completions", "route": "/", "policy": got.headers["x-groundwire-policy"],
+        "verdict": "unchecked", "method": "POST", "path": "/chat/completions", "route": "/", "policy": got.headers["x-groundwire-policy"],
         "run": "run-7", "step": "3", "model": "gpt-4o", "upstream": "main", "prompt_tokens_before": 8, "prompt_tokens": 9,
         "completion_tokens": 3, "attempts": 1,
     } == line  # fmt: skip

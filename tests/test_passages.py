@@ -255,11 +255,24 @@ def test_no_passage_twice() -> None:
 @pytest.mark.parametrize(
     ("expected", "name"),
     [
-        (True, "read_file"),
-        (True, "docs__read_file"),
-        (True, "browser_navigate"),
         (True, "Web_Search"),
         (True, "kb_retrieval"),
+        (True, "docs__search_documents"),
+        (True, "knowledge_lookup"),
+        (True, "retrieve"),
+        (True, "query_documents"),
+        (False, "read_file"),
+        (False, "docs__read_file"),
+        (False, "cat"),
+        (False, "browser_navigate"),
+        (False, "fetch_url"),
+        (False, "grep"),
+        (False, "search_code"),
+        (False, "search_files"),
+        (False, "search_replace"),
+        (False, "search_direct_flight"),
+        (False, "search_products"),
+        (False, "find_orders"),
         (False, "send_mail"),
         (False, ""),
     ],
@@ -273,7 +286,7 @@ def test_the_policys_patterns_count() -> None:
 
 
 def test_a_plain_result_is_one_passage_with_the_call_s_file_as_its_source() -> None:
-    found = find_passages(tool_turn("read_file", "line 1\nline 2", {"path": "/etc/motd"}))
+    found = find_passages(tool_turn("retrieve_document", "line 1\nline 2", {"path": "/etc/motd"}))
     assert [Evidence("line 1\nline 2", "/etc/motd", "tool_result", message_index=2)] == found
 
 
@@ -282,7 +295,7 @@ def test_a_result_of_another_tool_is_none() -> None:
 
 
 def test_a_result_of_an_mcp_tool() -> None:
-    assert ["a"] == [p.content for p in find_passages(tool_turn("files__read_file", "a"))]
+    assert ["a"] == [p.content for p in find_passages(tool_turn("files__file_search", "a"))]
 
 
 def test_a_legacy_function_message() -> None:
@@ -291,7 +304,7 @@ def test_a_legacy_function_message() -> None:
 
 
 def test_a_tool_message_that_names_its_tool_itself() -> None:
-    assert 1 == len(find_passages([{"role": "tool", "tool_call_id": "gone", "name": "browser", "content": "page"}]))
+    assert 1 == len(find_passages([{"role": "tool", "tool_call_id": "gone", "name": "web_search", "content": "page"}]))
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("- a", "expected a mapping with name, delivery and stages"),
-        ("name: a\nstagse: []", "stagse: unknown key; known here: name, delivery, retrieval_tools, stages"),
+        ("name: a\nstagse: []", "stagse: unknown key; known here: name, delivery, enforce, retrieval_tools, stages"),
         ("stages: []", "name: expected `str`, got `null`"),
         ("name: a b\nstages: []", "name: expected a word of ASCII letters, digits, - and _, got 'a b'"),
         ("name: a\ndelivery: fast", "delivery: expected one of hold, gate, tap, got 'fast'"),
@@ -128,7 +128,7 @@ def test_a_missing_policy_file_is_named(tmp_path: Path) -> None:
 
 def test_the_shipped_configuration_and_policies_load() -> None:
     policies = load_policies(load_settings(REPO / "config.yaml", {}))
-    assert {"default", "rag", "agent", "strict"} == set(policies[""].allowed)
+    assert {"default", "observe", "rag", "agent", "strict"} == set(policies[""].allowed)
     assert {"tap", "gate", "hold"} == {policy.delivery for policy in policies[""].allowed.values()}
 
 

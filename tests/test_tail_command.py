@@ -109,9 +109,9 @@ def test_colour_is_only_for_a_terminal_that_wants_it() -> None:
 
 
 def test_each_verdict_can_be_told_without_colour() -> None:
-    verdicts = ["pass", "warn", "block", "error", "skipped"]
+    verdicts = ["pass", "unchecked", "warn", "block", "error", "upstream_error", "skipped"]
     symbols = [pieces(RECORD | {"outcome": verdict})[1].text for verdict in verdicts]
-    assert ["✓ pass", "! warn", "✗ block", "? error", "· skipped"] == symbols
+    assert ["✓ pass", "○ unchecked", "! warn", "✗ block", "? error", "↯ upstream", "· skipped"] == symbols
 
 
 def test_what_a_terminals_encoding_lacks_is_spelled_out() -> None:
@@ -439,7 +439,7 @@ async def spawn(*arguments: str, cwd: Path, stdout: int = subprocess.PIPE, **env
         (["--url", "ftp://somewhere"], "--url: expected an address"),
         (["--url", "http://me:secret@127.0.0.1"], "the admin key comes from GROUNDWIRE_ADMIN_KEY"),
         (["--url", "http://127.0.0.1:99999"], "--url: expected an address"),
-        (["--verdict", "bad"], "--verdict: expected one of block, error, pass, skipped, warn"),
+        (["--verdict", "bad"], "--verdict: expected one of block, error, pass, skipped, unchecked, upstream_error, warn"),
         (["-n", "-1"], "-n: expected a number of at least 0"),
     ],
 )

@@ -79,7 +79,7 @@ async def test_a_stream_that_breaks_off_ends_with_an_error_event_and_the_end_mar
     assert b"".join(events) == got.body[: len(b"".join(events))]
     assert "upstream_unreachable" == json.loads(parts[-3][6:])["error"]["code"]
     assert b"data: [DONE]" == parts[-2]
-    assert "error" == record["outcome"]
+    assert "upstream_error" == record["outcome"]
 
 
 async def test_a_stream_that_ends_early_without_breaking_is_told_too(start: Start) -> None:

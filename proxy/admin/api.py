@@ -59,6 +59,8 @@ class AdminParts:
     failures_of_run: FailuresOfRun | None = None
     """A run's failure records, for its time line; None where nobody keeps any."""
     routes: tuple[str, ...] = ()
+    shadow: tuple[str, ...] = ()
+    """Routes whose policy is not enforced."""
     """Prefixes that clients can call."""
 
 
@@ -70,7 +72,7 @@ def make_admin(parts: AdminParts) -> Starlette:
     failures = FailuresApi(parts.failures, parts.metrics)
     of_run = parts.failures_of_run or failures.of_run
     deciding = (quarantine, clashes)
-    dashboard = Dashboard(parts.records, parts.quarantine, parts.clashes, deciding, door, figures, of_run, parts.routes)
+    dashboard = Dashboard(parts.records, parts.quarantine, parts.clashes, deciding, door, figures, of_run, parts.routes, parts.shadow)
     routes = [
         Route("/health", api.health),
         Route("/ready", api.ready),

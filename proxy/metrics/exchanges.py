@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from proxy.exchange import ContextUse, Exchange, Facts, Usage, Verdict
+from proxy.exchange import QUIET, ContextUse, Exchange, Facts, Usage, Verdict
 from proxy.metrics.tally import OTHER, Count, Names, Spread, Tallies
 from proxy.ports import ModelInfo
 
@@ -194,7 +194,7 @@ class Exchanges:
         seen: set[tuple[str, str]] = set()
         passed: tuple[str, ...] = ()
         for verdict in verdicts:
-            if verdict.outcome == "pass":
+            if verdict.outcome in QUIET:
                 continue
             passed = max(passed, _THRESHOLDS.get(verdict.code, ()), key=len)
             code = (self._upstream_codes if verdict.stage == _UPSTREAM else self._codes).of(verdict.code or "none")

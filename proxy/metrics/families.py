@@ -64,7 +64,7 @@ FAMILIES: tuple[Family, ...] = (
         COMPRESSION_EDGES,
     ),
     Family("groundwire_answer_retries", "Further answers that the upstream was asked for", ("route",)),
-    Family("groundwire_warnings", "Exchanges with a verdict that is not a pass, by its code", ("code", "outcome")),
+    Family("groundwire_warnings", "Exchanges with a verdict that warns, refuses or failed, by its code", ("code", "outcome")),
     Family("groundwire_check_errors", "Checks that could not run, by stage", ("stage",)),
     Family("groundwire_distraction_alerts", "Histories that are too long, and what the proxy recommends", ("severity", "action")),
     Family("groundwire_upstream_calls", "Calls of an upstream, each try", ("upstream",)),

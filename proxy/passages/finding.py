@@ -22,10 +22,19 @@ from proxy.passages.blocks import find_blocks
 from proxy.text import text_of
 
 RETRIEVAL_TOOLS = (
-    "session_search", "read_file", "web_extract", "web_search", "file_search", "browser", "browser_*", "search_docs", "search_documents",
-    "*retriev*", "*knowledge_base*",
+    "*retriev*", "knowledge*", "*search*knowledge*", "*knowledge_base*", "*knowledgebase*", "*query_knowledge*", "kb_search", "search_kb",
+    "file_search", "vector_search", "semantic_search", "similarity_search", "hybrid_search", "*vector_store*", "*vectorstore*", "rag",
+    "rag_*", "*_rag", "search_docs", "search_documents", "search_documentation", "docs_search", "document_search", "documents_search",
+    "query_documents", "query_docs", "search_passages", "search_articles", "search_wiki*", "wikipedia_search", "search_faq*", "faq_search",
+    "search_manual*", "search_policies", "search_help*", "help_center_search", "web_search", "search_web", "internet_search",
+    "session_search",
 )  # fmt: skip
-"""Tools whose results are passages, unless the policy names others (patterns as of `fnmatch`, whatever the case)."""
+"""Tools whose results are passages to answer from, unless the policy names others (patterns as of `fnmatch`, whatever the case).
+
+Those search a body of text and return pieces of it. A tool that opens one thing by name (`read_file`, `cat`, `browser`, `fetch_url`),
+looks for code (`grep`, `search_code`, `search_files`), edits (`search_replace`) or returns records (`search_flights`, `search_orders`) is
+none: its result is what the agent works on, and nobody promised to answer from it alone.
+"""
 CONTENT_KEYS = ("page_content", "content", "text", "passage", "chunk", "snippet", "body", "excerpt", "document", "markdown", "summary")
 SOURCE_KEYS = ("source", "url", "uri", "link", "href", "path", "file_path", "file", "filename", "file_name", "title", "name", "id")
 SCORE_KEYS = ("score", "relevance", "relevance_score", "similarity", "rerank_score", "_score")

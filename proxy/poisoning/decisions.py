@@ -16,10 +16,12 @@ from proxy.poisoning.kinds import Kind
 
 Status = Literal["VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"]
 """As in `proxy.knowledge.verdicts`."""
-Action = Literal["pass", "annotate", "quarantine", "block", "reject"]
-ACTIONS: tuple[Action, ...] = ("pass", "annotate", "quarantine", "block", "reject")
-"""From the mildest to the hardest. ``annotate`` only says so; ``quarantine`` and ``block`` keep the content from the model, the one until a
-person decides, the other unless a person decides otherwise; ``reject`` refuses the request."""
+Action = Literal["pass", "note", "annotate", "quarantine", "block", "reject"]
+ACTIONS: tuple[Action, ...] = ("pass", "note", "annotate", "quarantine", "block", "reject")
+"""From the mildest to the hardest. ``note`` is for the record alone; ``annotate`` warns; ``quarantine`` and ``block`` keep the content
+from the model, the one until a person decides, the other unless a person decides otherwise; ``reject`` refuses the request."""
+EXACT: tuple[Kind, ...] = ("wrong_location", "wrong_date", "wrong_number", "wrong_unit", "wrong_name")
+"""Kinds that a number, a date or a name decides: the evidence has another in its place. Others are a model's reading of two sentences."""
 MOST = 0.5
 """Where more than this share of a piece's checkable statements fails, all of it goes: what is left would say little, and is doubtful."""
 
@@ -45,12 +47,16 @@ class Finding(Struct, frozen=True):
 class Rules(Struct, frozen=True):
     """What a policy makes of findings."""
 
-    on_invalid: Action = "block"
-    on_suspicious: Action = "quarantine"
+    on_invalid: Action = "annotate"
+    on_inexact: Action = "note"
+    """What becomes of false statements whose kind is none of `EXACT`."""
+    on_suspicious: Action = "note"
     on_low_confidence: Action = "pass"
     """What becomes of statements that are not known to be true with `min_confidence`, where the policy demands it."""
     min_confidence: float = 0.8
     injections: Action = "quarantine"
+    act_on: Literal["certain", "suspicious"] = "certain"
+    """Which instructions the rule for `injections` is for; the others are a note."""
     injection_threshold: float = THRESHOLD
 
 
@@ -84,18 +90,20 @@ class PieceDecision(Struct, frozen=True):
     """Why some of it could not be checked."""
 
 
-def decide(findings: Sequence[Finding], injection: InjectionFinding | None, rules: Rules) -> PieceDecision:
-    """The decision for one piece."""
+def decide(findings: Sequence[Finding], injection: InjectionFinding | None, rules: Rules, *, outside: bool = True) -> PieceDecision:
+    """The decision for one piece; what does not come from `outside` is full of prompts, and none of them is acted on."""
     failing = [found for finding in findings if (found := _failing(finding, rules)) is not None]
     instruction = injection is not None and injection.score >= rules.injection_threshold and rules.injections != "pass"
     unchecked = next((finding.reason or "not_judged" for finding in findings if finding.status == "ERROR"), "")
     worst = max(failing, key=lambda one: (ACTIONS.index(one.action), one.finding.confidence), default=None)
-    held = instruction and _index(rules.injections) >= _index("quarantine")
+    acts = instruction and injection is not None and outside and (injection.certain or rules.act_on == "suspicious")
+    action: Action = rules.injections if acts else "note"
+    held = instruction and _index(action) >= _index("quarantine")
     says = f"looks like instructions to the model: {'; '.join(injection.reasons)}" if instruction and injection is not None else ""
     whole = held or _is_most(failing, findings)
-    if injection is not None and says and (worst is None or _index(rules.injections) >= _index(worst.action)):
+    if injection is not None and says and (worst is None or _index(action) >= _index(worst.action)):
         return PieceDecision(
-            rules.injections, "hidden_instruction", says, injection.score, tuple(failing), whole, held, unchecked=unchecked
+            action, "hidden_instruction", says, injection.score, tuple(failing), whole, held, unchecked=unchecked
         )  # fmt: skip
     if worst is None:
         return PieceDecision(unchecked=unchecked)
@@ -111,7 +119,7 @@ def _failing(finding: Finding, rules: Rules) -> Failing | None:
     action: Action = "pass"
     reason = _reason(finding)
     if finding.status == "INVALID":
-        action = rules.on_invalid
+        action = rules.on_invalid if finding.kind in EXACT else rules.on_inexact
     elif finding.status == "SUSPICIOUS":
         action = rules.on_suspicious
     elif finding.status in ("VALID", "UNKNOWN") and _support(finding) < rules.min_confidence:

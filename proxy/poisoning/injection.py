@@ -15,10 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.grounding.answers.json_answers import JsonString, strings_of
+from proxy.poisoning.certainty import is_certain
 from proxy.poisoning.hidden import Folded, carries_bits, fold, layers
-from proxy.poisoning.mentions import weight
+from proxy.poisoning.mentions import in_string, weight
 from proxy.poisoning.phrases import SIGNALS
 from proxy.poisoning.phrases.signal import MODEL, MODEL_WORDS, Category, Signal
 from proxy.poisoning.places import Hints, windows
@@ -45,6 +47,8 @@ class InjectionSpan(Struct, frozen=True):
     strength: float
     """After what its surroundings take from it."""
     reason: str
+    mentioned: bool = False
+    """Whether its surroundings quote it, give it as an example or tell of it."""
 
 
 class InjectionFinding(Struct, frozen=True):
@@ -56,6 +60,8 @@ class InjectionFinding(Struct, frozen=True):
     """Of the strongest attempt, in order."""
     reasons: tuple[str, ...] = ()
     """What the attempt does, strongest first, in words."""
+    certain: bool = False
+    """Whether it may be acted on (`proxy.poisoning.certainty`); a mere suspicion is for the record."""
 
     @property
     def suspicious(self) -> bool:
@@ -84,9 +90,13 @@ def detect(text: str) -> InjectionFinding:
     """
     strings = strings_of(text) if text.lstrip()[:1] in ("{", "[") else None
     if strings is None:
-        return _summed_up(list(_spans(text)))
+        return _judged(text, text, _summed_up(list(_spans(text))))
     inner = "\n".join(string.value for string in strings)
-    return _placed(_summed_up(list(_spans(inner))), strings)
+    return _placed(_judged(inner, text, _summed_up(list(_spans(inner)))), strings)
+
+
+def _judged(text: str, raw: str, finding: InjectionFinding) -> InjectionFinding:
+    return replace(finding, certain=finding.suspicious and is_certain(text, raw, finding.spans))
 
 
 def prepare() -> None:
@@ -132,8 +142,9 @@ def _worth_a_look(hints: Iterable[str]) -> list[Signal]:
 
 
 def _span(signal: Signal, folded: Folded, start: int, end: int) -> InjectionSpan:
-    strength = signal.strength * weight(folded.text, start, end)
-    return InjectionSpan(folded.original(start), folded.original(end - 1) + 1, signal.category, strength, _REASONS[signal.category])
+    left = weight(folded.text, start, end)
+    place, reason = (folded.original(start), folded.original(end - 1) + 1), _REASONS[signal.category]
+    return InjectionSpan(*place, signal.category, signal.strength * left, reason, left < 1 or in_string(folded.text, start, end))
 
 
 def _in_layers(text: str, folded: Folded) -> Iterator[InjectionSpan]:
@@ -148,7 +159,7 @@ def _in_layers(text: str, folded: Folded) -> Iterator[InjectionSpan]:
             continue
         yield InjectionSpan(layer.start, layer.end, "hidden", added, f"hidden from people ({layer.kind.replace('_', ' ')})")
         for one in inner:
-            yield InjectionSpan(layer.start, layer.end, one.category, one.strength, one.reason)
+            yield InjectionSpan(layer.start, layer.end, one.category, one.strength, one.reason, one.mentioned)
 
 
 # ---- adding up ----
@@ -201,11 +212,11 @@ def _placed(finding: InjectionFinding, strings: Sequence[JsonString]) -> Injecti
     for string in strings:
         starts.append(at)
         at += len(string.value) + 1
-    return InjectionFinding(finding.score, tuple(dict.fromkeys(_of_literals(finding.spans, strings, starts))), finding.reasons)
+    return replace(finding, spans=tuple(dict.fromkeys(_of_literals(finding.spans, strings, starts))))
 
 
 def _of_literals(spans: Sequence[InjectionSpan], strings: Sequence[JsonString], starts: Sequence[int]) -> Iterator[InjectionSpan]:
     for span in spans:
         first, last = bisect_right(starts, span.start) - 1, bisect_right(starts, max(span.start, span.end - 1)) - 1
         for string in strings[first : last + 1]:
-            yield InjectionSpan(string.start + 1, string.end - 1, span.category, span.strength, span.reason)
+            yield InjectionSpan(string.start + 1, string.end - 1, span.category, span.strength, span.reason, span.mentioned)

@@ -75,6 +75,18 @@ def _is_quoted(text: str, start: int, end: int, line: str) -> bool:
     return _in_code(text, start)
 
 
+def in_string(text: str, start: int, end: int) -> bool:
+    """Whether ``text[start:end]`` stands in a string, a quotation or a code block, however long."""
+    for mark in ('"""', "'''", "```"):
+        if text.count(mark, 0, start) % 2 == 1:
+            return True
+    first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    before, after = text[first:start], text[end : last if last >= 0 else len(text)]
+    if any(before.count(mark) % 2 == 1 and mark in after for mark in ('"', "`")):
+        return True
+    return any(before.rfind(opening) > before.rfind(closing) and closing in after for opening, closing in _QUOTES.items())
+
+
 def _in_code(text: str, start: int) -> bool:
     return "```" in text and text.count("```", 0, start) % 2 == 1
 

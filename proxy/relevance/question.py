@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from proxy.exchange import Message
 from proxy.passages.blocks import find_blocks
+from proxy.patterns import LazyPattern
 from proxy.relevance.lexical import content_words, words
 from proxy.relevance.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
 from proxy.text import split_sentences, text_of
@@ -31,6 +32,18 @@ _LABEL = re.compile(
     re.I | re.M,
 )
 _ANSWER_LABEL = re.compile(r"^[ \t]*(?:#{1,6}[ \t]*)?(?:(?:helpful|your|final) )?(?:answer|antwort|respuesta|réponse)[ \t]*:", re.I | re.M)
+_WH = LazyPattern(
+    r"\W{0,3}(?:(?:in|on|at|for|from|by|to|with|an|auf|aus|bei|seit|von|mit|en|de|à|a|por|con|desde|dans|avec|depuis) )?"
+    r"(?:what|which|who|whom|whose|when|where|why|how|was|welche\w?|wer|wen|wem|wessen|wann|wo|wohin|woher|warum|wieso|wie|wieviele?|"
+    r"qué|cuál\w{0,2}|quién\w{0,2}|cuándo|dónde|adónde|cómo|cuánt\w{1,2}|quel\w{0,3}|qui|quand|où|pourquoi|comment|combien|lequel|laquelle)\b",
+    re.I,
+)
+_ADDRESSED = LazyPattern(
+    r"\b(?:Sie|Ihnen|Ihre?\w{0,2})\b|"
+    r"(?i:\b(?:you|your|yours|yourself|me|my|du|dir|dich|dein\w{0,2}|mir|mich|mein\w{0,2}|tú|tu|te|ti|usted\w{0,2}|puedes|"
+    r"puede|podrías|mi|mí|me|toi|vous|votre|vos|peux|pouvez|moi|mon|ma|mes)\b)"
+)
+"""Who is talked to, or talks: "How are you?", "Can you put that into a table?", "What should I tell my boss?"."""
 _MARK = re.compile(
     r"</?[a-z_]{3,30}\b[^<>]{0,1000}>|^[ \t]*#{1,6}[^\n]*$|^[^\n?]{0,300}:[ \t]*$|`{3}|\"{3}|'{3}|^[-=*_]{3,}[ \t]*$", re.I | re.M
 )
@@ -45,6 +58,8 @@ class Question(Struct, frozen=True):
     best score of these counts."""
     full: str = ""
     """The one that leaves nothing out, for a reader that is not confused by more words."""
+    plain: bool = False
+    """Whether it asks for a fact, and stands alone: no request, no small talk, no word about what was said before."""
     reason: str = ""
     """Why there is nothing to judge: ``no question``, ``thanks``, ``instruction``."""
 
@@ -74,7 +89,13 @@ def find_question(messages: Sequence[Message]) -> Question:
         readings.append(_core(text))
     if not content and len(readings) == 1:
         return Question(reason="no question")
-    return Question(tuple(dict.fromkeys(readings)), full)
+    return Question(tuple(dict.fromkeys(readings)), full, _is_plain(text, content) and not before)
+
+
+def _is_plain(text: str, content: Sequence[str]) -> bool:
+    """Whether `text` asks for a fact and nothing else: an opening word of questions or a question mark, and nobody who is talked to."""
+    asks = text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
+    return asks and bool(content) and _ADDRESSED.search(text) is None
 
 
 def _newest_first(messages: Sequence[Message]) -> Iterator[str]:

@@ -12,9 +12,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from proxy.errors import ContextLengthExceeded
-from proxy.exchange import ContextUse, Exchange, Verdict
+from proxy.exchange import ContextUse, Exchange, Outcome, Verdict
 from proxy.ports import ModelInfo
-from proxy.stage import Share, Stage, StageOptions
+from proxy.stage import Action, Share, Stage, StageOptions
 
 Tokens = Annotated[int, Meta(gt=0)]
 
@@ -77,6 +77,12 @@ class Budget(Stage):
         "window_unknown",
     )
 
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """It counts."""
+        warns = ("context_usage_high", "context_usage_compress", "context_usage_critical", "allocation_exceeded")
+        return (*(Action("warn", code, exact=True) for code in warns), Action("block", "context_length_exceeded", exact=True))
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Measure what the client sent."""
         use = await self._measure(exchange)
@@ -125,8 +131,10 @@ class Budget(Stage):
         counter = _COUNTERS.get(code)
         if counter:
             self.ports.counters.count(counter)
-        code = code or ("allocation_exceeded" if over else "") or ("window_unknown" if use.window_tokens is None else "")
-        return Verdict(self.name, "warn" if code else "pass", code=code, score=round(min(use.share, 1.0), 4), detail=detail)
+        code = code or ("allocation_exceeded" if over else "")
+        outcome: Outcome = "warn" if code else "unchecked"
+        code = code or ("window_unknown" if use.window_tokens is None else "")
+        return Verdict(self.name, outcome, code=code, score=round(min(use.share, 1.0), 4), detail=detail)
 
 
 _COUNTERS: Mapping[str, str] = {

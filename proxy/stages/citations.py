@@ -300,7 +300,9 @@ class Citations(SentenceStage):
         unchecked = any(finding.error for finding in found) or any(_unchecked(one) for one in judged)
         self._count_missing(len(missing), ignored)
         score = scores.verified(judged)[0] / len(found) if found else None
-        last: tuple[Outcome, str] = ("error", "citations_unchecked") if unchecked else ("warn", codes.pop(0)) if codes else ("pass", "")
+        last: tuple[Outcome, str] = (
+            ("error", "citations_unchecked") if unchecked else ("warn", codes.pop(0)) if codes else ("pass" if found else "unchecked", "")
+        )
         exchange.verdicts += [Verdict(self.name, "warn", code=code) for code in codes]
         return Verdict(self.name, last[0], code=last[1], score=score, detail=detail)
 

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import Choice, Exchange, Verdict
+from proxy.exchange import Choice, Exchange, Outcome, Verdict
 from proxy.faithful import extract_confidence
 from proxy.faithful_texts import NO_ANSWER
 from proxy.grounding.answers.json_answers import strings_of
@@ -109,7 +109,7 @@ class Confidence(Stage):
             return None
         found = {c.index: self._assess(c, exchange.judgements.get(c.index, ())) for c in exchange.answer.choices if _says(c)}
         if not found:
-            return Verdict(self.name, "pass", detail={"reason": "no text"})
+            return Verdict(self.name, "unchecked", detail={"reason": "no text"})
         rated = _header(list(found.values()), verified=_all_verified(exchange))
         exchange.facts.confidence = rated.removesuffix(";underclaimed")
         calibrations = [known for one in found.values() if (known := one.calibration) is not None]
@@ -123,7 +123,8 @@ class Confidence(Stage):
         if self.options.action != "annotate" and (any(one.unchecked for one in found.values()) or self._without_claims(exchange)):
             return Verdict(self.name, "error", code="confidence_unchecked", score=score, detail=detail)
         over = any(one.overclaimed for one in found.values())
-        return Verdict(self.name, "warn" if over else "pass", code="overclaimed" if over else "", score=score, detail=detail)
+        outcome: Outcome = "warn" if over else "unchecked" if score is None else "pass"
+        return Verdict(self.name, outcome, code="overclaimed" if over else "", score=score, detail=detail)
 
     def _assess(self, choice: Choice, judgements: Sequence[Judgement]) -> Assessed:
         rating = extract_confidence(choice.text)

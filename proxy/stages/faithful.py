@@ -64,7 +64,7 @@ class Faithful(Stage):
         options: FaithfulOptions = self.options
         grounds = grounds_of(exchange)
         if not grounds and not options.always:
-            return Verdict(self.name, "pass", detail={"reason": "no context"})
+            return Verdict(self.name, "unchecked", detail={"reason": "no context"})
         wording = options.language if options.language != "auto" else conversation_language(exchange)
         plain = fixed_format(exchange.params)
         before = exchange.messages
@@ -78,7 +78,7 @@ class Faithful(Stage):
             exchange.changes.append({"stage": self.name, "what": "passages", "passages": len(shown)})
         if exchange.messages is before:
             detail["reason"] = "already there"
-        return Verdict(self.name, "pass", detail=detail)
+        return Verdict(self.name, "unchecked", detail=detail)
 
 
 def grounds_of(exchange: Exchange) -> list[str]:

@@ -109,7 +109,7 @@ class History(Stage):
             done, result = await self._shorten(exchange, known)
         self._send(exchange, done)
         if severity is None:
-            return Verdict(self.name, "pass", detail={"store": known.problem}) if known.problem else None
+            return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
         self.ports.counters.count("context.distraction_count")
         after = length if done is known else await self._length(exchange, done.parts)
         return Verdict(self.name, "warn", code="DISTRACTION", detail=self._detail(severity, length, after, result, done.problem))

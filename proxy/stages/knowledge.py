@@ -73,7 +73,7 @@ class Knowledge(Stage):
         exchange.evidence = [*exchange.evidence, *_evidence(chosen, exchange.evidence)]
         self.ports.counters.count("knowledge.facts_count", len(chosen))
         listed = [{"id": hit.fact.id, "source": hit.fact.source, "score": round(hit.score, 4)} for hit in chosen]
-        return Verdict(self.name, "pass", detail={"version": version, "facts": listed})
+        return Verdict(self.name, "unchecked", detail={"version": version, "facts": listed})
 
 
 def _evidence(hits: Sequence[FactHit], present: Sequence[Evidence]) -> list[Evidence]:

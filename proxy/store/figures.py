@@ -19,6 +19,7 @@ from msgspec import Raw, Struct, field
 from msgspec.structs import replace
 from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, func, or_, select
 
+from proxy.exchange import QUIET
 from proxy.lru import LRU
 from proxy.store.database import Database
 from proxy.store.tables import clashes, quarantine, records
@@ -56,7 +57,7 @@ class Bucket(Struct, kw_only=True):
     details: int = 0
     """Exchanges whose detail was read; all that follows (up to the clashes) is of these. Less than `exchanges` where there are too many."""
     warnings: dict[str, int] = field(default_factory=dict)
-    """Exchanges with a verdict that is not a pass, by its code."""
+    """Exchanges with a verdict that warns, refuses or failed, by its code."""
     thresholds: dict[str, int] = field(default_factory=dict)
     """Prompts, as sent, that took 70, 80 and 90% of the window or more."""
     compressions: int = 0
@@ -335,7 +336,7 @@ def _add(bucket: Bucket, detail: _Detail) -> None:
     if facts.faithfulness is not None:
         bucket.faithfulness_count += 1
         bucket.faithfulness_sum += facts.faithfulness
-    codes = dict.fromkeys(verdict.code for verdict in detail.verdicts if verdict.outcome != "pass" and verdict.code)
+    codes = dict.fromkeys(verdict.code for verdict in detail.verdicts if verdict.outcome not in QUIET and verdict.code)
     for code in codes:
         _raise(bucket.warnings, code if code in bucket.warnings or len(bucket.warnings) < _MAX_CODES else "other")
     for verdict in detail.verdicts:

@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.ended import PASSED_THROUGH, Ended, clipped
-from proxy.exchange import Answer, Exchange, Facts, Mark, Verdict
+from proxy.exchange import QUIET, Answer, Exchange, Facts, Mark, Verdict
 from proxy.tracing.calls import CANCELLED, UpstreamCall
 from proxy.tracing.context import SpanContext
 from proxy.tracing.providers import Server
@@ -40,6 +40,7 @@ _PARAMETERS = {
 }
 _FACTS = ("quality", "faithfulness", "relevance", "confidence", "clashes")
 _INT64 = 2**63
+_FAILED = ("error", "upstream_error")
 
 
 class Event(Struct, frozen=True):
@@ -202,7 +203,7 @@ def _error_type(work: Work) -> str:
     if ended.status >= 500 or (ended.error and ended.status < 400):
         return ended.error or str(ended.status)
     verdicts = work.exchange.verdicts if work.exchange is not None else ()
-    return next((v.code or "error" for v in verdicts if v.stage == "upstream" and v.outcome == "error"), "")
+    return next((v.code or "error" for v in verdicts if v.stage == "upstream" and v.outcome in _FAILED and "status" not in v.detail), "")
 
 
 def _verdicts(work: Work, time_ns: int) -> list[Event]:
@@ -212,7 +213,7 @@ def _verdicts(work: Work, time_ns: int) -> list[Event]:
         return []
     found = [verdict for attempt in exchange.trail for verdict in attempt.verdicts] + exchange.verdicts
     times = {id(mark.verdict): mark.ended for mark in work.marks if mark.verdict is not None}
-    bad = [verdict for verdict in found if verdict.outcome != "pass"][:MAX_EVENTS]
+    bad = [verdict for verdict in found if verdict.outcome not in QUIET][:MAX_EVENTS]
     return [
         Event("groundwire.verdict", work.ns(times[id(v)]) if id(v) in times else time_ns, _kept({"groundwire.stage": v.stage, **_said(v)}))
         for v in bad

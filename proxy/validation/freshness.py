@@ -79,14 +79,16 @@ def time_in(fields: object, names: Sequence[str] = TIME_FIELDS) -> float | None:
     return next((time for name in names if (time := seconds_of(fields.get(name))) is not None), None)
 
 
-def freshness(timestamp: float | None, now: float, max_age_s: float = MAX_AGE_S) -> Metric:
-    """Of content that was so at `timestamp`, seen at `now`, both in seconds since the epoch."""
+def freshness(timestamp: float | None, now: float, max_age_s: float | None = MAX_AGE_S) -> Metric:
+    """Of content that was so at `timestamp`, seen at `now`, both in seconds since the epoch; None lets it be of any age."""
     if timestamp is None:
         return unmeasured("no timestamp")
     age = now - timestamp
     if age < -FUTURE_S:
         return Metric(None, measured=False, note="timestamp in the future", detail={"age_s": round(age, 1)})
     age = max(0.0, age)
+    if max_age_s is None:
+        return Metric(None, measured=False, note="any age will do", detail={"age_s": round(age, 1)})
     value = 1.0 if age <= max_age_s else max_age_s / age
     detail: dict[str, Any] = {"age_s": round(age, 1), "max_age_s": max_age_s}
     if value < 1:

@@ -35,7 +35,7 @@ class QualityValidator:
     """Measures pieces of content. Keeps nothing between calls."""
 
     def __init__(
-        self, models: Models, *, thresholds: Thresholds | None = None, weights: Weights | None = None, max_age_s: float = MAX_AGE_S,
+        self, models: Models, *, thresholds: Thresholds | None = None, weights: Weights | None = None, max_age_s: float | None = MAX_AGE_S,
         min_contradiction: float = MIN_CONTRADICTION, max_claims: int = MAX_CLAIMS,
     ) -> None:  # fmt: skip
         """`max_age_s` is for pieces that do not say their own; `max_claims` are a piece's statements that the checker is asked about."""

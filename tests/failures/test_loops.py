@@ -256,7 +256,7 @@ def test_reading_a_file_again_that_was_changed_back_is_no_loop() -> None:
 
 
 def test_two_files_with_the_same_text_one_after_the_other_are_a_loop() -> None:
-    assert ["same_chunks"] == Talk().call("read_file", LONG, path="a").call("read_file", LONG, path="b").codes()
+    assert ["same_chunks"] == Talk().call("file_search", LONG, path="a").call("file_search", LONG, path="b").codes()
 
 
 def test_a_copy_that_is_read_is_no_loop() -> None:

@@ -29,7 +29,7 @@ Feature: Citations
   Scenario: An answer that admits it does not know
     When the model says "I do not know who designed the tower: it is not in the context that you gave me."
     Then the client gets it unchanged
-    And the verdict is "pass"
+    And the verdict is "unchecked"
     And the headers say
       | header       | value |
       | citations    | 0/0   |

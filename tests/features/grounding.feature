@@ -81,7 +81,7 @@ Feature: Grounded answers
     Given the policy is strict
     When the model says "I don't know: the context does not say who built it."
     Then the client gets "I don't know: the context does not say who built it."
-    And the verdict is "pass" without warnings
+    And the verdict is "unchecked" without warnings
     And there is no faithfulness
 
   Scenario: A chat without context is left alone
@@ -89,7 +89,7 @@ Feature: Grounded answers
     And there is no passage
     When the model says "The Eiffel Tower is in London."
     Then the client gets "The Eiffel Tower is in London."
-    And the verdict is "pass" without warnings
+    And the verdict is "unchecked" without warnings
 
   Scenario: An overloaded verifier is an error, and never a pass
     Given the policy annotates

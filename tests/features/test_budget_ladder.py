@@ -141,7 +141,7 @@ def policy_refused(policy: Policy, total: int) -> None:
 @then(parsers.re(r'the warning is "(?P<code>\w*)"'))
 def the_warning(policy: Policy, code: str) -> None:
     verdict = policy.verdict("budget")
-    assert ("warn" if code else "pass", code) == (verdict.outcome, verdict.code)
+    assert ("warn" if code else "unchecked", code) == (verdict.outcome, verdict.code)
 
 
 @then(parsers.re(r'the counter that has risen is "(?P<name>[\w.]*)"'))
@@ -157,6 +157,6 @@ def compression_does(policy: Policy, what: str) -> None:
         assert ((), "below-threshold") == (report.strategies, report.reason)
         return
     verdict = policy.verdict("compression")
-    assert ("pass", "and hard" in what) == (verdict.outcome, verdict.detail["aggressive"])
-    assert ("pass", "") == (policy.verdict("budget").outcome, policy.verdict("budget").code)
+    assert ("unchecked", "and hard" in what) == (verdict.outcome, verdict.detail["aggressive"])
+    assert ("unchecked", "") == (policy.verdict("budget").outcome, policy.verdict("budget").code)
     assert policy.sent_tokens <= 0.6 * policy.window_tokens

@@ -87,7 +87,7 @@ def _contradicted(pair: ClaimPair) -> Support:
 
 @given("a proxy that blocks what its knowledge base contradicts")
 def blocks(figures: Figures) -> None:
-    figures.policy = "name: careful\ndelivery: tap\nstages: [poisoning: {knowledge: facts, timeout_ms: 60000}]\n"
+    figures.policy = "name: careful\ndelivery: tap\nstages: [poisoning: {knowledge: facts, on_invalid: block, timeout_ms: 60000}]\n"
     figures.stages = (WithFacts,)
 
 

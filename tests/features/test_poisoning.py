@@ -59,7 +59,9 @@ class World:
     @property
     def policy(self) -> str:
         claims = ", claims: {embed: false}" if self.checks_answers else ""
-        return f"name: careful\ndelivery: {self.delivery}\nstages: [poisoning: {{knowledge: facts{self.options}}}{claims}]\n"
+        wanted = {"on_invalid": "block", "on_suspicious": "quarantine", "on_inexact": "block", "answers": "contradicted"}
+        more = "".join(f", {name}: {value}" for name, value in wanted.items() if f"{name}:" not in self.options)
+        return f"name: careful\ndelivery: {self.delivery}\nstages: [poisoning: {{knowledge: facts{self.options}{more}}}{claims}]\n"
 
     @property
     def stages(self) -> tuple[type[Poisoning], type[Claims]]:

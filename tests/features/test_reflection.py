@@ -90,7 +90,8 @@ class World:
 
     def started(self, start: Start) -> Any:
         policy = f"name: agent\ndelivery: {'hold' if 'enforce' in self.options else 'tap'}\nretrieval_tools: ['search_*']\n"
-        policy += f"stages: [budget: {{reserve_output_tokens: 1}}, reflection: {{{self.options}}}]\n"
+        options = self.options if "escalate_after" in self.options else ", ".join(filter(None, (self.options, "escalate_after: 3")))
+        policy += f"stages: [budget: {{reserve_output_tokens: 1}}, reflection: {{{options}}}]\n"
         replies = self.replies or [stream(streamed(["Very ", "well."])) if self.streams else reply(completion("Very well."))]
         return start(
             *replies,

@@ -33,7 +33,7 @@ class World:
 
     @property
     def policy(self) -> str:
-        options = f"{{action: {self.action}, min: 0.4, drop_below: {self.drop_below}}}"
+        options = f"{{action: {self.action}, min: 0.4, answer_below: 0.4, drop_below: {self.drop_below}}}"
         return f"name: manuals\ndelivery: gate\nstages: [relevance: {options}, faithful: {{}}]\n"
 
     @property

@@ -101,7 +101,10 @@ async def _send(world: World, start: Start, content: str, age: int) -> None:
         {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": function}]},
         {"role": "tool", "tool_call_id": "c1", "content": content, "groundwire": {"timestamp": time.time() - age}},
     ]
-    policy = f"name: careful\ndelivery: gate\nstages: [knowledge: {{folder: facts, timeout_ms: 60000}}, validation: {json.dumps(world.options)}]\n"
+    options = {"action": "annotate", "max_age_s": 3600} | world.options
+    policy = (
+        f"name: careful\ndelivery: gate\nstages: [knowledge: {{folder: facts, timeout_ms: 60000}}, validation: {json.dumps(options)}]\n"
+    )
     async with start(policy=policy) as proxy:
         world.answer = await proxy.post({"model": "gpt-4o", "messages": world.sent})
         world.record = await proxy.record(world.answer)

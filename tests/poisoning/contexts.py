@@ -48,8 +48,8 @@ def ports_with(**parts: Any) -> Ports:
 
 
 def made(ports: Ports | None = None, **options: Any) -> Poisoning:
-    """The stage, with a knowledge base of its own."""
-    return Poisoning(msgspec.convert({"knowledge": "facts", **options}, PoisoningOptions), ports or ports_with())
+    """The stage, with a knowledge base of its own; what it knows to be false is kept out."""
+    return Poisoning(msgspec.convert({"knowledge": "facts", "on_invalid": "block", **options}, PoisoningOptions), ports or ports_with())
 
 
 def user(text: Any) -> Message:

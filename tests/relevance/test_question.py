@@ -100,3 +100,32 @@ def test_a_long_message_is_also_read_by_what_it_asks_in_the_end() -> None:
     story += "hoses, clamps, valves, sensors, cables, fuses, brackets, springs, washers, bearings, plugs, and finally restarted it. "
     found = find_question([user(story + "How many seals has the pump? Greetings, Ada")])
     assert "How many seals has the pump?" == found.readings[1]
+
+
+# ---- questions that may be answered in the model's stead ----
+
+
+@pytest.mark.parametrize(
+    ("plain", "text"),
+    [
+        (True, "How tall is the Eiffel Tower?"),
+        (True, "which method of forecasting uses averages"),
+        (True, "Wie hoch ist der Eiffelturm?"),
+        (True, "¿Qué altura tiene la torre Eiffel?"),
+        (True, "Combien mesure la tour Eiffel ?"),
+        (False, "How are you today?"),
+        (False, "Can you put your last answer into a table?"),
+        (False, "Wie geht es dir?"),
+        (False, "¿Puedes escribir un poema?"),
+        (False, "Peux-tu traduire ta réponse ?"),
+        (False, "Write a poem about towers."),
+        (False, "Hello there"),
+    ],
+)
+def test_a_plain_question_asks_for_a_fact_and_nothing_else(plain: bool, text: str) -> None:
+    assert plain == find_question([user(text)]).plain
+
+
+def test_a_question_that_leans_on_the_talk_is_not_plain() -> None:
+    talk = [user("Where is the Eiffel Tower?"), {"role": "assistant", "content": "In Paris."}, user("And how tall is it?")]
+    assert not find_question(talk).plain

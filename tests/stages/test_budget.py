@@ -41,7 +41,7 @@ async def test_the_thresholds_of_the_window(used: int, code: str, counter: str |
     counters = CountedNames()
     verdict, _ = await judged(words(used), counters)
     assert verdict is not None
-    assert ("warn" if code else "pass", code, used / 1000) == (verdict.outcome, verdict.code, verdict.score)
+    assert ("warn" if code else "unchecked", code, used / 1000) == (verdict.outcome, verdict.code, verdict.score)
     assert ({counter: 1} if counter else {}) == counters.counts
 
 
@@ -64,10 +64,10 @@ async def test_the_policys_window_wins_over_the_models() -> None:
         await stage.on_forward(exchange)
 
 
-async def test_an_unknown_window_is_a_warning_and_never_a_refusal() -> None:
+async def test_an_unknown_window_is_said_and_never_a_refusal() -> None:
     verdict, exchange = await judged(words(100_000), window=None)
     assert verdict is not None
-    assert ("warn", "window_unknown") == (verdict.outcome, verdict.code)
+    assert ("unchecked", "window_unknown") == (verdict.outcome, verdict.code)
     assert exchange.facts.context == ContextUse(100_000, None, True, exchange.facts.context.components if exchange.facts.context else {})
 
 
@@ -78,7 +78,7 @@ async def test_what_later_stages_changed_is_what_is_judged() -> None:
     exchange.messages = words(100)
     verdict = await stage.on_forward(exchange)
     assert verdict is not None
-    assert "pass" == verdict.outcome
+    assert "unchecked" == verdict.outcome
     assert exchange.facts.context_before is not None
     assert exchange.facts.context is not None
     assert (950, 100) == (exchange.facts.context_before.used_tokens, exchange.facts.context.used_tokens)

@@ -128,7 +128,7 @@ async def test_a_missing_citation_counts_for_recall_and_is_no_warning_unless_req
 
 async def test_without_anything_to_cite_nothing_is_missing() -> None:
     exchange, verdict = await judged(f"{PARIS}.", options={"require": True}, context="Where is it?")
-    assert ("pass", (0, 0), (None, None)) == (verdict.outcome, exchange.facts.citations, figures(verdict))
+    assert ("unchecked", (0, 0), (None, None)) == (verdict.outcome, exchange.facts.citations, figures(verdict))
 
 
 async def test_what_states_nothing_only_has_to_exist() -> None:
@@ -182,7 +182,7 @@ async def test_an_answer_that_ignores_its_context_is_told() -> None:
 
 async def test_an_answer_that_admits_to_not_knowing_does_not_ignore_it() -> None:
     exchange, verdict = await judged("I do not know who designed the tower: it is not in the context that you gave me.")
-    assert ("pass", {"context_use": 1.0}) == (verdict.outcome, exchange.facts.quality_parts)
+    assert ("unchecked", {"context_use": 1.0}) == (verdict.outcome, exchange.facts.quality_parts)
 
 
 async def test_figures_become_parts_of_the_quality() -> None:

@@ -68,7 +68,7 @@ async def test_positions_are_those_of_the_model_s_own_text() -> None:
 async def test_a_chat_without_context_is_no_hallucination() -> None:
     exchange = answering(GOLD, passages=())
     verdict = await checked(exchange, action="block")
-    assert ("pass", "no context", None) == (verdict.outcome, verdict.detail["reason"], exchange.facts.faithfulness)
+    assert ("unchecked", "no context", None) == (verdict.outcome, verdict.detail["reason"], exchange.facts.faithfulness)
 
 
 async def test_the_policy_may_check_a_chat_without_context() -> None:
@@ -89,7 +89,7 @@ async def test_a_long_text_in_the_user_s_message_is_context() -> None:
 async def test_what_states_nothing_has_no_faithfulness(text: str) -> None:
     exchange = answering(text)
     verdict = await checked(exchange, action="block")
-    assert ("pass", None, "nothing to check") == (verdict.outcome, exchange.facts.faithfulness, verdict.detail["reason"])
+    assert ("unchecked", None, "nothing to check") == (verdict.outcome, exchange.facts.faithfulness, verdict.detail["reason"])
     assert text == texts_of(exchange)[0]
 
 
@@ -199,7 +199,7 @@ async def of_call(arguments: dict[str, Any], name: str = "book_flight", **option
 
 async def test_arguments_are_left_alone_unless_the_policy_asks() -> None:
     exchange, verdict = await of_call({"order": "B-9999"})
-    assert ("pass", []) == (verdict.outcome, exchange.verdicts)
+    assert ("unchecked", []) == (verdict.outcome, exchange.verdicts)
 
 
 async def test_an_argument_that_stands_in_the_context_is_supported_whatever_its_case() -> None:

@@ -111,7 +111,7 @@ async def test_a_short_json_value_is_judged_with_its_key_and_never_edited() -> N
 
 async def test_fixed_values_in_json_are_no_claims() -> None:
     exchange = answering('{"mood": "positive", "state": "IN_PROGRESS", "link": "https://example.com/a", "id": ""}', **AS_JSON)
-    assert "pass" == (await checked(exchange, action="block")).outcome
+    assert "unchecked" == (await checked(exchange, action="block")).outcome
     assert ["not_checkable"] * 4 == labels(exchange)
 
 

@@ -213,7 +213,7 @@ async def test_aggressive_brings_a_7400_token_context_below_10_percent() -> None
     assert 0.9 <= exchange.facts.context_before.share
     assert words(exchange) < 0.1 * 8192
     assert verdict is not None
-    assert (True, "pass") == (verdict.detail["aggressive"], verdict.outcome)
+    assert (True, "unchecked") == (verdict.detail["aggressive"], verdict.outcome)
 
 
 async def test_an_agents_steps_after_the_only_question_are_summarised_and_the_open_one_stays() -> None:
@@ -247,7 +247,7 @@ async def test_without_the_scratchpad_everything_stays() -> None:
 
 async def test_without_the_store_of_compactions_it_is_for_this_request_only() -> None:
     verdict, exchange = await compressed(turns(15, 225), make_ports(compactions=Away()))
-    assert ("pass", "store-unavailable") == (verdict.outcome, detail(verdict)["store"])
+    assert ("unchecked", "store-unavailable") == (verdict.outcome, detail(verdict)["store"])
     assert words(exchange) < 0.6 * 8192
 
 

@@ -128,7 +128,7 @@ async def test_what_has_left_the_gate_is_ended_instead_of_replaced() -> None:
 @pytest.mark.parametrize("labels", [[], [("not_checkable", None)]])
 async def test_an_answer_without_checkable_claims_is_not_rejected(labels: list[Scored]) -> None:
     _, verdict = await judged(("I do not know.", labels), action="block")
-    assert "pass" == verdict.outcome
+    assert "unchecked" == verdict.outcome
 
 
 async def test_what_could_not_be_checked_is_an_error_where_the_stage_acts() -> None:

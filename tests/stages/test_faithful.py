@@ -22,7 +22,7 @@ PLAIN = texts("en").system_suffix_plain
 SYSTEM = {"role": "system", "content": "You are a guide."}
 ASK = {"role": "user", "content": "How tall is the Eiffel Tower?"}
 TOLD = {"role": "user", "content": "<context>The tower is 330 m tall.</context>\n\nHow tall is the tower in Paris?"}
-READ = {"type": "function", "function": {"name": "read_file", "parameters": {"type": "object", "properties": {}}}}
+READ = {"type": "function", "function": {"name": "file_search", "parameters": {"type": "object", "properties": {}}}}
 MAIL = {"type": "function", "function": {"name": "send_mail", "parameters": {"type": "object", "properties": {}}}}
 HINT = Evidence("The tower is 330 m tall.", "guide.md", score=0.9)
 
@@ -52,7 +52,7 @@ def system_text(exchange: Exchange) -> Any:
 async def test_without_context_nothing_changes() -> None:
     exchange, verdict = await run([SYSTEM, ASK], [MAIL])
     assert exchange.messages is exchange.original.messages
-    assert ("pass", {"reason": "no context"}, []) == (verdict.outcome, verdict.detail, exchange.changes)
+    assert ("unchecked", {"reason": "no context"}, []) == (verdict.outcome, verdict.detail, exchange.changes)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ async def test_without_context_nothing_changes() -> None:
     [
         ([SYSTEM, TOLD], [], ["passages"]),
         ([SYSTEM, ASK], [MAIL, READ], ["retrieval_tool"]),
-        ([SYSTEM, ASK], [{"type": "function", "function": {"name": "files__read_file"}}], ["retrieval_tool"]),
-        ([SYSTEM, ASK, {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "browser"}}]}], [], ["retrieval_tool"]),
+        ([SYSTEM, ASK], [{"type": "function", "function": {"name": "files__file_search"}}], ["retrieval_tool"]),
+        ([SYSTEM, ASK, {"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "web_search"}}]}], [], ["retrieval_tool"]),
         ([SYSTEM, {"role": "function", "name": "web_search", "content": "It is 330 m."}], [], ["passages"]),
     ],
 )
@@ -121,9 +121,9 @@ async def test_rules_that_the_client_added_itself_are_not_added_again(rules: str
         {"response_format": {"type": "json_object"}},
         {"response_format": {"type": "json_schema", "json_schema": {}}},
         {"tool_choice": "required"},
-        {"tool_choice": {"type": "function", "function": {"name": "read_file"}}},
+        {"tool_choice": {"type": "function", "function": {"name": "file_search"}}},
         {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required"}}},
-        {"function_call": {"name": "read_file"}},
+        {"function_call": {"name": "file_search"}},
         {"guided_json": {"type": "object"}},
     ],
 )
@@ -313,7 +313,7 @@ async def test_the_upstream_sees_the_rules_once_and_the_record_says_so(start: St
         record = await proxy.record(answer)
     assert 1 == json.dumps(sent).count("## Using the context")
     assert "rules" in json.dumps(record["detail"]["changes"])
-    assert "pass" == answer.verdict
+    assert "unchecked" == answer.verdict
 
 
 async def test_hints_reach_the_upstream_as_numbered_passages(start: Start) -> None:

@@ -49,7 +49,11 @@ async def test_facts_that_bear_on_the_question_become_evidence() -> None:
         evidence.content, evidence.source, evidence.kind, evidence.fields,
     )  # fmt: skip
     assert verdict is not None
-    assert ("pass", "memory@1", [OSLO.id]) == (verdict.outcome, verdict.detail["version"], [fact["id"] for fact in verdict.detail["facts"]])
+    assert ("unchecked", "memory@1", [OSLO.id]) == (
+        verdict.outcome,
+        verdict.detail["version"],
+        [fact["id"] for fact in verdict.detail["facts"]],
+    )
 
 
 async def test_nothing_is_put_into_the_prompt() -> None:

@@ -25,13 +25,13 @@ BODY: dict[str, Any] = {
 ADMIN = "/groundwire/v1/quarantine"
 
 
-def policy(delivery: str = "hold", claims: str = "action: annotate", poisoning: str = "") -> str:
+def policy(delivery: str = "hold", claims: str = "action: annotate", poisoning: str = "answers: contradicted") -> str:
     return f"name: p\ndelivery: {delivery}\nstages: [poisoning: {{{poisoning}}}, claims: {{{claims}, embed: false}}]\n"
 
 
 async def judged(exchange: Exchange, ports: Ports | None = None, claims: str = "annotate", **options: Any) -> Poisoning:
     """An answer through both stages."""
-    stage = made(ports or make_ports(), knowledge="", **options)
+    stage = made(ports or make_ports(), knowledge="", **{"answers": "contradicted", **options})
     await Pipeline([stage, make_stage(action=claims, embed=False)]).answer(exchange)
     return stage
 

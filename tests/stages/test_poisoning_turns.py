@@ -97,10 +97,10 @@ async def test_other_white_space_changes_nothing() -> None:
 
 @pytest.mark.parametrize(("status", "expected"), [("approved", f"{PARIS} {DOUBTFUL}"), ("rejected", PARIS)])
 async def test_a_decision_counts_from_the_next_turn_on(status: str, expected: str) -> None:
-    stage = made()
+    stage = made(on_suspicious="quarantine")
     await run(stage, history(f"{PARIS} {DOUBTFUL}"))
     decide(stage, status, by="ann", reason="seen")
-    for worker in (stage, made(stage.ports)):
+    for worker in (stage, made(stage.ports, on_suspicious="quarantine")):
         assert expected == texts(await run(worker, history(f"{PARIS} {DOUBTFUL}")))[1].strip()
 
 
@@ -240,7 +240,7 @@ async def test_without_the_store_what_is_false_is_taken_out_all_the_same() -> No
 
 
 async def test_attempts_are_counted_by_type_and_by_what_became_of_them() -> None:
-    stage = made()
+    stage = made(on_suspicious="quarantine")
     await run(stage, history(LONDON, DOUBTFUL, PARIS))
     assert {
         "poisoning.checked_count": 3, "poisoning.attempts_count": 2, "poisoning.type_wrong_location_count": 1,

@@ -28,7 +28,9 @@ class Agent:
     def __init__(self, store: Any = None, **options: Any) -> None:
         self.store = store or MemoryFailures()
         self.counters = CountedNames()
-        self.stage = Reflection(ReflectionOptions(**options), make_ports(failures=self.store, counters=self.counters))
+        self.stage = Reflection(
+            ReflectionOptions(**{"escalate_after": 3, **options}), make_ports(failures=self.store, counters=self.counters)
+        )
         self._number = 0
 
     def exchange(self, talk: Talk, *, run: str = "run", client: str = "alice", **params: Any) -> Exchange:
@@ -286,4 +288,4 @@ async def test_options_that_make_no_sense_are_refused(start: Start, options: str
 async def test_no_answer_waits_for_a_stage_that_enforces_nothing(start: Start) -> None:
     async with start(policy="name: p\ndelivery: hold\nstages: [reflection: {}]\n") as proxy:
         answer = await proxy.post()
-        assert "pass" == answer.verdict
+        assert "unchecked" == answer.verdict

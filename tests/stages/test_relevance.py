@@ -125,7 +125,7 @@ async def test_a_policy_s_one_text_for_all() -> None:
 async def test_where_there_is_nothing_to_judge_it_says_why(question: str, passages: tuple[str, ...], reason: str) -> None:
     exchange = asking(question, *passages)
     verdict = await judged(exchange)
-    assert ("pass", reason, None, None) == (verdict.outcome, verdict.detail["reason"], exchange.facts.relevance, exchange.answer)
+    assert ("unchecked", reason, None, None) == (verdict.outcome, verdict.detail["reason"], exchange.facts.relevance, exchange.answer)
 
 
 async def test_a_search_that_found_nothing_is_no_help() -> None:

@@ -93,7 +93,7 @@ async def test_a_refusal_and_a_filtered_answer_are_not_judged(start: Start) -> N
     filtered = completion("Hm")
     filtered["choices"][0]["finish_reason"] = "content_filter"
     async with start(reply(refused), reply(filtered), policy=policy()) as proxy:
-        assert ["pass", "pass"] == [(await proxy.post(JSON)).verdict for _ in range(2)]
+        assert ["unchecked", "unchecked"] == [(await proxy.post(JSON)).verdict for _ in range(2)]
     assert 2 == len(proxy.upstream.calls)
 
 
@@ -123,7 +123,7 @@ async def test_own_tools_and_own_answers_are_no_violation(start: Start) -> None:
         got = await proxy.post(JSON)
         own = await proxy.post({**JSON, "messages": [{"role": "user", "content": "Hello?"}]})
     assert ("pass", '{"n": 1}') == (got.verdict, said(got, False)[0])
-    assert "pass" == own.verdict
+    assert "unchecked" == own.verdict
     assert FIND in [tool["function"]["name"] for tool in proxy.upstream.calls[0].json["tools"]]
 
 

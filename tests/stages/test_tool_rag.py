@@ -89,7 +89,7 @@ async def test_above_it_the_relevant_tools_go_after_the_search_tool_as_the_same_
     assert [t is TOOLS[i] for i, t in enumerate(exchange.tools[1:])] == [True, True]
     assert header(exchange) == "15->2"
     assert verdict is not None
-    assert (verdict.outcome, verdict.code) == ("pass", "CONFUSION")
+    assert (verdict.outcome, verdict.code) == ("unchecked", "CONFUSION")
 
 
 async def test_the_record_says_what_all_tools_would_cost_and_what_was_kept() -> None:
@@ -181,12 +181,12 @@ async def test_tools_that_an_earlier_stage_offers_stay_in_front_and_are_not_coun
     assert (names(exchange), header(exchange)) == ([FIND, "groundwire_restore", "search_flights"], "15->1")
 
 
-async def test_when_all_tools_are_needed_they_go_as_they_are_with_a_warning() -> None:
+async def test_when_all_tools_are_needed_they_go_as_they_are_and_the_record_says_so() -> None:
     exchange = asking()
     verdict = await stage(always=("*",)).on_request(exchange)
     assert exchange.tools is exchange.original.tools
     assert verdict is not None
-    assert (verdict.outcome, verdict.code, header(exchange)) == ("warn", "tool_confusion", "15->15;all-needed")
+    assert (verdict.outcome, verdict.code, header(exchange)) == ("unchecked", "tool_confusion", "15->15;all-needed")
 
 
 async def test_tools_none_of_which_can_be_ranked_go_as_they_are() -> None:
@@ -209,7 +209,7 @@ async def test_while_the_catalogue_is_indexed_all_tools_go() -> None:
     verdict = await stage(make_ports(ranker=Fixed(None))).on_request(exchange)
     assert exchange.tools is exchange.original.tools
     assert verdict is not None
-    assert (verdict.outcome, verdict.code, header(exchange)) == ("warn", "tool_confusion", "15->15;indexing")
+    assert (verdict.outcome, verdict.code, header(exchange)) == ("unchecked", "tool_confusion", "15->15;indexing")
 
 
 async def test_a_run_that_has_its_tools_keeps_them_while_the_catalogue_is_indexed() -> None:
@@ -344,7 +344,7 @@ async def test_without_a_store_each_request_is_selected_for_itself(runs: BrokenR
     verdict = await stage(make_ports(tool_runs=runs), timeout_ms=50).on_request(exchange)
     assert names(exchange) == [FIND, "search_flights"]
     assert verdict is not None
-    assert (verdict.outcome, verdict.detail["run"]) == ("pass", "not-stored")
+    assert (verdict.outcome, verdict.detail["run"]) == ("unchecked", "not-stored")
 
 
 # ---- the way back ----

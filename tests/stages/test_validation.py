@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from proxy.exchange import Evidence
-from proxy.stages.validation import ValidationOptions
+from proxy.stages.validation import Validation, ValidationOptions
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers
 from proxy.verification.facts import FactChecker
 from tests.stages.validation_cases import (
@@ -25,6 +25,7 @@ from tests.stages.validation_cases import (
     codes,
     exchange_of,
     pieces,
+    ports_with,
     result,
     run,
     stage,
@@ -222,5 +223,23 @@ def test_wrong_options_are_refused(options: Any) -> None:
         msgspec.convert(options, ValidationOptions)
 
 
-def test_a_metric_that_a_policy_does_not_name_is_annotated() -> None:
-    assert "annotate" == msgspec.convert({"action": {"freshness": "drop"}}, ValidationOptions).action_for("relevance")
+def test_a_metric_that_a_policy_does_not_name_is_noted() -> None:
+    assert "note" == msgspec.convert({"action": {"freshness": "drop"}}, ValidationOptions).action_for("relevance")
+
+
+# ---- what nobody asked for ----
+
+
+async def test_by_default_what_is_below_a_threshold_is_for_the_record() -> None:
+    exchange = exchange_of(asked(STALE))
+    made = Validation(ValidationOptions(required_fields={"*": ("humidity",)}), ports_with())
+    [verdict] = await run(exchange, made)
+    [piece] = pieces(exchange)
+    assert ("unchecked", [], "note", False) == (verdict.outcome, codes(exchange), piece["action"], piece["passed"])
+
+
+async def test_by_default_content_may_be_of_any_age() -> None:
+    exchange = exchange_of(asked(STALE))
+    await run(exchange, Validation(ValidationOptions(), ports_with()))
+    [piece] = pieces(exchange)
+    assert (None, "any age will do") == (piece["metrics"]["freshness"]["value"], piece["metrics"]["freshness"]["note"])

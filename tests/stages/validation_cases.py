@@ -54,7 +54,9 @@ def ports_with(**parts: Any) -> Ports:
 
 
 def stage(ports: Ports | None = None, **options: Any) -> Validation:
-    return Validation(msgspec.convert(options, ValidationOptions), ports or ports_with())
+    """One whose operator wants warnings, and nothing older than an hour; what is given counts."""
+    wanted = {"action": "annotate", "max_age_s": 3600, **options}
+    return Validation(msgspec.convert(wanted, ValidationOptions), ports or ports_with())
 
 
 def exchange_of(messages: Sequence[Message], at: float = NOW, **hints: Any) -> Exchange:

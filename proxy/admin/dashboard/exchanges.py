@@ -111,7 +111,7 @@ def live_rows(rows: Sequence[Summary], slots: int) -> Html:
 
 
 def _form(filters: Filters, routes: Sequence[str]) -> Html:
-    verdicts = [("", "any verdict"), *((name, f"{SIGNS[name]} {name}") for name in OUTCOMES if name != "pending")]
+    verdicts = [("", "any verdict"), *((name, f"{SIGNS[name]} {name.replace('_', ' ')}") for name in OUTCOMES if name != "pending")]
     spans = [(key, words) for key, (words, _) in WITHIN.items()]
     more = filters.since or filters.until
     return el(

@@ -14,13 +14,17 @@ from proxy.admin.dashboard.html import Child, Html, el, join
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.words import many
 
-SIGNS = {"pass": "✓", "warn": "!", "block": "✕", "error": "?", "skipped": "–", "pending": "…"}
+SIGNS = {
+    "pass": "✓", "unchecked": "○", "warn": "!", "block": "✕", "error": "?", "upstream_error": "↯", "skipped": "–", "pending": "…",
+}  # fmt: skip
 OUTCOMES = tuple(SIGNS)
 MEANING = {
-    "pass": "every check passed",
+    "pass": "something was checked, and held",
+    "unchecked": "nothing to check, or nothing to check it against",
     "warn": "a check had something to say",
     "block": "a policy refused it",
     "error": "a check could not run",
+    "upstream_error": "the upstream gave no whole answer",
     "skipped": "no check ran",
     "pending": "still streaming",
 }
@@ -128,7 +132,7 @@ def badge(outcome: str) -> Html:
     """A verdict: its sign, its word, its colour."""
     known = outcome if outcome in SIGNS else "skipped"
     sign = el("span", SIGNS[known], class_="mark", aria_hidden="true")
-    return el("span", sign, el("span", outcome or "none", class_="word"), class_=f"badge {known}", title=MEANING[known])
+    return el("span", sign, el("span", outcome.replace("_", " ") or "none", class_="word"), class_=f"badge {known}", title=MEANING[known])
 
 
 def empty(title: str, *hint: Child) -> Html:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.charts import in_words, panel_chart, usage_chart
 from proxy.admin.dashboard.exchanges import live_rows
-from proxy.admin.dashboard.frame import View, card, command, empty, heading, page, tabs
+from proxy.admin.dashboard.frame import View, card, command, empty, heading, notice, page, tabs
 from proxy.admin.dashboard.html import Child, Html, cut, el, own, shown
 from proxy.admin.dashboard.panels import Panel, Report, Span
 from proxy.admin.dashboard.summaries import Summary
@@ -48,6 +48,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     """Open ones."""
     first_call: str
     """A command that makes the first exchange."""
+    shadow: Sequence[str] = ()
+    """Routes in shadow mode."""
 
 
 def overview(view: View, shown: Overview) -> Html:
@@ -59,6 +61,7 @@ def overview(view: View, shown: Overview) -> Html:
         view,
         "Overview",
         heading("Overview", choice),
+        notice(("In shadow mode, judged and left as it is: ", own(", ".join(shown.shadow))), "problem") if shown.shadow else None,
         _tiles(shown.report, shown.span),
         _usage(shown),
         _waiting(view, shown),

@@ -126,7 +126,7 @@ def _tiles(whole: Bucket) -> dict[str, tuple[str, str]]:
     return {
         "exchanges": (number(whole.exchanges), f"{milliseconds(mean_ms)} each" if mean_ms is not None else "none yet"),
         "blocked": (number(blocked), f"{number(warned)} with a warning"),
-        "errors": (number(errors), "a check could not run"),
+        "errors": (number(errors), f"a check could not run; {number(verdicts.get('upstream_error', 0))} upstream"),
         "full": (number(full), "above 90%"),
         "quality": (score(quality), f"of {many(whole.quality_count, 'answer')}" if whole.quality_count else "no answer measured"),
         "tokens": (number(whole.prompt_tokens), f"{number(whole.completion_tokens)} out"),

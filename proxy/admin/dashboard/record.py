@@ -14,7 +14,7 @@ from proxy.admin.dashboard.exchanges import bar
 from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, notice, page
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
 from proxy.admin.dashboard.stages import stages_card
-from proxy.admin.dashboard.summaries import context_use, entries, part
+from proxy.admin.dashboard.summaries import context_use, entries, in_shadow, part
 from proxy.admin.dashboard.told import headers_told
 from proxy.admin.dashboard.words import milliseconds, moment, number, run_link, share
 from proxy.store.records import Record
@@ -30,6 +30,7 @@ def record_page(view: View, record: Record) -> Html:
         f"Exchange {record.id}",
         heading("Exchange", badge(record.outcome), raw),
         _facts(record),
+        _shadow(record),
         _error(record),
         el("div", _tokens(record), stages_card(record), class_="pair"),
         _answer(record),
@@ -58,6 +59,13 @@ def _facts(record: Record) -> Html:
             ("Took", took),
         ]
     )
+
+
+def _shadow(record: Record) -> Html | None:
+    if not in_shadow(record.detail):
+        return None
+    said = "Shadow mode: the policy judged this exchange, and changed nothing of it. What it would have done stands beside its verdicts."
+    return notice(said, "problem")
 
 
 def _error(record: Record) -> Html | None:

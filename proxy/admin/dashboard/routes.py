@@ -54,11 +54,12 @@ class Dashboard:
         figures: FigureSource,
         failures: FailuresOfRun,
         routes: Sequence[str] = (),
+        shadow: Sequence[str] = (),
     ) -> None:
-        """`routes` are the prefixes that clients can call."""
+        """`routes` are the prefixes that clients can call, `shadow` those of them whose policy is not enforced."""
         self._records, self._quarantine, self._clashes = records, quarantine, clashes
         self._decide_item, self._decide_clash = deciding[0].decide, deciding[1].decide
-        self._figures, self._failures, self._routes = figures, failures, routes
+        self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
         self._door, self._entrance = door, Entrance(door, self._waiting)
         self.feed = Feed(records, self._waiting)
         self._listening = False
@@ -106,6 +107,7 @@ class Dashboard:
                     pending=await self._whole(items),
                     clashes=clashes,
                     first_call=self._first_call(request),
+                    shadow=self._shadow,
                 ),
             )
         )

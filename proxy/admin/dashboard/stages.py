@@ -52,6 +52,7 @@ def _said(verdict: Mapping[str, Any]) -> list[Child]:
     value, code = verdict.get("score"), verdict.get("code")
     return [
         badge(str(verdict.get("outcome", ""))),
+        el("span", "would ", own(str(would)), class_="flag") if (would := verdict.get("would")) else None,
         el("code", own(str(code))) if code else None,
         el("span", f"score {score(value)}", class_="dim") if isinstance(value, int | float) else None,
     ]

@@ -65,6 +65,11 @@ def context_use(record: Record, name: str = "context") -> Mapping[str, Any]:
     return part(part(record.detail, "facts"), name)
 
 
+def in_shadow(detail: Any) -> bool:
+    """Whether the record is one of shadow mode: judged, and left as it was."""
+    return isinstance(detail, Mapping) and detail.get("enforced") is False
+
+
 def part(mapping: Any, name: str) -> Mapping[str, Any]:
     """A mapping inside a mapping; empty where there is none, whatever is there instead."""
     found = mapping.get(name) if isinstance(mapping, Mapping) else None

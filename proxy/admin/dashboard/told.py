@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from proxy.admin.dashboard.summaries import entries, part
-from proxy.exchange import Exchange, Facts, Request, Verdict
+from proxy.admin.dashboard.summaries import entries, in_shadow, part
+from proxy.exchange import OUTCOMES, Exchange, Facts, Request, Verdict
 from proxy.headers import plain_headers, response_headers
 from proxy.store.records import Record
 
@@ -28,7 +28,7 @@ def _exchange(record: Record) -> Exchange:
     verdicts = [
         Verdict(str(v.get("stage", "")), v["outcome"], code=str(v.get("code", "")))
         for v in entries(record.detail, "verdicts")
-        if v.get("outcome") in ("pass", "warn", "block", "error")
+        if v.get("outcome") in OUTCOMES
     ]
     return Exchange(
         id=_ascii(record.id),
@@ -43,6 +43,7 @@ def _exchange(record: Record) -> Exchange:
         params={},
         verdicts=verdicts,
         facts=_facts(dict(part(record.detail, "facts"))),
+        enforced=not in_shadow(record.detail),
     )
 
 

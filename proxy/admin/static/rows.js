@@ -56,7 +56,7 @@ function moment(at) {
 function badge(outcome) {
   const known = outcome in SIGNS ? /** @type {keyof typeof SIGNS} */ (outcome) : 'skipped';
   const sign = el('span', {class: 'mark', 'aria-hidden': 'true'}, SIGNS[known]);
-  return el('span', {class: `badge ${known}`}, sign, el('span', {class: 'word'}, outcome || 'none'));
+  return el('span', {class: `badge ${known}`}, sign, el('span', {class: 'word'}, outcome.replace('_', ' ') || 'none'));
 }
 
 /** @param {number} value */

@@ -354,9 +354,10 @@ class Claims(SentenceStage):
             detail["reason"] = ground.skipped or "nothing to check"
         score, failing = exchange.facts.faithfulness, self._failing(checks)
         unchecked = [one.judgement for one in checks.found if one.judgement.label == "error"]
+        held: Outcome = "pass" if arguments or "reason" not in detail else "unchecked"
         blocked = self._report_arguments(exchange, arguments)
         if blocked is not None:
-            exchange.verdicts.append(Verdict(self.name, "warn" if failing else "pass", _code(failing), score, detail))
+            exchange.verdicts.append(Verdict(self.name, "warn" if failing else held, _code(failing), score, detail))
             return blocked
         unchecked += [judgement for _, judgement in arguments if judgement.label == "error"]
         if unchecked:
@@ -364,7 +365,7 @@ class Claims(SentenceStage):
                 exchange.verdicts.append(Verdict(self.name, "warn", code=_code(failing), score=score))
             reason = unchecked[0].reason[:MAX_CHARS]
             return Verdict(self.name, "error", code="claims_unchecked", score=score, detail={"reason": reason, **detail})
-        return Verdict(self.name, "warn" if failing else "pass", _code(failing), score, detail)
+        return Verdict(self.name, "warn" if failing else held, _code(failing), score, detail)
 
     def _report_arguments(self, exchange: Exchange, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict | None:
         """Note what was found of tool calls; a block, where it failed and the policy says so."""

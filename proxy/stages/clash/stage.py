@@ -208,6 +208,8 @@ class Clash(Stage):
             insists=self.options.on_error == "closed",
         )
         (outcome, code), *more = codes_of(entries, done)
+        if outcome == "pass" and not (pairs.judged or entries):
+            outcome = "unchecked"
         exchange.verdicts += [Verdict(self.name, also, code=other) for also, other in more]
         return Verdict(self.name, outcome, code=code, detail=detail_of(entries, len(stated.spoken), pairs.judged, done))
 

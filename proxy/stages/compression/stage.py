@@ -58,7 +58,7 @@ class Compression(Stage):
         exchange.facts.compression = Report(reason=KEPT)  # until it has worked
         if before is None or before.window_tokens is None:
             exchange.facts.compression = Report(reason="skipped")
-            return Verdict(self.name, "pass", detail={"reason": "skipped", "why": "the model's window is not known"})
+            return Verdict(self.name, "unchecked", detail={"reason": "skipped", "why": "the model's window is not known"})
         options: CompressionOptions = self.options
         known, ages = await asyncio.gather(recalled(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
         given = exchange.original
@@ -70,7 +70,7 @@ class Compression(Stage):
         if use.used_tokens < limits.compress:
             self._send(exchange, known, use)
             exchange.facts.compression = _repeated(before, use) if known.length else Report(reason="below-threshold")
-            return Verdict(self.name, "pass", detail={"store": known.problem}) if known.problem else None
+            return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
         return await self._compress(exchange, known, use, limits, ages)
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
@@ -129,7 +129,7 @@ class Compression(Stage):
     def _judged(self, exchange: Exchange, after: ContextUse, limits: Thresholds, detail: dict[str, Any]) -> Verdict:
         score = round(min(after.share, 1.0), 4)
         if after.used_tokens <= limits.target:
-            return Verdict(self.name, "pass", score=score, detail=detail)
+            return Verdict(self.name, "unchecked", score=score, detail=detail)
         self.ports.counters.count("context.compression_failures")
         failed = {"advice": advice(after), "fits": after.used_tokens <= limits.room}
         return Verdict(self.name, "warn", code="compression_failed", score=score, detail=detail | failed)

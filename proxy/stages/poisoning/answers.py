@@ -12,7 +12,7 @@ from proxy.cleaning.pieces import ContextPiece, content_hash
 from proxy.exchange import Choice, Exchange
 from proxy.grounding.verdicts import Judgement
 from proxy.language import language
-from proxy.poisoning.decisions import Failing, Finding, PieceDecision
+from proxy.poisoning.decisions import EXACT, Failing, Finding, PieceDecision
 from proxy.poisoning.kinds import kind_of
 from proxy.ports import QuarantineItem
 from proxy.stages.poisoning.remembering import item_of
@@ -22,7 +22,7 @@ def items_of(exchange: Exchange, fail_on: str) -> Iterator[QuarantineItem]:
     """For each choice of the answer as it was delivered."""
     for choice in exchange.answer.choices if exchange.answer is not None else ():
         failing = [j for j in exchange.judgements.get(choice.index, ()) if fails(j, fail_on)]
-        decision = _decision(exchange, choice, failing)
+        decision = _decision(exchange, choice, failing, fail_on)
         if decision is not None:
             piece = ContextPiece("assistant", choice.text, content_hash(choice.text, "assistant"), role="assistant", source="answer")
             yield item_of(exchange, piece, decision, None)
@@ -33,10 +33,11 @@ def fails(judgement: Judgement, fail_on: str) -> bool:
     return judgement.label == "contradicted" or (fail_on == "unsupported" and judgement.label == "unsupported")
 
 
-def _decision(exchange: Exchange, choice: Choice, failing: Sequence[Judgement]) -> PieceDecision | None:
+def _decision(exchange: Exchange, choice: Choice, failing: Sequence[Judgement], fail_on: str) -> PieceDecision | None:
     """What is wrong with the delivered text; None where nothing of it is left in there."""
     said = _upstream_text(exchange, choice)
     left = [found for j in failing if (found := _failing(j, said, choice.text)) is not None]
+    left = [one for one in left if fail_on == "unsupported" or one.finding.kind in EXACT]
     if not left:
         return None
     worst = max(left, key=lambda one: one.finding.confidence)

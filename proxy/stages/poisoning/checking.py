@@ -49,6 +49,11 @@ class Checked(Struct, frozen=True):
     left_out: str = ""
     """Why some of it will never be checked: the next turn finds the same."""
 
+    @property
+    def looked(self) -> bool:
+        """Whether there was anything to check it by."""
+        return self.injection is not None or any(finding.status != "UNKNOWN" for finding in self.findings)
+
 
 class Statements(Struct, frozen=True):
     """A piece's statements."""

@@ -15,6 +15,12 @@ from proxy.stage import Positive, Share
 from proxy.verification.options import VerifierOptions
 
 Role = Literal["assistant", "tool", "user", "passages"]
+FILE_TOOLS = (
+    "read", "read_file*", "*_read_file", "read_text*", "read_lines*", "read_multiple_files", "read_many_files", "read_notebook*", "view",
+    "view_file*", "view_range", "open_file*", "cat", "head", "tail", "*grep*", "*ripgrep*", "glob*", "ls", "list_dir*", "list_files*",
+    "find_file*", "search_files*", "search_code*", "code_search*", "codebase_search*", "bash*", "shell*", "*terminal*", "exec_*",
+    "execute_*", "run_*", "*python*", "git_*", "str_replace*", "edit*", "write_*", "apply_*",
+)  # fmt: skip
 KIND_OF: Mapping[Role, PieceKind] = {"assistant": "assistant", "tool": "tool_result", "user": "user", "passages": "passage"}
 
 
@@ -36,12 +42,17 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
         Literal["block", "quarantine", "reject", "annotate"],
         Meta(
             description="false statements: block (they leave the context, and stay out unless a person approves them), quarantine (until a "
-            "person decides), reject (400 policy_blocked), annotate (record only)"
+            "person decides), reject (400 policy_blocked), annotate (a warning); for those that a number, a date or a name decides"
         ),
-    ] = "block"
+    ] = "annotate"
+    on_inexact: Annotated[
+        Literal["note", "annotate", "quarantine", "block", "reject"],
+        Meta(description="statements that are false only by the verifier's reading of other words; note is for the record alone"),
+    ] = "note"
     on_suspicious: Annotated[
-        Literal["quarantine", "annotate", "reject"], Meta(description="doubtful statements: quarantine, annotate or reject, as above")
-    ] = "quarantine"
+        Literal["note", "annotate", "quarantine", "reject"],
+        Meta(description="doubtful statements: note (for the record alone), annotate, quarantine or reject, as above"),
+    ] = "note"
     on_low_confidence: Annotated[
         Literal["forward", "annotate", "quarantine", "block", "reject"],
         Meta(description="statements that are not known to be true with min_confidence; forward demands nothing"),
@@ -51,14 +62,25 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
         Literal["quarantine", "block", "annotate", "ignore"],
         Meta(description="tool results and passages with instructions to the model in them; ignore does not look for any"),
     ] = "quarantine"
+    act_on: Annotated[
+        Literal["certain", "suspicious"],
+        Meta(
+            description="which of them: certain ones, or every text from min_injection_score on (prompt templates, rules for agents and "
+            "articles about attacks, too); the others are noted in the record"
+        ),
+    ] = "certain"
+    file_tools: Annotated[
+        tuple[str, ...],
+        Meta(description="tools that read the user's own files or run commands, by name pattern: what they return is noted"),
+    ] = FILE_TOOLS
     min_injection_score: Annotated[Share, Meta(description="strength from which a text counts as an instruction to the model")] = THRESHOLD
     answers: Annotated[
         Literal["contradicted", "unsupported", "none"],
         Meta(
             description="answers that the stage claims has found contradicted (or unsupported, too) enter quarantine, so that the client "
-            "cannot feed them back as history"
+            "cannot feed them back as history; it is a warning, and contradicted means by a number, a date or a name"
         ),
-    ] = "contradicted"
+    ] = "none"
     min_contradiction: Annotated[Share, Meta(description="probability from which a statement counts as contradicted")] = 0.5
     note: Annotated[str, Meta(min_length=1, description="what stands in a message of which nothing is left")] = NOTE
     marker: Annotated[str, Meta(description="what stands in place of a statement that was taken out; empty takes it out cleanly")] = ""
@@ -85,4 +107,13 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
         """For `proxy.poisoning.decisions`."""
         low: Action = "pass" if self.on_low_confidence == "forward" else self.on_low_confidence
         injections: Action = "pass" if self.injections == "ignore" else self.injections
-        return Rules(self.on_invalid, self.on_suspicious, low, self.min_confidence, injections, self.min_injection_score)
+        return Rules(
+            self.on_invalid,
+            self.on_inexact,
+            self.on_suspicious,
+            low,
+            self.min_confidence,
+            injections,
+            self.act_on,
+            self.min_injection_score,
+        )

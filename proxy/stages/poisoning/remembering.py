@@ -49,7 +49,7 @@ def item_of(
     return QuarantineItem(
         client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, hash=piece.hash, kind=piece.kind, role=piece.role,
         type=decision.kind or "", reason=reason, content=piece.text.encode("utf-8", "surrogatepass"), score=decision.score,
-        source=piece.source or _tool(exchange, piece), record_id=exchange.id, detail=detail, status="rejected" if blocked else "pending",
+        source=piece.source or tool_of(exchange, piece), record_id=exchange.id, detail=detail, status="rejected" if blocked else "pending",
         decided_by=POLICY if blocked else "", decision_reason=reason if blocked else "",
     )  # fmt: skip
 
@@ -99,7 +99,7 @@ def _strings(text: str, injection: InjectionFinding, threshold: float) -> list[s
     return found
 
 
-def _tool(exchange: Exchange, piece: ContextPiece) -> str:
+def tool_of(exchange: Exchange, piece: ContextPiece) -> str:
     """The name of the tool whose result a piece is; "" for any other."""
     if piece.message is None or piece.role != "tool":
         return ""

@@ -35,6 +35,8 @@ class Outcome(Struct):
     pieces: int = 0
     checked: int = 0
     """Pieces that were checked in this turn."""
+    looked: bool = False
+    """Whether anything was looked for instructions, or a statement compared with a fact; else the stage has checked nothing."""
     unchecked: int = 0
     """Pieces for which there was no time."""
     version: str = ""
@@ -63,7 +65,7 @@ def verdicts_of(stage: str, outcome: Outcome, rate: PoisoningRate) -> list[Verdi
             found.append(Verdict(stage, "warn", code=code, score=score, detail=detail))
         reason = {"reason": outcome.error or "timeout", "unchecked": outcome.unchecked}
         return [*found, Verdict(stage, "error", code="poisoning_unchecked", detail={**reason, **({} if code else detail)})]
-    return [*found, Verdict(stage, "warn" if code else "pass", code=code, score=score, detail=detail)]
+    return [*found, Verdict(stage, "warn" if code else "pass" if outcome.looked else "unchecked", code=code, score=score, detail=detail)]
 
 
 def of_answer(stage: str, held: Sequence[QuarantineItem], error: str) -> Verdict:
@@ -103,8 +105,9 @@ def _detail(outcome: Outcome) -> dict[str, Any]:
         found["knowledge"] = outcome.version
     if outcome.items:
         found["content"] = [_of_item(piece, item) for piece, item in outcome.items[:_MAX_LISTED]]
-    if noted := [held for held in outcome.new if held.decision.action == "annotate"]:
-        found["annotated"] = [_of_new(held) for held in noted[:_MAX_LISTED]]
+    for name, action in (("annotated", "annotate"), ("noted", "note")):
+        if new := [held for held in outcome.new if held.decision.action == action]:
+            found[name] = [_of_new(held) for held in new[:_MAX_LISTED]]
     return found
 
 

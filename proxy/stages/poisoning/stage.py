@@ -28,15 +28,16 @@ from proxy.grounding.evidence.gathering import gather
 from proxy.judging import key_of
 from proxy.language import load
 from proxy.lru import LRU
+from proxy.passages import is_retrieval_tool
 from proxy.poisoning.decisions import PieceDecision, decide
 from proxy.poisoning.injection import prepare
 from proxy.poisoning.rate import PoisoningRate
 from proxy.ports import Ports, QuarantineItem
-from proxy.stage import Stage
+from proxy.stage import Action, ActionKind, Stage
 from proxy.stages.poisoning.answers import items_of
 from proxy.stages.poisoning.checking import Checked, Checker
 from proxy.stages.poisoning.options import PoisoningOptions
-from proxy.stages.poisoning.remembering import HELD, edits_of, item_of
+from proxy.stages.poisoning.remembering import HELD, edits_of, item_of, tool_of
 from proxy.stages.poisoning.reporting import Held, Outcome, of_answer, verdicts_of, where
 from proxy.verification.facts import FactChecker
 from proxy.verification.grounder import Grounder
@@ -51,6 +52,8 @@ _BATCH = 8
 _CLIENTS = 1000
 """Clients whose rate is remembered."""
 _EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passage")
+_KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "quarantine": "quarantine", "block": "quarantine", "reject": "block"}
+"""What the options' words are; ``block`` keeps content from the model until a person lets it in, and refuses nothing."""
 _COUNTERS = {
     "block": "poisoning.blocked_count", "quarantine": "poisoning.quarantined_count", "reject": "poisoning.rejected_count",
     "annotate": "poisoning.annotated_count",
@@ -94,6 +97,18 @@ class Poisoning(Stage):
         self._rates: LRU[PoisoningRate] = LRU(_CLIENTS)
         """By client: what one client is told says nothing of the others."""
         self._known: LRU[Checked] = LRU(options.cache_size)
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """What becomes of instructions in what is read, and of false and doubtful statements."""
+        found: list[Action] = []
+        for code, action in (
+            ("hidden_instruction", options.injections), ("false_statement", options.on_invalid), ("inexact_statement", options.on_inexact),
+            ("doubtful_statement", options.on_suspicious), ("low_confidence", options.on_low_confidence),
+        ):  # fmt: skip
+            if kind := _KINDS.get(action):
+                found.append(Action(kind, code))
+        return (*found, *((Action("quarantine", "answer_quarantined"),) if options.answers != "none" else ()))
 
     @classmethod
     def needs(cls, options: Any) -> tuple[str, ...]:
@@ -171,10 +186,11 @@ class Poisoning(Stage):
             batch = open_[at : at + _BATCH]
             for piece, checked in zip(batch, await checker.check(batch, left_s), strict=True):
                 found[piece.hash] = checked
-                self._count(exchange.client, checked, outcome)
+                self._count(exchange.client, self._decide(exchange, piece, checked), outcome)
                 if not checked.error:
                     self._known.put(keys[piece.hash], checked)
             await asyncio.sleep(0)  # others have their turn
+        outcome.looked = any(checked.looked for checked in found.values())
         outcome.unchecked = sum(piece.hash not in found for piece in pieces)
         problems = (checked.error or checked.left_out for checked in found.values())
         outcome.error = outcome.error or next((problem for problem in problems if problem), "")
@@ -222,24 +238,25 @@ class Poisoning(Stage):
             self._rates.put(key, rate := PoisoningRate(self.options.alert_above))
         return rate
 
-    def _count(self, client: str, checked: Checked, outcome: Outcome) -> None:
+    def _count(self, client: str, decision: PieceDecision, outcome: Outcome) -> None:
         """Count one piece that was checked now."""
-        decision, count = self._decide(checked), self.ports.counters.count
+        count, poisoned = self.ports.counters.count, decision.action not in ("pass", "note")
         outcome.checked += 1
         count("poisoning.checked_count")
-        self._rate_of(client).add(decision.action != "pass")
-        if self._rate.add(decision.action != "pass"):
+        self._rate_of(client).add(poisoned)
+        if self._rate.add(poisoned):
             log.warning(
                 "%.0f%% of the last pieces of context were poisoned (alert_above %g)", self._rate.rate * 100, self.options.alert_above
             )
             count("poisoning.alerts_count")
-        if decision.action != "pass":
+        if poisoned:
             count("poisoning.attempts_count")
             count(f"poisoning.type_{decision.kind}_count")
             count(_COUNTERS[decision.action])
 
-    def _decide(self, checked: Checked) -> PieceDecision:
-        return decide(checked.findings, checked.injection, self._rules)
+    def _decide(self, exchange: Exchange, piece: ContextPiece, checked: Checked) -> PieceDecision:
+        outside = checked.injection is None or not is_retrieval_tool(tool_of(exchange, piece), self.options.file_tools)
+        return decide(checked.findings, checked.injection, self._rules, outside=outside)
 
     # ---- acting ----
 
@@ -249,7 +266,8 @@ class Poisoning(Stage):
         """What the rules say of what was found; the items of what is kept from the model, by hash, in the quarantine if it can be."""
         held: dict[str, QuarantineItem] = {}
         for hash_, checked in found.items():
-            decision, piece = self._decide(checked), pieces[hash_]
+            piece = pieces[hash_]
+            decision = self._decide(exchange, piece, checked)
             if decision.action == "pass":
                 continue
             outcome.new.append(Held(piece, decision))

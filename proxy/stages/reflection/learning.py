@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxy.exchange import Exchange
+from proxy.exchange import QUIET, Exchange
 from proxy.failures.conformance import check_call, check_response
 from proxy.failures.fingerprint import identifier
 from proxy.failures.history import History
@@ -83,7 +83,7 @@ def _response_violations(exchange: Exchange) -> list[Failure]:
     answer = exchange.answer
     if answer is None or exchange.upstream_answer is None or not exchange.original.params.get("response_format"):
         return []
-    tries = 1 + sum(any(verdict.stage == _SCHEMA and verdict.outcome != "pass" for verdict in one.verdicts) for one in exchange.trail)
+    tries = 1 + sum(any(verdict.stage == _SCHEMA and verdict.outcome not in QUIET for verdict in one.verdicts) for one in exchange.trail)
     found = []
     for choice in answer.choices:
         if choice.tool_calls or choice.refusal:

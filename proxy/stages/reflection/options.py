@@ -19,9 +19,9 @@ class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
         Annotated[int, Meta(ge=2)] | None,
         Meta(
             description="the same failure this often in a run without progress: the proxy asks the user, or ends the request with an error "
-            "where an invariant is broken; null: never"
+            "where an invariant is broken; null: never, the model is told of it"
         ),
-    ] = 3
+    ] = None
     stall_after: Annotated[int, Meta(ge=3, description="steps without anything new that count as a stall")] = 6
     scope: Annotated[
         Literal["run", "client"], Meta(description="whose failures are told: the run's own, or those of all runs of the client")

@@ -32,7 +32,7 @@ from proxy.failures.superseding import superseded
 from proxy.language import language, load
 from proxy.passages import is_retrieval_tool
 from proxy.ports import Ports
-from proxy.stage import Stage
+from proxy.stage import Action, Stage
 from proxy.stages.reflection import learning
 from proxy.stages.reflection.applied import Applied
 from proxy.stages.reflection.capping import cap_answer
@@ -85,6 +85,12 @@ class Reflection(Stage):
         return bool(options.enforce)
 
     @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """Guidance is a note at the prompt's end; the rest is for the operator to ask for."""
+        stops = (Action("ask", ASKED), Action("block", STOPPED)) if options.escalate_after is not None else ()
+        return (*stops, *((Action("edit", CAPPED),) if options.enforce else ()))
+
+    @classmethod
     def needs_hold(cls, options: Any) -> str:
         """A call must be whole before its arguments can be capped."""
         return "enforce: true" if options.enforce else ""
@@ -111,9 +117,7 @@ class Reflection(Stage):
             self._caps[exchange.id] = caps_of(reading.records)
         told, tokens = self._tell(exchange, reading)
         again = any(record.occurrence_count > 1 for record in reading.newest)
-        return Verdict(
-            self.name, "warn" if again else "pass", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens)
-        )
+        return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens))
 
     async def _read(self, exchange: Exchange) -> _Reading:
         """Raises `StoreUnavailable`, `TimeoutError`."""

@@ -17,14 +17,14 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, Choice, Evidence, Exchange, Verdict
+from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
 from proxy.faithful_texts import NO_ANSWER
 from proxy.judging import LLMOptions
 from proxy.language import language, load
 from proxy.ports import Ports
 from proxy.relevance import scoring
 from proxy.relevance.question import Question, find_question
-from proxy.stage import Positive, Share, Stage, StageOptions
+from proxy.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
 from proxy.stages.relevance.judge import Judge, Judgement
 
 MAX_WINDOWS = 48
@@ -40,12 +40,20 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
         Literal["embedding", "llm", "hybrid"],
         Meta(description="embedding: calibrated similarity; llm: a model's judgement; hybrid: the llm only where the first is uncertain"),
     ] = "embedding"
-    min: Annotated[Share, Meta(description="probability below which the passages count as no help")] = 0.4
+    min: Annotated[Share, Meta(description="probability below which the passages count as no help, in the record and for action: warn")] = (
+        0.4
+    )
     action: Annotated[
-        Literal["answer", "warn"], Meta(description="below min: answer with no_answer, without calling the model, or go on with a warning")
+        Literal["answer", "warn", "note"],
+        Meta(
+            description="answer: below answer_below, where passages are plainly off or a search came back empty, answer with no_answer, "
+            "without calling the model; warn: go on, with a warning below min; note: for the record alone"
+        ),
     ] = "answer"
+    answer_below: Annotated[Share, Meta(description="action: answer: probability below which the passages are plainly off")] = 0.1
     with_tools: Annotated[
-        Literal["warn", "answer"], Meta(description="the same where the request offers tools, with which the model may still search")
+        Literal["note", "warn", "answer"],
+        Meta(description="the same where the request offers tools, with which the model may still search"),
     ] = "warn"
     no_answer: Annotated[
         str | Mapping[str, str], Meta(description="the text, or texts by language; without one of the question's language, English")
@@ -95,6 +103,12 @@ class Relevance(Stage):
         self._judge = Judge(ports.chat, options.llm, options.cache_size) if options.llm is not None else None
 
     @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """An answer in the model's stead is a refusal; to leave passages out changes the prompt."""
+        kind: ActionKind = {"answer": "block", "warn": "warn"}.get(options.action, "annotate")  # type: ignore[assignment]
+        return (Action(kind, "low_relevance"), *((Action("edit", "passages_left_out"),) if options.drop_below else ()))
+
+    @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:
         """The judge's upstream, in the modes that ask it."""
         return {"llm.upstream": options.llm.upstream} if options.mode != "embedding" else {}
@@ -114,14 +128,14 @@ class Relevance(Stage):
             return Verdict(self.name, "error", code="relevance_llm_failed", score=finding.score, detail={**detail, "reason": finding.error})
         self.ports.counters.count("context.relevance_checked_count")
         if finding.score < self.options.min:
-            return self._refuse(exchange, question, finding.score, detail)
+            return self._refuse(exchange, question, finding, detail)
         dropped = self._drop(exchange, finding, chosen)
         for entry in detail["passages"]:
             entry["kept"] = entry["index"] not in dropped
         return Verdict(self.name, "pass", score=finding.score, detail=detail)
 
     def _nothing(self, reason: str) -> Verdict:
-        return Verdict(self.name, "pass", detail={"mode": self.options.mode, "reason": reason})
+        return Verdict(self.name, "unchecked", detail={"mode": self.options.mode, "reason": reason})
 
     async def _find(self, question: Question, passages: Sequence[str], client: str) -> Finding:
         if not any(passage.strip() for passage in passages):  # a search that came back empty
@@ -176,17 +190,25 @@ class Relevance(Stage):
             detail["llm"] = {"relevant": judgement.relevant, "confidence": judgement.confidence}
         return detail
 
-    def _refuse(self, exchange: Exchange, question: Question, score: float, detail: dict[str, Any]) -> Verdict:
-        """Too little relevance: answer in the model's stead, or warn."""
+    def _refuse(self, exchange: Exchange, question: Question, finding: Finding, detail: dict[str, Any]) -> Verdict:
+        """Too little relevance: answer in the model's stead, warn, or say so in the record."""
         self.ports.counters.count("context.irrelevant_context_count")
-        action = self.options.with_tools if can_act(exchange) else self.options.action
-        if self.options.action == "answer" and action == "answer":
+        action = self.options.action
+        if action == "answer" and can_act(exchange):
+            action = self.options.with_tools
+        if action == "answer" and self._is_plain(question, finding):
             self.ports.counters.count("context.relevance_answered_count")
             choice = Choice(0, text=self._no_answer(exchange, question), finish_reason="stop")
             exchange.answer = Answer((choice,), model=exchange.original.model)
         else:
-            action = "warn"
-        return Verdict(self.name, "warn", code="low_relevance", score=score, detail={**detail, "action": action})
+            action = "note" if action == "note" or not question.plain else "warn"
+        outcome: Outcome = "unchecked" if action == "note" else "warn"
+        return Verdict(self.name, outcome, code="low_relevance", score=finding.score, detail={**detail, "action": action})
+
+    def _is_plain(self, question: Question, finding: Finding) -> bool:
+        """Whether nothing else can be meant: a question of its own, and passages far off, or by a model's judgement below `min`."""
+        limit = self.options.min if finding.judgement is not None else min(self.options.min, self.options.answer_below)
+        return question.plain and finding.score is not None and finding.score < limit
 
     def _no_answer(self, exchange: Exchange, question: Question) -> str:
         """In the question's language; in the passages' where the question is too short to tell."""

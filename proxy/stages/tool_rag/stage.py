@@ -261,7 +261,7 @@ class ToolRag(Stage):
             "ranking": "ok" if found.ranked else "indexing",
             "run": "stored" if stored else "not-stored",
         }
-        return Verdict(self.name, "pass", code="CONFUSION", detail=detail)
+        return Verdict(self.name, "unchecked", code="CONFUSION", detail=detail)
 
     async def _add(self, exchange: Exchange, catalogue: Catalogue, added: Sequence[str], here: Collection[str]) -> None:
         tools = tools_of(catalogue, added)
@@ -274,7 +274,9 @@ class ToolRag(Stage):
     def _all_kept(self, exchange: Exchange, tokens: int, offered: int, reason: str) -> Verdict:
         exchange.facts.tools = ToolSelection(offered, offered, reason)
         self._count(offered, offered, tokens, tokens)
-        return Verdict(self.name, "warn", code="tool_confusion", detail={"reason": reason} | self._confusion(exchange, tokens, offered))
+        return Verdict(
+            self.name, "unchecked", code="tool_confusion", detail={"reason": reason} | self._confusion(exchange, tokens, offered)
+        )
 
     def _confusion(self, exchange: Exchange, tokens: int, offered: int) -> dict[str, Any]:
         """What all tools would cost, and risk."""

@@ -12,12 +12,12 @@ from proxy.cleaning.pieces import PieceKind
 from proxy.stage import Positive, Share
 from proxy.validation.accuracy import MAX_CLAIMS
 from proxy.validation.consistency import MIN_CONTRADICTION
-from proxy.validation.freshness import MAX_AGE_S, TIME_FIELDS
+from proxy.validation.freshness import TIME_FIELDS
 from proxy.validation.metrics import METRICS, Thresholds, Weights
 from proxy.verification.options import VerifierOptions
 
-Action = Literal["annotate", "down_rank", "drop", "reject"]
-ACTIONS: tuple[Action, ...] = ("annotate", "down_rank", "drop", "reject")
+Action = Literal["note", "annotate", "down_rank", "drop", "reject"]
+ACTIONS: tuple[Action, ...] = ("note", "annotate", "down_rank", "drop", "reject")
 """From the mildest on."""
 Failing = Literal["relevance", "freshness", "accuracy", "completeness", "consistency", "score"]
 Seconds = Annotated[float, Meta(gt=0)]
@@ -29,10 +29,11 @@ class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unkno
     action: Annotated[
         Action | Mapping[Failing, Action],
         Meta(
-            description="what becomes of content below a threshold: annotate (record and warnings), down_rank (a passage goes behind the "
-            "others, any other content gets a mark), drop (a note takes its place), reject (400 policy_blocked); or by metric"
+            description="what becomes of content below a threshold: note (record and metrics), annotate (warnings, too), down_rank (a "
+            "passage goes behind the others, any other content gets a mark), drop (a note takes its place), reject (400 policy_blocked); "
+            "or by metric"
         ),
-    ] = "annotate"
+    ] = "note"
     thresholds: Annotated[Thresholds, Meta(description="by metric: below it content fails; score is for the weighted mean")] = Thresholds()
     weights: Annotated[Weights, Meta(description="what each metric counts in the score")] = Weights()
     kinds: Annotated[
@@ -41,7 +42,9 @@ class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unkno
     memory: Annotated[
         tuple[str, ...], Meta(description="messages whose name or groundwire.source matches one of these are validated whatever their role")
     ] = ("memory*", "*_memory", "*memories*")
-    max_age_s: Annotated[Seconds, Meta(description="age up to which content is fresh, as it was when it first came")] = MAX_AGE_S
+    max_age_s: Annotated[
+        Seconds | None, Meta(description="age up to which content is fresh, as it was when it first came; null: any age will do")
+    ] = None
     max_ages_s: Annotated[
         Mapping[str, Seconds], Meta(description="the same by name pattern of tool or source; the first that matches counts")
     ] = {}
@@ -68,10 +71,10 @@ class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unkno
             raise ValueError(f"action: expected one of {', '.join(ACTIONS)}, or some of {', '.join((*METRICS, 'score'))} with theirs")
 
     def action_for(self, failing: str) -> Action:
-        """What to do about content that fails this metric; one that the policy does not name is annotated."""
+        """What to do about content that fails this metric; one that the policy does not name is noted."""
         if isinstance(self.action, str):
             return self.action
-        return self.action.get(failing, "annotate")  # type: ignore[call-overload, no-any-return]  # any name may be asked for
+        return self.action.get(failing, "note")  # type: ignore[call-overload, no-any-return]  # any name may be asked for
 
     @property
     def changes_context(self) -> bool:
@@ -79,7 +82,7 @@ class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unkno
         actions = [self.action] if isinstance(self.action, str) else list(self.action.values())
         return "drop" in actions or "down_rank" in actions
 
-    def max_age_of(self, *names: str) -> float:
+    def max_age_of(self, *names: str) -> float | None:
         """For content of the tool or source that `names` name."""
         return next((age for pattern, age in self.max_ages_s.items() if matches(names, (pattern,))), self.max_age_s)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from proxy.exchange import Verdict
@@ -25,10 +25,13 @@ MAX_SOURCE_CHARS = 100
 """Of a source in a message."""
 
 
-def verdicts_of(decisions: Sequence[Decision], detail: Mapping[str, Any]) -> list[Verdict]:
-    """One for each code that the new pieces give rise to, the last with the detail; a pass where there is none."""
+def verdicts_of(decisions: Sequence[Decision], detail: Mapping[str, Any], warns: Callable[[str], bool]) -> list[Verdict]:
+    """One for each code that the new pieces give rise to, the last with the detail; a pass where there is none.
+
+    `warns` tells of which metrics the policy wants to be warned; what the others found stands in the detail.
+    """
     new = [decision for decision in decisions if decision.new]
-    failing = {name for decision in new for name in decision.quality.failing}
+    failing = {name for decision in new for name in decision.quality.failing if warns(name)}
     codes = [code for name, code in CODES.items() if name in failing]
     score = min((d.quality.score for d in new if d.quality.score is not None), default=None)
     score = None if score is None else round(score, 4)
@@ -36,7 +39,8 @@ def verdicts_of(decisions: Sequence[Decision], detail: Mapping[str, Any]) -> lis
     if any(decision.quality.errors for decision in decisions):
         found.append(Verdict(NAME, "error", code=UNCHECKED, score=score))
     if not found:
-        found.append(Verdict(NAME, "pass", score=score))
+        held = score is not None and not any(decision.quality.failing for decision in new)
+        found.append(Verdict(NAME, "pass" if held else "unchecked", score=score))
     last = found[-1]
     return [*found[:-1], Verdict(NAME, last.outcome, last.code, last.score, detail)]
 

@@ -31,7 +31,7 @@ from proxy.judging import key_of
 from proxy.language import load
 from proxy.lru import LRU
 from proxy.ports import Ports
-from proxy.stage import Stage
+from proxy.stage import Action, ActionKind, Stage
 from proxy.stages.validation.acting import Decision, action_of, edits_of, ranked
 from proxy.stages.validation.options import ValidationOptions
 from proxy.stages.validation.reporting import CODES, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
@@ -44,6 +44,7 @@ from proxy.verification.options import asks, make_verifier
 
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
+_KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "down_rank": "edit", "drop": "edit", "reject": "block"}
 _LARGE_CHARS = 50_000
 """From here on, reading leaves the event loop."""
 
@@ -69,6 +70,11 @@ class Validation(Stage):
         self._archived: LRU[str] = LRU(options.cache_size)
 
     @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """By metric, where the policy chose one."""
+        return tuple(Action(kind, code) for name, code in CODES.items() if (kind := _KINDS.get(options.action_for(name))) is not None)
+
+    @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
@@ -91,7 +97,7 @@ class Validation(Stage):
         if refused is not None:
             return rejection(refused, detail)
         self._act(exchange, decisions)
-        *others, last = verdicts_of(decisions, detail)
+        *others, last = verdicts_of(decisions, detail, lambda name: self.options.action_for(name) != "note")
         exchange.verdicts += others
         return last
 
