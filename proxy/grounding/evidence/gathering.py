@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
@@ -24,11 +25,15 @@ from proxy.text import text_of
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
+    from proxy.grounding.values.slots import Said
 
 MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
 MAX_PIECES = 50_000
 MAX_QUESTION_CHARS = 2000
+MIN_LITERAL_WORDS = 3
+_WORDS = re.compile(r"\w+(?:[.,:]\d+)*|[-−–+](?=\d)|[%€$£°]")
+"""Words, numbers with their marks, signs and units."""
 _RULES = tuple(
     sorted(
         {
@@ -231,6 +236,26 @@ class EvidenceBase:
         """The positions of the pieces of one evidence."""
         found = [i for i, owner in enumerate(self._owner) if owner == evidence_index]
         return range(found[0], found[-1] + 1) if found else range(0)
+
+    @cached_property
+    def said(self) -> Said:
+        """All of it, to look values up in; the user's questions, too."""
+        from proxy.grounding.values.slots import Said  # 20 ms that a server without such a stage need not wait for
+
+        return Said([one.content for one in self.evidence])
+
+    @cached_property
+    def _by_words(self) -> Mapping[tuple[str, ...], int]:
+        """The first position of what each piece says, word by word."""
+        found: dict[tuple[str, ...], int] = {}
+        for i, sentence in enumerate(self.sentences):
+            found.setdefault(tuple(_WORDS.findall(sentence.casefold())), i)
+        return found
+
+    def literal(self, claim: str) -> int | None:
+        """The position of the piece that says `claim` word by word, and nothing else; None for a claim of less than three words."""
+        words = tuple(_WORDS.findall(claim.casefold()))
+        return self._by_words.get(words) if len(words) >= MIN_LITERAL_WORDS else None
 
     def span(self, position: int) -> EvidenceSpan:
         """Where a piece stands: the text as it is there, with its offsets."""

@@ -16,6 +16,7 @@ from proxy.grounding.answers.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Judgement
 from proxy.verification.grounder import Grounder
+from proxy.verification.second_opinion import Opinions
 
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
@@ -39,10 +40,10 @@ class Ground(Struct, frozen=True):
 def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> Judgement:
     """One judgement of what context and knowledge base say to a claim.
 
-    What the knowledge base knows holds, against the context too; a doubt of its own does not take the context's support away. What it knows
-    nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact supports it.
+    What the knowledge base knows holds, against the context too; a doubt of its own takes away neither the context's support nor its
+    contradiction. What it knows nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact supports it.
     """
-    if known is not None and (known.label != "unsupported" or by_context.label != "supported"):
+    if known is not None and (known.label != "unsupported" or by_context.label not in ("supported", "contradicted")):
         return known
     if closed or by_context.label in ("supported", "not_checkable", "error"):
         return by_context
@@ -76,6 +77,8 @@ class Checks:
         self._readers: dict[int, ClaimReader] = {}
         self.found: list[Found] = []
         """Of the answer's text, in order."""
+        self.opinions: list[Opinions] = []
+        """What second opinions were asked for."""
         self.attempts: dict[int, Attempt] = {}
         """By position in `exchange.attempts`."""
         self.json: set[int] = set()
