@@ -138,7 +138,7 @@ def is_unfinished(text: str) -> bool:
 
 def reason_of(raw: str, text: str) -> str:
     """Why a sentence cannot be checked, "" where it can; `raw` as it stands, `text` as `plain` leaves it."""
-    if _is_rating(raw):
+    if is_rating(raw):
         return "rating"
     if not any(c.isalnum() for c in text) or _is_address(text):
         return "empty"
@@ -174,7 +174,8 @@ def _small(text: str) -> str:
     return "lead_in" if is_unfinished(lower.rstrip("*_ ")) else ""
 
 
-def _is_rating(raw: str) -> bool:
+def is_rating(raw: str) -> bool:
+    """Whether a sentence is the answer's rating of itself."""
     if _RATING_LINE.match(raw) or _BARE_RATING.fullmatch(raw.strip()):
         return True
     return len(raw) <= MAX_RATING_CHARS and extract_confidence(raw) is not None

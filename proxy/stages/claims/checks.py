@@ -41,7 +41,8 @@ def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> 
     """One judgement of what context and knowledge base say to a claim.
 
     What the knowledge base knows holds, against the context too; a doubt of its own takes away neither the context's support nor its
-    contradiction. What it knows nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact supports it.
+    contradiction. What it knows nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact
+    supports it.
     """
     if known is not None and (known.label != "unsupported" or by_context.label not in ("supported", "contradicted")):
         return known

@@ -19,6 +19,7 @@ from typing import Any
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Sentence, Verdict
+from proxy.grounding.answers.json_answers import looks_json
 from proxy.grounding.answers.made_up import asks_to_make_up
 from proxy.grounding.evidence.gathering import EvidenceBase, question_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
@@ -31,7 +32,7 @@ from proxy.stages.claims.acting import fails, instead_of, no_answer, sentence_wi
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, settled
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.reading import Statement, looks_json, read_choice, wants_json
+from proxy.stages.claims.reading import Statement, read_choice, wants_json
 from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal, told
 from proxy.stages.claims.retrying import asked_again, rank
 from proxy.verification.grounder import EMBED_ALL, Grounder, base_of
