@@ -91,7 +91,7 @@ _ALL_PASS = re.compile(
 )
 _PASSED = re.compile(r"\b(\d{1,6}) (?:tests? )?(?:passed|passing|ok|bestanden|successful|succeeded)\b|\bOK \((\d{1,6}) tests?", re.I)
 _FAILED = re.compile(
-    r"\b[1-9]\d{0,5} (?:tests? )?(?:failed|failures?|failing|errors?|fehlgeschlagen)\b|\bFAILED\b|\"failed\"\s*:\s*[1-9]", re.I
+    r"(?i:\b[1-9]\d{0,5} (?:tests? )?(?:failed|failures?|failing|errors?|fehlgeschlagen)\b)|\bFAILED\b|\"failed\"\s*:\s*[1-9]"
 )
 _BULLET = re.compile(r"^[ \t]{0,12}(?:[-*•+]|\d{1,3}[.)])[ \t]+\S", re.M)
 _TABLE_ROW = re.compile(r"^[ \t]{0,8}\|.*\|[ \t]*$", re.M)
