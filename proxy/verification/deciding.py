@@ -25,6 +25,8 @@ SIMILAR = 0.65
 """the cosine of the two."""
 SOME_DOUBT = 0.1
 """Probability of a contradiction that the verifier must see, too."""
+HARDLY_A_DOUBT = 0.9
+"""The same where more than one value of the sentence could stand in the claim's place."""
 NEAREST = 6
 """Sentences of the evidence that a claim's values are compared with."""
 MAX_RECOMPUTED_FROM = 8
@@ -94,14 +96,20 @@ def decided(
     """What is left when `plain` has said nothing; `found` is what `differing` found, `similarity` the cosine of claim and sentence."""
     if support is None:
         return _recomputed(matter, base) or Decision("unsupported", "model", reason="no_evidence")
-    exact = found is not None and found.placed and (found.aligned >= ALIGNED or similarity >= SIMILAR)
-    if found is not None and exact and support.contradicted >= SOME_DOUBT:
+    if found is not None and _is_plain(found, support, similarity):
         reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
         return Decision("contradicted", "exact", matter.nearest[found.position], found.evidence, reason)
     follows_from = _recomputed(matter, base)
     if follows_from is not None:
         return follows_from
     return Decision(_opinion(support, thresholds), "model")
+
+
+def _is_plain(found: Slot, support: Support, similarity: float) -> bool:
+    """Whether a value that differs contradicts the claim: its place is clear, or the verifier has hardly a doubt."""
+    if not found.placed:
+        return found.aligned >= ALIGNED and support.contradicted >= HARDLY_A_DOUBT
+    return (found.aligned >= ALIGNED or similarity >= SIMILAR) and support.contradicted >= SOME_DOUBT
 
 
 def _opinion(support: Support, thresholds: Thresholds) -> Label:

@@ -51,7 +51,8 @@ _GREETING, _SMALL_TALK = _any(texts.GREETINGS), _any(texts.SMALL_TALK)
 _HEDGE, _LEAD_IN, _ADVICE = _any(texts.HEDGES), _any(texts.LEAD_INS), _any(texts.ADVICE)
 _PLAN, _OPINION, _IMPERATIVE = _any(texts.PLANS), _any(texts.OPINIONS), _any(texts.IMPERATIVES)
 _MAIN_CLAUSE = re.compile(
-    r"[,;:()]| (?:if|when|that|which|who|what|how|where|whether|so|until|because|before|after|and|but|or|wenn|dass|ob|und|si|que|y|et|quand) "
+    r"[,;:()]| (?:if|when|that|which|who|what|how|where|whether|so|until|because|before|after|and|but|or"
+    r"|wenn|dass|ob|und|si|que|y|et|quand) "
 )
 """What ends the main clause of a request."""
 _BARE_RATING = LazyPattern(rf"\W{{0,8}}{texts.OWN_WORDS[0]}\W{{0,8}}", re.I)

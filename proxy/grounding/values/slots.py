@@ -38,7 +38,14 @@ ALIGNED = 0.6
 """Share of the claim's words, beside values, that the sentence must have. Measured: `benchmarks.actions_answers`."""
 MAX_COUNTED = 12
 """Numbers in words up to this are often counted from what the evidence lists: only one beside the same noun is another value."""
+MAX_RATIO = 1000
 _AROUND_WORDS = 4
+_STEM_CHARS = 5
+_ENDING = re.compile(r"(?:es|en|ed|er|s|e|n|t)$")
+_ASKING = frozenset(
+    ["who", "whom", "what", "when", "where", "why", "how", "which", "does", "do", "did", "can", "could", "will", "would", "many", "much", "wer", "wen", "was", "wann", "wo", "wie", "warum", "welche", "quien", "que", "cuando", "donde", "como", "cual", "cuanto", "qui", "quand", "ou", "comment", "combien", "quel", "quelle"]
+)
+"""Words of a question, and auxiliaries, that say nothing of what it is about."""
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{8,300})[\"”“»]")
 _JOINT = re.compile(
     r"[ \u00a0](?:and|und|y|e|et|&|of|de|del|della|du|von|der)[ \u00a0](?:(?:the|der|die|das|el|la|los|las|le|les|l['’])[ \u00a0]?)?"
@@ -53,7 +60,7 @@ _MONTHS = (
 _ANY_MONTH = re.compile(rf"\b(?:{_MONTHS}|May)\b", re.I)
 _MONTH_ALONE = re.compile(
     rf"(?:(?<=\bin )|(?<=\bim )|(?<=\ben )|(?<=\bsince )|(?<=\bseit )|(?<=\bof )|(?<=\bfrom )|(?<=\buntil )|(?<=\bby )|(?<=\bbis ))"
-    rf"(?:{_MONTHS}|may)\b(?!,? \d)(?! del? \d)", re.I
+    rf"(?:{_MONTHS}|may)\b(?!,? \d)(?! (?:of|del?) \d)", re.I
 )  # fmt: skip
 _SUPPOSED = re.compile(
     r"(?:if|when|whoever|anyone|someone|somebody|anybody|for example|e\.g\.|say|suppose|wenn|falls|wer|angenommen|zum beispiel|si|cuando|quien"
@@ -184,7 +191,7 @@ def slot(claim: str, sentences: Sequence[str], said: Said, language: str, asked:
         if len(shared) < min(MIN_SHARED, len(wanted)) or not wanted or is_negated(sentence, language) != is_negated(claim, language):
             continue
         for value in unsaid:
-            other, placed = _in_place(value, claim, quantities, sentence, language)
+            other, placed = _in_place(value, claim, quantities, sentence, language, asked)
             if other:
                 found.append(Slot(value.kind, value.text, other, position, len(shared) / len(wanted), placed))
     return max(found, key=lambda s: (s.placed and s.aligned >= ALIGNED, s.aligned, s.placed), default=None)
@@ -213,14 +220,14 @@ def _unsaid(claim: str, quantities: Quantities, said: Said, language: str, asked
     for month in _months(claim):
         if folded(month[0])[:3] not in said.month_stems:
             yield _Value("date", month[0], *month.span())
-    for name in _names(claim, language):
+    for name in _names(claim, language, every_capital=bool(asked)):
         if missing_name(name, said.names):
             yield _Value("name", name.text, name.start, name.end, name)
 
 
-def _names(text: str, language: str, *, every_capital: bool = False) -> list[Name]:
+def _names(text: str, language: str, *, every_capital: bool = False, opening_is_none: bool = False) -> list[Name]:
     """The names of a text, each part of one that "and" or "of" joins by itself; in German also two capitalised words in a row, and what
-    stands bare behind "in", as places do.
+    stands bare behind "in", as places do. With `opening_is_none` a lone capital at the text's beginning is only that of its first word.
     """
     spans = [(name.start, name.end) for name in read_names(text, language, every_capital=every_capital)]
     if language == "de" and not every_capital:
@@ -232,7 +239,7 @@ def _names(text: str, language: str, *, every_capital: bool = False) -> list[Nam
             begin = text.index(part, at)
             at = begin + len(part)
             words = tuple(w for word in _TOKEN.findall(part) if (w := bare(folded(word))))
-            opens = every_capital and len(words) == 1 and not text[:begin].strip(" \"'“„«(")
+            opens = opening_is_none and len(words) == 1 and not text[:begin].strip(" \"'“„«(")
             if words and part[:1].isupper() and not opens:
                 found.setdefault(begin, Name(part, words, begin, at))
     return [found[begin] for begin in sorted(found)]
@@ -266,13 +273,15 @@ def _without(claim: str, values: Sequence[_Value]) -> str:
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(term for term in terms(text) if len(term) > 1 and not term[0].isdigit()) - FUNCTION_WORDS
+    """What a text speaks of: its terms without their endings."""
+    said = (term for term in terms(text) if len(term) > 1 and not term[0].isdigit() and term not in FUNCTION_WORDS and term not in _ASKING)
+    return frozenset(_ENDING.sub("", term)[:_STEM_CHARS] if len(term) > 3 else term for term in said)
 
 
 # ---- the same place ----
 
 
-def _in_place(value: _Value, claim: str, quantities: Quantities, sentence: str, language: str) -> tuple[str, bool]:
+def _in_place(value: _Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> tuple[str, bool]:
     """What `sentence` has where `claim` has `value`, "" without anything of its kind; and whether that is plain."""
     read = value.read
     if isinstance(read, Quantity):
@@ -283,7 +292,7 @@ def _in_place(value: _Value, claim: str, quantities: Quantities, sentence: str, 
         others = [t for t in read_evidence(sentence).quantities.times if not _is_in(t, quantities.times)]
         return (others[0].text, len(others) == 1) if others else ("", False)
     if isinstance(read, Name):
-        return _name_in_place(read, claim, sentence, language)
+        return _name_in_place(read, claim, sentence, language, asked)
     months = [*dict.fromkeys(match[0] for match in _ANY_MONTH.finditer(sentence))]
     return (months[0], len(months) == 1) if months else ("", False)
 
@@ -299,11 +308,17 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
         for o in read_evidence(sentence).quantities.numbers
         if o.dimension == number.dimension and not says_nothing(o, sentence) and not any(agrees(q, o) for q in quantities.numbers)
     ]
-    distinct = list({round(o.base_values()[0], 9): o for o in others}.values())
+    distinct = list({round(o.base_values()[0], 9): o for o in others if _of_one_size(number, o)}.values())
     distinct = [o for o in distinct if not (o.spelled and o.values[0] <= MAX_COUNTED) or _same_noun(claim, number, sentence, o)]
     if number.spelled and number.values[0] <= MAX_COUNTED:
         distinct = [o for o in distinct if _same_noun(claim, number, sentence, o) and o.values[0] <= 2 * MAX_COUNTED]
     return _nearest(claim, number, sentence, distinct, alone=bool(number.dimension))
+
+
+def _of_one_size(number: Quantity, other: Quantity) -> bool:
+    """Whether two numbers may be told of the same thing: 30 million is no other value of 11."""
+    a, b = abs(number.base_values()[0]), abs(other.base_values()[0])
+    return min(a, b) * MAX_RATIO >= max(a, b)
 
 
 def _date_in_place(date: Date, claim: str, quantities: Quantities, sentence: str) -> tuple[str, bool]:
@@ -328,13 +343,17 @@ def _shape(date: Date) -> set[str]:
     return {name for reading in date.readings for name, part in zip(("year", "month", "day"), reading, strict=True) if part is not None}
 
 
-def _name_in_place(name: Name, claim: str, sentence: str, language: str) -> tuple[str, bool]:
-    """A name that the claim lacks, with the same word before or behind it."""
-    have = {bare(folded(word)) for word in _TOKEN.findall(claim)}
-    others = [n for n in _names(sentence, language, every_capital=True) if not any(_inflects(n.words[0], word) for word in have)]
+def _name_in_place(name: Name, claim: str, sentence: str, language: str, asked: str) -> tuple[str, bool]:
+    """A name that the claim lacks, with the same word before or behind it; of what was `asked`, the only one that the question lacks."""
+    have = {bare(folded(word)) for word in _TOKEN.findall(f"{asked} {claim}")}
+    others = [
+        n
+        for n in _names(sentence, language, every_capital=True, opening_is_none=True)
+        if not any(_inflects(n.words[0], word) for word in have)
+    ]
     if any(SequenceMatcher(None, "".join(n.words), "".join(name.words)).ratio() >= SPELLED_ALIKE for n in others):
         return "", False
-    return _nearest(claim, name, sentence, list({n.words: n for n in others}.values()), alone=False)
+    return _nearest(claim, name, sentence, list({n.words: n for n in others}.values()), alone=bool(asked))
 
 
 def _inflects(a: str, b: str) -> bool:
