@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.values.quantities import read_quantities
 from proxy.grounding.values.recomputing import calculation, derived, follows
 from proxy.grounding.values.slots import Slot, missing_names, slot, unsaid_numbers
 from proxy.grounding.verdicts import DecidedBy, Label, Support
@@ -21,6 +22,10 @@ LOW = 0.2
 """Support up to which, without a contradiction, a claim is unsupported rather than unsure."""
 ALIGNED = 0.5
 """Share of a claim's words, beside values, that a sentence must have so that its other value contradicts the claim; or else:"""
+WELL_ALIGNED = 0.75
+"""The same where the verifier sees no contradiction, and hardly any support, of a sentence that says little else:"""
+MUTUAL = 0.4
+"""Share of its words that the claim must have."""
 SIMILAR = 0.65
 """the cosine of the two."""
 SOME_DOUBT = 0.1
@@ -79,10 +84,10 @@ def plain(matter: Matter, support: Support | None, base: EvidenceBase, threshold
     return None
 
 
-def differing(matter: Matter, base: EvidenceBase) -> Slot | None:
-    """Where the nearest evidence has another value than the claim."""
+def differing(matter: Matter, base: EvidenceBase, *, also_derived: bool = False) -> Slot | None:
+    """Where the nearest evidence has another value than the claim; with `also_derived` also than one that can be worked out."""
     sentences = [base.sentences[i] for i in matter.nearest[:NEAREST]]
-    return slot(matter.text, sentences, base.said, matter.language, matter.asked)
+    return slot(matter.text, sentences, base.said, matter.language, matter.asked, also_derived=also_derived)
 
 
 def needs_similarity(found: Slot | None) -> bool:
@@ -109,6 +114,8 @@ def _is_plain(found: Slot, support: Support, similarity: float) -> bool:
     """Whether a value that differs contradicts the claim: its place is clear, or the verifier has hardly a doubt."""
     if not found.placed:
         return found.aligned >= ALIGNED and support.contradicted >= HARDLY_A_DOUBT
+    if found.aligned >= WELL_ALIGNED and found.mutual >= MUTUAL and support.supported < LOW:
+        return True
     return (found.aligned >= ALIGNED or similarity >= SIMILAR) and support.contradicted >= SOME_DOUBT
 
 
@@ -121,14 +128,19 @@ def _opinion(support: Support, thresholds: Thresholds) -> Label:
 
 
 def _recomputed(matter: Matter, base: EvidenceBase) -> Decision | None:
-    """Whether the claim's numbers follow from what was said: supported where that is no coincidence, else at least not against it."""
+    """Whether the claim's numbers follow from what was said: supported where that is no coincidence, and the evidence has no other value in
+    their place; else unsure.
+    """
     said = base.said
     if not said.whole:
         return None
     numbers = unsaid_numbers(matter.text, said, matter.language)
     if not numbers or missing_names(matter.text, said, matter.language):
         return None
-    if not all(derived(number, matter.text, matter.asked, said.quantities, said.texts) for number in numbers):
+    every = read_quantities(matter.text, matter.language).numbers
+    if not all(derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers):
         return None
     few = len({q.base_values()[0] for q in said.quantities.numbers}) <= MAX_RECOMPUTED_FROM
-    return Decision("supported" if few else "unsure", "recomputed")
+    differs = few and differing(matter, base, also_derived=True)
+    plainly_differs = isinstance(differs, Slot) and differs.placed and differs.aligned >= WELL_ALIGNED
+    return Decision("supported" if few and not plainly_differs else "unsure", "recomputed")

@@ -21,7 +21,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.grounding.values.dates import Date, Time
-from proxy.grounding.values.quantities import TOLERANCE, Quantities, Quantity, agrees
+from proxy.grounding.values.quantities import TOLERANCE, Quantities, Quantity
 
 MAX_OPERANDS = 24
 """Numbers of one kind that are tried with each other."""
@@ -162,16 +162,32 @@ def _worked_out(left: str) -> float | None:
 # ---- numbers that follow ----
 
 
-def derived(number: Quantity, claim: str, asked: str, quantities: Quantities, texts: Sequence[str]) -> bool:
-    """Whether `number` of `claim` can be worked out of what was said, in one step that a word of the claim or its question asks for."""
+def derived(
+    number: Quantity, claim: str, asked: str, quantities: Quantities, texts: Sequence[str], others: Sequence[Quantity] = ()
+) -> bool:  # fmt: skip
+    """Whether `number` of `claim` can be worked out of what was said, in one step that a word of the claim or its question asks for; or
+    with one of the `others` of the claim: "two tickets are 108 euros".
+    """
     cues = f"{claim} {asked}"
     if any(_rounded(number, other) for other in quantities.numbers) or _counted(number, texts):
         return True
     if number.dimension == "duration" and _spanned(number, quantities):
         return True
+    if any(_hits(number, made) for made in _scaled(number, quantities, others)):
+        return True
     same = [q.base_values()[0] for q in quantities.numbers if q.dimension == number.dimension or not q.dimension]
     values = list(dict.fromkeys(same))[:MAX_OPERANDS]
     return any(_hits(number, made) for made in _made(cues, values, [q.base_values()[0] for q in quantities.numbers], texts, number))
+
+
+def _scaled(number: Quantity, quantities: Quantities, others: Sequence[Quantity]) -> Iterator[float]:
+    """What was said, so many times as the claim says, or a part of it."""
+    amounts = [q.base_values()[0] for q in quantities.numbers if q.dimension in (number.dimension, "")][:MAX_OPERANDS]
+    for other in others:
+        n = other.values[0]
+        if other is not number and n > 1 and other.dimension != number.dimension:
+            yield from (a * n for a in amounts)
+            yield from (a / n for a in amounts)
 
 
 def _made(cues: str, values: Sequence[float], every: Sequence[float], texts: Sequence[str], number: Quantity) -> Iterator[float]:
@@ -226,7 +242,7 @@ def _hits(number: Quantity, made: float) -> bool:
 def _rounded(number: Quantity, other: Quantity) -> bool:
     """21.4 told as 21."""
     if number.dimension != other.dimension or other.step >= 1.0:
-        return agrees(number, other)
+        return False
     return any(abs(c - e) <= 0.5 for c in number.values for e in other.values if c == int(c) and abs(e) >= 2)
 
 

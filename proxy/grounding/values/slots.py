@@ -17,22 +17,24 @@ from functools import cached_property
 from typing import Literal, Protocol
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.grounding.evidence.reading import FUNCTION_WORDS, NUMERAL, read_evidence
 from proxy.grounding.evidence.retrieval import terms
-from proxy.grounding.values.consistency import date_is_said, number_is_said, says_nothing
+from proxy.grounding.values.consistency import date_is_said, says_nothing
 from proxy.grounding.values.dates import Date, Time, date_agrees
 from proxy.grounding.values.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
 from proxy.grounding.values.negation import is_negated
 from proxy.grounding.values.quantities import Quantities, Quantity, agrees, read_quantities
 from proxy.grounding.values.recomputing import date_derived, derived, time_derived
+from proxy.grounding.values.units import MONEY
 
 Kind = Literal["number", "date", "time", "name", "quotation"]
 MAX_SAID_CHARS = 60_000
 """Of what was said; where there is more, nobody can tell quickly that a value is not in it, and nothing is exact."""
 MAX_UNSAID = 2
 """A claim with more values that nobody has said speaks of something else."""
-MIN_SHARED = 2
+MIN_SHARED = 1
 """Words that a sentence must have in common with the claim, beside values."""
 ALIGNED = 0.6
 """Share of the claim's words, beside values, that the sentence must have. Measured: `benchmarks.actions_answers`."""
@@ -43,7 +45,47 @@ _AROUND_WORDS = 4
 _STEM_CHARS = 5
 _ENDING = re.compile(r"(?:es|en|ed|er|s|e|n|t)$")
 _ASKING = frozenset(
-    ["who", "whom", "what", "when", "where", "why", "how", "which", "does", "do", "did", "can", "could", "will", "would", "many", "much", "wer", "wen", "was", "wann", "wo", "wie", "warum", "welche", "quien", "que", "cuando", "donde", "como", "cual", "cuanto", "qui", "quand", "ou", "comment", "combien", "quel", "quelle"]
+    [
+        "who",
+        "whom",
+        "what",
+        "when",
+        "where",
+        "why",
+        "how",
+        "which",
+        "does",
+        "do",
+        "did",
+        "can",
+        "could",
+        "will",
+        "would",
+        "many",
+        "much",
+        "wer",
+        "wen",
+        "was",
+        "wann",
+        "wo",
+        "wie",
+        "warum",
+        "welche",
+        "quien",
+        "que",
+        "cuando",
+        "donde",
+        "como",
+        "cual",
+        "cuanto",
+        "qui",
+        "quand",
+        "ou",
+        "comment",
+        "combien",
+        "quel",
+        "quelle",
+    ]
 )
 """Words of a question, and auxiliaries, that say nothing of what it is about."""
 _QUOTED = re.compile(r"[\"“„«]([^\"“”„«»\n]{8,300})[\"”“»]")
@@ -77,6 +119,16 @@ _DENIED = re.compile(
 """Before a value that the claim itself says is not the case."""
 SPELLED_ALIKE = 0.7
 """Similarity of two names' letters from which they are one name in two spellings: Nuba and Nouba."""
+_COUNTS = re.compile(r"[ \u00a0-]{1,2}[^\W\d_]{3,}")
+"""Behind a number without a unit: what it counts."""
+_RECORD = re.compile(r"^[\w .()/-]{1,60}: .{0,400}?(?:;|$)")
+"""A piece of JSON, or of a table's row: "order.total: 129.5; order.currency: EUR"."""
+_LABELS = {
+    "money": r"price|cost|total|amount|fee|sum|preis|kosten|betrag|gebühr|precio|coste|importe|prix|montant|frais",
+    "temperature": r"temp",
+    "duration": r"duration|dauer|duración|durée|_(?:days|hours|minutes)\b",
+}
+"""Names under which a record has a bare number of a dimension."""
 _TOKEN = re.compile(r"\w+(?:['’-]\w+)*")
 
 
@@ -92,6 +144,8 @@ class Slot(Struct, frozen=True):
     """Of the evidence's sentence, among those that were given."""
     aligned: float
     """Share of the claim's words, beside values, that the sentence has."""
+    mutual: float
+    """Share of the sentence's words that the claim has."""
     placed: bool
     """Whether the sentence's value is the only one of its kind, or the only one beside the same words."""
 
@@ -173,41 +227,48 @@ class _Value(Struct, frozen=True):
     read: Quantity | Date | Time | Name | None = None
 
 
-def slot(claim: str, sentences: Sequence[str], said: Said, language: str, asked: str = "") -> Slot | None:
+def slot(
+    claim: str, sentences: Sequence[str], said: Said, language: str, asked: str = "", *, also_derived: bool = False
+) -> Slot | None:  # fmt: skip
     """The place in which one of `sentences` has another value than `claim`, in the sentence that is nearest to it; None without one.
 
-    `asked` is the question that a claim without subject answers.
+    `asked` is the question that a claim without subject answers. With `also_derived` a value that can be worked out is no better than
+    another.
     """
     if not said.whole or not sentences or _SUPPOSED.match(claim):
         return None
     quantities = read_quantities(claim, language)
-    unsaid = [v for v in _unsaid(claim, quantities, said, language, asked) if not _DENIED.search(claim[max(0, v.start - 24) : v.start])]
+    every = _unsaid(claim, quantities, said, language, asked, also_derived=also_derived)
+    unsaid = [v for v in every if not _DENIED.search(claim[max(0, v.start - 24) : v.start])]
     if not unsaid or len(unsaid) > MAX_UNSAID:
         return None
     wanted = _words(f"{asked} {_without(claim, unsaid)}")
     found = []
     for position, sentence in enumerate(sentences):
-        shared = wanted & _words(sentence)
+        words = _words(sentence)
+        shared = wanted & words
         if len(shared) < min(MIN_SHARED, len(wanted)) or not wanted or is_negated(sentence, language) != is_negated(claim, language):
             continue
         for value in unsaid:
             other, placed = _in_place(value, claim, quantities, sentence, language, asked)
             if other:
-                found.append(Slot(value.kind, value.text, other, position, len(shared) / len(wanted), placed))
+                found.append(Slot(value.kind, value.text, other, position, len(shared) / len(wanted), len(shared) / len(words), placed))
     return max(found, key=lambda s: (s.placed and s.aligned >= ALIGNED, s.aligned, s.placed), default=None)
 
 
 # ---- values that nobody has said ----
 
 
-def _unsaid(claim: str, quantities: Quantities, said: Said, language: str, asked: str = "") -> Iterator[_Value]:
+def _unsaid(
+    claim: str, quantities: Quantities, said: Said, language: str, asked: str = "", *, also_derived: bool = False
+) -> Iterator[_Value]:  # fmt: skip
     for number in quantities.numbers:
-        if says_nothing(number, claim) or number_is_said(number, claim, said):
+        if says_nothing(number, claim) or _is_said(number, claim, said):
             continue
-        if not derived(number, claim, asked, said.quantities, said.texts):
+        if also_derived or not derived(number, claim, asked, said.quantities, said.texts, quantities.numbers):
             yield _Value("number", number.text, number.start, number.end, number)
     for date in quantities.dates:
-        if not date_is_said(date, said) and not date_derived(date, said.quantities):
+        if not _date_is_said(date, said) and (also_derived or not date_derived(date, said.quantities)):
             yield _Value("date", date.text, date.start, date.end, date)
     minutes = {m for time in said.quantities.times for m in time.minutes}
     for time in quantities.times:
@@ -223,6 +284,35 @@ def _unsaid(claim: str, quantities: Quantities, said: Said, language: str, asked
     for name in _names(claim, language, every_capital=bool(asked)):
         if missing_name(name, said.names):
             yield _Value("name", name.text, name.start, name.end, name)
+
+
+def _is_said(number: Quantity, claim: str, said: Said) -> bool:
+    """Whether somebody has said a number, in whatever form. Two bounds are compared as they are: "within 30 days" is not "within 60 days";
+    and an amount with a unit is not the same number of something else.
+    """
+    for other in said.quantities.numbers:
+        if number.dimension and not other.dimension and _COUNTS.match(said.text, other.end):
+            continue
+        if _agrees(number, other):
+            return True
+    return not number.dimension and not number.spelled and all(n in said.numerals for n in NUMERAL.findall(number.text))
+
+
+def _agrees(number: Quantity, other: Quantity) -> bool:
+    """Whether two numbers say the same; of two bounds of one kind, whether they are the same."""
+    if number.relation == other.relation and number.relation in ("min", "max"):
+        return agrees(replace(number, relation=""), replace(other, relation=""))
+    return agrees(number, other)
+
+
+def _date_is_said(date: Date, said: Said) -> bool:
+    """Whether somebody has said a date; of a year alone its last two digits only behind another year, as in 1939-45."""
+    year, month, _ = date.readings[0]
+    if month is not None or date.decade or date.bound or year is None:
+        return date_is_said(date, said)
+    if year in said.years or str(year) in said.numerals:
+        return True
+    return re.search(rf"\d{{4}} ?[-–/] ?{year % 100:02d}(?!\d)", said.text) is not None
 
 
 def _names(text: str, language: str, *, every_capital: bool = False, opening_is_none: bool = False) -> list[Name]:
@@ -290,7 +380,7 @@ def _in_place(value: _Value, claim: str, quantities: Quantities, sentence: str, 
         return _date_in_place(read, claim, quantities, sentence)
     if isinstance(read, Time):
         others = [t for t in read_evidence(sentence).quantities.times if not _is_in(t, quantities.times)]
-        return (others[0].text, len(others) == 1) if others else ("", False)
+        return _nearest(claim, read, sentence, others, alone=True)
     if isinstance(read, Name):
         return _name_in_place(read, claim, sentence, language, asked)
     months = [*dict.fromkeys(match[0] for match in _ANY_MONTH.finditer(sentence))]
@@ -306,13 +396,26 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
     others = [
         o
         for o in read_evidence(sentence).quantities.numbers
-        if o.dimension == number.dimension and not says_nothing(o, sentence) and not any(agrees(q, o) for q in quantities.numbers)
+        if (o.dimension == number.dimension or _labelled(o, number, claim, sentence))
+        and not says_nothing(o, sentence)
+        and not any(_agrees(q, o) for q in quantities.numbers)
     ]
     distinct = list({round(o.base_values()[0], 9): o for o in others if _of_one_size(number, o)}.values())
-    distinct = [o for o in distinct if not (o.spelled and o.values[0] <= MAX_COUNTED) or _same_noun(claim, number, sentence, o)]
-    if number.spelled and number.values[0] <= MAX_COUNTED:
+    distinct = [
+        o for o in distinct if o.dimension or not (o.spelled and o.values[0] <= MAX_COUNTED) or _same_noun(claim, number, sentence, o)
+    ]
+    if number.spelled and number.values[0] <= MAX_COUNTED and not number.dimension:
         distinct = [o for o in distinct if _same_noun(claim, number, sentence, o) and o.values[0] <= 2 * MAX_COUNTED]
     return _nearest(claim, number, sentence, distinct, alone=bool(number.dimension))
+
+
+def _labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -> bool:
+    """Whether a bare number of a record stands behind a name that the claim has too: "price: 25" and "The price is 30 euros"."""
+    if other.dimension or not number.dimension or _RECORD.match(sentence) is None:
+        return False
+    label = re.sub(r"[._]", " ", sentence[: other.start].rpartition(";")[2].partition(":")[0])
+    kind = "money" if number.dimension in MONEY else number.dimension
+    return bool(_words(label) & _words(claim)) or re.search(_LABELS.get(kind, r"(?!)"), label, re.I) is not None
 
 
 def _of_one_size(number: Quantity, other: Quantity) -> bool:
@@ -395,4 +498,5 @@ def _closeness(here: tuple[list[str], list[str]], there: tuple[list[str], list[s
             score += 1.0
         content = [w for w in mine if w not in FUNCTION_WORDS and len(w) > 1]
         score += sum(1.0 if i == 0 else 0.5 for i, w in enumerate(content) if w in theirs)
-    return score
+    around = {w for w in (*here[0], *here[1]) if w not in FUNCTION_WORDS and len(w) > 1}
+    return score + 0.25 * len(around & {*there[0], *there[1]})
