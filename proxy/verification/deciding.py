@@ -15,7 +15,8 @@ from msgspec import Struct
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.values.quantities import read_quantities
 from proxy.grounding.values.recomputing import calculation, derived, follows
-from proxy.grounding.values.slots import Slot, missing_names, slot, unsaid_numbers
+from proxy.grounding.values.said import missing_names, unsaid_numbers
+from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.verdicts import DecidedBy, Label, Support
 
 LOW = 0.2

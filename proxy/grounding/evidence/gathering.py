@@ -27,7 +27,7 @@ from proxy.text import text_of
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
-    from proxy.grounding.values.slots import Said
+    from proxy.grounding.values.said import Said
 
 MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
@@ -245,7 +245,7 @@ class EvidenceBase:
     @cached_property
     def said(self) -> Said:
         """All of it, to look values up in; the user's questions, too."""
-        from proxy.grounding.values.slots import Said  # 20 ms that a server without such a stage need not wait for
+        from proxy.grounding.values.said import Said  # 20 ms that a server without such a stage need not wait for
 
         return Said([without_own_texts(one.content) for one in self.evidence])
 

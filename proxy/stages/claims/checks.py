@@ -6,12 +6,12 @@ Made when the request leaves for the model, dropped when the exchange has ended;
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from proxy.exchange import FactCheck
+from proxy.exchange import Evidence, FactCheck
 from proxy.grounding.answers.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Judgement
@@ -20,6 +20,20 @@ from proxy.verification.second_opinion import Opinions
 
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
+PASTED_CHARS = 500
+"""A user message of this length holds the text it asks about, as in "Summarise this: …"."""
+
+
+def has_context(evidence: Sequence[Evidence]) -> bool:
+    """Whether there is anything to be faithful to: passages, results, or a long text in the user's own message.
+
+    Facts of a knowledge base are none: an answer is not expected to keep to them, only not to contradict them.
+    """
+    return any(
+        piece.kind in ("passage", "tool_result") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
+        for piece in evidence
+        if piece.content.strip()
+    )
 
 
 class Ground(Struct, frozen=True):

@@ -105,3 +105,10 @@ def refusal(failing: Sequence[Judgement]) -> str:
         says = f"; the context says: {there[:MAX_MESSAGE_CHARS]}" if there else ""
         return f"the answer contradicts its context: {said}{says}{more}"
     return f"the answer says what its context does not support: {said}{more}"
+
+
+def worst_code(failing: Sequence[Judgement]) -> str:
+    """The code of the worst of what failed, "" where nothing did."""
+    if not failing:
+        return ""
+    return "claims_contradicted" if any(judgement.label == "contradicted" for judgement in failing) else "claims_unsupported"

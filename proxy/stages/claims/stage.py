@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Sentence, Verdict
+from proxy.exchange import Answer, Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.grounding.answers.json_answers import looks_json
 from proxy.grounding.answers.made_up import asks_to_make_up
 from proxy.grounding.evidence.gathering import EvidenceBase, question_of
@@ -30,17 +30,15 @@ from proxy.ports import Ports
 from proxy.stage import SentenceStage
 from proxy.stages.claims.acting import fails, instead_of, no_answer, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
-from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, settled
+from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.reading import Statement, read_choice, wants_json
-from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal, told
+from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
 from proxy.verification.grounder import EMBED_ALL, Grounder, base_of
 from proxy.verification.options import asks, make_verifier
 from proxy.verification.second_opinion import SecondOpinions, open_to
 
-PASTED_CHARS = 500
-"""A user message of this length holds the text it asks about, as in "Summarise this: …"."""
 _SHORT_CHARS = 60
 """A shorter answer may not tell its language."""
 _DEADLINE = 0.9
@@ -136,7 +134,7 @@ class Claims(SentenceStage):
             checks.left.add(sentence.choice)
         if self.options.on_error == "closed" and any(judgement.label == "error" for judgement in judged):
             return self._of_sentence(sentence, "error", "claims_unchecked", text)
-        return None if text is None else self._of_sentence(sentence, "warn", _code(failing), text)
+        return None if text is None else self._of_sentence(sentence, "warn", worst_code(failing), text)
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Judge what was not judged yet, act on it, and sum up."""
@@ -305,7 +303,7 @@ class Claims(SentenceStage):
     def _instead(self, exchange: Exchange, checks: Checks, sentence: Sentence, failing: Sequence[Judgement]) -> str | None:
         """What leaves instead of a failing sentence; None for itself."""
         if self.options.action == "replace" and self._acts(checks, sentence.choice):
-            checks.replaced[sentence.choice] = _code(failing)
+            checks.replaced[sentence.choice] = worst_code(failing)
             self.ports.counters.count("claims.replaced_count")
             return self._no_answer(exchange, sentence.text)
         if self.options.action != "redact":
@@ -389,15 +387,15 @@ class Claims(SentenceStage):
         unchecked = [one.judgement for one in checks.found if one.judgement.label == "error"]
         blocked = self._report_arguments(exchange, arguments)
         if blocked is not None:
-            exchange.verdicts.append(Verdict(self.name, "warn" if failing else "pass", _code(failing), score, detail))
+            exchange.verdicts.append(Verdict(self.name, "warn" if failing else "pass", worst_code(failing), score, detail))
             return blocked
         unchecked += [judgement for _, judgement in arguments if judgement.label == "error"]
         if unchecked:
             if failing:
-                exchange.verdicts.append(Verdict(self.name, "warn", code=_code(failing), score=score))
+                exchange.verdicts.append(Verdict(self.name, "warn", code=worst_code(failing), score=score))
             reason = unchecked[0].reason[:MAX_CHARS]
             return Verdict(self.name, "error", code="claims_unchecked", score=score, detail={"reason": reason, **detail})
-        return Verdict(self.name, "warn" if failing else "pass", _code(failing), score, detail)
+        return Verdict(self.name, "warn" if failing else "pass", worst_code(failing), score, detail)
 
     def _report_arguments(self, exchange: Exchange, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict | None:
         """Note what was found of tool calls; a block, where it failed and the policy says so."""
@@ -416,24 +414,5 @@ class Claims(SentenceStage):
         return None
 
 
-def has_context(evidence: Sequence[Evidence]) -> bool:
-    """Whether there is anything to be faithful to: passages, results, or a long text in the user's own message.
-
-    Facts of a knowledge base are none: an answer is not expected to keep to them, only not to contradict them.
-    """
-    return any(
-        piece.kind in ("passage", "tool_result") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
-        for piece in evidence
-        if piece.content.strip()
-    )
-
-
 def _filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:
     return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
-
-
-def _code(failing: Sequence[Judgement]) -> str:
-    """The worst of what failed."""
-    if not failing:
-        return ""
-    return "claims_contradicted" if any(judgement.label == "contradicted" for judgement in failing) else "claims_unsupported"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from proxy.grounding.values.slots import Said, slot
+from proxy.grounding.values.said import Said
+from proxy.grounding.values.slots import slot
 
 
 def found(claim: str, *sentences: str, language: str = "en", said: str = "", asked: str = "") -> tuple[str, str] | None:
