@@ -26,7 +26,7 @@ class Claim(Struct, frozen=True):
     checkable: bool = True
     reason: str = ""
     """Why it is not: ``code``, ``greeting``, ``question``, ``hedge``, ``refusal``, ``heading``, ``instruction``, ``rating``,
-    ``lead_in``, ``plan``, ``opinion``, ``made_up``, ``empty``."""
+    ``lead_in``, ``plan``, ``opinion``, ``empty``."""
     asked: str = ""
     """The question that it answers, where it says nothing without one ("In Paris."). Read beside the claim, never a part of it."""
 

@@ -51,7 +51,13 @@ def test_by_default_only_what_is_contradicted_fails() -> None:
     assert "contradicted" == ClaimsOptions().fail_on
 
 
-async def test_what_nobody_is_sure_of_is_counted_and_never_fails() -> None:
+@pytest.mark.parametrize(("fail_on", "code"), [("contradicted", ""), ("unsupported", ""), ("unsure", "claims_unsure")])
+async def test_what_is_unsure_fails_only_where_the_policy_says_so(fail_on: str, code: str) -> None:
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.1, 0.8))
+    assert code == (await checked(answering("The Eiffel Tower is not made of iron."), ports_with(verifiers), fail_on=fail_on)).code
+
+
+async def test_what_nobody_is_sure_of_is_counted_and_does_not_fail() -> None:
     exchange = answering(f"{PARIS} The Eiffel Tower is not made of iron.")
     verdict = await checked(
         exchange, ports_with(ScriptedVerifiers(lambda p: Support(0.9) if "not" not in p.claim else Support(0.1, 0.8))), action="block"

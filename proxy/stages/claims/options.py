@@ -25,10 +25,11 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
         ),
     ] = "annotate"
     fail_on: Annotated[
-        Literal["unsupported", "contradicted"],
+        Literal["contradicted", "unsupported", "unsure"],
         Meta(
-            description="which claims fail, so that the answer is warned of or acted upon: those that the context plainly contradicts, or "
-            "also those that nothing in it supports; what nobody is sure of never fails"
+            description="which claims fail, so that the answer is warned of or acted upon: those that the context plainly contradicts, also "
+            "those that nothing in it supports (unsupported), or all that it is not sure to support (unsure: a small model's opinion is "
+            "then enough)"
         ),
     ] = "contradicted"
     min_support: Annotated[Share, Meta(description="probability from which a claim counts as supported")] = 0.5

@@ -111,4 +111,5 @@ def worst_code(failing: Sequence[Judgement]) -> str:
     """The code of the worst of what failed, "" where nothing did."""
     if not failing:
         return ""
-    return "claims_contradicted" if any(judgement.label == "contradicted" for judgement in failing) else "claims_unsupported"
+    labels = {judgement.label for judgement in failing}
+    return next(f"claims_{label}" for label in ("contradicted", "unsupported", "unsure") if label in labels)

@@ -58,7 +58,8 @@ class Claims(SentenceStage):
     assigns = ("faithfulness",)
     changes = ("answer",)
     reports = (
-        "x-groundwire-faithfulness", "x-groundwire-quality", "claims_unsupported", "claims_contradicted", "claims_unchecked",
+        "x-groundwire-faithfulness", "x-groundwire-quality", "claims_contradicted", "claims_unsupported", "claims_unsure",
+        "claims_unchecked",
         "json_value_kept", "tool_arguments_unsupported", BLOCKED,
     )  # fmt: skip
     answers_after = ("schema",)
