@@ -12,7 +12,6 @@ from proxy.grounding.verdicts import Claim, Judgement
 from proxy.language import language
 from proxy.stages.claims.reading import Statement, failing_spans, json_part
 
-
 _FAILING = {
     "contradicted": ("contradicted",),
     "unsupported": ("contradicted", "unsupported"),

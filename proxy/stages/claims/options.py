@@ -27,8 +27,8 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
     fail_on: Annotated[
         Literal["contradicted", "unsupported", "unsure"],
         Meta(
-            description="which claims fail, so that the answer is warned of or acted upon: those that the context plainly contradicts, also "
-            "those that nothing in it supports (unsupported), or all that it is not sure to support (unsure: a small model's opinion is "
+            description="which claims fail, so that the answer is warned of or acted upon: what the context plainly contradicts, also "
+            "what nothing in it supports (unsupported), or all that it is not sure to support (unsure: a small model's opinion is "
             "then enough)"
         ),
     ] = "contradicted"
