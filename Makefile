@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-reflection bench-harmless lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -92,6 +92,9 @@ bench-clash: $(VENV)/.installed  ## statements against earlier ones: clashes fou
 	$(BIN)/python -m benchmarks.clash
 	$(BIN)/python -m benchmarks.clash_actions
 	$(BIN)/python -m benchmarks.clash_latency
+
+bench-actions-answers: $(VENV)/.installed  ## actions on answers: how often a claim that is warned of, redacted or refused is wrong, what of planted errors is found
+	$(BIN)/python -m benchmarks.actions_answers
 
 bench-reflection: $(VENV)/.installed  ## failures: found in tool results and in what users say, repeats of a simulated agent, cost of a turn
 	$(BIN)/python -m benchmarks.reflection_signals

@@ -60,7 +60,8 @@ class Verdict(Struct, frozen=True):
     message: str = ""
     """For the client, when the outcome is block: what is wrong and what would help."""
     replacement: str | None = None
-    """From a sentence check: the text that goes out instead of the sentence, within its white space ("" removes both)."""
+    """From a sentence check: the text that goes out instead of the sentence, within its white space; "" removes both, white space alone
+    stands for both."""
     would: Would = ""
     """Under a policy that is not enforced: what it would have done."""
 
@@ -367,6 +368,8 @@ class Exchange(Struct):
     """The answer as it goes to the client. Replace, do not edit."""
     gated: bool = False
     """Whether the answer's sentences were judged one by one as they left."""
+    marked: dict[int, str] = field(default_factory=dict)
+    """By choice: the answer with the marks (citations, ratings) that the proxy itself asked for, where a stage has taken them out."""
     upstream_answer: Answer | None = None
     """The answer as it came."""
     unanswered: Unanswered | None = None

@@ -137,7 +137,7 @@ RATINGS = {
 
 _EN_PLACE = r"(?:context|passages?|documents?|sources?|knowledge base|(?:provided|given|available|retrieved) (?:information|text|material))"
 _DE_PLACE = (
-    r"(?:kontext|passagen?|dokument(?:en|e)?|quellen?|wissens(?:datenbank|basis)"
+    r"(?:kontext|passagen?|dokument(?:en|e)?|unterlagen|quellen?|wissens(?:datenbank|basis)"
     r"|(?:vorliegenden|verfügbaren|gegebenen) (?:informationen|texten?))"
 )
 _DE_IN = r"(?:im|in (?:dem|den|der|diesem|diesen)|aus (?:dem|den|der)|vom|von (?:dem|den|der)|durch (?:den|die|das))"
@@ -156,10 +156,12 @@ ADMISSIONS = (
     # English
     r"\b(?:i|we) (?:do not|don't|cannot|can't|could not|couldn't) (?:know|say|tell|find|determine|answer|see)\b",
     r"\b(?:i am|i'm|i was|we are) (?:unable to|not able to|not sure)\b",
-    rf"\b(?:not|n't|nor|never)\b{_GAP}\b(?:in|by|from|within|part of)\b{_GAP}\b{_EN_PLACE}\b",
+    rf"(?:\b(?:not|nor|never)|n't)\b{_GAP}\b(?:in|by|from|within|part of)\b{_GAP}\b{_EN_PLACE}\b",
+    r"(?:\bnot|n't)\b[^.!?\n]{0,30}\b(?:enough|sufficient|any|adequate)\b[^.!?\n]{0,30}\b(?:information|context|evidence|mention|details?|data)\b",
     rf"\b{_EN_PLACE}\b{_GAP}\b(?:do not|don't|does not|doesn't|did not|lacks?|says? nothing|(?:contains?|has|have|provides?|gives?) no)\b",
     r"\b(?:no|insufficient|not enough) (?:relevant )?(?:information|context|evidence|mention|details?)\b",
-    r"\bcannot be (?:answered|determined)\b|\bnot (?:specified|mentioned|stated|provided)\b",
+    r"\b(?:cannot|can't|could not|couldn't|can not) be (?:answered|determined|found|verified|confirmed)\b",
+    r"\bnot (?:specified|mentioned|stated|provided)\b",
     # German
     r"\b(?:ich )?weiß (?:ich |es )?(?:das |es )?(?:leider )?nicht\b",
     rf"\b{_DE_NOT}\b{_GAP}\b{_DE_IN}\b{_GAP}\b{_DE_PLACE}\b",
@@ -176,6 +178,7 @@ ADMISSIONS = (
     r"\bje ne (?:le )?sais pas\b|\bje ne peux pas (?:répondre|le dire)\b",
     rf"\b(?:pas|aucune?|ni)\b{_GAP}\b(?:dans|par)\b{_GAP}\b{_FR_PLACE}\b",
     rf"\b{_FR_PLACE}\b{_GAP}\b(?:ne |n')(?:l'|le |la |les |en |y )?{_FR_SAYS}\b[^.!?\n]{{0,30}}?\b(?:pas|aucune?|rien)\b",
+    r"\b(?:aucune|pas (?:assez|suffisamment) d[e']) ?(?:information|donnée|mention|indication|précision)s?\b",
     # Chinese
     r"(?:上下文|文档|资料|知识库|段落)[^。！？\n]{0,30}(?:没有|未|不)|(?:我)?不知道|无法(?:回答|确定)",
 )

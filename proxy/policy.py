@@ -13,14 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from proxy.config import RouteSettings, Settings, checked, forwarding, read_yaml
 from proxy.errors import ConfigError
 from proxy.passages import RETRIEVAL_TOOLS
 from proxy.registry import STAGES
 from proxy.stage import Stage, StageOptions
+from proxy.verification.second_opinion import SecondOpinion
 
 Delivery = Literal["hold", "gate", "tap"]
-KEYS = ("name", "delivery", "enforce", "retrieval_tools", "stages")
+KEYS = ("name", "delivery", "enforce", "retrieval_tools", "second_opinion", "stages")
 DELIVERIES: tuple[Delivery, ...] = ("hold", "gate", "tap")
 
 
@@ -91,6 +94,8 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     if not isinstance(entries, list):
         raise ConfigError(file, "stages", "expected a list of stages")
     specs = [_spec(entry, i, file, stages) for i, entry in enumerate(entries)]
+    if raw.get("second_opinion") is not None:
+        specs = _with_second_opinion(specs, raw["second_opinion"], file)
     _check_order(specs, file, delivery)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
     retrieval_tools = _retrieval_tools(raw.get("retrieval_tools"), file)
@@ -169,6 +174,19 @@ def _spec(entry: Any, i: int, file: str, stages: Sequence[type[Stage]]) -> Stage
         raise ConfigError(file, path, f"unknown stage {name!r}; {hint}")
     stage = known[name]
     return StageSpec(stage, checked(options or {}, stage.Options, file, f"{path}.{name}"))
+
+
+def _with_second_opinion(specs: Sequence[StageSpec], value: Any, file: str) -> list[StageSpec]:
+    """The policy's second opinion as an option of every stage that has one and does not name its own."""
+    opinion = checked(value, SecondOpinion, file, "second_opinion")
+    if not any("second_opinion" in spec.options.__struct_fields__ for spec in specs):
+        raise ConfigError(file, "second_opinion", "no stage of this policy asks for one; claims does")
+    return [
+        StageSpec(spec.stage, replace(spec.options, second_opinion=opinion))
+        if getattr(spec.options, "second_opinion", opinion) is None
+        else spec
+        for spec in specs
+    ]
 
 
 def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery) -> None:

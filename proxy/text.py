@@ -134,9 +134,9 @@ def text_of(content: object) -> str:
 
 
 def replaced(sentence: str, text: str) -> str:
-    """`text` in place of `sentence`, within the same white space; nothing at all for an empty `text`."""
-    if not text:
-        return ""
+    """`text` in place of `sentence`, within the same white space; a `text` without words, or none at all, as it is."""
+    if not text.strip():
+        return text
     inner = sentence.strip()
     start = sentence.find(inner)
     return sentence[:start] + text + sentence[start + len(inner) :]

@@ -51,8 +51,8 @@ def answering(
 
 
 def make_stage(ports: Ports | None = None, **options: Any) -> Claims:
-    """The stage; its verifier judges by words."""
-    return Claims(ClaimsOptions(**options), ports or ports_with())
+    """The stage; its verifier judges by words. What is not supported fails, too, unless `options` say otherwise."""
+    return Claims(ClaimsOptions(**{"fail_on": "unsupported", **options}), ports or ports_with())
 
 
 def ports_with(verifiers: ScriptedVerifiers | None = None, **parts: Any) -> Ports:

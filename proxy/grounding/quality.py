@@ -34,7 +34,7 @@ WEIGHTS: Mapping[str, float] = {
     "relevance": 0.05,
 }
 CHECKED = ("supported", "contradicted", "unsupported")
-"""Labels of claims that were checked."""
+"""Labels of claims that were checked and found to be one or the other; what nobody is sure of counts neither way."""
 
 
 def quality(parts: Mapping[str, float]) -> float | None:
@@ -72,5 +72,10 @@ def support(judgements: Iterable[Judgement]) -> float | None:
 
     A claim for which there was no evidence at all, so that nothing was asked, counts 0.
     """
-    scores = [judgement.score or 0.0 for judgement in judgements if judgement.label in CHECKED]
+    scores = [_support(judgement) for judgement in judgements if judgement.label in CHECKED]
     return sum(scores) / len(scores) if scores else None
+
+
+def _support(judgement: Judgement) -> float:
+    """1 for what stands in the evidence, or was worked out of it, whatever a verifier thinks."""
+    return 1.0 if judgement.label == "supported" and judgement.decided_by in ("literal", "recomputed") else judgement.score or 0.0

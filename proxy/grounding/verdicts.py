@@ -7,7 +7,11 @@ from typing import Literal
 
 from msgspec import Struct
 
-Label = Literal["supported", "contradicted", "unsupported", "not_checkable", "error"]
+Label = Literal["supported", "contradicted", "unsupported", "unsure", "not_checkable", "error"]
+"""``unsure``: nothing exact decides it, and a model's opinion alone does not either."""
+DecidedBy = Literal["", "literal", "exact", "recomputed", "model", "second_opinion", "knowledge"]
+"""What a label rests on: the same words in the evidence, another value in their place, a calculation, the policy's verifiers, the model
+asked for a second opinion, the knowledge base."""
 
 
 class Claim(Struct, frozen=True):
@@ -22,7 +26,14 @@ class Claim(Struct, frozen=True):
     checkable: bool = True
     reason: str = ""
     """Why it is not: ``code``, ``greeting``, ``question``, ``hedge``, ``refusal``, ``heading``, ``instruction``, ``rating``,
-    ``lead_in``, ``empty``."""
+    ``lead_in``, ``plan``, ``opinion``, ``empty``."""
+    asked: str = ""
+    """The question that it answers, where it says nothing without one ("In Paris."). Read beside the claim, never a part of it."""
+
+    @property
+    def question_and_text(self) -> str:
+        """What is searched for, and judged."""
+        return f"{self.asked} {self.text}" if self.asked else self.text
 
 
 class EvidenceSpan(Struct, frozen=True):
@@ -47,6 +58,8 @@ class Support(Struct, frozen=True):
     contradicted: float = 0.0
     detail: str = ""
     """What a verifier that can speak says to it."""
+    decides: bool = False
+    """Whether its word alone is enough to call a claim contradicted: that of a model which the policy names, not the built-in one's."""
 
 
 class ClaimPair(Struct, frozen=True):
@@ -73,11 +86,16 @@ class Judgement(Struct, frozen=True):
     """Where contradicted, and it could be found: what the evidence has in place of the claim's words (``Paris``)."""
     verifier: str = ""
     """Who judged."""
+    decided_by: DecidedBy = ""
+    """What the label rests on; "" where nothing was asked."""
     reason: str = ""
     """Why it is not checkable or an error, or which number, name or unit is not in the evidence."""
 
 
 def faithfulness(judgements: Iterable[Judgement]) -> float | None:
-    """Supported claims / checkable claims, those whose check failed left out; None where nothing was checked."""
+    """Supported claims / those found supported, contradicted or unsupported; None where there are none.
+
+    What nobody is sure of counts neither way, nor does a claim whose check failed.
+    """
     checked = [j for j in judgements if j.label in ("supported", "contradicted", "unsupported")]
     return sum(j.label == "supported" for j in checked) / len(checked) if checked else None

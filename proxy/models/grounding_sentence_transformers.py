@@ -162,4 +162,4 @@ def max_tokens(tokenizer: Any, config: Any) -> int:
 def _support(supported: float, contradicted: float) -> Support:
     if not math.isfinite(supported + contradicted):
         raise ValueError("the model's answer is not a number")
-    return Support(supported, contradicted)
+    return Support(supported, contradicted, decides=True)

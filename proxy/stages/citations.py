@@ -21,7 +21,8 @@ from proxy.faithful import detect_context_ignoring
 from proxy.grounding.answers.json_answers import strings_of
 from proxy.grounding.citations import scores
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citing import CitationReader, Statement, statements_of, without_marks
+from proxy.grounding.citations.citing import Citation, CitationReader, Statement, statements_of, without_marks
+from proxy.grounding.citations.quotations import invented_quotations
 from proxy.grounding.citations.scores import Finding, Judged
 from proxy.grounding.evidence.gathering import gather, question_of
 from proxy.grounding.quality import refresh, support
@@ -33,6 +34,8 @@ from proxy.verification.grounder import Grounder
 from proxy.verification.options import VerifierOptions, asks, make_verifier
 
 BLOCKED = "citations_invalid"
+QUOTATION = "quotation"
+"""The kind of a citation that is a quotation which is not in the context."""
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
 _MAX_LISTED = 100
 """Citations that the record lists one by one."""
@@ -48,11 +51,21 @@ class CitationsOptions(VerifierOptions, frozen=True, kw_only=True):
             "stays), block (400 policy_blocked)"
         ),
     ] = "annotate"
+    fail_on: Annotated[
+        Literal["invented", "unsupported"],
+        Meta(
+            description="which citations do not hold, so that the answer is warned of or acted upon: those of a passage or source that is "
+            "not there, and quotations of the context that are not in it, or also those that the cited passage does not seem to support"
+        ),
+    ] = "invented"
     require: Annotated[
         bool, Meta(description="whether a sentence that states something must cite something: else citations_missing; block refuses it")
     ] = False
     min_precision: Annotated[
-        Share, Meta(description="block: share of citations that must be relevant to their sentence, as ALCE counts them")
+        Share,
+        Meta(
+            description="block with fail_on: unsupported: share of citations that must be relevant to their sentence, as ALCE counts them"
+        ),
     ] = 1.0
     min_recall: Annotated[
         Share, Meta(description="block: share of the sentences that state something which their citations must support")
@@ -71,8 +84,10 @@ class CitationsOptions(VerifierOptions, frozen=True, kw_only=True):
 class _Case:
     """What is kept of one exchange while it lasts."""
 
-    def __init__(self, judge: CitationJudge) -> None:
+    def __init__(self, judge: CitationJudge, said: Sequence[str]) -> None:
         self.judge = judge
+        self.said = said
+        """All that was said in the request."""
         self.readers: dict[int, CitationReader] = {}
         """By choice: what has been read of it, sentence by sentence."""
         self.tongues: dict[int, str] = {}
@@ -139,10 +154,11 @@ class Citations(SentenceStage):
         case.tongues.setdefault(sentence.choice, language(sentence.text, default=language(question)))
         touched = reader.read(sentence.text, sentence.offset, sentence.index)
         judged = await self._judge(case, sentence.choice, [s for s in touched if s.citations])
+        judged += _quotations(sentence.text, sentence.offset, case.said)
         end = sentence.offset + len(sentence.text)
         here = [f for f in scores.findings(judged) if sentence.offset <= f.citation.start < end]
         orphaned = [f for one in judged if one.statement.orphan and self.options.action == "redact" for f in one.findings]
-        bad = [f for f in here if (f.bad and not (f.exists and f.citation in reader.unsettled)) or f in orphaned]
+        bad = [f for f in here if (self._fails(f) and not (f.exists and f.citation in reader.unsettled)) or f in orphaned]
         return self._act_on(sentence, bad, [finding for finding in here if finding not in bad], judged) if bad else None
 
     def _act_on(self, sentence: Sentence, bad: Sequence[Finding], good: Sequence[Finding], judged: Sequence[Judged]) -> Verdict | None:
@@ -150,10 +166,11 @@ class Citations(SentenceStage):
         detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
         code = next(iter(_codes(bad)), "")
         if self.options.action == "block":
-            if self.options.min_precision < 1:
+            if self.options.min_precision < 1 and all(finding.exists for finding in bad):
                 return None  # whether it is too many, the whole answer tells
             return self._blocked(judged, {**detail, "citations": scores.detail(sentence.choice, judged)})
-        text = without_marks(sentence.text, sentence.offset, [f.citation for f in bad], [f.citation for f in good])
+        marks = [f.citation for f in bad if f.citation.kind != QUOTATION]
+        text = without_marks(sentence.text, sentence.offset, marks, [f.citation for f in good])
         if text == sentence.text:
             return None
         self.ports.counters.count("citations.redacted_count", len(bad))
@@ -181,7 +198,7 @@ class Citations(SentenceStage):
         refresh(exchange, {"citation_precision": precision, "citation_recall": measured_recall, "context_use": used})
         missing = [one for one in every if one.missing] if needed and self.options.require else []
         detail = self._detail(exchange, found, precision, recall, missing)
-        if self.options.action == "block" and self._refused(precision, recall, missing):
+        if self.options.action == "block" and self._refused(every, precision, recall, missing):
             return self._blocked(every, detail)
         if self.options.action == "redact" and not exchange.gated:
             self._redact(exchange, found)
@@ -196,8 +213,10 @@ class Citations(SentenceStage):
                 embedder=self.ports.embedder if self.options.embed else None,
                 min_support=self.options.min_support,
             )
-            citable = Citable(exchange.messages, gather(exchange), exchange.passages, exchange.retrieval_tools)
-            self._cases[exchange.id] = _Case(CitationJudge(grounder, citable, self.options.max_citations))
+            evidence = gather(exchange)
+            citable = Citable(exchange.messages, evidence, exchange.passages, exchange.retrieval_tools)
+            judge = CitationJudge(grounder, citable, self.options.max_citations)
+            self._cases[exchange.id] = _Case(judge, [one.content for one in evidence])
         return self._cases[exchange.id]
 
     async def _judge(self, case: _Case, choice: int, statements: Sequence[Statement]) -> list[Judged]:
@@ -208,11 +227,12 @@ class Citations(SentenceStage):
         """All statements of a choice; what the verifier has said of a sentence before it remembers."""
         reader = case.readers.get(choice.index) if exchange.gated else None
         question = question_of(exchange)
+        choice = replace(choice, text=exchange.marked.get(choice.index, choice.text))
         statements = reader.statements if reader is not None else _statements(choice, question, bool(case.judge.citable.passages))
         case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
         if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
-            return []
-        return await self._judge(case, choice.index, statements)
+            return _quotations(choice.text, 0, case.said)
+        return [*await self._judge(case, choice.index, statements), *_quotations(choice.text, 0, case.said)]
 
     def _context_use(self, exchange: Exchange, case: _Case, found: Mapping[int, Sequence[Judged]]) -> tuple[float | None, bool]:
         """The part of the quality, and whether a choice ignores the passages that the model saw: it says something, cites nothing, admits
@@ -222,14 +242,16 @@ class Citations(SentenceStage):
             return None, False
         shares, ignored = [], False
         for choice in exchange.answer.choices:
-            signal = detect_context_ignoring(choice.text, "passages")
-            known = support(exchange.judgements.get(choice.index, ()))
+            signal = detect_context_ignoring(exchange.marked.get(choice.index, choice.text), "passages")
+            judgements = exchange.judgements.get(choice.index, ())
+            known = support(judgements)
             if signal["has_idk"] or any(finding.verified for finding in scores.findings(found[choice.index])):
                 shares.append(1.0)
             elif known is not None:
                 shares.append(known)
                 cites = bool(scores.findings(found[choice.index]))
-                ignored |= signal["likely_ignored"] and not cites and known < self.options.ignored_below
+                bare = all(one.label in ("unsupported", "contradicted", "not_checkable") for one in judgements)
+                ignored |= signal["likely_ignored"] and not cites and bare and known < self.options.ignored_below
         return min(shares, default=None), ignored
 
     def _count(self, judged: Sequence[Judged]) -> None:
@@ -246,15 +268,19 @@ class Citations(SentenceStage):
 
     # ---- acting ----
 
-    def _refused(self, precision: float | None, recall: float | None, missing: Sequence[Judged]) -> bool:
-        below = (precision is not None and precision < self.options.min_precision) or (
-            recall is not None and recall < self.options.min_recall
-        )
-        return below or bool(missing)
+    def _fails(self, finding: Finding) -> bool:
+        """Whether the policy counts a citation as one that does not hold."""
+        return not finding.exists or (finding.supports is False and self.options.fail_on == "unsupported")
+
+    def _refused(self, judged: Sequence[Judged], precision: float | None, recall: float | None, missing: Sequence[Judged]) -> bool:
+        if any(not finding.exists for finding in scores.findings(judged)) or missing:
+            return True
+        weak = self.options.fail_on == "unsupported" and precision is not None and precision < self.options.min_precision
+        return weak or (recall is not None and recall < self.options.min_recall)
 
     def _blocked(self, judged: Sequence[Judged], detail: Mapping[str, Any]) -> Verdict:
         self.ports.counters.count("citations.blocked_count")
-        bad = [finding.citation.label for finding in scores.findings(judged) if finding.bad]
+        bad = [finding.citation.label for finding in scores.findings(judged) if self._fails(finding)]
         wrong = (
             f"what it cites does not exist or does not say so: {', '.join(dict.fromkeys(bad))[:300]}" if bad else "citations are missing"
         )
@@ -265,10 +291,10 @@ class Citations(SentenceStage):
         assert exchange.answer is not None
         for choice in exchange.answer.choices:
             every = scores.findings(found[choice.index])
-            bad = [finding.citation for finding in every if finding.bad]
+            bad = [finding.citation for finding in every if self._fails(finding) and finding.citation.kind != QUOTATION]
             if not bad or _strings(choice.text) is not None:
                 continue
-            text = without_marks(choice.text, 0, bad, [finding.citation for finding in every if not finding.bad])
+            text = without_marks(choice.text, 0, bad, [finding.citation for finding in every if not self._fails(finding)])
             exchange.answer = exchange.answer.with_text(choice.index, text)
             exchange.changes.append({"stage": self.name, "what": "redact", "choice": choice.index, "citations": len(bad)})
             self.ports.counters.count("citations.redacted_count", len(bad))
@@ -294,7 +320,7 @@ class Citations(SentenceStage):
     ) -> Verdict:
         """One verdict with everything; each other code is a warning of its own before it."""
         found = scores.findings(judged)
-        codes = _codes([finding for finding in found if finding.bad])
+        codes = _codes([finding for finding in found if self._fails(finding)])
         codes += ["citations_missing"] if missing else []
         codes += ["context_ignored"] if ignored else []
         unchecked = any(finding.error for finding in found) or any(_unchecked(one) for one in judged)
@@ -311,6 +337,15 @@ class Citations(SentenceStage):
             self.ports.counters.count("citations.missing_count", missing)
         if ignored:
             self.ports.counters.count("citations.context_ignored_count")
+
+
+def _quotations(text: str, offset: int, said: Sequence[str]) -> list[Judged]:
+    """The invented ones, as citations of what is not there."""
+    found = []
+    for start, end in () if _JSON.match(text) else invented_quotations(text, said):
+        cited = Citation(offset + start, offset + end, QUOTATION, None, text[start:end])
+        found.append(Judged(Statement(cited.start, cited.end, (), [cited]), None, (Finding(cited, exists=False),)))
+    return found
 
 
 def _codes(bad: Sequence[Finding]) -> list[str]:

@@ -2,8 +2,9 @@
 
 After `claims` and `citations`, whatever the policy's order. The answer's own rating (``Confidence: HIGH``, as `faithful` asks for) is
 compared with what its claims carry: the share of them that is supported, less the share that is contradicted, since a wrong statement
-misleads more than a bare one. Support is the mean calibrated probability that the evidence supports a claim, over the claims that were
-checked; below `min_confidence` the answer can be replaced or refused. Where the upstream gave log probabilities, what they say is
+misleads more than a bare one. The header says where the rating promises more; it is a warning, and the answer can be replaced or refused,
+only where the evidence contradicts a claim and the support is below `min_confidence`: the mean calibrated probability that the evidence
+supports a claim, over the claims that were found to be one or the other. Where the upstream gave log probabilities, what they say is
 reported beside it; it decides nothing.
 """
 
@@ -20,7 +21,7 @@ from proxy.faithful_texts import NO_ANSWER
 from proxy.grounding.answers.json_answers import strings_of
 from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import contradicted, refresh, support
-from proxy.grounding.verdicts import Judgement, faithfulness
+from proxy.grounding.verdicts import faithfulness
 from proxy.language import language
 from proxy.stage import Share, Stage, StageOptions
 from proxy.text import text_of
@@ -34,13 +35,16 @@ class ConfidenceOptions(StageOptions, frozen=True, kw_only=True):
 
     min_confidence: Annotated[
         Share,
-        Meta(description="support (mean calibrated probability over the answer's checked claims) below which the answer is not trusted"),
+        Meta(
+            description="support (mean calibrated probability over the answer's checked claims) below which an answer is not trusted that "
+            "rates itself higher than claims which its evidence contradicts allow"
+        ),
     ] = 0.8
     action: Annotated[
         Literal["annotate", "replace", "block"],
         Meta(
-            description="below it: annotate (a warning), replace (the no-answer text; under gate, where text has left, as block) or block "
-            "(400 policy_blocked); what is not annotate needs the stage claims"
+            description="what becomes of such an answer: annotate (a warning), replace (the no-answer text; under gate, where text has "
+            "left, as block) or block (400 policy_blocked); what is not annotate needs the stage claims"
         ),
     ] = "annotate"
     high: Annotated[
@@ -76,6 +80,14 @@ class Assessed(Struct, frozen=True):
         """Whether the rating promises more than the claims carry."""
         return self.carried is not None and self.carried < self.promised
 
+    wrong: bool = False
+    """Whether the evidence contradicts a claim."""
+
+    @property
+    def misleads(self) -> bool:
+        """Whether it promises more than its claims carry, of which one is plainly wrong."""
+        return self.overclaimed and self.wrong
+
     @property
     def calibration(self) -> float | None:
         """1, or the share of the promise that is kept; None without a rating or checked claims."""
@@ -85,7 +97,7 @@ class Assessed(Struct, frozen=True):
 
 
 class Confidence(Stage):
-    """Compares the answer's own confidence with its measured support; warns of, replaces or refuses an answer with too little of it."""
+    """Compares the answer's own confidence with its measured support; warns of, replaces or refuses one that is surer than it may be."""
 
     name = "confidence"
     Options = ConfidenceOptions
@@ -107,7 +119,7 @@ class Confidence(Stage):
         """Assess every choice, act on the least supported, and sum up."""
         if exchange.answer is None:
             return None
-        found = {c.index: self._assess(c, exchange.judgements.get(c.index, ())) for c in exchange.answer.choices if _says(c)}
+        found = {c.index: self._assess(exchange, c) for c in exchange.answer.choices if _says(c)}
         if not found:
             return Verdict(self.name, "unchecked", detail={"reason": "no text"})
         rated = _header(list(found.values()), verified=_all_verified(exchange))
@@ -116,23 +128,25 @@ class Confidence(Stage):
         refresh(exchange, {"calibration": min(calibrations, default=None)})
         detail = self._detail(exchange, found, rated)
         self._count(found.values(), rated)
-        weak = {index: one for index, one in found.items() if one.support is not None and one.support < self.options.min_confidence}
+        least = self.options.min_confidence
+        weak = {index: one for index, one in found.items() if one.misleads and one.support is not None and one.support < least}
         if weak:
             return self._reject(exchange, weak, found, detail)
         score = min((one.support for one in found.values() if one.support is not None), default=None)
         if self.options.action != "annotate" and (any(one.unchecked for one in found.values()) or self._without_claims(exchange)):
             return Verdict(self.name, "error", code="confidence_unchecked", score=score, detail=detail)
-        over = any(one.overclaimed for one in found.values())
+        over = any(one.misleads for one in found.values())
         outcome: Outcome = "warn" if over else "unchecked" if score is None else "pass"
         return Verdict(self.name, outcome, code="overclaimed" if over else "", score=score, detail=detail)
 
-    def _assess(self, choice: Choice, judgements: Sequence[Judgement]) -> Assessed:
-        rating = extract_confidence(choice.text)
+    def _assess(self, exchange: Exchange, choice: Choice) -> Assessed:
+        judgements = exchange.judgements.get(choice.index, ())
+        rating = extract_confidence(exchange.marked.get(choice.index, choice.text))
         share, wrong = faithfulness(judgements), contradicted(judgements)
         carried = None if share is None else max(0.0, share - (wrong or 0.0))
         promised = {"HIGH": self.options.high, "MEDIUM": self.options.medium}.get(rating or "", 0.0)
         unchecked = any(judgement.label == "error" for judgement in judgements)
-        return Assessed(rating, share, support(judgements), carried, promised, unchecked)
+        return Assessed(rating, share, support(judgements), carried, promised, unchecked, bool(wrong))
 
     @staticmethod
     def _without_claims(exchange: Exchange) -> bool:
@@ -144,10 +158,10 @@ class Confidence(Stage):
     def _reject(
         self, exchange: Exchange, weak: Mapping[int, Assessed], found: Mapping[int, Assessed], detail: Mapping[str, Any]
     ) -> Verdict:
-        """Support below `min_confidence`: warn, replace or block."""
+        """An answer that misleads, with too little support: warn, replace or block."""
         lowest = min(one.support or 0.0 for one in weak.values())
         self.ports.counters.count("confidence.rejected_count", len(weak))
-        if any(one.overclaimed for one in found.values()):
+        if any(one.misleads for one in found.values()):
             exchange.verdicts.append(Verdict(self.name, "warn", code="overclaimed"))
         told = {**detail, "reason": REASON, "action": self.options.action}
         if self.options.action == "block" or (self.options.action == "replace" and exchange.gated):

@@ -2,7 +2,9 @@
 
 After `relevance`, which may leave passages out of `exchange.passages`. The rules are the same in every turn of a conversation that has
 context: they depend on its first user message's language and on the answer's format, never on the passages, so that the prompt's
-prefix stays stable. The wordings and their rendering are `proxy.faithful`'s.
+prefix stays stable. The wordings and their rendering are `proxy.faithful`'s. What the rules ask for, citations and a rating, the proxy
+checks; where end users should not see it, it is taken out of the answer behind every check (`proxy.faithful_marks`), unless the client
+asks for it itself. JSON answers are left alone.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from proxy.exchange import Evidence, Exchange, Message, Tool, Verdict
+from proxy.exchange import Evidence, Exchange, Message, Sentence, Tool, Verdict
 from proxy.faithful import LANGUAGES, build_context_block, texts, wrap_with_context_faithful_prompt
+from proxy.faithful_marks import MarkRemover, asks_for_citations, asks_for_rating, without_own_marks
+from proxy.grounding.answers.json_answers import looks_json
 from proxy.language import language, load
 from proxy.passages import is_retrieval_tool
 from proxy.ports import Ports
-from proxy.stage import Positive, Stage, StageOptions
+from proxy.stage import Positive, SentenceStage, StageOptions
 from proxy.text import text_of
 
 Template = Literal["rag", "prefix", "none"]
@@ -40,24 +44,112 @@ class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
     language: Annotated[
         Literal["auto", "en", "de", "es"], Meta(description="wording of the rules; auto takes the language of the first user message")
     ] = "auto"
+    show_citations: Annotated[
+        bool,
+        Meta(
+            description="false takes the citations that the rules ask for out of the answer, once they are checked; a client's own request "
+            "for citations, or passages that it has numbered itself, leaves them in; needs delivery: gate or hold"
+        ),
+    ] = True
+    show_confidence: Annotated[
+        bool, Meta(description="false takes the rating that the rules ask for out of the answer, likewise; header and record have it")
+    ] = True
     always: Annotated[
         bool, Meta(description="give the rules also to requests without context or a retrieval tool, for a prefix that never changes")
     ] = False
 
 
-class Faithful(Stage):
+class _Hidden:
+    """What is taken out of the answers of one exchange."""
+
+    def __init__(self, *, citations: bool, rating: bool) -> None:
+        self.citations, self.rating = citations, rating
+        self.removers: dict[int, MarkRemover] = {}
+        """By choice."""
+
+    def remover(self, choice: int) -> MarkRemover:
+        """Of `choice`, which has read its earlier sentences."""
+        if choice not in self.removers:
+            self.removers[choice] = MarkRemover(citations=self.citations, rating=self.rating)
+        return self.removers[choice]
+
+
+class Faithful(SentenceStage):
     """Asks the model to answer from the context, to cite it and to rate itself; numbers the passages that come as hints."""
 
     name = "faithful"
     Options = FaithfulOptions
-    changes = ("messages",)
+    changes = ("messages", "answer")
     follows = ("relevance",)
     reads_passages = True
+    answers_after = ("schema", "claims", "citations", "confidence", "poisoning")
 
     def __init__(self, options: FaithfulOptions, ports: Ports) -> None:
         super().__init__(options, ports)
+        self._hidden: dict[str, _Hidden] = {}
+        """By exchange id, while it lasts."""
         if options.language == "auto":
             load()
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """Where marks are taken out."""
+        return not (options.show_citations and options.show_confidence)
+
+    @property
+    def judges_sentences(self) -> bool:
+        """Only to take marks out."""
+        return self.blocks_answers(self.options)
+
+    @property
+    def judges_answers(self) -> bool:
+        """Likewise."""
+        return self.blocks_answers(self.options)
+
+    def by_sentence(self, exchange: Exchange) -> bool:
+        """Not a JSON answer."""
+        return not fixed_format(exchange.params)
+
+    def release(self, exchange: Exchange) -> None:
+        """Forget it."""
+        self._hidden.pop(exchange.id, None)
+
+    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
+        """Take the marks out of it; the beginning of one waits for the next."""
+        hidden = self._hidden.get(exchange.id)
+        if hidden is None:
+            return None
+        exchange.marked[sentence.choice] = exchange.marked.get(sentence.choice, "") + sentence.text
+        if looks_json(exchange.marked[sentence.choice]):
+            return None
+        left = hidden.remover(sentence.choice).read(sentence.text, final=sentence.final)
+        if left == sentence.text:
+            return None
+        whole = left if not left.strip() else left.strip()
+        return Verdict(self.name, "pass", detail={"choice": sentence.choice, "sentence": sentence.index}, replacement=whole)
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Take the marks out of an answer that came whole."""
+        hidden = self._hidden.get(exchange.id)
+        if hidden is None or exchange.answer is None or exchange.gated or exchange.retry is not None:
+            return None
+        for choice in exchange.answer.choices:
+            if looks_json(choice.text):
+                continue
+            text = without_own_marks(choice.text, citations=hidden.citations, rating=hidden.rating)
+            if text != choice.text:
+                exchange.marked[choice.index] = choice.text
+                exchange.answer = exchange.answer.with_text(choice.index, text)
+                exchange.changes.append({"stage": self.name, "what": "marks taken out", "choice": choice.index})
+        return None
+
+    def _hide(self, exchange: Exchange) -> None:
+        """Note what is to be taken out of the answer: what these rules ask for, and the client does not."""
+        said = [text_of(m.get("content")) for m in exchange.original.messages if m.get("role") in ("system", "developer", "user")]
+        citations = not self.options.show_citations and not asks_for_citations(said)
+        rating = not self.options.show_confidence and not asks_for_rating(said)
+        if citations or rating:
+            self._hidden[exchange.id] = _Hidden(citations=citations, rating=rating)
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Add the rules and the passages, each once."""
@@ -72,6 +164,8 @@ class Faithful(Stage):
         shown = unseen(exchange)[: options.max_passages]
         exchange.messages = with_passages(with_rules, shown, "none" if plain else options.template, wording)
         detail = {"grounds": grounds, "language": wording, "variant": "plain" if plain else "full", "passages": len(shown)}
+        if with_rules is not before and not plain:
+            self._hide(exchange)
         if with_rules is not before:
             exchange.changes.append({"stage": self.name, "what": "rules", "language": wording, "variant": detail["variant"]})
         if exchange.messages is not with_rules:

@@ -99,14 +99,18 @@ def _mean(words: Sequence[Support]) -> Answer:
     if not words:
         return None
     n = len(words)
-    return Support(sum(w.supported for w in words) / n, sum(w.contradicted for w in words) / n, _details(words))
+    return Support(sum(w.supported for w in words) / n, sum(w.contradicted for w in words) / n, _details(words), _any_decides(words))
 
 
 def _strictest(words: Sequence[Support]) -> Answer:
     if not words:
         return None
     least = min(words, key=lambda w: w.supported)
-    return Support(least.supported, max(w.contradicted for w in words), least.detail or _details(words))
+    return Support(least.supported, max(w.contradicted for w in words), least.detail or _details(words), _any_decides(words))
+
+
+def _any_decides(words: Sequence[Support]) -> bool:
+    return any(word.decides for word in words)
 
 
 def _details(words: Sequence[Support]) -> str:

@@ -93,9 +93,9 @@ class FactChecker:
 
         VALID is supported, INVALID contradicted, SUSPICIOUS unsupported, ERROR an error.
         """
-        texts = [claim.text for claim in claims if claim.checkable]
+        texts = [claim.question_and_text for claim in claims if claim.checkable]
         verdicts = dict(zip(texts, await self.verify_many(texts, tongue=tongue, deadline_s=deadline_s), strict=True))
-        return [_judgement(claim, verdicts[claim.text]) if claim.checkable else None for claim in claims]
+        return [_judgement(claim, verdicts[claim.question_and_text]) if claim.checkable else None for claim in claims]
 
     async def search(self, text: str, k: int) -> tuple[list[FactHit], str]:
         """The facts that hold now and bear on `text`, best first, and the version they are of. Raises `ModelUnavailable`."""
@@ -176,12 +176,12 @@ def _judgement(claim: Claim, verdict: FactVerdict) -> Judgement | None:
     if verdict.status == "UNKNOWN":
         return None
     if verdict.status == "ERROR":
-        return Judgement(claim, "error", verifier=who, reason=verdict.reason)
+        return Judgement(claim, "error", verifier=who, decided_by="knowledge", reason=verdict.reason)
     label = {"VALID": "supported", "INVALID": "contradicted"}.get(verdict.status, "unsupported")
     support = 1.0 if verdict.reason == "exact" else detail.get("support")
     said = verdict.correct_fact or claim.text
     span = EvidenceSpan(said, 0, len(said), str(detail.get("fact_source", verdict.source)), "knowledge")
     return Judgement(
-        claim, label, support, detail.get("contradiction"), span, str(detail.get("instead", "")), who,  # type: ignore[arg-type]
+        claim, label, support, detail.get("contradiction"), span, str(detail.get("instead", "")), who, "knowledge",  # type: ignore[arg-type]
         "" if label == "supported" else verdict.reason,
     )  # fmt: skip

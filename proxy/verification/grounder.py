@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from proxy.grounding.values.slots import Slot
+    from proxy.verification.deciding import Decision, Matter, Thresholds
+
     Similarity = NDArray[np.float64]
 
 P = ParamSpec("P")
@@ -54,10 +57,13 @@ class _Open(Struct):
     """A claim's text that is to be judged, once however often it is claimed."""
 
     text: str
+    """With the question that it answers."""
+    claim: Claim
     selection: Selection
     similarity: Similarity | None = None
     support: Support | None = None
     error: str = ""
+    decision: Decision | None = None
 
 
 class Grounder:
@@ -65,15 +71,17 @@ class Grounder:
 
     def __init__(
         self, verifier: Verifier, *, embedder: Embedder | None = None, min_support: float = 0.5, min_contradiction: float = 0.5,
-        budget_chars: int = EVIDENCE_CHARS,
+        budget_chars: int = EVIDENCE_CHARS, only_certain: bool = False, low: float = 0.2,
     ) -> None:  # fmt: skip
         """A claim is supported from the probability `min_support`, else contradicted from `min_contradiction`.
 
-        `budget_chars` is how much evidence the verifier gets for each claim. Without `embedder` evidence is found by words alone.
+        With `only_certain` a claim is contradicted only where something exact says so (`proxy.verification.deciding`), and unsure where
+        the verifier alone speaks against it; up to a support of `low` it is unsupported. `budget_chars` is how much evidence the
+        verifier gets for each claim. Without `embedder` evidence is found by words alone.
         """
         self._verifier, self._embedder = verifier, embedder
         self._min_support, self._min_contradiction = min_support, min_contradiction
-        self._budget_chars = budget_chars
+        self._budget_chars, self._only_certain, self._low = budget_chars, only_certain, low
 
     async def judge(
         self, claims: Sequence[Claim], base: EvidenceBase, *, answer: str = "", tongue: str = "", deadline_s: float | None = None
@@ -82,22 +90,25 @@ class Grounder:
 
         The claims' language is `tongue` (ISO 639-1), or else that of `answer`, or of the claims together.
         """
-        texts = list(dict.fromkeys(claim.text for claim in claims if claim.checkable))
-        if not texts or not len(base):
+        distinct = {claim.question_and_text: claim for claim in claims if claim.checkable}
+        if not distinct or not len(base):
             return [self._unasked(claim) for claim in claims]
-        cuts = [_Open(text, Selection((), "")) for text in texts]
+        texts = list(distinct)
+        cuts = [_Open(text, claim, Selection((), "")) for text, claim in distinct.items()]
         try:
             async with asyncio.timeout(deadline_s):
                 tongue = tongue or await asyncio.to_thread(language, answer or " ".join(texts))  # it loads a model the first time
                 await self._find(cuts, base)
                 await self._ask(cuts, tongue)
+                if self._only_certain:
+                    await self._decide(cuts, base, tongue)
         except TimeoutError:
             _fail(cuts, "timeout")
         except ModelUnavailable as error:
             log.warning("no verifier: %s", error)
             _fail(cuts, "verifier_unavailable")
         found = await _threaded(len(texts) > 8, self._judgements, cuts, base, tongue)
-        return [self._unasked(claim) if not claim.checkable else _of(claim, found[claim.text]) for claim in claims]
+        return [self._unasked(claim) if not claim.checkable else _of(claim, found[claim.question_and_text]) for claim in claims]
 
     def _unasked(self, claim: Claim) -> Judgement:
         if not claim.checkable:
@@ -155,24 +166,92 @@ class Grounder:
             cut.support = support
             cut.error = "" if support is not None else "not_judged"
 
+    # ---- deciding ----
+
+    async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> None:
+        """Set the decision on each claim that could be judged."""
+        from proxy.verification.deciding import decided, needs_similarity  # 20 ms that a server without such a stage need not wait for
+
+        thresholds = self._thresholds()
+        open_ = [cut for cut in cuts if not cut.error]
+        found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, self._compared, open_, base, tongue)
+        near = await self._similarities([(cut, slot) for cut, (_, slot) in zip(open_, found, strict=True) if needs_similarity(slot)], base)
+        for cut, (matter, slot) in zip(open_, found, strict=True):
+            if cut.decision is None:
+                cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0))
+
+    def _thresholds(self) -> Thresholds:
+        from proxy.verification.deciding import Thresholds
+
+        return Thresholds(self._min_support, self._min_contradiction, self._low)
+
+    def _compared(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[tuple[Matter, Slot | None]]:
+        """Each claim with what differs; decides those where nothing needs to be compared."""
+        from proxy.verification.deciding import Matter, differing, plain
+
+        found: list[tuple[Matter, Slot | None]] = []
+        thresholds = self._thresholds()
+        for cut in cuts:
+            nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
+            matter = Matter(cut.claim.text, cut.claim.asked, nearest, tongue)
+            cut.decision = plain(matter, cut.support, base, thresholds)
+            found.append((matter, None if cut.decision is not None else differing(matter, base)))
+        return found
+
+    async def _similarities(self, unsure: Sequence[tuple[_Open, Slot | None]], base: EvidenceBase) -> dict[str, float]:
+        """By claim: its cosine with the sentence that differs from it."""
+        if not unsure or self._embedder is None:
+            return {}
+        pairs = [
+            (cut.text, base.sentences[base.by_terms(cut.text, cut.selection.positions, cut.similarity)[slot.position]])
+            for cut, slot in unsure
+            if slot is not None
+        ]
+        try:
+            vectors = await self._embedder.embed([text for pair in pairs for text in pair])
+        except ModelUnavailable:
+            return {}
+        return {text: float(vectors[2 * i] @ vectors[2 * i + 1]) for i, (text, _) in enumerate(pairs)}
+
     # ---- labelling ----
 
     def _judgements(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> dict[str, Judgement]:
-        return {cut.text: self._judgement(cut, base, tongue) for cut in cuts}
+        judge = self._certain if self._only_certain else self._judgement
+        return {cut.text: judge(cut, base, tongue) for cut in cuts}
+
+    def _certain(self, cut: _Open, base: EvidenceBase, tongue: str) -> Judgement:
+        """By what was decided."""
+        found = cut.decision
+        if found is None:
+            return Judgement(cut.claim, "error", verifier=self._verifier.name, reason=cut.error or "not_judged")
+        support = cut.support or Support(0.0)
+        asked = cut.support is not None
+        ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity) if cut.selection.positions else []
+        said, position = found.instead, found.position if found.position is not None else next(iter(ranked), None)
+        if found.label == "contradicted" and not said:
+            said, position = _counterpart(cut.claim.text, ranked, base, tongue)
+        reason = found.reason
+        if not reason and found.label not in ("supported",) and asked:
+            reason = _missing(cut.claim.text, cut.selection.text, tongue) or support.detail
+        return Judgement(
+            cut.claim, found.label, support.supported if asked else None, support.contradicted if asked else None,
+            None if position is None else base.span(position), said, self._verifier.name if asked else "", found.by, reason,
+        )  # fmt: skip
 
     def _judgement(self, cut: _Open, base: EvidenceBase, tongue: str) -> Judgement:
-        claim = Claim(cut.text, 0, len(cut.text))
+        claim = cut.claim
         if cut.error:
             return Judgement(claim, "error", verifier=self._verifier.name, reason=cut.error)
         if cut.support is None:  # nothing in the evidence has anything to do with it
             return Judgement(claim, "unsupported", reason="no_evidence")
         label = self.label(cut.support)
         ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
-        said, position = ("", ranked[0]) if label != "contradicted" else _counterpart(cut.text, ranked, base, tongue)
+        said, position = ("", ranked[0]) if label != "contradicted" else _counterpart(cut.claim.text, ranked, base, tongue)
         evidence: EvidenceSpan = base.span(position)
-        reason = "" if label == "supported" else _missing(cut.text, cut.selection.text, tongue)
+        reason = "" if label == "supported" else _missing(cut.claim.text, cut.selection.text, tongue)
         return Judgement(
-            claim, label, cut.support.supported, cut.support.contradicted, evidence, said, self._verifier.name, reason or cut.support.detail
+            claim, label, cut.support.supported, cut.support.contradicted, evidence, said, self._verifier.name, "model",
+            reason or cut.support.detail,
         )  # fmt: skip
 
     def label(self, support: Support) -> Label:

@@ -244,4 +244,4 @@ def _support(entry: Mapping[str, Any]) -> Answer:
     sure = confidence(entry.get("confidence"))
     rest = (1 - sure) / 2
     reason = str(entry.get("reason") or "")[:_MAX_REASON_CHARS]
-    return Support(sure if label == "supported" else rest, sure if label == "contradicted" else rest, reason)
+    return Support(sure if label == "supported" else rest, sure if label == "contradicted" else rest, reason, decides=True)

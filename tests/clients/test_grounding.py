@@ -39,7 +39,7 @@ routes:
   - {{prefix: /gate, upstream: provider, policy: gate.yaml}}
   - {{prefix: /hold, upstream: provider, policy: hold.yaml}}
 """
-POLICY = "name: {0}\ndelivery: {0}\nstages:\n  - claims: {{action: {1}}}\n"
+POLICY = "name: {0}\ndelivery: {0}\nstages:\n  - claims: {{action: {1}, fail_on: unsure}}\n"
 POLICIES = {name: POLICY.format(name, "annotate" if name == "tap" else "redact") for name in DELIVERIES}
 """A tap changes nothing: there it is the record that knows."""
 

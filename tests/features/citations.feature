@@ -46,7 +46,7 @@ Feature: Citations
   Scenario Outline: False citations are taken out, and the text stays
     Given citations that do not hold are taken out, and the client <reads> the answer
     When the model says "The Eiffel Tower stands in Paris [Passages 1-2]. The Eiffel Tower is 330 metres tall. [Passage 7] Confidence: HIGH"
-    Then the client gets "The Eiffel Tower stands in Paris [Passages 2]. The Eiffel Tower is 330 metres tall. Confidence: HIGH"
+    Then the client gets "The Eiffel Tower stands in Paris [Passages 1-2]. The Eiffel Tower is 330 metres tall. Confidence: HIGH"
 
     Examples:
       | reads     |

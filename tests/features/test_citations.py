@@ -78,7 +78,7 @@ def support_refused(world: World) -> None:
 
 @given(parsers.parse("the verifier gives every claim a support of {support:f}"))
 def scripted(world: World, support: float) -> None:
-    world.verifiers = ScriptedVerifiers(lambda pair: Support(support, 0.0))
+    world.verifiers = ScriptedVerifiers(lambda pair: Support(support, 1 - support))
 
 
 @when(parsers.parse('the model says "{text}"'))

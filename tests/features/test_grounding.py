@@ -23,7 +23,7 @@ POLICIES = {
     "is strict": ("hold", "action: block, on_error: closed"),
     "redacts at the gate": ("gate", "action: redact"),
     "blocks at the gate": ("gate", "action: block"),
-    "replaces": ("hold", "action: replace"),
+    "replaces": ("hold", "action: replace, fail_on: unsupported"),
     "asks again": ("hold", "action: retry"),
 }
 

@@ -92,15 +92,48 @@ async def test_what_does_not_exist_is_invented(mark: str) -> None:
 
 
 async def test_a_passage_that_does_not_say_so_is_unsupported() -> None:
-    exchange, verdict = await judged(f"{PARIS} [Passage 1].")
+    exchange, verdict = await judged(f"{PARIS} [Passage 1].", options={"fail_on": "unsupported"})
     assert ("warn", "citation_unsupported", (0, 1)) == (verdict.outcome, verdict.code, exchange.facts.citations)
     (entry,) = verdict.detail["citations"]
     assert (True, False, [33, 44], "passage 1") == (entry["exists"], entry["supports"], entry["span"], entry["cites"])
 
 
 async def test_both_findings_are_warnings() -> None:
-    exchange, _ = await judged(f"{PARIS} [Passage 1]. {TALL} [Passage 9].")
+    exchange, _ = await judged(f"{PARIS} [Passage 1]. {TALL} [Passage 9].", options={"fail_on": "unsupported"})
     assert {"citation_invented", "citation_unsupported"} == set(exchange.warnings)
+
+
+@pytest.mark.parametrize("action", ["annotate", "block"])
+async def test_a_citation_that_seems_weak_is_counted_and_nothing_else(action: str) -> None:
+    exchange, verdict = await judged(f"{PARIS} [Passage 1].", options={"action": action})
+    assert ("pass", (0, 1), []) == (verdict.outcome, exchange.facts.citations, exchange.warnings)
+
+
+async def test_a_quotation_of_the_context_that_is_not_in_it_is_invented() -> None:
+    text = 'According to the passages, "the tower was built by seven hundred brave men of Lyon".'
+    exchange, verdict = await judged(text)
+    assert ("warn", "citation_invented", (0, 1)) == (verdict.outcome, verdict.code, exchange.facts.citations)
+
+
+@pytest.mark.parametrize("gated", [False, True])
+async def test_an_invented_quotation_is_refused(gated: bool) -> None:
+    text = 'The passage says: "the tower was built by seven hundred brave men of Lyon".'
+    with pytest.raises(PolicyBlocked):
+        await judged(text, options={"action": "block"}, gated=gated)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'According to the passages, "The Eiffel Tower is 330 m tall".',
+        'According to the passages, "the Eiffel tower is 330 m tall …".',
+        'He said "the tower was built by seven hundred brave men of Lyon".',
+        'According to the passages it is called "iron lady".',
+    ],
+)
+async def test_what_stands_there_or_is_nobodys_quotation_is_not_invented(text: str) -> None:
+    exchange, _ = await judged(text)
+    assert [] == exchange.warnings
 
 
 async def test_two_passages_that_only_together_say_so_are_both_relevant() -> None:
@@ -239,9 +272,9 @@ async def test_block_asks_for_as_much_as_the_policy_says(options: dict[str, Any]
     text = f"{PARIS} [Passage 2]. {TALL} [Passage 2]."
     if refused:
         with pytest.raises(PolicyBlocked):
-            await judged(text, options={"action": "block", **options})
+            await judged(text, options={"action": "block", "fail_on": "unsupported", **options})
     else:
-        exchange, _ = await judged(text, options={"action": "block", **options})
+        exchange, _ = await judged(text, options={"action": "block", "fail_on": "unsupported", **options})
         assert ["citation_unsupported"] == exchange.warnings
 
 

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange import Exchange, ToolCall
+from proxy.exchange import Exchange, Sentence, ToolCall
+from proxy.grounding.verdicts import Support
 from proxy.stages.claims import Claims, ClaimsOptions
 from proxy.stages.claims.reporting import MAX_CHARS, MAX_CLAIMS
-from proxy.testing import CountedNames, ScriptedVerifiers
+from proxy.testing import CountedNames, ScriptedChat, ScriptedVerifiers
+from proxy.verification.second_opinion import SecondOpinion
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, judged_by_words, labels, make_stage, ports_with, texts_of
 
 
@@ -43,6 +45,97 @@ async def test_an_unsupported_claim_is_a_warning() -> None:
 async def test_only_contradicted_claims_fail_where_the_policy_says_so() -> None:
     assert "pass" == (await checked(answering(GOLD), fail_on="contradicted")).outcome
     assert "warn" == (await checked(answering(LONDON), fail_on="contradicted")).outcome
+
+
+def test_by_default_only_what_is_contradicted_fails() -> None:
+    assert "contradicted" == ClaimsOptions().fail_on
+
+
+@pytest.mark.parametrize(("fail_on", "code"), [("contradicted", ""), ("unsupported", ""), ("unsure", "claims_unsure")])
+async def test_what_is_unsure_fails_only_where_the_policy_says_so(fail_on: str, code: str) -> None:
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.1, 0.8))
+    assert code == (await checked(answering("The Eiffel Tower is not made of iron."), ports_with(verifiers), fail_on=fail_on)).code
+
+
+async def test_what_nobody_is_sure_of_is_counted_and_does_not_fail() -> None:
+    exchange = answering(f"{PARIS} The Eiffel Tower is not made of iron.")
+    verdict = await checked(
+        exchange, ports_with(ScriptedVerifiers(lambda p: Support(0.9) if "not" not in p.claim else Support(0.1, 0.8))), action="block"
+    )
+    assert ("pass", 1.0, 1, ["supported", "unsure"]) == (verdict.outcome, verdict.score, verdict.detail["unsure"], labels(exchange))
+    assert {"literal": 1, "model": 1} == verdict.detail["decided_by"]
+
+
+async def test_a_refusal_quotes_the_claim_without_the_question() -> None:
+    exchange = answering("London.", question="Where does the Eiffel Tower stand?")
+    verdict = await checked(exchange, ports_with(ScriptedVerifiers(lambda pair: Support(0.02, 0.97))), action="block")
+    assert "the answer contradicts its context: London.; the context says: Paris" == verdict.message
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Write a short story about the Eiffel Tower.", "Übersetze das ins Englische: Der Turm steht in London.", "Inventa un cuento sobre la torre.",
+        "Reformule cette phrase, s'il te plaît.",
+    ],
+)  # fmt: skip
+async def test_what_the_model_is_asked_to_make_up_is_not_judged(question: str) -> None:
+    exchange = answering(LONDON, question=question)
+    verdict = await checked(exchange, action="block")
+    assert ("pass", "text to be made up", []) == (verdict.outcome, verdict.detail["reason"], labels(exchange))
+
+
+async def test_a_story_that_is_to_keep_to_the_text_is_judged() -> None:
+    exchange = answering(LONDON, question="According to the text: write a short story about where the tower stands.")
+    assert "block" == (await checked(exchange, action="block")).outcome
+
+
+# ---- a second opinion ----
+
+SECOND = SecondOpinion(upstream="openai", model="small")
+UNSURE = "The Eiffel Tower is ugly."
+
+
+def opinion(verdict: str) -> str:
+    return json.dumps({"verdicts": [{"claim": 1, "reason": "So.", "verdict": verdict, "confidence": 0.9}]})
+
+
+def with_opinion(answer: str) -> tuple[Any, ScriptedChat]:
+    chat = ScriptedChat([answer])
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.3, 0.6) if "ugly" in pair.claim else judged_by_words(pair))
+    return ports_with(verifiers, chat=chat), chat
+
+
+@pytest.mark.parametrize(("said", "outcome", "label"), [("contradicted", "block", "contradicted"), ("supported", "pass", "supported")])
+async def test_a_second_opinion_settles_what_is_unsure(said: str, outcome: str, label: str) -> None:
+    ports, chat = with_opinion(opinion(said))
+    exchange = answering(f"{PARIS} {UNSURE}")
+    verdict = await checked(exchange, ports, action="block", second_opinion=SECOND)
+    assert (outcome, ["supported", label], 1) == (verdict.outcome, labels(exchange), len(chat.asked))
+    assert "second_opinion" == exchange.judgements[0][1].decided_by
+
+
+async def test_a_second_opinion_that_does_not_come_is_said() -> None:
+    ports, _ = with_opinion("I would rather not say.")
+    exchange = answering(UNSURE)
+    verdict = await checked(exchange, ports, action="block", second_opinion=SECOND)
+    assert ("pass", ["unsure"], 1) == (verdict.outcome, labels(exchange), verdict.detail["second_opinion"]["asked"])
+    assert ["the verifier openai/small gave 2 answers that cannot be read as verdicts"] == verdict.detail["second_opinion"]["failed"]
+
+
+async def test_what_has_left_sentence_by_sentence_is_asked_about_once() -> None:
+    ports, chat = with_opinion(opinion("contradicted"))
+    stage = make_stage(ports, second_opinion=SECOND)
+    exchange = answering(f"{UNSURE} {PARIS}")
+    exchange.gated = True
+    await stage.on_sentence(exchange, Sentence(f"{UNSURE} ", 0, 0, 0, False))
+    await stage.on_sentence(exchange, Sentence(PARIS, 0, 1, len(UNSURE) + 1, True))
+    assert [] == chat.asked
+    verdict = await stage.on_answer(exchange)
+    stage.release(exchange)
+    assert (1, ["contradicted", "supported"]) == (len(chat.asked), labels(exchange))
+    assert verdict is not None
+    assert "claims_contradicted" == verdict.code
 
 
 async def test_annotate_leaves_the_answer_alone() -> None:

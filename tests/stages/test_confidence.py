@@ -57,9 +57,25 @@ async def test_the_rating_is_compared_with_what_the_claims_carry(text: str, labe
     assert expected == exchange.facts.confidence
 
 
-async def test_an_overclaim_is_a_warning() -> None:
-    _, verdict = await judged((HIGH, [GOOD] * 8 + [BARE] * 2), min_confidence=0.5)
+async def test_an_overclaim_over_a_contradicted_claim_is_a_warning() -> None:
+    _, verdict = await judged((HIGH, [GOOD] * 8 + [WRONG] * 2), min_confidence=0.5)
     assert ("warn", "overclaimed", "HIGH;overclaimed") == (verdict.outcome, verdict.code, verdict.detail["rating"])
+
+
+async def test_an_overclaim_over_what_is_merely_bare_is_told_in_the_header_alone() -> None:
+    _, verdict = await judged((HIGH, [GOOD] * 8 + [BARE] * 2))
+    assert ("pass", "HIGH;overclaimed") == (verdict.outcome, verdict.detail["rating"])
+
+
+@pytest.mark.parametrize("labels", [[("supported", 0.6)] * 3, [BARE] * 3, [("unsure", 0.3)] * 3, [GOOD, WRONG]])
+async def test_without_an_overclaim_over_a_contradiction_nothing_is_refused(labels: list[Scored]) -> None:
+    _, verdict = await judged(("The tower is 330 m tall.\n\nConfidence: LOW", labels), action="block")
+    assert "pass" == verdict.outcome
+
+
+async def test_weak_support_of_claims_that_are_all_supported_is_no_reason_to_refuse() -> None:
+    exchange, verdict = await judged((HIGH, [("supported", 0.55)] * 4), action="block")
+    assert ("pass", "HIGH", 0.55) == (verdict.outcome, exchange.facts.confidence, verdict.score)
 
 
 @pytest.mark.parametrize(("cited", "expected"), [(None, "LOW;underclaimed"), ((2, 2), "LOW;underclaimed"), ((1, 2), "LOW")])
@@ -87,7 +103,7 @@ async def test_of_several_choices_the_one_that_overclaims_is_shown() -> None:
 
 
 async def test_too_little_support_is_a_warning_with_its_reason() -> None:
-    _, verdict = await judged(("It is 330 m tall.", [("unsupported", 0.3)]))
+    _, verdict = await judged((HIGH, [("contradicted", 0.3)]))
     assert ("warn", "insufficient_confidence", 0.3) == (verdict.outcome, verdict.code, verdict.score)
     assert "insufficient confidence in claim accuracy" == verdict.detail["reason"]
 
@@ -99,28 +115,29 @@ async def test_support_is_the_mean_over_the_checked_claims() -> None:
 
 async def test_block_refuses_it() -> None:
     with pytest.raises(PolicyBlocked) as caught:
-        await judged(("It is 330 m tall.", [("unsupported", 0.3)]), action="block")
+        await judged((HIGH, [("contradicted", 0.3)]), action="block")
     assert "insufficient_confidence" == caught.value.param
     assert caught.value.message.startswith("insufficient confidence in claim accuracy: support 0.30")
 
 
 async def test_replace_says_that_the_context_has_no_answer_in_the_answers_language() -> None:
-    text = "Der Turm ist dreihundertdreißig Meter hoch und steht in London."
-    exchange, verdict = await judged((text, [BARE]), (HIGH, [GOOD]), action="replace")
+    text = "Der Turm ist dreihundertdreißig Meter hoch und steht in London. Vertrauen: HOCH"
+    exchange, verdict = await judged((text, [WRONG]), (HIGH, [GOOD]), action="replace")
     assert exchange.answer is not None
     assert "Das kann ich nicht beantworten" in exchange.answer.choices[0].text
     assert (HIGH, "insufficient_confidence") == (exchange.answer.choices[1].text, verdict.code)
 
 
 async def test_replace_leaves_json_as_it_is() -> None:
-    exchange, verdict = await judged(('{"height": "330 m"}', [BARE]), action="replace")
+    text = '{"height": "330 m", "confidence": "HIGH"}'
+    exchange, verdict = await judged((text, [WRONG]), action="replace")
     assert exchange.answer is not None
-    assert ('{"height": "330 m"}', "warn") == (exchange.answer.text, verdict.outcome)
+    assert (text, "warn") == (exchange.answer.text, verdict.outcome)
 
 
 async def test_what_has_left_the_gate_is_ended_instead_of_replaced() -> None:
     exchange = make_exchange()
-    exchange.gated, exchange.answer, exchange.judgements = True, Answer((Choice(0, "It is."),)), {0: found(BARE)}
+    exchange.gated, exchange.answer, exchange.judgements = True, Answer((Choice(0, HIGH),)), {0: found(WRONG)}
     with pytest.raises(PolicyBlocked):
         await Pipeline([Confidence(ConfidenceOptions(action="replace"), make_ports())]).answer(exchange)
 
@@ -162,7 +179,7 @@ async def test_log_probabilities_are_reported_beside_it() -> None:
 async def test_counters_tell_what_was_found() -> None:
     counters = CountedNames()
     exchange = make_exchange()
-    exchange.answer, exchange.judgements = Answer((Choice(0, HIGH),)), {0: found(BARE)}
+    exchange.answer, exchange.judgements = Answer((Choice(0, HIGH),)), {0: found(WRONG)}
     await Pipeline([Confidence(ConfidenceOptions(), make_ports(counters=counters))]).answer(exchange)
     assert {f"confidence.{name}_count": 1 for name in ("checked", "overclaimed", "rejected")} == counters.counts
 

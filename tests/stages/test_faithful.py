@@ -13,7 +13,8 @@ from proxy.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX, LANGUAGES, build_cont
 from proxy.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.pipeline import Pipeline
 from proxy.stages.faithful import Faithful, FaithfulOptions, fixed_format
-from proxy.testing import chunk, make_exchange, make_ports, reply, stream, streamed
+from proxy.testing import chunk, completion, make_exchange, make_ports, reply, stream, streamed
+from proxy.wire.chat import ChatDialect
 from tests.conftest import Running
 
 Start = Callable[..., AbstractAsyncContextManager[Running]]
@@ -387,3 +388,58 @@ async def test_a_request_without_context_passes_in_its_own_bytes(start: Start) -
     async with start(reply({"choices": []}), policy=POLICY) as proxy:
         await proxy.post(raw)
         assert raw == proxy.upstream.calls[0].body
+
+
+# ---- marks that end users should not see ----
+
+MARKED = "The tower is 330 m tall [Passage 1]. It stands in Paris. [Passage 1]\n\nConfidence: HIGH"
+BARE = "The tower is 330 m tall. It stands in Paris."
+HIDING = (
+    "name: hiding\ndelivery: {}\nstages: [faithful: {{show_citations: false, show_confidence: false}}, citations: {{}}, confidence: {{}}, "
+    "claims: {{embed: false}}]\n"
+)
+HINTED = {"groundwire": {"context": [{"content": "The tower is 330 m tall. It stands in Paris.", "source": "guide.md"}]}}
+
+
+def body_of(question: str = "How tall is the tower, and where?", **more: Any) -> dict[str, Any]:
+    return {"model": "gpt-4o", "messages": [{"role": "user", "content": question}], **HINTED, **more}
+
+
+async def delivered(start: Start, delivery: str, body: Mapping[str, Any], text: str = MARKED, size: int = 7) -> tuple[str, Any]:
+    """What the client reads, and the record's facts."""
+    streams = delivery == "gate"
+    answer = stream(streamed([text[i : i + size] for i in range(0, len(text), size)])) if streams else reply(completion(text))
+    async with start(answer, policy=HIDING.format(delivery)) as proxy:
+        got = await proxy.post({**body, "stream": streams})
+        record = await proxy.record(got)
+    if not streams:
+        return got.json["choices"][0]["message"]["content"], record["detail"]["facts"]
+    reader = ChatDialect().stream()
+    reader.feed(got.body)
+    assert reader.done
+    return reader.answer.text, record["detail"]["facts"]
+
+
+@pytest.mark.parametrize(("delivery", "size"), [("hold", 7), ("gate", 1), ("gate", 7), ("gate", 1000)])
+async def test_marks_leave_the_answer_and_stay_in_the_record(start: Start, delivery: str, size: int) -> None:
+    text, facts = await delivered(start, delivery, body_of(), size=size)
+    assert (BARE, [2, 2], "HIGH") == (text.strip(), list(facts["citations"]), facts["confidence"])
+
+
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+async def test_a_clients_own_request_leaves_them_in(start: Start, delivery: str) -> None:
+    text, _ = await delivered(start, delivery, body_of("How tall is it? Cite your sources and state your confidence."))
+    assert MARKED == text
+
+
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+async def test_json_answers_are_left_alone(start: Start, delivery: str) -> None:
+    said = '{"text": "The tower is 330 m tall [Passage 1]."}'
+    text, _ = await delivered(start, delivery, body_of(response_format={"type": "json_object"}), said)
+    assert said == text
+
+
+def test_to_take_marks_out_the_answer_must_wait() -> None:
+    assert [False, True, True] == [
+        Faithful.blocks_answers(FaithfulOptions(**options)) for options in ({}, {"show_citations": False}, {"show_confidence": False})
+    ]

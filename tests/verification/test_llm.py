@@ -35,7 +35,8 @@ def said(*verdicts: object) -> str:
     return json.dumps({"verdicts": verdicts})
 
 
-YES, NO = Support(0.9, pytest.approx(0.05), "So it is."), Support(pytest.approx(0.05), 0.9, "So it is.")
+YES = Support(0.9, pytest.approx(0.05), "So it is.", decides=True)
+NO = Support(pytest.approx(0.05), 0.9, "So it is.", decides=True)
 BOTH = said(verdict(1, "supported"), verdict(2, "contradicted"))
 
 
@@ -228,7 +229,7 @@ async def test_a_missed_deadline_is_a_failure_and_frees_the_places() -> None:
     assert MAX_CALLS == chat.calls
     chat.gate.set()
     verifier = LLMVerifier(chat, options())
-    assert [Support(0.9, pytest.approx(0.05), "supported b")] == await verifier.verify([ClaimPair("supported b", "e")])
+    assert [Support(0.9, pytest.approx(0.05), "supported b", decides=True)] == await verifier.verify([ClaimPair("supported b", "e")])
 
 
 # ---- remembering ----

@@ -19,6 +19,7 @@ LABELS = {
     "supported": ("✓", "supported", "the context says so"),
     "contradicted": ("✕", "contradicted", "the context says otherwise"),
     "unsupported": ("?", "not supported", "the context does not say so"),
+    "unsure": ("~", "unsure", "no value decides it, and a model's opinion alone does not"),
     "error": ("!", "not checked", "the check could not run"),
     "not_checkable": ("–", "nothing to check", "it states no fact"),
 }
@@ -116,7 +117,7 @@ def _finding(claim: Claim) -> Html:
         told.append(el("p", "Instead the context says: ", el("strong", own(str(instead)))))
     if evidence:
         told.append(el("blockquote", block(str(evidence.get("text", "")), "text small"), el("footer", _whence(evidence))))
-    elif claim.label in ("unsupported", "contradicted"):
+    elif claim.label in ("unsupported", "unsure", "contradicted"):
         told.append(el("p", "No piece of the context comes near it.", class_="dim"))
     if reason := entry.get("reason"):
         told.append(el("p", "Why: ", own(str(reason)), class_="dim"))

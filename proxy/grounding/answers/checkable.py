@@ -49,6 +49,13 @@ def _any(patterns: Iterable[str], flags: int = 0) -> LazyPattern:
 
 _GREETING, _SMALL_TALK = _any(texts.GREETINGS), _any(texts.SMALL_TALK)
 _HEDGE, _LEAD_IN, _ADVICE = _any(texts.HEDGES), _any(texts.LEAD_INS), _any(texts.ADVICE)
+_PLAN, _OPINION, _IMPERATIVE = _any(texts.PLANS), _any(texts.OPINIONS), _any(texts.IMPERATIVES)
+_MAIN_CLAUSE = re.compile(
+    r"[,;:()]| (?:if|when|that|which|who|what|how|where|whether|so|until|because|before|after|and|but|or"
+    r"|wenn|dass|ob|und|si|que|y|et|quand) "
+)
+"""What ends the main clause of a request."""
+_BARE_RATING = LazyPattern(rf"\W{{0,8}}{texts.OWN_WORDS[0]}\W{{0,8}}", re.I)
 _ACKNOWLEDGEMENT = _any(texts.ACKNOWLEDGEMENTS)
 _UNFINISHED = LazyPattern(rf"(?:^|\W){texts.UNFINISHED}:$")
 _PREFIX = _any(texts.PREFIXES, re.I)
@@ -132,7 +139,7 @@ def is_unfinished(text: str) -> bool:
 
 def reason_of(raw: str, text: str) -> str:
     """Why a sentence cannot be checked, "" where it can; `raw` as it stands, `text` as `plain` leaves it."""
-    if _is_rating(raw):
+    if is_rating(raw):
         return "rating"
     if not any(c.isalnum() for c in text) or _is_address(text):
         return "empty"
@@ -158,11 +165,19 @@ def _small(text: str) -> str:
         return "hedge"
     if _ADVICE.match(whole):
         return "instruction"
+    if not any(c.isdigit() for c in whole):  # one with a value in it can still be wrong about the value
+        if (verb := _IMPERATIVE.match(whole)) is not None and not has_verb("x " + _MAIN_CLAUSE.split(whole[verb.end() :], maxsplit=1)[0]):
+            return "instruction"
+        if _PLAN.match(whole):
+            return "plan"
+        if _OPINION.match(whole):
+            return "opinion"
     return "lead_in" if is_unfinished(lower.rstrip("*_ ")) else ""
 
 
-def _is_rating(raw: str) -> bool:
-    if _RATING_LINE.match(raw):
+def is_rating(raw: str) -> bool:
+    """Whether a sentence is the answer's rating of itself."""
+    if _RATING_LINE.match(raw) or _BARE_RATING.fullmatch(raw.strip()):
         return True
     return len(raw) <= MAX_RATING_CHARS and extract_confidence(raw) is not None
 

@@ -113,6 +113,63 @@ ADVICE = (
 )
 """Advice to ask or read elsewhere; steps and recipes are none."""
 
+PLANS = (
+    r"(?:(?:first|next|now|then|okay|ok|so|great|alright),? )?(?:i'll|i will|i'm going to|i am going to|i would|i'd|i can|i could|i need to|i should"
+    r"|i want to|i plan to|i have to|i am now|i'm now|i'm (?:\w+ing)|let me|let's|let us|we'll|we will|we need to|we should|we can|we could|we'd"
+    r"|my (?:plan|approach|next step) (?:is|will be))\b"
+    r"|(?:i(?:'ve| have)|we(?:'ve| have)) (?:now |just |also )?(?:added|updated|fixed|changed|created|removed|written|implemented|run|checked|looked"
+    r"|read|reviewed|made|tested|refactored|moved|renamed|translated|rewritten|drafted|summari[sz]ed|kept|left|used|included|prepared|put together)\b"
+    r"|i (?:added|updated|fixed|changed|created|removed|wrote|implemented|ran|checked|looked|read|reviewed|made|tested|refactored|moved|renamed"
+    r"|translated|rewrote|drafted|kept|left|used|included|assumed|assume|prefer|recommend|suggest|hope|wonder|see|understand"
+    r"|noticed|notice|found no|searched|thought|wanted)\b",
+    r"(?:(?:zuerst|jetzt|nun|dann|als nächstes|gut|okay),? )?(?:(?:ich|wir) (?:werde|werden|möchte|möchten|will|wollen|kann|können|könnte|müssen|muss|sollte"
+    r"|sollten|würde|prüfe|schaue|sehe|lese|suche|ändere|füge|erstelle|schreibe|empfehle|schlage)|lass(?:en sie)? (?:mich|uns)"
+    r"|(?:werde|prüfe|schaue|sehe) ich)\b|ich habe (?:\w+ ){0,8}(?:hinzugefügt|geändert|erstellt|entfernt|geschrieben|geprüft|gelesen|getestet|übersetzt"
+    r"|zusammengefasst|behoben|aktualisiert|verwendet|umbenannt)\b",
+    r"(?:(?:primero|ahora|luego|después|bien),? )?(?:voy a|vamos a|déjame|permíteme|puedo|podría|podemos|necesito|quiero|debería|deberíamos|haré|revisaré|buscaré"
+    r"|comprobaré|recomiendo|sugiero|he (?:añadido|actualizado|corregido|cambiado|creado|eliminado|escrito|revisado|leído|probado"
+    r"|traducido|resumido|usado))\b",
+    r"(?:(?:d'abord|maintenant|ensuite|puis|bien),? )?(?:je (?:vais|peux|pourrais|dois|veux|voudrais|vérifie|regarde|cherche|lis|recommande|suggère"
+    r"|propose)|nous (?:allons|pouvons|devons|pourrions)|laissez-moi|laisse-moi|permettez-moi|j'ai (?:ajouté|mis à jour|corrigé|modifié|créé|supprimé|écrit"
+    r"|vérifié|lu|testé|traduit|résumé|utilisé)|je ferai|je vérifierai)\b",
+)
+"""How a sentence begins that tells what the model does, did, will do or thinks: nothing that a context could support."""
+
+OPINIONS = (
+    r"(?:in my opinion|in my view|personally|to me|my (?:favou?rite|recommendation|suggestion|advice|take|guess)|(?:it|that|this) (?:sounds|looks|seems) (?:like )?"
+    r"(?:a |an )?(?:great|good|nice|lovely|wonderful|fun|reasonable|sensible|perfect|fine|right|wise|solid|interesting|exciting)|(?:that's|that is|this is|it's|it is|what) "
+    r"an? (?:great|good|nice|lovely|wonderful|fun|reasonable|sensible|solid|interesting|exciting|tough|tricky|excellent|fantastic|common|classic)"
+    r"|you(?:'d| would| could| can| may| might| should| will|'ll) (?:want|need|like|love|consider|try|also|enjoy|be able|find|get|see|use|start|add|do|go|have|ask|book|choose"
+    r"|pick|take|call|write|run|make|keep|check|set|bring|visit|combine)|consider\b|i'd go (?:with|for)|happy (?:coding|travels|cooking)|enjoy\b|good (?:luck|idea|choice))\b",
+    r"(?:meiner meinung nach|aus meiner sicht|persönlich|mein (?:tipp|rat|vorschlag)|meine empfehlung|das (?:klingt|hört sich|ist eine? (?:gute|tolle|schöne|interessante|spannende))"
+    r"|(?:du|sie|ihr) (?:könntest|könnten|könntet|solltest|sollten|solltet|kannst|können|könnt))\b",
+    r"(?:en mi opinión|personalmente|a mi juicio|mi (?:recomendación|sugerencia|consejo)|(?:eso )?suena (?:bien|genial|muy)|(?:puedes|podrías|puede|podría|deberías|debería|te sugiero"
+    r"|le sugiero|te recomiendo|le recomiendo|considera)\b)",
+    r"(?:à mon avis|selon moi|personnellement|mon (?:conseil|avis)|ma (?:recommandation|suggestion)|(?:ça|cela) (?:semble|a l'air)|(?:tu|vous) (?:peux|pouvez|pourrais|pourriez|devrais"
+    r"|devriez)|je (?:te|vous) (?:conseille|recommande|suggère|propose))\b",
+)
+"""How an opinion, a recommendation or a suggestion begins."""
+
+IMPERATIVES = (
+    r"(?:please |just |then |now |next,? |first,? |finally,? |also,? |always |never |don't |do not |make sure|be sure|remember to |try to |feel free)?"
+    r"(?:add|apply|ask|avoid|bake|bring|build|call|change|check|choose|click|close|combine|compare|configure|connect|consider|contact|cook|copy|create|cut|define|delete"
+    r"|deploy|describe|disable|divide|download|drain|edit|enable|ensure|enter|explain|fill|find|fix|follow|give|go|heat|import|include|increase|insert|install|keep|launch"
+    r"|let|list|look|make|mix|modify|move|multiply|note|open|pack|pass|paste|pay|pick|place|plan|pour|practice|preheat|press|provide|put|read|reduce|remember|remove|rename"
+    r"|repeat|replace|replace|reply|restart|return|review|rinse|run|save|scroll|see|select|send|serve|set|share|show|simmer|sleep|solve|start|stir|stop|submit|subtract|swap"
+    r"|take|tell|test|think|toggle|treat|try|turn|type|update|upload|use|verify|view|visit|wait|walk|watch|wrap|write)\b(?! (?:is|are|was|were|has|have|of)\b)(?=[ :,.]|$)",
+    r"(?:bitte |dann |nun |zuerst |danach )?(?:[a-zäöüß]{3,}(?:en|n)) sie\b|(?:gib|nimm|öffne|klicke?|wähle|gehe?|füge|prüfe?|starte|installiere|führe|stelle?|achte|vermeide|verwende"
+    r"|nutze|schreibe?|lies|rühre|schneide|gieße|lasse?|setze?|drücke?|speichere|denke? daran|vergiss nicht|probiere?|frage?|rufe?|suche?)\b",
+    r"(?:por favor,? |luego |primero |después |ahora )?(?:añade|añada|abre|abra|haz|haga|usa|use|utiliza|utilice|escribe|escriba|selecciona|seleccione|pulsa|pulse|elige|elija|instala|instale"
+    r"|ejecuta|ejecute|comprueba|compruebe|recuerda|recuerde|evita|evite|prueba|pruebe|ve a|vaya a|pon|ponga|mezcla|corta|deja|deje|lee|lea|revisa|revise|asegúrate|asegúrese|guarda|guarde)\b",
+    r"(?:veuillez |ensuite,? |puis |d'abord,? |enfin,? )?(?:ajoute[rz]?|ouvre[rz]?|utilise[rz]?|clique[rz]?|choisi(?:s|ssez)|installe[rz]?|exécute[rz]?|vérifie[rz]?|évite[rz]?|essaye?z?"
+    r"|mets|mettez|mélange[rz]?|coupe[rz]?|laisse[rz]?|lis|lisez|saisissez|appuie|appuyez|sélectionne[rz]?|rappelle[rz]?|assure-toi|assurez-vous|enregistre[rz]?|pense[rz]? à|n'oublie[rz]? pas"
+    r"|faites|fais|prends|prenez|allez|va)\b(?! (?:est|sont)\b)",
+)
+"""How a request or a step begins: a verb in the imperative, with no subject before it."""
+
+OWN_WORDS = (r"(?:high|medium|low|hoch|mittel|niedrig|alta|media|baja|élevée?|moyenne|faible)",)
+"""A rating that stands by itself."""
+
 YES_OR_NO = r"yes|no|ja|nein|sí|oui|non|true|false|correct|incorrect|richtig|falsch|verdadero|falso|vrai|faux"
 
 _BRACKET = r"[\[【(][^\[\]【】()\n]{1,200}[\]】)]"
@@ -141,7 +198,8 @@ PREFIXES = (
     r"(?:please |also )?note that |it(?:'s| is)(?: also)? (?:important|worth) (?:to note|noting|mentioning|to mention|to remember) that "
     r"|keep in mind that |remember that |i'm sorry, but |unfortunately, ",
     r"(?:final |short |the )?answer ?: ?|(?:die )?(?:kurze )?antwort ?: ?|(?:la )?respuesta ?: ?|(?:la )?réponse ?: ?",
-    r"(?:yes|sure|certainly|of course|absolutely|ja|sí|oui|claro|bien sûr|por supuesto)[,:!] ?(?=\w+ \w+ \w+)",
+    r"(?:yes|no|nope|yep|sure|certainly|of course|absolutely|correct|exactly|indeed|right|ja|nein|doch|genau|richtig|sí|no|oui|non|si|claro|bien sûr|por supuesto"
+    r"|exactamente|exactement|correcto|en effet)[,:!.;–—-]{1,2} ?(?=\w+ \w+ \w+)",
     rf"(?:según|de acuerdo con|conforme a|con base en|basado en|en) {_ES_PLACE}, |según {_ES_PLACE} |{_ES_PLACE} (?:también )?"
     r"(?:dicen?|indican?|mencionan?|señalan?|afirman?|explican?) que |en (?:resumen|conclusión), |cabe (?:señalar|destacar|mencionar) que "
     r"|es importante (?:señalar|destacar|tener en cuenta) que ",

@@ -18,7 +18,7 @@ from proxy.grounding.verdicts import Claim
 from proxy.text import split_sentences
 
 MAX_QUESTION_CHARS = 300
-"""A longer question is not put before a fragment answer; its last interrogative sentence is, if that is shorter."""
+"""A longer question is not read beside a fragment answer; its last interrogative sentence is, if that is shorter."""
 MAX_LEAD_CHARS = 300
 """A list's lead-in that is longer does not go before its items."""
 MAX_ITEM_WORDS = 12
@@ -179,7 +179,7 @@ class ClaimReader:
         if not reason and item and lead and (is_fragment(text, MAX_ITEM_WORDS) or is_unfinished(lead)):
             text = f"{lead} {text}"
         elif not reason and self._question and is_fragment(text) and not text.endswith(":"):
-            text = f"{self._question} {text}"
+            return Claim(text, start, end, asked=self._question)
         return Claim(text, start, end, checkable=not reason, reason=reason)
 
 
@@ -281,7 +281,7 @@ def _width(indent: str) -> int:
 
 
 def _asked(question: str) -> str:
-    """What goes before a fragment answer: the question, or the last interrogative sentence of a longer one."""
+    """What a fragment answer answers: the question, or the last interrogative sentence of a longer one."""
     whole = " ".join(question.split())
     if len(whole) <= MAX_QUESTION_CHARS:
         return whole

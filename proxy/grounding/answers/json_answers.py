@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{},:]')
+_START = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\"]|$))")
 _NAME = re.compile(r"[A-Za-z_]\w*")
 MAX_DEPTH = 200
 """Paths grow with the depth: deeper text is not read as JSON."""
@@ -45,6 +46,11 @@ class _Level:
         if not _NAME.fullmatch(key):
             return f"{self.prefix}[{json.dumps(key, ensure_ascii=False)}]"
         return f"{self.prefix}.{key}" if self.prefix else key
+
+
+def looks_json(text: str) -> bool:
+    """Whether `text` begins as a JSON object or a list of objects, lists or strings does."""
+    return _START.match(text) is not None
 
 
 def strings_of(text: str) -> list[JsonString] | None:

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
+from proxy.archive import READ_ARCHIVE
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.faithful import LANGUAGES, texts
+from proxy.grounding.evidence.own_texts import own_texts, without_own_texts
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index
 from proxy.grounding.evidence.spans import Piece, is_heading
@@ -24,11 +27,15 @@ from proxy.text import text_of
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
+    from proxy.grounding.values.said import Said
 
 MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
 MAX_PIECES = 50_000
 MAX_QUESTION_CHARS = 2000
+MIN_LITERAL_WORDS = 3
+_WORDS = re.compile(r"\w+(?:[.,:]\d+)*|[-−–+](?=\d)|[%€$£°]")
+"""Words, numbers with their marks, signs and units."""
 _RULES = tuple(
     sorted(
         {
@@ -41,6 +48,8 @@ _RULES = tuple(
     )
 )
 """What this project tells a model; clients that use its library send it themselves."""
+_ARCHIVE_FRAME = re.compile(r"^\[page \d+ of \d+\]\n|^(?:Error: |There is no such page: |This is not text but ).*", re.S)
+"""What the archive's tool says around what was archived."""
 _PASSAGE_MARK = re.compile(r"## .{1,200}|### (?:Passage|Pasaje) \d.{0,1000}|(?:Question|Frage|Pregunta):?")
 
 # A user's question says what is asked, not what is so.
@@ -110,11 +119,11 @@ def gather(exchange: Exchange) -> list[Evidence]:
     for evidence in found:
         if evidence.message_index is not None:
             inside.setdefault(evidence.message_index, []).append(evidence.content)
+    names = _tool_names(messages)
     for i, message in enumerate(messages):
-        found += _rest(message, said[i], inside.get(i, ()), i, names=_tool_names(messages))
-    names = _tool_names(exchange.messages)
-    for message in _own_results(exchange):
-        found += _rest(message, text_of(message.get("content")), (), None, names=names)
+        found += _rest(message, said[i], inside.get(i, ()), i, names=names)
+    for message, text in _own_results(exchange):
+        found += _rest(message, text, (), None, names={str(message.get("tool_call_id")): READ_ARCHIVE})
     return found
 
 
@@ -167,16 +176,17 @@ def _tool_names(messages: Sequence[Message]) -> dict[str, str]:
     return names
 
 
-def _own_results(exchange: Exchange) -> list[Message]:
-    """Results of tools that the proxy itself has answered: behind everything that the client sent, or with a call's id of their own."""
-    original = exchange.conversation
-    same, ids = {id(message) for message in original}, {message.get("tool_call_id") for message in original}
-    last = max((i for i, message in enumerate(exchange.messages) if id(message) in same), default=-1)
-    return [
-        message
-        for i, message in enumerate(exchange.messages)
-        if message.get("role") == "tool" and id(message) not in same and (i > last >= 0 or message.get("tool_call_id") not in ids)
-    ]
+def _own_results(exchange: Exchange) -> Iterator[tuple[Message, str]]:
+    """Results of calls of the archive's tool, with what was archived: the proxy has answered them, and they stand behind a call that no
+    client can have made. A client's own results with a note of a stage in them are none.
+    """
+    given = {id(message) for message in (*exchange.original.messages, *exchange.conversation)}
+    called: dict[str, str] = {}
+    for message in exchange.messages:
+        if message.get("role") == "assistant":
+            called |= _tool_names([message])
+        elif message.get("role") == "tool" and id(message) not in given and called.get(str(message.get("tool_call_id"))) == READ_ARCHIVE:
+            yield message, _ARCHIVE_FRAME.sub("", text_of(message.get("content")))
 
 
 def is_question(sentence: str) -> bool:
@@ -232,6 +242,26 @@ class EvidenceBase:
         found = [i for i, owner in enumerate(self._owner) if owner == evidence_index]
         return range(found[0], found[-1] + 1) if found else range(0)
 
+    @cached_property
+    def said(self) -> Said:
+        """All of it, to look values up in; the user's questions, too."""
+        from proxy.grounding.values.said import Said  # 20 ms that a server without such a stage need not wait for
+
+        return Said([without_own_texts(one.content) for one in self.evidence])
+
+    @cached_property
+    def _by_words(self) -> Mapping[tuple[str, ...], int]:
+        """The first position of what each piece says, word by word."""
+        found: dict[tuple[str, ...], int] = {}
+        for i, sentence in enumerate(self.sentences):
+            found.setdefault(tuple(_WORDS.findall(sentence.casefold())), i)
+        return found
+
+    def literal(self, claim: str) -> int | None:
+        """The position of the piece that says `claim` word by word, and nothing else; None for a claim of less than three words."""
+        words = tuple(_WORDS.findall(claim.casefold()))
+        return self._by_words.get(words) if len(words) >= MIN_LITERAL_WORDS else None
+
     def span(self, position: int) -> EvidenceSpan:
         """Where a piece stands: the text as it is there, with its offsets."""
         piece, one = self._pieces[position], self.evidence[self._owner[position]]
@@ -283,7 +313,7 @@ class EvidenceBase:
 
 def _said(evidence: Evidence, content: str) -> list[Piece]:
     """The pieces of an evidence that say something: no questions of the user, no marks of passages that are evidence themselves."""
-    apart = evidence.apart if isinstance(evidence, Located) else ()
+    apart = (*(evidence.apart if isinstance(evidence, Located) else ()), *own_texts(content))
     pieces = cut(content, apart)
     if evidence.kind in ("user", "system"):
         pieces = [piece for piece in pieces if not (piece.prose and is_question(piece.shown))]

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -40,6 +40,22 @@ _OPENS_UNNAMED = re.compile(
 )
 """Evidence that speaks of something by a pronoun: what it names was said before."""
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
+
+
+class Reading(Protocol):
+    """Numbers and dates of a text, to look others up in."""
+
+    @property
+    def quantities(self) -> Quantities:
+        """Numbers, dates and times."""
+
+    @property
+    def numerals(self) -> frozenset[str]:
+        """Runs of digits."""
+
+    @property
+    def years(self) -> tuple[int, ...]:
+        """Years of its dates."""
 
 
 class Difference(Struct, frozen=True):
@@ -74,7 +90,7 @@ def differences(claim: str, evidence: str, language: str = "en") -> list[Differe
 
 def _number_differences(claim: str, quantities: Quantities, read: EvidenceReading) -> Iterator[Difference]:
     for quantity in quantities.numbers[:_MAX_COMPARED]:
-        if _says_nothing(quantity, claim) or _is_said(quantity, claim, read):
+        if says_nothing(quantity, claim) or number_is_said(quantity, claim, read):
             continue
         other_unit = _same_numeral_in_another_unit(quantity, read)
         if other_unit is not None:
@@ -86,8 +102,8 @@ def _number_differences(claim: str, quantities: Quantities, read: EvidenceReadin
         yield Difference("number", quantity.text, counterpart.text if counterpart else "")
 
 
-def _says_nothing(quantity: Quantity, claim: str) -> bool:
-    """A number that is none of the claim's: "one", "thousands", the mark of a list's item, the nil of a score."""
+def says_nothing(quantity: Quantity, claim: str) -> bool:
+    """Whether a number is one that is none of the claim's: "one", "thousands", the mark of a list's item, the nil of a score."""
     if quantity.spelled:
         return quantity.values[0] == 1 or (quantity.text.endswith("s") and quantity.values[0] >= 1000 and " " not in quantity.text)
     if claim[: quantity.start].strip() in ("", "(") and _LIST_MARK.match(claim):
@@ -97,7 +113,8 @@ def _says_nothing(quantity: Quantity, claim: str) -> bool:
     )
 
 
-def _is_said(quantity: Quantity, claim: str, read: EvidenceReading) -> bool:
+def number_is_said(quantity: Quantity, claim: str, read: Reading) -> bool:
+    """Whether a number of `claim` is in what was read, in whatever form, or can be worked out of it."""
     numbers = read.quantities.numbers
     if any(agrees(quantity, other) for other in numbers):
         return True
@@ -164,7 +181,7 @@ def _opens_claim(claim: str, name: Name) -> bool:
 
 def _date_differences(claim: str, quantities: Quantities, read: EvidenceReading) -> Iterator[Difference]:
     for date in quantities.dates[:_MAX_COMPARED]:
-        if not _date_is_said(date, read):
+        if not date_is_said(date, read):
             counterpart = _date_in_place(claim, date, read)
             yield Difference("date", date.text, counterpart.text if counterpart else "")
     said = {m for time in read.quantities.times for m in time.minutes}
@@ -174,7 +191,8 @@ def _date_differences(claim: str, quantities: Quantities, read: EvidenceReading)
             yield Difference("date", time.text, others[0] if len(others) == 1 else "")
 
 
-def _date_is_said(date: Date, read: EvidenceReading) -> bool:
+def date_is_said(date: Date, read: Reading) -> bool:
+    """Whether a date is in what was read, in whatever form or order."""
     dates = read.quantities.dates
     if any(date_agrees(date, other) for other in dates):
         return True
@@ -228,11 +246,11 @@ def instead(claim: str, sentence: str, language: str = "en") -> str:
     read = read_evidence(sentence)
     quantities = read_quantities(claim, language)
     for date in quantities.dates:
-        if not _date_is_said(date, read):
+        if not date_is_said(date, read):
             other = _date_in_place(claim, date, read)
             return other.text if other else ""
     for quantity in quantities.numbers:
-        if not _is_said(quantity, claim, read):
+        if not number_is_said(quantity, claim, read):
             number = _counterpart(claim, quantity, read) or _only_one(quantity, quantities, read)
             return number.text if number else ""
     return _name_in_place(claim, sentence, language, read) or _words_in_place(claim, sentence)

@@ -12,10 +12,17 @@ from proxy.grounding.verdicts import Claim, Judgement
 from proxy.language import language
 from proxy.stages.claims.reading import Statement, failing_spans, json_part
 
+_FAILING = {
+    "contradicted": ("contradicted",),
+    "unsupported": ("contradicted", "unsupported"),
+    "unsure": ("contradicted", "unsupported", "unsure"),
+}
+"""The labels that fail, by what the policy says."""
+
 
 def fails(judgement: Judgement, fail_on: str) -> bool:
     """Whether the policy counts the claim as failing."""
-    return judgement.label == "contradicted" or (judgement.label == "unsupported" and fail_on == "unsupported")
+    return judgement.label in _FAILING[fail_on]
 
 
 def no_answer(texts: str | Mapping[str, str], *samples: str) -> str:

@@ -21,8 +21,6 @@ from proxy.stages.claims.reading import STATEMENT_WORDS, key_of
 MAX_ARGUMENTS = 50
 """Values checked of one choice's calls."""
 MAX_DEPTH = 8
-LITERAL = "literal"
-"""The verifier's name in a judgement that needed none."""
 
 
 class Argument(Struct, frozen=True):
@@ -82,5 +80,5 @@ def _literal(argument: Argument, evidence: Sequence[Evidence]) -> Judgement | No
         match = pattern.search(piece.content)
         if match is not None:
             span = EvidenceSpan(match[0], match.start(), match.end(), piece.source, piece.kind, piece.message_index)
-            return Judgement(argument.claim, "supported", 1.0, 0.0, span, verifier=LITERAL)
+            return Judgement(argument.claim, "supported", 1.0, 0.0, span, decided_by="literal")
     return None

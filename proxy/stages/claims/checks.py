@@ -6,19 +6,34 @@ Made when the request leaves for the model, dropped when the exchange has ended;
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from proxy.exchange import FactCheck
+from proxy.exchange import Evidence, FactCheck
 from proxy.grounding.answers.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Judgement
 from proxy.verification.grounder import Grounder
+from proxy.verification.second_opinion import Opinions
 
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
+PASTED_CHARS = 500
+"""A user message of this length holds the text it asks about, as in "Summarise this: …"."""
+
+
+def has_context(evidence: Sequence[Evidence]) -> bool:
+    """Whether there is anything to be faithful to: passages, results, or a long text in the user's own message.
+
+    Facts of a knowledge base are none: an answer is not expected to keep to them, only not to contradict them.
+    """
+    return any(
+        piece.kind in ("passage", "tool_result") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
+        for piece in evidence
+        if piece.content.strip()
+    )
 
 
 class Ground(Struct, frozen=True):
@@ -39,10 +54,11 @@ class Ground(Struct, frozen=True):
 def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> Judgement:
     """One judgement of what context and knowledge base say to a claim.
 
-    What the knowledge base knows holds, against the context too; a doubt of its own does not take the context's support away. What it knows
-    nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact supports it.
+    What the knowledge base knows holds, against the context too; a doubt of its own takes away neither the context's support nor its
+    contradiction. What it knows nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact
+    supports it.
     """
-    if known is not None and (known.label != "unsupported" or by_context.label != "supported"):
+    if known is not None and (known.label != "unsupported" or by_context.label not in ("supported", "contradicted")):
         return known
     if closed or by_context.label in ("supported", "not_checkable", "error"):
         return by_context
@@ -76,6 +92,8 @@ class Checks:
         self._readers: dict[int, ClaimReader] = {}
         self.found: list[Found] = []
         """Of the answer's text, in order."""
+        self.opinions: list[Opinions] = []
+        """What second opinions were asked for."""
         self.attempts: dict[int, Attempt] = {}
         """By position in `exchange.attempts`."""
         self.json: set[int] = set()

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from proxy.stage import Positive, Share
 from proxy.verification.options import VerifierOptions
+from proxy.verification.second_opinion import SecondOpinion
 
 Action = Literal["annotate", "redact", "retry", "replace", "block"]
 
@@ -24,11 +25,27 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
         ),
     ] = "annotate"
     fail_on: Annotated[
-        Literal["unsupported", "contradicted"],
-        Meta(description="which claims fail: all that the context does not support, or only those that it contradicts"),
-    ] = "unsupported"
+        Literal["contradicted", "unsupported", "unsure"],
+        Meta(
+            description="which claims fail, so that the answer is warned of or acted upon: what the context plainly contradicts, also "
+            "what nothing in it supports (unsupported), or all that it is not sure to support (unsure: a small model's opinion is "
+            "then enough)"
+        ),
+    ] = "contradicted"
     min_support: Annotated[Share, Meta(description="probability from which a claim counts as supported")] = 0.5
-    min_contradiction: Annotated[Share, Meta(description="probability from which one that is not supported counts as contradicted")] = 0.5
+    min_contradiction: Annotated[
+        Share,
+        Meta(
+            description="probability from which one that is not supported is unsure rather than unsupported; contradicted, where another "
+            "model than the built-in one judges"
+        ),
+    ] = 0.5
+    second_opinion: Annotated[
+        SecondOpinion | None,
+        Meta(
+            description="a model that is asked about just the claims that are unsure or seem unsupported; a policy's own key sets it, too"
+        ),
+    ] = None
     min_faithfulness: Annotated[
         Share,
         Meta(

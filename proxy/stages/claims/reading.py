@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from proxy.exchange import Choice, Exchange
 from proxy.grounding.answers.claims import claims_of
-from proxy.grounding.answers.json_answers import JsonString, strings_of
+from proxy.grounding.answers.json_answers import JsonString, looks_json, strings_of
 from proxy.grounding.verdicts import Claim
 
 STATEMENT_WORDS = 4
 """A string with as many words is a statement."""
-_JSON_START = re.compile(r"\s*(?:\{|\[\s*(?:[\[{\"]|$))")
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.S | re.I)
 _FIXED_VALUE = re.compile(r"(?:[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*|https?://\S+)")
 """``positive``, ``in_progress``, ``HIGH``, an address."""
@@ -53,11 +52,6 @@ def json_part(text: str) -> tuple[int, int]:
     """Where the JSON of an answer stands that should be JSON: all of it, or what a fence of Markdown encloses."""
     fenced = _FENCED.fullmatch(text)
     return fenced.span(1) if fenced else (0, len(text))
-
-
-def looks_json(text: str) -> bool:
-    """Whether `text` begins as a JSON object or a list of objects, lists or strings does."""
-    return _JSON_START.match(text) is not None
 
 
 def wants_json(exchange: Exchange) -> bool:

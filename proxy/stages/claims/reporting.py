@@ -12,16 +12,20 @@ from typing import Any
 
 from proxy.grounding.verdicts import EvidenceSpan, Judgement, faithfulness
 from proxy.stages.claims.checks import Found
+from proxy.verification.second_opinion import Opinions
 
 MAX_CLAIMS = 60
 MAX_CHARS = 400
 MAX_MESSAGE_CHARS = 200
-_URGENT = ("contradicted", "unsupported", "error")
+_URGENT = ("contradicted", "unsupported", "unsure", "error")
 
 
 def detail_of(found: Sequence[Found]) -> dict[str, Any]:
-    """Counts, figures by choice, and the claims."""
-    detail: dict[str, Any] = {"counts": dict(Counter(one.judgement.label for one in found))}
+    """Counts, how many nobody is sure of, what the labels rest on, figures by choice, and the claims."""
+    counts = Counter(one.judgement.label for one in found)
+    detail: dict[str, Any] = {"counts": dict(counts), "unsure": counts["unsure"]}
+    if by := Counter(one.judgement.decided_by for one in found if one.judgement.decided_by):
+        detail["decided_by"] = dict(by)
     choices = sorted({one.choice for one in found})
     if len(choices) > 1:
         detail["faithfulness"] = {str(index): rounded(faithfulness(of_choice(found, index))) for index in choices}
@@ -30,6 +34,14 @@ def detail_of(found: Sequence[Found]) -> dict[str, Any]:
     if len(listed) < len(found):
         detail["claims_left_out"] = len(found) - len(listed)
     return detail
+
+
+def told(opinions: Sequence[Opinions]) -> dict[str, Any]:
+    """Of the second opinions that were asked for: on how many claims, and why nothing came of it."""
+    if not opinions:
+        return {}
+    failures = list(dict.fromkeys(one.failure for one in opinions if one.failure))
+    return {"second_opinion": {"asked": sum(one.asked for one in opinions), **({"failed": failures} if failures else {})}}
 
 
 def shown(found: Sequence[Found]) -> list[Found]:
@@ -55,6 +67,8 @@ def entry(one: Found) -> dict[str, Any]:
         "contradiction": rounded(judgement.contradiction),
         "evidence": _span(judgement.evidence),
         "instead": judgement.instead[:MAX_CHARS] or None,
+        "decided_by": judgement.decided_by or None,
+        "asked": judgement.claim.asked[:MAX_CHARS] or None,
         "verifier": judgement.verifier or None,
         "reason": (judgement.reason or judgement.claim.reason)[:MAX_CHARS] or None,
         "ms": round(one.ms, 1) or None,
@@ -91,3 +105,11 @@ def refusal(failing: Sequence[Judgement]) -> str:
         says = f"; the context says: {there[:MAX_MESSAGE_CHARS]}" if there else ""
         return f"the answer contradicts its context: {said}{says}{more}"
     return f"the answer says what its context does not support: {said}{more}"
+
+
+def worst_code(failing: Sequence[Judgement]) -> str:
+    """The code of the worst of what failed, "" where nothing did."""
+    if not failing:
+        return ""
+    labels = {judgement.label for judgement in failing}
+    return next(f"claims_{label}" for label in ("contradicted", "unsupported", "unsure") if label in labels)

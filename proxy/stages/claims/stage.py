@@ -18,7 +18,9 @@ from contextlib import suppress
 from typing import Any
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Sentence, Verdict
+from proxy.exchange import Answer, Choice, Exchange, Outcome, Sentence, Verdict
+from proxy.grounding.answers.json_answers import looks_json
+from proxy.grounding.answers.made_up import asks_to_make_up
 from proxy.grounding.evidence.gathering import EvidenceBase, question_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.quality import refresh
@@ -28,16 +30,15 @@ from proxy.ports import Ports
 from proxy.stage import SentenceStage
 from proxy.stages.claims.acting import fails, instead_of, no_answer, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
-from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, settled
+from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.reading import Statement, looks_json, read_choice, wants_json
-from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal
+from proxy.stages.claims.reading import Statement, read_choice, wants_json
+from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
 from proxy.verification.grounder import EMBED_ALL, Grounder, base_of
 from proxy.verification.options import asks, make_verifier
+from proxy.verification.second_opinion import SecondOpinions, open_to
 
-PASTED_CHARS = 500
-"""A user message of this length holds the text it asks about, as in "Summarise this: …"."""
 _SHORT_CHARS = 60
 """A shorter answer may not tell its language."""
 _DEADLINE = 0.9
@@ -45,7 +46,8 @@ _DEADLINE = 0.9
 BLOCKED = "hallucination_detected"
 _LARGE_CHARS = 50_000
 """From here on, reading leaves the event loop."""
-_CHECKED = ("supported", "contradicted", "unsupported", "error")
+_CHECKED = ("supported", "contradicted", "unsupported", "unsure", "error")
+MADE_UP = "text to be made up"
 
 
 class Claims(SentenceStage):
@@ -56,7 +58,8 @@ class Claims(SentenceStage):
     assigns = ("faithfulness",)
     changes = ("answer",)
     reports = (
-        "x-groundwire-faithfulness", "x-groundwire-quality", "claims_unsupported", "claims_contradicted", "claims_unchecked",
+        "x-groundwire-faithfulness", "x-groundwire-quality", "claims_contradicted", "claims_unsupported", "claims_unsure",
+        "claims_unchecked",
         "json_value_kept", "tool_arguments_unsupported", BLOCKED,
     )  # fmt: skip
     answers_after = ("schema",)
@@ -68,6 +71,7 @@ class Claims(SentenceStage):
         load()
         self.embeds = options.embed
         self._verifier = make_verifier(options, ports)
+        self._second = SecondOpinions(ports.chat, options.second_opinion) if options.second_opinion is not None else None
         self._kept: dict[str, Checks] = {}
         """By exchange id, while it lasts."""
 
@@ -85,8 +89,9 @@ class Claims(SentenceStage):
 
     @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:
-        """The judging model's upstream."""
-        return asks(options)
+        """The upstreams of the judging model and of the one that is asked for a second opinion."""
+        second = {"second_opinion.upstream": options.second_opinion.upstream} if options.second_opinion is not None else {}
+        return {**asks(options), **second}
 
     def by_sentence(self, exchange: Exchange) -> bool:
         """Not a JSON answer."""
@@ -130,7 +135,7 @@ class Claims(SentenceStage):
             checks.left.add(sentence.choice)
         if self.options.on_error == "closed" and any(judgement.label == "error" for judgement in judged):
             return self._of_sentence(sentence, "error", "claims_unchecked", text)
-        return None if text is None else self._of_sentence(sentence, "warn", _code(failing), text)
+        return None if text is None else self._of_sentence(sentence, "warn", worst_code(failing), text)
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Judge what was not judged yet, act on it, and sum up."""
@@ -142,6 +147,8 @@ class Claims(SentenceStage):
             checks.found.clear()
         choices = [c for c in exchange.answer.choices if not ground.skipped and (not exchange.gated or c.index in checks.json)]
         failing = await self._judge_choices(exchange, checks, choices)
+        if exchange.gated and self.options.action == "annotate":
+            await self._reconsider_all(exchange, checks)
         settled = self._settled(exchange, checks) if self.options.action == "retry" else exchange.answer
         arguments = await self._judge_arguments(exchange, settled, ground) if exchange.retry is None else []
         acting = [choice for choice in choices if self._acts(checks, choice.index)]
@@ -167,10 +174,12 @@ class Claims(SentenceStage):
         options, base = self.options, await base_of(exchange)
         grounder = Grounder(
             self._verifier.for_client(exchange.client), embedder=self.ports.embedder if options.embed else None,
-            min_support=options.min_support, min_contradiction=options.min_contradiction,
+            min_support=options.min_support, min_contradiction=options.min_contradiction, only_certain=True, low=options.unsure[0],
         )  # fmt: skip
         closed = options.without_context == "check" or has_context(base.evidence)
         skipped = "" if closed or exchange.knowledge is not None else "no context"
+        if not skipped and asks_to_make_up(question_of(exchange)):
+            skipped = MADE_UP
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
         return Ground(base, grounder, question_of(exchange), skipped, exchange.knowledge, closed)
@@ -187,6 +196,8 @@ class Claims(SentenceStage):
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         try:
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
+            if not exchange.gated or self.options.action != "annotate":
+                answers = list(await self._reconsidered(exchange, checks, answers, started))
             judged = _filled(judged, dict(zip(open_, answers, strict=True)))
         finally:
             whole = [j if j is not None else Judgement(claims[i][1], "error", reason="interrupted") for i, j in enumerate(judged)]
@@ -206,6 +217,27 @@ class Claims(SentenceStage):
         tongue = await asyncio.to_thread(language, sample)
         judged, known = await asyncio.gather(by_context, ground.knowledge.judge(claims, tongue=tongue, deadline_s=deadline_s))
         return [settled(c, k, closed=ground.closed) for c, k in zip(judged, known, strict=True)]
+
+    async def _reconsidered(self, exchange: Exchange, checks: Checks, judged: Sequence[Judgement], started: float) -> Sequence[Judgement]:
+        """With the second opinion, where the policy has one, on what is open; in what is left of the stage's time."""
+        open_ = [i for i, judgement in enumerate(judged) if open_to(judgement)]
+        if self._second is None or not open_:
+            return judged
+        ground = await checks.ground()
+        evidence = {i: ground.base.search(judged[i].claim.question_and_text).text for i in open_}
+        left_s = self.options.timeout_ms * _DEADLINE / 1000 - (time.perf_counter() - started)
+        found = await self._second.on(judged, evidence, exchange.client, max(0.01, left_s))
+        checks.opinions.append(found)
+        self.ports.counters.count("claims.second_opinion_count", found.asked)
+        if found.failure:
+            self.ports.counters.count("claims.second_opinion_failed_count")
+        return found.judgements
+
+    async def _reconsider_all(self, exchange: Exchange, checks: Checks) -> None:
+        """One call for an answer that has left sentence by sentence, and is only reported on."""
+        judged = await self._reconsidered(exchange, checks, [one.judgement for one in checks.found], time.perf_counter())
+        checks.found = [Found(one.choice, judgement, one.ms) for one, judgement in zip(checks.found, judged, strict=True)]
+        self._tell(exchange, checks)
 
     def _unasked(self, checks: Checks, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         """The judgements of claims that nobody is asked about: not checkable, or too many; None for the others."""
@@ -272,7 +304,7 @@ class Claims(SentenceStage):
     def _instead(self, exchange: Exchange, checks: Checks, sentence: Sentence, failing: Sequence[Judgement]) -> str | None:
         """What leaves instead of a failing sentence; None for itself."""
         if self.options.action == "replace" and self._acts(checks, sentence.choice):
-            checks.replaced[sentence.choice] = _code(failing)
+            checks.replaced[sentence.choice] = worst_code(failing)
             self.ports.counters.count("claims.replaced_count")
             return self._no_answer(exchange, sentence.text)
         if self.options.action != "redact":
@@ -349,7 +381,7 @@ class Claims(SentenceStage):
 
     def _summed_up(self, exchange: Exchange, checks: Checks, ground: Ground, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict:
         """The verdict of the whole answer; where it is an error, what failed is one of its own before it."""
-        detail = {"action": self.options.action, "evidence": len(ground.base.evidence), **detail_of(checks.found)}
+        detail = {"action": self.options.action, "evidence": len(ground.base.evidence), **detail_of(checks.found), **told(checks.opinions)}
         if not any(one.judgement.label in _CHECKED for one in checks.found):
             detail["reason"] = ground.skipped or "nothing to check"
         score, failing = exchange.facts.faithfulness, self._failing(checks)
@@ -357,21 +389,21 @@ class Claims(SentenceStage):
         held: Outcome = "pass" if arguments or "reason" not in detail else "unchecked"
         blocked = self._report_arguments(exchange, arguments)
         if blocked is not None:
-            exchange.verdicts.append(Verdict(self.name, "warn" if failing else held, _code(failing), score, detail))
+            exchange.verdicts.append(Verdict(self.name, "warn" if failing else held, worst_code(failing), score, detail))
             return blocked
         unchecked += [judgement for _, judgement in arguments if judgement.label == "error"]
         if unchecked:
             if failing:
-                exchange.verdicts.append(Verdict(self.name, "warn", code=_code(failing), score=score))
+                exchange.verdicts.append(Verdict(self.name, "warn", code=worst_code(failing), score=score))
             reason = unchecked[0].reason[:MAX_CHARS]
             return Verdict(self.name, "error", code="claims_unchecked", score=score, detail={"reason": reason, **detail})
-        return Verdict(self.name, "warn" if failing else held, _code(failing), score, detail)
+        return Verdict(self.name, "warn" if failing else held, worst_code(failing), score, detail)
 
     def _report_arguments(self, exchange: Exchange, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict | None:
         """Note what was found of tool calls; a block, where it failed and the policy says so."""
         if not arguments:
             return None
-        failing = [judgement for _, judgement in arguments if fails(judgement, self.options.fail_on)]
+        failing = [judgement for _, judgement in arguments if judgement.label in ("unsupported", "contradicted")]
         listed = [{"tool": a.tool, "argument": a.path[:MAX_CHARS], **entry(Found(a.choice, j, 0.0))} for a, j in arguments]
         detail = {"tool_arguments": listed}
         if failing and self.options.tool_arguments == "block":
@@ -384,24 +416,5 @@ class Claims(SentenceStage):
         return None
 
 
-def has_context(evidence: Sequence[Evidence]) -> bool:
-    """Whether there is anything to be faithful to: passages, results, or a long text in the user's own message.
-
-    Facts of a knowledge base are none: an answer is not expected to keep to them, only not to contradict them.
-    """
-    return any(
-        piece.kind in ("passage", "tool_result") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
-        for piece in evidence
-        if piece.content.strip()
-    )
-
-
 def _filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:
     return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
-
-
-def _code(failing: Sequence[Judgement]) -> str:
-    """The worst of what failed."""
-    if not failing:
-        return ""
-    return "claims_contradicted" if any(judgement.label == "contradicted" for judgement in failing) else "claims_unsupported"

@@ -164,15 +164,17 @@ def test_rows_without_a_separator_have_no_columns() -> None:
     assert ["Lyon; 0.5 million"] == texts("| Paris | 2 million |\n| Lyon | 0.5 million |\n")
 
 
-def test_a_fragment_gets_the_question() -> None:
+def test_a_fragment_is_read_beside_its_question_which_is_no_part_of_it() -> None:
     question = "Where is the Eiffel Tower?"
-    assert [f"{question} Paris."] == texts("Paris.", question)
+    (claim,) = claims_of("Paris.", question)
+    assert ("Paris.", question, f"{question} Paris.") == (claim.text, claim.asked, claim.question_and_text)
     assert ["It stands in Paris."] == texts("It stands in Paris.", question)
     assert ["Paris."] == texts("Paris.")
 
 
 def test_only_the_question_of_a_long_message_is_used() -> None:
-    assert ["Where is it? Paris."] == texts("Paris.", "Some context. " * 100 + "Where is it?")
+    (claim,) = claims_of("Paris.", "Some context. " * 100 + "Where is it?")
+    assert "Where is it?" == claim.asked
 
 
 @pytest.mark.parametrize(

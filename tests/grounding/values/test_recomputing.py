@@ -1,0 +1,103 @@
+"""What follows from the evidence in one step."""
+
+import json
+
+import pytest
+
+from proxy.grounding.values.quantities import read_quantities
+from proxy.grounding.values.recomputing import calculation, derived, follows
+
+ORDERS = json.dumps(
+    {"orders": [{"id": i, "total": total, "status": s} for i, (total, s) in enumerate([(10, "open"), (20, "open"), (45, "paid")])]}
+)
+
+
+def is_derived(claim: str, *texts: str, language: str = "en", asked: str = "") -> bool:
+    """Whether the claim's first number can be worked out of `texts`."""
+    number = read_quantities(claim, language).numbers[0]
+    return derived(number, claim, asked, read_quantities("\n".join(texts), any_language=True), texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "right", "result"),
+    [
+        ("2 + 3 = 6", False, "5"),
+        ("2 + 3 = 5", True, "5"),
+        ("So 120 * 1.5 = 180 euros.", True, "180"),
+        ("10 / 4 = 2.5", True, "2.5"),
+        ("10 / 3 = 3.33", True, "3.333333333"),
+        ("100 - 20 - 5 = 70", False, "75"),
+        ("2 + 3 × 4 = 14", True, "14"),
+        ("The total of 120 and 80 is 210.", False, "200"),
+        ("Die Summe von 120 und 80 ist 200.", True, "200"),
+    ],
+)
+def test_a_calculation_is_checked(text: str, right: bool, result: str) -> None:
+    found = calculation(text)
+    assert found is not None
+    assert (right, result) == (found.right, found.result)
+
+
+@pytest.mark.parametrize("text", ["x = 5", "f(2 + 3) = 6", "1,200 + 300 = 1,500", "50% + 10% = 60%", "In 2 + 3 days", "1 / 0 = 3"])
+def test_what_can_be_read_in_two_ways_is_no_calculation(text: str) -> None:
+    assert calculation(text) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "texts", "language"),
+    [
+        ("In total it is 330 euros.", ("The flight is 300 euros.", "The bag is 30 euros."), "en"),
+        ("Zusammen sind es 330 Euro.", ("Der Flug kostet 300 Euro.", "Der Koffer kostet 30 Euro."), "de"),
+        ("En total son 330 euros.", ("El vuelo cuesta 300 euros.", "La maleta cuesta 30 euros."), "es"),
+        ("Au total cela fait 330 euros.", ("Le vol coûte 300 euros.", "La valise coûte 30 euros."), "fr"),
+        ("The orders total 75.", (ORDERS,), "en"),
+        ("On average an order is 25.", (ORDERS,), "en"),
+        ("There are 3 orders.", (ORDERS,), "en"),
+        ("2 orders are open.", (ORDERS,), "en"),
+        ("It is 25% of the total.", ("It sold 50 of 200.",), "en"),
+        ("It takes 90 minutes.", ("It starts at 10:00 and ends at 11:30.",), "en"),
+        ("It is 2 kg lighter than the other.", ("One weighs 5 kg, the other 7 kg.",), "en"),
+        ("The list has 3 points.", ("- a\n- b\n- c",), "en"),
+    ],
+)
+def test_a_result_follows(claim: str, texts: tuple[str, ...], language: str) -> None:
+    assert is_derived(claim, *texts, language=language)
+
+
+@pytest.mark.parametrize("claim", ["It costs 330 euros.", "The flight is 299 euros.", "In total it is 340 euros."])
+def test_a_result_without_a_word_that_asks_for_it_does_not(claim: str) -> None:
+    assert not is_derived(claim, "The flight is 300 euros.", "The bag is 30 euros.")
+
+
+def test_the_question_may_ask_for_it() -> None:
+    assert is_derived("It is 330 euros.", "The flight is 300 euros.", "The bag is 30 euros.", asked="How much is it in total?")
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        ("No results were found.", "[]"),
+        ("I found no matching entries.", '{"results": [], "page": 1}'),
+        ("Es gibt keine Treffer.", '{"items": []}'),
+        ("No hay resultados.", "No results found."),
+        ("Aucun résultat n'a été trouvé.", "0 results"),
+        ("All tests pass.", "12 passed, 0 failed in 3.2s"),
+        ("Alle Tests sind bestanden.", "12 passed in 3.2s"),
+        ("Todas las pruebas pasan.", "12 passed"),
+        ("Tous les tests passent.", "12 passed"),
+    ],
+)
+def test_nothing_found_and_all_passed_follow(claim: str, text: str) -> None:
+    assert follows(claim, [text])
+
+
+@pytest.mark.parametrize(
+    ("claim", "text"),
+    [
+        ("All tests pass.", "11 passed, 1 failed"),
+        ("No results were found.", '{"results": [{"id": 1}]}'),
+        ("The tower is in Paris.", "[]"),
+    ],
+)
+def test_what_does_not_follow(claim: str, text: str) -> None:
+    assert not follows(claim, [text])

@@ -1,0 +1,98 @@
+"""Exact contradictions: another value in the same place of the same statement, and nothing less."""
+
+import pytest
+
+from proxy.grounding.values.said import Said
+from proxy.grounding.values.slots import slot
+
+
+def found(claim: str, *sentences: str, language: str = "en", said: str = "", asked: str = "") -> tuple[str, str] | None:
+    """The claim's value and the evidence's, where that is plain."""
+    there = slot(claim, sentences, Said([*sentences, said]), language, asked)
+    return (there.claim, there.evidence) if there is not None and there.placed and there.aligned >= 0.5 else None
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentence", "language", "values"),
+    [
+        ("The Eiffel Tower is in Rome.", "The Eiffel Tower is in Paris.", "en", ("Rome", "Paris")),
+        ("The Eiffel Tower is 440 metres tall.", "The Eiffel Tower is 330 metres tall.", "en", ("440 metres", "330 metres")),
+        ("The tower was opened in 1923.", "The tower was opened in 1889.", "en", ("1923", "1889")),
+        ("The invoice is due on 5 March 2025.", "The invoice is due on 19 March 2025.", "en", ("5 March 2025", "19 March 2025")),
+        ("The invoice is due in May.", "The invoice is due on 19 March.", "en", ("May", "March")),
+        ("The shop opens at 10:30.", "The shop opens at 9:00.", "en", ("10:30", "9:00")),
+        ("It was written by Nora Whitfield.", "It was written by Jane Scott.", "en", ("Nora Whitfield", "Jane Scott")),
+        ("Der Turm steht in Rom.", "Der Turm steht in Paris.", "de", ("Rom", "Paris")),
+        ("Das Paket kostet 45 Euro.", "Das Paket kostet 30 Euro.", "de", ("45 Euro", "30 Euro")),
+        ("La torre está en Roma.", "La torre está en París.", "es", ("Roma", "París")),
+        ("El plan cuesta 45 euros al mes.", "El plan cuesta 30 euros al mes.", "es", ("45 euros", "30 euros")),
+        ("La tour se trouve à Rome.", "La tour se trouve à Paris.", "fr", ("Rome", "Paris")),
+        ("La tour a été inaugurée en 1923.", "La tour a été inaugurée en 1889.", "fr", ("1923", "1889")),
+    ],
+)
+def test_another_value_in_its_place_is_a_contradiction(claim: str, sentence: str, language: str, values: tuple[str, str]) -> None:
+    assert values == found(claim, sentence, language=language)
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentence", "language"),
+    [
+        ("It has 1000 seats.", "It has 1,000 seats.", "en"),
+        ("It has 1 000 seats.", "It has 1000 seats.", "en"),
+        ("The shop opens at 3 pm.", "The shop opens at 15:00.", "en"),
+        ("It is due on March 5.", "It is due on 5 March.", "en"),
+        ("Es ist am 5. März fällig.", "Es ist am 05.03.2025 fällig.", "de"),
+        ("It weighs about 21 kg.", "It weighs 21.4 kg.", "en"),
+        ("It weighs 21 kg.", "It weighs 21.4 kg.", "en"),
+        ("It has over 1,200 members.", "It has 1,250 members.", "en"),
+        ("Es hat fast 500 Mitglieder.", "Es hat 492 Mitglieder.", "de"),
+        ("Tiene casi 500 miembros.", "Tiene 492 miembros.", "es"),
+        ("Il compte environ 500 membres.", "Il compte 492 membres.", "fr"),
+        ("It is 1.5 km away.", "It is 1500 m away.", "en"),
+        ("There are twelve chairs in the hall.", "There are 12 chairs in the hall.", "en"),
+        ("He did field work with the Nuba.", "He did field work with the Nouba.", "en"),
+        ("The WHO published the report.", "The World Health Organization published the report.", "en"),
+    ],
+)
+def test_the_same_value_in_another_form_is_none(claim: str, sentence: str, language: str) -> None:
+    assert found(claim, sentence, language=language) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentence"),
+    [
+        ("The Eiffel Tower was painted in 1968.", "The Eiffel Tower is in Paris."),
+        ("The Louvre has 380,000 objects.", "The Eiffel Tower is 330 metres tall."),
+        ("Ada Lovelace wrote the first program.", "The engine was designed in London."),
+        ("The tower is not in Rome.", "The Eiffel Tower is in Paris."),
+        ("The fee is 60%, not 90%.", "The fee is 60% for members."),
+        ("If you book 20 days ahead you pay less.", "If you book 30 days ahead you pay less."),
+    ],
+)
+def test_what_is_merely_not_there_is_none(claim: str, sentence: str) -> None:
+    assert found(claim, sentence) is None
+
+
+def test_a_value_that_anybody_has_said_is_none() -> None:
+    assert found("The tower is in Rome.", "The tower is in Paris.", said="Please move it to Rome.") is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentences"),
+    [
+        ("The total price is 330 euros.", ("The total price of the flight is 300 euros.", "The luggage costs 30 euros.")),
+        ("On average the price is 15 euros.", ("The price is 10 euros.", "The price of the other is 20 euros.")),
+        ("The price is 20 euros lower than before.", ("The price is 80 euros.", "The price was 100 euros.")),
+        ("The stay lasts 4 days.", ("The stay begins on 3 May 2025.", "The stay ends on 7 May 2025.", "The last stay lasts 2 days.")),
+    ],
+)
+def test_what_can_be_worked_out_is_none(claim: str, sentences: tuple[str, ...]) -> None:
+    assert found(claim, *sentences) is None
+
+
+def test_an_elliptical_answer_is_placed_by_its_question() -> None:
+    assert ("Rome", "Paris") == found("It is in Rome.", "The Eiffel Tower is in Paris.", asked="Where is the Eiffel Tower?")
+
+
+def test_more_than_can_be_looked_through_decides_nothing() -> None:
+    assert found("The tower is in Rome.", "The tower is in Paris.", said="word " * 20_000) is None
