@@ -16,6 +16,7 @@ from msgspec import Struct, field
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.grounding.answers.json_answers import JsonString, strings_of
 from proxy.text import text_of
+from proxy.times import seconds_of
 
 PieceKind = Literal["system", "user", "assistant", "tool_result", "passage"]
 KINDS: tuple[PieceKind, ...] = ("system", "user", "assistant", "tool_result", "passage")
@@ -73,10 +74,9 @@ def _of_message(exchange: Exchange, i: int, message: Message, passages: Sequence
     if kind is None or not text.strip():
         return
     hint = exchange.original.message_hints.get(i, {})
-    time = hint.get("timestamp")
     about = {
         "message": i, "role": str(message.get("role")), "source": str(hint.get("source") or message.get("name") or ""),
-        "timestamp": float(time) if isinstance(time, int | float) and not isinstance(time, bool) else None,
+        "timestamp": seconds_of(hint.get("timestamp")),
     }  # fmt: skip
     at = 0
     placed = _placed(text, passages)

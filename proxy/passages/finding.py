@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 from proxy.exchange import Evidence, Message
 from proxy.passages.blocks import find_blocks
 from proxy.text import text_of
+from proxy.times import seconds_of
 
 RETRIEVAL_TOOLS = (
     "*retriev*", "knowledge*", "*search*knowledge*", "*knowledge_base*", "*knowledgebase*", "*query_knowledge*", "kb_search", "search_kb",
@@ -171,7 +171,7 @@ def _described(value: Mapping[str, Any], about: Evidence) -> Evidence:
     metadata = value.get("metadata")
     for layer in (value, metadata if isinstance(metadata, Mapping) else {}):
         score = next((n for key in SCORE_KEYS if (n := _finite(layer.get(key))) is not None), about.score)
-        timestamp = next((t for key in TIME_KEYS if (t := _seconds(layer.get(key))) is not None), about.timestamp)
+        timestamp = next((t for key in TIME_KEYS if (t := seconds_of(layer.get(key))) is not None), about.timestamp)
         about = replace(about, source=_first(layer, SOURCE_KEYS) or about.source, score=score, timestamp=timestamp)
     return about
 
@@ -188,15 +188,3 @@ def _finite(value: object) -> float | None:
     except OverflowError:
         return None
     return number if math.isfinite(number) else None
-
-
-def _seconds(value: object) -> float | None:
-    """Seconds since the epoch of a number (seconds or milliseconds) or an ISO 8601 date (UTC unless it says otherwise)."""
-    if isinstance(value, str):
-        try:
-            moment = datetime.fromisoformat(value.strip())
-            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError, OSError):
-            return None
-    number = _finite(value)
-    return number / 1000 if number is not None and number > 1e11 else number

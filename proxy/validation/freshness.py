@@ -3,18 +3,16 @@
     freshness = 1                   up to `max_age_s`
                 max_age_s / age     beyond: 0.5 at twice the age, 0.1 at ten times
 
-A timestamp is a number (seconds or milliseconds since the epoch), an ISO 8601 date or time (UTC without an offset), or one as mail and HTTP
-have it (RFC 2822). One that lies in the future counts as now where clocks may differ; further ahead it is no timestamp of this content.
+What a timestamp may look like says `proxy.times`. One that lies in the future counts as now where clocks may differ; further ahead it is no
+timestamp of this content.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
+from proxy import times
 from proxy.validation.metrics import Metric, unmeasured
 
 MAX_AGE_S = 3600.0
@@ -25,51 +23,13 @@ TIME_FIELDS = (
     "generatedAt", "updated_at", "updatedAt", "last_updated", "lastUpdated", "last_modified", "lastModified",
 )  # fmt: skip
 """Fields of a result that say when it was so. Not ``created_at`` or ``date``: an order of last year is no stale result."""
-_MILLISECONDS = 1e11
-"""Numbers above are milliseconds: as seconds they would lie in the year 5138."""
 _EARLIEST = 1e8
 """Numbers below, as seconds before March 1973, are something else: a year, a duration, a counter."""
 
 
 def seconds_of(value: object) -> float | None:
-    """Seconds since the epoch; None for what is no time."""
-    if isinstance(value, bool):
-        return None
-    if isinstance(value, int | float):
-        return _of_number(value)
-    if isinstance(value, datetime):
-        return _of_moment(value)
-    return _of_text(value.strip()) if isinstance(value, str) else None
-
-
-def _of_number(value: float) -> float | None:
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    if not math.isfinite(number) or number < _EARLIEST:
-        return None
-    return number / 1000 if number > _MILLISECONDS else number
-
-
-def _of_moment(moment: datetime) -> float | None:
-    try:
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    except (OverflowError, OSError, ValueError):
-        return None
-
-
-def _of_text(text: str) -> float | None:
-    if text.replace(".", "", 1).isdecimal() and len(text) > 8:  # "20240501" is a date
-        return _of_number(float(text))
-    try:
-        return _of_moment(datetime.fromisoformat(text))
-    except ValueError:
-        pass
-    try:
-        return _of_moment(parsedate_to_datetime(text))
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return None
+    """Seconds since the epoch; None for what is no time of any content."""
+    return times.seconds_of(value, earliest=_EARLIEST)
 
 
 def time_in(fields: object, names: Sequence[str] = TIME_FIELDS) -> float | None:

@@ -16,6 +16,7 @@ import orjson
 from proxy.errors import InvalidRequest
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.text import text_of
+from proxy.times import seconds_of
 from proxy.wire.chat_arguments import with_arguments
 from proxy.wire.chat_calls import ChatCallFilter
 from proxy.wire.chat_message import added_up, token_logprobs
@@ -246,12 +247,15 @@ def _passage(item: object, i: int) -> Evidence:
     for name, value, kind in (
         ("source", source, str),
         ("score", score, float | int),
-        ("timestamp", timestamp, float | int),
+        ("timestamp", timestamp, float | int | str),
         ("fields", fields, dict),
     ):
         if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
             raise InvalidRequest(f"{where}.{name}: unexpected {_kind(value)}", param=where)
-    return Evidence(item["content"], source=source or "", score=score, timestamp=timestamp, fields=fields or {})
+    time = seconds_of(timestamp)
+    if timestamp is not None and time is None:
+        raise InvalidRequest(f"{where}.timestamp: expected seconds since the epoch or an ISO 8601 time, got {timestamp!r:.60}", param=where)
+    return Evidence(item["content"], source=source or "", score=score, timestamp=time, fields=fields or {})
 
 
 def _choice(choice: dict[str, Any], position: int) -> Choice:

@@ -16,7 +16,6 @@ from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
 from proxy.stages.compression.thresholds import Thresholds, thresholds
-from proxy.stages.compression.trim import timestamp_of
 from proxy.summaries import SummariserOptions, summary_text
 from proxy.testing import CountedNames, ScriptedChat, WordCounter, make_exchange, make_ports
 from tests.conversations import said, step, turns
@@ -344,11 +343,3 @@ async def test_compression_counts_what_it_freed() -> None:
 def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=message):
         msgspec.convert(options, CompressionOptions)
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(12, 12.0), (1.5, 1.5), ("1970-01-01T00:01:00Z", 60.0), ("1970-01-01T00:01:00", 60.0), ("soon", None), (True, None), (None, None)],
-)
-def test_timestamps_are_seconds_or_iso_8601(value: object, expected: float | None) -> None:
-    assert expected == timestamp_of(value)

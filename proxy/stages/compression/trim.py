@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from proxy.compaction.parts import Part
 from proxy.compaction.runs import Run, foldable_runs
+from proxy.times import seconds_of
 
 
 def message_ages(hints: Mapping[int, Mapping[str, Any]], first_seen: Sequence[float] | None, count: int, now: float) -> list[float | None]:
     """Age in seconds of each of `count` messages: by the client's timestamp, or else since it was first seen; None when not known."""
-    times = [timestamp_of(hints.get(i, {}).get("timestamp")) for i in range(count)]
+    times = [seconds_of(hints.get(i, {}).get("timestamp")) for i in range(count)]
     if first_seen is not None:
         times = [seen if time is None else time for time, seen in zip(times, first_seen, strict=True)]
     return [None if time is None else now - time for time in times]
-
-
-def timestamp_of(value: object) -> float | None:
-    """Seconds since the epoch of a number or an ISO 8601 text (without an offset: UTC); None for anything else."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return float(value)
-    if not isinstance(value, str):
-        return None
-    try:
-        found = datetime.fromisoformat(value)
-    except ValueError:
-        return None
-    return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
 
 
 def old_runs(parts: Sequence[Part], end: int, last_user: int | None, ages: Sequence[float | None], max_age_s: float) -> list[Run]:
