@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from proxy.archive import references_in
@@ -19,10 +19,12 @@ from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
 from proxy.stages.history import History, HistoryOptions
 from proxy.testing import WordCounter, make_exchange, make_ports
-from tests.conversations import airline_run, conversations
+from tests.conversations import airline_run, conversations, said, step
 
 WINDOWS = st.sampled_from([120, 400, 1000, 3000])
 FEW = settings(max_examples=60)
+PAID_LATER = [said("system", 1), *step("1", 200), *[said("system", 1)] * 4, said("assistant", 200), said("user", 1)]
+"""A summary frees less than the tool to read the archive takes, until something else is archived."""
 
 
 async def forwarded(messages: Sequence[Message], ports: Ports, action: str = "", **options: Any) -> Exchange:
@@ -86,6 +88,7 @@ def test_everything_taken_out_can_be_read_back_and_is_evidence(messages: list[Me
 
 @FEW
 @given(conversations(), WINDOWS, st.sampled_from(["", "summarize", "sliding_window"]))
+@example(PAID_LATER, 120, "")
 def test_the_same_request_gives_the_same_bytes_with_and_without_the_store(messages: list[Message], window: int, action: str) -> None:
     async def run() -> None:
         ports = make_ports(tokens=WordCounter(window))

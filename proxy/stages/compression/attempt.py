@@ -75,17 +75,31 @@ class Attempt:
 
     async def run(self, target_tokens: int) -> None:
         """One strategy after the other, until the prompt is at the target."""
-        for strategy in self._options.strategies:
-            if self.use.used_tokens <= target_tokens:
-                return
-            await self._step(strategy, self._options.keep_recent, target_tokens)
+        await self._rounds(self._options.strategies, self._options.keep_recent, target_tokens, until_target=True)
 
     async def run_hard(self, target_tokens: int) -> None:
         """All strategies, up to the last block: what has a summary needs no trimming."""
-        strategies = self._options.strategies
-        for strategy in strategies:
-            if strategy != "trim" or "summarize" not in strategies:
-                await self._step(strategy, 1, target_tokens)
+        given = self._options.strategies
+        chosen = [strategy for strategy in given if strategy != "trim" or "summarize" not in given]
+        await self._rounds(chosen, 1, target_tokens, until_target=False)
+
+    async def _rounds(self, strategies: Sequence[Strategy], keep_blocks: int, target_tokens: int, *, until_target: bool) -> None:
+        """Each strategy; one that was taken back again, when a later one has changed the prompt.
+
+        The first that archives anything pays for the tool that reads it, so that another may free tokens only after that. The same request
+        starts from what is stored, and would find so.
+        """
+        taken_back: dict[Strategy, Sequence[Part]] = {}
+        due: Sequence[Strategy] = strategies
+        while due:
+            for strategy in due:
+                if until_target and self.use.used_tokens <= target_tokens:
+                    return
+                await self._step(strategy, keep_blocks, target_tokens)
+                taken_back.pop(strategy, None)
+                if self.steps[-1].reason == KEPT:
+                    taken_back[strategy] = self.parts
+            due = [strategy for strategy in strategies if taken_back.get(strategy, self.parts) is not self.parts]
 
     async def _step(self, strategy: Strategy, keep_blocks: int, target_tokens: int) -> None:
         started, before = time.perf_counter(), self.use
