@@ -22,20 +22,20 @@ Feature: Statements that contradict each other
     And the assistant said "Noted."
     When the user says "<newer>"
     Then the model gets what the client sent
-    And the verdict is pass
+    And the verdict is <verdict>
 
     Examples:
-      | older                                                     | newer                                                    |
-      | My flight on Monday costs 300 euros.                      | My flight on Friday costs 450 euros. Total?              |
-      | The draft's deadline is 3 May.                            | The final deadline is 20 May.                            |
-      | Day 1 Rome.                                               | Day 2 Florence.                                          |
-      | Ich wohne in Wien. Dort ist auch meine Schwester.         | Sie wohnt in Graz.                                       |
-      | I grew up in Munich and now I live in Hamburg.            | In summer I live in Munich.                              |
-      | Write a story: he says he lives in Rome, she in Paris.    | I live in Paris.                                         |
-      | Find a hotel. My budget is 500 €.                         | Now a laptop for my son. My budget is 900 €.             |
-      | Translate what I write into German.                       | I live in Rome. I live in Paris.                         |
-      | I am allergic to nuts.                                    | I am allergic to milk.                                   |
-      | J'habite à Paris.                                         | En été, j'habite à Nice.                                 |
+      | older                                                     | newer                                                    | verdict   |
+      | My flight on Monday costs 300 euros.                      | My flight on Friday costs 450 euros. Total?              | pass      |
+      | The draft's deadline is 3 May.                            | The final deadline is 20 May.                            | pass      |
+      | Day 1 Rome.                                               | Day 2 Florence.                                          | unchecked |
+      | Ich wohne in Wien. Dort ist auch meine Schwester.         | Sie wohnt in Graz.                                       | pass      |
+      | I grew up in Munich and now I live in Hamburg.            | In summer I live in Munich.                              | pass      |
+      | Write a story: he says he lives in Rome, she in Paris.    | I live in Paris.                                         | unchecked |
+      | Find a hotel. My budget is 500 €.                         | Now a laptop for my son. My budget is 900 €.             | pass      |
+      | Translate what I write into German.                       | I live in Rome. I live in Paris.                         | pass      |
+      | I am allergic to nuts.                                    | I am allergic to milk.                                   | unchecked |
+      | J'habite à Paris.                                         | En été, j'habite à Nice.                                 | pass      |
 
   Scenario: A clash that is not certain is reported
     Given the user said "I want a table at 7 pm."

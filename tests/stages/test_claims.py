@@ -82,7 +82,7 @@ async def test_a_refusal_quotes_the_claim_without_the_question() -> None:
 async def test_what_the_model_is_asked_to_make_up_is_not_judged(question: str) -> None:
     exchange = answering(LONDON, question=question)
     verdict = await checked(exchange, action="block")
-    assert ("pass", "text to be made up", []) == (verdict.outcome, verdict.detail["reason"], labels(exchange))
+    assert ("unchecked", "text to be made up", []) == (verdict.outcome, verdict.detail["reason"], labels(exchange))
 
 
 async def test_a_story_that_is_to_keep_to_the_text_is_judged() -> None:
@@ -217,11 +217,11 @@ async def test_a_claim_that_the_verifier_cannot_judge_is_an_error_beside_those_t
     assert ["claims_unsupported"] == [v.code for v in exchange.verdicts]
 
 
-async def test_claims_beyond_the_limit_are_errors() -> None:
+async def test_claims_beyond_the_limit_are_unsure_and_no_reason_to_refuse() -> None:
     exchange = answering(f"{PARIS} {TALL} {PARIS}")
     verdict = await checked(exchange, max_claims=2)
-    assert "error" == verdict.outcome
-    assert ["supported", "supported", "error"] == labels(exchange)
+    assert "pass" == verdict.outcome
+    assert ["supported", "supported", "unsure"] == labels(exchange)
     assert "max_claims" in exchange.judgements[0][2].reason
 
 

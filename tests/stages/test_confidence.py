@@ -67,10 +67,13 @@ async def test_an_overclaim_over_what_is_merely_bare_is_told_in_the_header_alone
     assert ("pass", "HIGH;overclaimed") == (verdict.outcome, verdict.detail["rating"])
 
 
-@pytest.mark.parametrize("labels", [[("supported", 0.6)] * 3, [BARE] * 3, [("unsure", 0.3)] * 3, [GOOD, WRONG]])
-async def test_without_an_overclaim_over_a_contradiction_nothing_is_refused(labels: list[Scored]) -> None:
+@pytest.mark.parametrize(
+    ("labels", "outcome"),
+    [([("supported", 0.6)] * 3, "pass"), ([BARE] * 3, "pass"), ([("unsure", 0.3)] * 3, "unchecked"), ([GOOD, WRONG], "pass")],
+)
+async def test_without_an_overclaim_over_a_contradiction_nothing_is_refused(labels: list[Scored], outcome: str) -> None:
     _, verdict = await judged(("The tower is 330 m tall.\n\nConfidence: LOW", labels), action="block")
-    assert "pass" == verdict.outcome
+    assert outcome == verdict.outcome
 
 
 async def test_weak_support_of_claims_that_are_all_supported_is_no_reason_to_refuse() -> None:
