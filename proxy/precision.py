@@ -57,7 +57,7 @@ def told(stage: str, action: Action) -> str:
     """One line: the action, its precision, its interval, on what, and the floor."""
     floor = FLOORS[action.kind]
     if action.exact:
-        return f"{action.kind} ({action.code}): exact, counted or checked against a schema"
+        return f"{action.kind} ({action.code}): exact, counted, looked up or checked against a schema"
     if not floor:
         return f"{action.kind} ({action.code}): for the record"
     row = measured(stage, action)

@@ -47,7 +47,9 @@ class Action(Struct, frozen=True):
     code: str
     """Of the verdict that tells of it, or what it is about."""
     exact: bool = False
-    """Whether it follows from counting, from a schema or from the policy's own words, so that there is nothing to be mistaken about."""
+    """Whether it follows from counting, from looking something up, from a schema or from the policy's own words, so that there is nothing
+    to be mistaken about.
+    """
 
 
 class Stage:

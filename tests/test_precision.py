@@ -66,3 +66,64 @@ def test_explain_prints_each_action_with_its_precision(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
 def test_each_shipped_policy_begins_with_when_to_take_it(path: Path) -> None:
     assert path.read_text().startswith("# Take it ")
+
+
+def actions(policy: Path, stage: str) -> set[tuple[str, str]]:
+    """What a stage of a policy says that it may do."""
+    [spec] = [spec for spec in load_policy(policy).stages if spec.stage.name == stage]
+    return {(action.kind, action.code) for action in spec.stage.actions(spec.options)}
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("{}", {("warn", "claims_contradicted")}),
+        ("{action: redact}", {("warn", "claims_contradicted"), ("edit", "claims_contradicted")}),
+        ("{action: replace}", {("warn", "claims_contradicted"), ("block", "claims_contradicted")}),
+        (
+            "{action: block, fail_on: unsupported}",
+            {(kind, f"claims_{label}") for kind in ("warn", "block") for label in ("contradicted", "unsupported")},
+        ),
+        ("{tool_arguments: block}", {("warn", "claims_contradicted"), ("block", "tool_arguments_unsupported")}),
+        (
+            "{verifiers: [{llm: {upstream: openai, model: m}}], action: block}",
+            {(kind, "claims_contradicted, by verifiers of one's own") for kind in ("warn", "block")},
+        ),
+    ],
+)
+def test_claims_says_what_it_may_do_by_what_fails(tmp_path: Path, options: str, expected: set[tuple[str, str]]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"name: p\ndelivery: hold\nstages: [claims: {options}]\n")
+    assert expected == actions(path, "claims")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ("{}", {("warn", "citation_invented"), ("warn", "context_ignored")}),
+        ("{action: block, min_recall: 0.5, require: true}", {
+            ("block", "citation_invented"), ("block", "citations_missing"), ("block", "citation_recall"), ("warn", "context_ignored"),
+        }),
+        (
+            "{action: redact, fail_on: unsupported}",
+            {("edit", "citation_invented"), ("edit", "citation_unsupported"), ("warn", "context_ignored")},
+        ),
+    ],
+)  # fmt: skip
+def test_citations_says_what_it_may_do_by_what_does_not_hold(tmp_path: Path, options: str, expected: set[tuple[str, str]]) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(f"name: p\ndelivery: hold\nstages: [citations: {options}]\n")
+    assert expected == actions(path, "citations")
+
+
+@pytest.mark.parametrize("stage", ["clash", "claims", "citations", "confidence"])
+def test_the_floors_cover_what_the_strict_policy_does_about_answers_and_clashes(stage: str) -> None:
+    strict = next(path for path in POLICIES if path.stem == "strict")
+    assert actions(strict, stage)
+
+
+def test_what_nothing_supports_may_be_refused_by_who_says_so_and_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text("name: p\ndelivery: hold\nstages: [claims: {action: block, fail_on: unsupported}]\n")
+    [spec] = load_policy(path).stages
+    assert ["block (claims_unsupported): not measured (floor 0.98)"] == below_floor("claims", spec.stage.actions(spec.options))

@@ -28,7 +28,7 @@ from proxy.grounding.evidence.gathering import gather, question_of
 from proxy.grounding.quality import refresh, support
 from proxy.language import language, load
 from proxy.ports import Ports
-from proxy.stage import Positive, SentenceStage, Share
+from proxy.stage import Action, ActionKind, Positive, SentenceStage, Share
 from proxy.verification.citations import CitationJudge
 from proxy.verification.grounder import Grounder
 from proxy.verification.options import VerifierOptions, asks, make_verifier
@@ -122,6 +122,19 @@ class Citations(SentenceStage):
     def blocks_answers(cls, options: Any) -> bool:
         """Every action but annotate."""
         return bool(options.action != "annotate")
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """What is cited and not there is looked up, and a quotation compared word by word; the rest is a model's opinion."""
+        kind: ActionKind = {"redact": "edit", "block": "block"}.get(options.action, "warn")  # type: ignore[assignment]
+        found = [Action(kind, "citation_invented", exact=True)]
+        if options.fail_on == "unsupported":
+            found.append(Action(kind, "citation_unsupported"))
+        if options.require:
+            found.append(Action("block" if options.action == "block" else "warn", "citations_missing"))
+        if options.action == "block" and options.min_recall:
+            found.append(Action("block", "citation_recall"))
+        return (*found, Action("warn", "context_ignored"))
 
     @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:

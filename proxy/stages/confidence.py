@@ -23,7 +23,7 @@ from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import contradicted, refresh, support
 from proxy.grounding.verdicts import faithfulness
 from proxy.language import language
-from proxy.stage import Share, Stage, StageOptions
+from proxy.stage import Action, Share, Stage, StageOptions
 from proxy.text import text_of
 
 REASON = "insufficient confidence in claim accuracy"
@@ -109,6 +109,12 @@ class Confidence(Stage):
     def blocks_answers(cls, options: Any) -> bool:
         """Every action but annotate."""
         return bool(options.action != "annotate")
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """All about answers with a claim that `claims` found contradicted: what is left is a comparison of numbers."""
+        refused = (Action("block", REJECTED),) if options.action != "annotate" else ()
+        return (Action("warn", "overclaimed"), Action("warn", REJECTED), *refused)
 
     @classmethod
     def needs(cls, options: Any) -> tuple[str, ...]:

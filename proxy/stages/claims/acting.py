@@ -10,6 +10,8 @@ from proxy.grounding.answers.json_answers import strings_of, with_values
 from proxy.grounding.answers.redaction import redacted, redacted_sentence
 from proxy.grounding.verdicts import Claim, Judgement
 from proxy.language import language
+from proxy.stage import Action, ActionKind
+from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.reading import Statement, failing_spans, json_part
 
 _FAILING = {
@@ -18,11 +20,25 @@ _FAILING = {
     "unsure": ("contradicted", "unsupported", "unsure"),
 }
 """The labels that fail, by what the policy says."""
+_KINDS: Mapping[str, ActionKind] = {"redact": "edit", "retry": "edit", "replace": "block", "block": "block"}
 
 
 def fails(judgement: Judgement, fail_on: str) -> bool:
     """Whether the policy counts the claim as failing."""
     return judgement.label in _FAILING[fail_on]
+
+
+def actions_of(options: ClaimsOptions) -> tuple[Action, ...]:
+    """Warnings and what else the policy does about each label that fails.
+
+    The measurements are of the built-in verifier alone: what is called contradicted where another one judges is another matter.
+    """
+    judges = "" if options.verifiers == ("builtin",) else ", by verifiers of one's own"
+    kinds: tuple[ActionKind, ...] = ("warn", *((kind,) if (kind := _KINDS.get(options.action)) else ()))
+    found = [Action(kind, f"claims_{label}{judges}") for label in _FAILING[options.fail_on] for kind in kinds]
+    if options.tool_arguments != "skip":
+        found.append(Action("block" if options.tool_arguments == "block" else "warn", f"tool_arguments_unsupported{judges}"))
+    return tuple(found)
 
 
 def no_answer(texts: str | Mapping[str, str], *samples: str) -> str:

@@ -27,8 +27,8 @@ from proxy.grounding.quality import refresh
 from proxy.grounding.verdicts import Claim, Judgement, faithfulness
 from proxy.language import language, load
 from proxy.ports import Ports
-from proxy.stage import SentenceStage
-from proxy.stages.claims.acting import fails, instead_of, no_answer, sentence_without, without
+from proxy.stage import Action, SentenceStage
+from proxy.stages.claims.acting import actions_of, fails, instead_of, no_answer, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
@@ -86,6 +86,11 @@ class Claims(SentenceStage):
         if options.action == "retry":
             return "action: retry"
         return "tool_arguments: block" if options.tool_arguments == "block" else ""
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """By what fails, and what becomes of it."""
+        return actions_of(options)
 
     @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:

@@ -27,7 +27,7 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Verdict
 from proxy.language import language, load
 from proxy.ports import ClashRecord, Ports
-from proxy.stage import Stage
+from proxy.stage import Action, Stage
 from proxy.stages.clash.context import Context, Spoken, Stated
 from proxy.stages.clash.dialogue import Dialogue, dialogue_about, may_ask
 from proxy.stages.clash.finding import Finder, Found, Pairs
@@ -87,6 +87,13 @@ class Clash(Stage):
         self._context = Context(options.between)
         self._notes: dict[str, list[Note]] = {}
         """By exchange, until it is over."""
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """Of clashes that are certain: a statement leaves, or a note steers the model (both change the prompt), or the user is asked, under
+        `prefer_recent` of two memories of which neither is newer.
+        """
+        return (Action("edit", REMOVED), Action("edit", NOTED), Action("ask", ASKED), Action("warn", UNRESOLVED))
 
     @classmethod
     def asks(cls, options: Any) -> Mapping[str, str]:
