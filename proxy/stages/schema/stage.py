@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proxy.exchange import Exchange, Verdict
 from proxy.failures.conformance import Violation
-from proxy.stage import Stage
+from proxy.stage import Action, Stage
 from proxy.stages.schema.asking import asked_again
 from proxy.stages.schema.checking import Checked, checked, codes_of, needs_check, offered
 from proxy.stages.schema.options import SchemaOptions
@@ -45,6 +45,12 @@ class Schema(Stage):
     )  # fmt: skip
     changes = ("answer",)
     reports = (*CODES, REPAIRED, INVALID, UNCHECKED, BLOCKED)
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """All by the schemas that the client sent."""
+        mended = (Action("edit", REPAIRED, exact=True),) if options.repair else ()
+        return (*mended, Action("block" if options.on_violation == "block" else "warn", BLOCKED, exact=True))
 
     @classmethod
     def blocks_answers(cls, options: Any) -> bool:
