@@ -1,9 +1,10 @@
 """What is made of a claim: the same words in the evidence, a value that differs, a calculation, and last what the verifier thinks.
 
 In: a claim, what the verifier says of it, and the evidence nearest to it. Out: a `Decision`. Only what is exact makes a claim
-contradicted: another value in its place (`proxy.grounding.values.slots`), or a calculation that is wrong, and each only where the
-verifier does not think that the claim is supported. The opinion of the built-in verifier against a claim makes it ``unsure``; that of a
-model which the policy names (`Support.decides`) counts. Figures: `benchmarks.actions_answers`.
+contradicted: a calculation that is wrong, or another value in its place (`proxy.grounding.values.slots`), where the verifier finds the
+claim better supported with the evidence's value in it (`proxy.grounding.values.swaps`); much better, and that alone tells. The opinion of
+the built-in verifier against a claim makes it ``unsure``; that of a model which the policy names (`Support.decides`) counts. Figures:
+`benchmarks.actions_answers`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from proxy.grounding.values.quantities import read_quantities
 from proxy.grounding.values.recomputing import calculation, derived, follows
 from proxy.grounding.values.said import missing_names, unsaid_numbers
 from proxy.grounding.values.slots import Slot, slot
+from proxy.grounding.values.swaps import Swap, swaps
 from proxy.grounding.verdicts import DecidedBy, Label, Support
 
 LOW = 0.2
@@ -33,6 +35,11 @@ SOME_DOUBT = 0.1
 """Probability of a contradiction that the verifier must see, too."""
 HARDLY_A_DOUBT = 0.9
 """The same where more than one value of the sentence could stand in the claim's place."""
+CONFIRMS = 0.03
+"""By how much the claim has to be better supported with the evidence's value, so that a value which differs by place is wrong and not
+computed, or of something else. Values of answers that worked them out gain 0.01 at most; wrong ones mostly 0.2 and more."""
+TELLS, TOLD = 0.4, 0.5
+"""The same, and the support it comes to, from which that alone tells. Measured: `benchmarks.actions_answers`, `benchmarks.harmless`."""
 NEAREST = 6
 """Sentences of the evidence that a claim's values are compared with."""
 MAX_RECOMPUTED_FROM = 8
@@ -45,6 +52,15 @@ class Thresholds(Struct, frozen=True):
     min_support: float = 0.5
     min_contradiction: float = 0.5
     low: float = LOW
+
+
+class Swapped(Struct, frozen=True):
+    """A claim with the evidence's value in place of its own, and what the verifier says of that."""
+
+    swap: Swap
+    gain: float
+    """By how much it is better supported."""
+    supported: float
 
 
 class Decision(Struct, frozen=True):
@@ -91,18 +107,35 @@ def differing(matter: Matter, base: EvidenceBase, *, also_derived: bool = False)
     return slot(matter.text, sentences, base.said, matter.language, matter.asked, also_derived=also_derived)
 
 
+def exchanges(matter: Matter, base: EvidenceBase) -> list[Swap]:
+    """The claim with values of the nearest evidence in place of those that nobody has said."""
+    return swaps(matter.text, [base.sentences[i] for i in matter.nearest[:NEAREST]], base.said, matter.language, matter.asked)
+
+
+def told(matter: Matter, swapped: Swapped | None) -> Decision | None:
+    """A contradiction that the exchange alone shows; None where it does not."""
+    if swapped is None or swapped.gain < TELLS or swapped.supported < TOLD:
+        return None
+    swap = swapped.swap
+    reason = f"{swap.kind} {swap.claim} (evidence: {swap.evidence})"
+    return Decision("contradicted", "exact", matter.nearest[swap.position], swap.evidence, reason)
+
+
 def needs_similarity(found: Slot | None) -> bool:
     """Whether the two sentences' similarity decides, since their words alone do not."""
     return found is not None and found.placed and found.aligned < ALIGNED
 
 
 def decided(
-    matter: Matter, support: Support | None, base: EvidenceBase, thresholds: Thresholds, found: Slot | None, similarity: float
-) -> Decision:
-    """What is left when `plain` has said nothing; `found` is what `differing` found, `similarity` the cosine of claim and sentence."""
+    matter: Matter, support: Support | None, base: EvidenceBase, thresholds: Thresholds, found: Slot | None, similarity: float,
+    swapped: Swapped | None = None,
+) -> Decision:  # fmt: skip
+    """What is left when `plain` has said nothing; `found` is what `differing` found, `similarity` the cosine of claim and sentence,
+    `swapped` the exchange by which the claim gains most.
+    """
     if support is None:
         return _recomputed(matter, base) or Decision("unsupported", "model", reason="no_evidence")
-    if found is not None and _is_plain(found, support, similarity):
+    if found is not None and swapped is not None and swapped.gain >= CONFIRMS and _is_plain(found, support, similarity):
         reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
         return Decision("contradicted", "exact", matter.nearest[found.position], found.evidence, reason)
     follows_from = _recomputed(matter, base)

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from proxy.grounding.values.slots import Slot
-    from proxy.verification.deciding import Decision, Matter, Thresholds
+    from proxy.grounding.values.swaps import Swap
+    from proxy.verification.deciding import Decision, Matter, Swapped, Thresholds
 
     Similarity = NDArray[np.float64]
 
@@ -170,32 +171,61 @@ class Grounder:
 
     async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> None:
         """Set the decision on each claim that could be judged."""
-        from proxy.verification.deciding import decided, needs_similarity  # 20 ms that a server without such a stage need not wait for
+        from proxy.verification.deciding import (
+            decided,
+            needs_similarity,
+            told,
+        )  # 20 ms that a server without such a stage need not wait for
 
         thresholds = self._thresholds()
         open_ = [cut for cut in cuts if not cut.error]
         found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, self._compared, open_, base, tongue)
-        near = await self._similarities([(cut, slot) for cut, (_, slot) in zip(open_, found, strict=True) if needs_similarity(slot)], base)
-        for cut, (matter, slot) in zip(open_, found, strict=True):
+        near = await self._similarities(
+            [(cut, slot) for cut, (_, slot, _) in zip(open_, found, strict=True) if needs_similarity(slot)], base
+        )
+        swapped = await self._swapped([(cut, swaps) for cut, (_, _, swaps) in zip(open_, found, strict=True) if swaps], tongue)
+        for cut, (matter, slot, _) in zip(open_, found, strict=True):
+            best = swapped.get(cut.text)
             if cut.decision is None:
-                cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0))
+                cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), best)
+            if cut.decision.by == "model":
+                cut.decision = told(matter, best) or cut.decision
+
+    async def _swapped(self, open_: Sequence[tuple[_Open, Sequence[Swap]]], tongue: str) -> dict[str, Swapped]:
+        """By claim: the exchange of a value by which it gains most support."""
+        from proxy.verification.deciding import Swapped
+
+        asked = [(cut, swap) for cut, swaps in open_ for swap in swaps]
+        if not asked:
+            return {}
+        pairs = [ClaimPair(cut.text.removesuffix(cut.claim.text) + swap.text, cut.selection.text, tongue) for cut, swap in asked]
+        found: dict[str, Swapped] = {}
+        for (cut, swap), support in zip(asked, await self._verifier.verify(pairs), strict=True):
+            if support is None or cut.support is None:
+                continue
+            gain = support.supported - cut.support.supported
+            if cut.text not in found or gain > found[cut.text].gain:
+                found[cut.text] = Swapped(swap, gain, support.supported)
+        return found
 
     def _thresholds(self) -> Thresholds:
         from proxy.verification.deciding import Thresholds
 
         return Thresholds(self._min_support, self._min_contradiction, self._low)
 
-    def _compared(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[tuple[Matter, Slot | None]]:
-        """Each claim with what differs; decides those where nothing needs to be compared."""
-        from proxy.verification.deciding import Matter, differing, plain
+    def _compared(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[tuple[Matter, Slot | None, list[Swap]]]:
+        """Each claim with what differs and what could stand in its place; decides those where nothing needs to be compared."""
+        from proxy.verification.deciding import Matter, differing, exchanges, plain
 
-        found: list[tuple[Matter, Slot | None]] = []
+        found: list[tuple[Matter, Slot | None, list[Swap]]] = []
         thresholds = self._thresholds()
         for cut in cuts:
             nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
             matter = Matter(cut.claim.text, cut.claim.asked, nearest, tongue)
             cut.decision = plain(matter, cut.support, base, thresholds)
-            found.append((matter, None if cut.decision is not None else differing(matter, base)))
+            exact = cut.decision is not None and cut.decision.by != "model"
+            swaps = [] if exact or cut.support is None or cut.support.decides else exchanges(matter, base)
+            found.append((matter, None if cut.decision is not None else differing(matter, base), swaps))
         return found
 
     async def _similarities(self, unsure: Sequence[tuple[_Open, Slot | None]], base: EvidenceBase) -> dict[str, float]:

@@ -68,7 +68,8 @@ async def test_what_nobody_is_sure_of_is_counted_and_does_not_fail() -> None:
 
 async def test_a_refusal_quotes_the_claim_without_the_question() -> None:
     exchange = answering("London.", question="Where does the Eiffel Tower stand?")
-    verdict = await checked(exchange, ports_with(ScriptedVerifiers(lambda pair: Support(0.02, 0.97))), action="block")
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.96, 0.01) if "Paris" in pair.claim else Support(0.02, 0.97))
+    verdict = await checked(exchange, ports_with(verifiers), action="block")
     assert "the answer contradicts its context: London.; the context says: Paris" == verdict.message
 
 
@@ -240,7 +241,7 @@ async def test_every_choice_is_judged_in_one_batch_and_their_figures_are_pooled(
     assert [["supported"], ["contradicted"], ["unsupported"]] == [labels(exchange, i) for i in range(3)]
     assert round(1 / 3, 4) == round(exchange.facts.faithfulness or 0, 4)
     assert {"0": 1.0, "1": 0.0, "2": 0.0} == verdict.detail["faithfulness"]
-    assert 1 == len(verifiers.asked)
+    assert [3, 1] == [len({pair.claim for pair in batch}) for batch in verifiers.asked]  # the claims; then one with another value in it
 
 
 # ---- the record, counters, memory ----

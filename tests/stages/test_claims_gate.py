@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.errors import ModelUnavailable, PolicyBlocked
+from proxy.errors import ModelUnavailable, Overloaded, PolicyBlocked
 from proxy.exchange import Exchange, Sentence
 from proxy.faithful_texts import NO_ANSWER
 from proxy.grounding.verdicts import ClaimPair, Support
@@ -103,9 +103,9 @@ async def test_a_check_that_cannot_run_lets_the_sentence_go_only_where_the_polic
     assert [PARIS] == await gate.says(PARIS)
     assert [("error", "claims_unchecked")] == gate.codes()
     closed = Gate(ports=ports_with(verifiers), action="redact", on_error="closed")
-    with pytest.raises(PolicyBlocked) as blocked:
+    with pytest.raises(Overloaded) as refused:
         await closed.says(PARIS)
-    assert "claims_unchecked" == blocked.value.param
+    assert ("claims_unchecked", (("retry-after", "1"),)) == (refused.value.param, refused.value.headers)
 
 
 class Stuck(ScriptedVerifiers):

@@ -124,11 +124,11 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
     others = [
         o
         for o in read_evidence(sentence).quantities.numbers
-        if (o.dimension == number.dimension or _labelled(o, number, claim, sentence))
+        if (o.dimension == number.dimension or labelled(o, number, claim, sentence))
         and not says_nothing(o, sentence)
         and not any(agrees_strictly(q, o) for q in quantities.numbers)
     ]
-    distinct = list({round(o.base_values()[0], 9): o for o in others if _of_one_size(number, o)}.values())
+    distinct = list({round(o.base_values()[0], 9): o for o in others if of_one_size(number, o)}.values())
     distinct = [
         o for o in distinct if o.dimension or not (o.spelled and o.values[0] <= MAX_COUNTED) or _same_noun(claim, number, sentence, o)
     ]
@@ -137,7 +137,7 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
     return _nearest(claim, number, sentence, distinct, alone=bool(number.dimension))
 
 
-def _labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -> bool:
+def labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -> bool:
     """Whether a bare number of a record stands behind a name that the claim has too: "price: 25" and "The price is 30 euros"."""
     if other.dimension or not number.dimension or _RECORD.match(sentence) is None:
         return False
@@ -146,7 +146,7 @@ def _labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -> b
     return bool(words_of(label) & words_of(claim)) or re.search(_LABELS.get(kind, r"(?!)"), label, re.I) is not None
 
 
-def _of_one_size(number: Quantity, other: Quantity) -> bool:
+def of_one_size(number: Quantity, other: Quantity) -> bool:
     """Whether two numbers may be told of the same thing: 30 million is no other value of 11."""
     a, b = abs(number.base_values()[0]), abs(other.base_values()[0])
     return min(a, b) * MAX_RATIO >= max(a, b)
@@ -154,9 +154,9 @@ def _of_one_size(number: Quantity, other: Quantity) -> bool:
 
 def _date_in_place(date: Date, claim: str, quantities: Quantities, sentence: str) -> tuple[str, bool]:
     """A date that is none of the claim's others and says as much."""
-    shape = _shape(date)
+    wanted = shape(date)
     dates = read_evidence(sentence).quantities.dates
-    others = [o for o in dates if _shape(o) & shape and not any(date_agrees(d, o) or date_agrees(o, d) for d in quantities.dates)]
+    others = [o for o in dates if shape(o) & wanted and not any(date_agrees(d, o) or date_agrees(o, d) for d in quantities.dates)]
     distinct = list({o.readings: o for o in others}.values())
     alike = [o for o in distinct if max(_shared_parts(date, o)) > 1]
     return _nearest(claim, date, sentence, alike if len(alike) == 1 else distinct, alone=True)
@@ -169,7 +169,7 @@ def _shared_parts(date: Date, other: Date) -> Iterator[int]:
             yield sum(a is not None and a == b for a, b in zip(mine, theirs, strict=True))
 
 
-def _shape(date: Date) -> set[str]:
+def shape(date: Date) -> set[str]:
     """What a date tells: year, month, day."""
     return {name for reading in date.readings for name, part in zip(("year", "month", "day"), reading, strict=True) if part is not None}
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from proxy.grounding.values.negation import is_negated
 from proxy.grounding.values.places import in_place, words_of
-from proxy.grounding.values.quantities import read_quantities
+from proxy.grounding.values.quantities import Quantities, read_quantities
 from proxy.grounding.values.said import Kind, Said, Value, unsaid_values
 
 MAX_UNSAID = 2
@@ -67,12 +67,9 @@ def slot(
     `asked` is the question that a claim without subject answers. With `also_derived` a value that can be worked out is no better than
     another.
     """
-    if not said.whole or not sentences or _SUPPOSED.match(claim):
-        return None
     quantities = read_quantities(claim, language)
-    every = unsaid_values(claim, quantities, said, language, asked, also_derived=also_derived)
-    unsaid = [v for v in every if not _DENIED.search(claim[max(0, v.start - 24) : v.start])]
-    if not unsaid or len(unsaid) > MAX_UNSAID:
+    unsaid = may_differ(claim, quantities, said, language, asked, also_derived=also_derived)
+    if not unsaid or not sentences:
         return None
     wanted = words_of(f"{asked} {_without(claim, unsaid)}")
     found = []
@@ -86,6 +83,17 @@ def slot(
             if other:
                 found.append(Slot(value.kind, value.text, other, position, len(shared) / len(wanted), len(shared) / len(words), placed))
     return max(found, key=lambda s: (s.placed and s.aligned >= ALIGNED, s.aligned, s.placed), default=None)
+
+
+def may_differ(
+    claim: str, quantities: Quantities, said: Said, language: str, asked: str = "", *, also_derived: bool = False
+) -> list[Value]:  # fmt: skip
+    """The claim's values that nobody has said, where so few of them can be compared with the evidence's; else none."""
+    if not said.whole or _SUPPOSED.match(claim):
+        return []
+    every = unsaid_values(claim, quantities, said, language, asked, also_derived=also_derived)
+    unsaid = [v for v in every if not _DENIED.search(claim[max(0, v.start - 24) : v.start])]
+    return unsaid if len(unsaid) <= MAX_UNSAID else []
 
 
 def _without(claim: str, values: Sequence[Value]) -> str:

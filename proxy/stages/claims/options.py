@@ -71,6 +71,6 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
         ),
     ] = "skip"
     max_claims: Annotated[
-        Positive, Meta(description="claims judged of one choice; the rest of a longer answer is an error, not a pass")
+        Positive, Meta(description="claims judged of one choice; the rest of a longer answer is unsure, and said to be")
     ] = 100
     embed: Annotated[bool, Meta(description="find the evidence by similarity too, not by words alone")] = True

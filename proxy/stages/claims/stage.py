@@ -5,8 +5,8 @@ before any of it leaves, the next one streaming meanwhile; otherwise all choices
 answers are judged by their strings, and are therefore whole before they leave. Positions, figures and the record are those of the
 model's own answer, before anything is taken out of it.
 
-A claim whose check could not run is an ``error``, and so is one beyond `max_claims`; `on_error` decides what becomes of it. What answers a
-request without context is left alone: it has nothing to be faithful to, and the record says so.
+A claim whose check could not run is an ``error``, and `on_error` decides what becomes of it; one beyond `max_claims` is unsure. What
+answers a request without context is left alone: it has nothing to be faithful to, and the record says so.
 """
 
 from __future__ import annotations
@@ -62,6 +62,7 @@ class Claims(SentenceStage):
         "claims_unchecked",
         "json_value_kept", "tool_arguments_unsupported", BLOCKED,
     )  # fmt: skip
+    retryable = frozenset(("claims_unchecked",))
     answers_after = ("schema",)
     reads_passages = True
     verifies = True
@@ -252,7 +253,7 @@ class Claims(SentenceStage):
             used[choice] += claim.checkable
             too_many = claim.checkable and used[choice] > self.options.max_claims
             if too_many:
-                found.append(Judgement(claim, "error", reason=f"more than {self.options.max_claims} claims (max_claims)"))
+                found.append(Judgement(claim, "unsure", reason=f"more than {self.options.max_claims} claims (max_claims)"))
             else:
                 found.append(None if claim.checkable else Judgement(claim, "not_checkable", reason=claim.reason))
         return found

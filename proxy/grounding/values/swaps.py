@@ -1,0 +1,102 @@
+"""A claim with a value of the evidence's in place of one of its own: what a verifier is asked to tell a wrong value from another subject.
+
+In: a claim, sentences of the evidence, and all that was said. Out: `Swap`s. A value that nobody has said, beside a sentence that has
+another of its kind, may be wrong, or may simply speak of something else. Where the verifier finds the claim supported as soon as the
+evidence's own value stands in it, the rest of the claim is what the evidence says, and only the value differs. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+
+from msgspec import Struct
+
+from proxy.grounding.evidence.reading import read_evidence
+from proxy.grounding.values.consistency import says_nothing
+from proxy.grounding.values.dates import Date, Time, date_agrees
+from proxy.grounding.values.names import Name, bare, folded
+from proxy.grounding.values.places import SPELLED_ALIKE, labelled, of_one_size, shape, words_of
+from proxy.grounding.values.quantities import Quantities, Quantity, read_quantities
+from proxy.grounding.values.said import ANY_MONTH, TOKEN, Kind, Said, Value, agrees_strictly, names_in
+from proxy.grounding.values.slots import may_differ
+
+MAX_SWAPS = 6
+"""Asked of one claim."""
+
+
+class Swap(Struct, frozen=True):
+    """One exchange."""
+
+    kind: Kind
+    claim: str
+    """The claim's words for its value."""
+    evidence: str
+    """The evidence's."""
+    position: int
+    """Of the evidence's sentence, among those that were given."""
+    text: str
+    """The claim with the evidence's value."""
+    aligned: float
+    """Share of the claim's words, beside values, that the sentence has."""
+    mutual: float
+    """Share of the sentence's words that the claim has."""
+    several: int
+    """Values of its kind that the sentence has."""
+
+
+def swaps(claim: str, sentences: Sequence[str], said: Said, language: str, asked: str = "") -> list[Swap]:
+    """The exchanges worth asking about, those of the sentence most like the claim first; at most `MAX_SWAPS`."""
+    quantities = read_quantities(claim, language)
+    unsaid = may_differ(claim, quantities, said, language, asked)
+    found: dict[str, Swap] = {}
+    for value in unsaid:
+        wanted = words_of(f"{asked} {claim[: value.start]} {claim[value.end :]}")
+        for position, sentence in enumerate(sentences):
+            words = words_of(sentence)
+            shared = len(wanted & words)
+            others = list(dict.fromkeys(_others(value, claim, quantities, sentence, language, asked)))
+            for other in others if shared or not wanted else ():
+                text = f"{claim[: value.start]}{other}{claim[value.end :]}"
+                swap = Swap(
+                    value.kind, value.text, other, position, text, shared / max(1, len(wanted)), shared / max(1, len(words)), len(others)
+                )
+                found.setdefault(text, swap)
+    return sorted(found.values(), key=lambda swap: (-swap.aligned, swap.position))[:MAX_SWAPS]
+
+
+def _others(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> Iterator[str]:
+    """What `sentence` has of the kind of `value`, as written there, that the claim does not have."""
+    read = value.read
+    there = read_evidence(sentence).quantities
+    if isinstance(read, Quantity):
+        for number in there.numbers:
+            same = number.dimension == read.dimension or labelled(number, read, claim, sentence)
+            mine = any(agrees_strictly(own, number) for own in quantities.numbers)
+            if same and not mine and not says_nothing(number, sentence) and of_one_size(read, number):
+                yield number.text
+    elif isinstance(read, Date):
+        wanted = shape(read)
+        for date in there.dates:
+            if shape(date) & wanted and not any(date_agrees(own, date) or date_agrees(date, own) for own in quantities.dates):
+                yield date.text
+    elif isinstance(read, Time):
+        yield from (time.text for time in there.times if not any(set(time.minutes) & set(own.minutes) for own in quantities.times))
+    elif isinstance(read, Name):
+        yield from _names(read, claim, sentence, language, asked)
+    else:
+        yield from (match[0] for match in ANY_MONTH.finditer(sentence))
+
+
+def _names(name: Name, claim: str, sentence: str, language: str, asked: str) -> Iterator[str]:
+    """Names that the claim lacks and that are no other spelling of its own."""
+    if not any(word[:1].isupper() and word[1:].islower() for word in TOKEN.findall(name.text)):
+        return  # JSON, MiB: a term and nobody's name
+    have = {bare(folded(word)) for word in TOKEN.findall(f"{asked} {claim}")} - set(name.words)
+    for other in names_in(sentence, language, every_capital=True, opening_is_none=True):
+        rest = [word for word in other.words if word not in name.words]
+        own = [word for word in name.words if word not in other.words]
+        if not rest or not own or any(word in have for word in rest):
+            continue
+        if SequenceMatcher(None, "".join(rest), "".join(own)).ratio() < SPELLED_ALIKE:
+            yield other.text
