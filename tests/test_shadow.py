@@ -109,7 +109,7 @@ def asked(proxy: Running) -> Any:
 
 def deliveries(path: Path) -> list[str]:
     """Those in which the policy may be loaded."""
-    return ["hold"] if path.stem == "strict" else ["hold", "gate", "tap"]
+    return {"strict": ["hold"], "rag": ["hold", "gate"]}.get(path.stem, ["hold", "gate", "tap"])
 
 
 @pytest.mark.parametrize("streams", [False, True])
