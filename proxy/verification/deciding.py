@@ -2,9 +2,8 @@
 
 In: a claim, what the verifier says of it, and the evidence nearest to it. Out: a `Decision`. Only what is exact makes a claim
 contradicted: a calculation that is wrong, or another value in its place (`proxy.grounding.values.slots`), where the verifier finds the
-claim better supported with the evidence's value in it (`proxy.grounding.values.swaps`); much better, and that alone tells. The opinion of
-the built-in verifier against a claim makes it ``unsure``; that of a model which the policy names (`Support.decides`) counts. Figures:
-`benchmarks.actions_answers`.
+claim better supported with the evidence's value in it (`proxy.grounding.values.swaps`). The opinion of the built-in verifier against a
+claim makes it ``unsure``; that of a model which the policy names (`Support.decides`) counts. Figures: `benchmarks.actions_answers`.
 """
 
 from __future__ import annotations
@@ -35,11 +34,9 @@ SOME_DOUBT = 0.1
 """Probability of a contradiction that the verifier must see, too."""
 HARDLY_A_DOUBT = 0.9
 """The same where more than one value of the sentence could stand in the claim's place."""
-CONFIRMS = 0.03
-"""By how much the claim has to be better supported with the evidence's value, so that a value which differs by place is wrong and not
-computed, or of something else. Values of answers that worked them out gain 0.01 at most; wrong ones mostly 0.2 and more."""
-TELLS, TOLD = 0.4, 0.5
-"""The same, and the support it comes to, from which that alone tells. Measured: `benchmarks.actions_answers`, `benchmarks.harmless`."""
+CONFIRMS = 0.1
+"""By how much the claim has to be better supported with the evidence's value, so that a value which differs by place is wrong, and not
+worked out or of something else. Measured: `benchmarks.actions_answers`."""
 NEAREST = 6
 """Sentences of the evidence that a claim's values are compared with."""
 MAX_RECOMPUTED_FROM = 8
@@ -60,7 +57,6 @@ class Swapped(Struct, frozen=True):
     swap: Swap
     gain: float
     """By how much it is better supported."""
-    supported: float
 
 
 class Decision(Struct, frozen=True):
@@ -110,15 +106,6 @@ def differing(matter: Matter, base: EvidenceBase, *, also_derived: bool = False)
 def exchanges(matter: Matter, base: EvidenceBase) -> list[Swap]:
     """The claim with values of the nearest evidence in place of those that nobody has said."""
     return swaps(matter.text, [base.sentences[i] for i in matter.nearest[:NEAREST]], base.said, matter.language, matter.asked)
-
-
-def told(matter: Matter, swapped: Swapped | None) -> Decision | None:
-    """A contradiction that the exchange alone shows; None where it does not."""
-    if swapped is None or swapped.gain < TELLS or swapped.supported < TOLD:
-        return None
-    swap = swapped.swap
-    reason = f"{swap.kind} {swap.claim} (evidence: {swap.evidence})"
-    return Decision("contradicted", "exact", matter.nearest[swap.position], swap.evidence, reason)
 
 
 def needs_similarity(found: Slot | None) -> bool:

@@ -174,7 +174,6 @@ class Grounder:
         from proxy.verification.deciding import (
             decided,
             needs_similarity,
-            told,
         )  # 20 ms that a server without such a stage need not wait for
 
         thresholds = self._thresholds()
@@ -188,8 +187,6 @@ class Grounder:
             best = swapped.get(cut.text)
             if cut.decision is None:
                 cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), best)
-            if cut.decision.by == "model":
-                cut.decision = told(matter, best) or cut.decision
 
     async def _swapped(self, open_: Sequence[tuple[_Open, Sequence[Swap]]], tongue: str) -> dict[str, Swapped]:
         """By claim: the exchange of a value by which it gains most support."""
@@ -205,7 +202,7 @@ class Grounder:
                 continue
             gain = support.supported - cut.support.supported
             if cut.text not in found or gain > found[cut.text].gain:
-                found[cut.text] = Swapped(swap, gain, support.supported)
+                found[cut.text] = Swapped(swap, gain)
         return found
 
     def _thresholds(self) -> Thresholds:
@@ -223,9 +220,8 @@ class Grounder:
             nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
             matter = Matter(cut.claim.text, cut.claim.asked, nearest, tongue)
             cut.decision = plain(matter, cut.support, base, thresholds)
-            exact = cut.decision is not None and cut.decision.by != "model"
-            swaps = [] if exact or cut.support is None or cut.support.decides else exchanges(matter, base)
-            found.append((matter, None if cut.decision is not None else differing(matter, base), swaps))
+            slot = None if cut.decision is not None else differing(matter, base)
+            found.append((matter, slot, [] if slot is None or cut.support is None else exchanges(matter, base)))
         return found
 
     async def _similarities(self, unsure: Sequence[tuple[_Open, Slot | None]], base: EvidenceBase) -> dict[str, float]:

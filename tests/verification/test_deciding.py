@@ -30,7 +30,7 @@ AGAINST, IN_BETWEEN, NOTHING = Support(0.02, 0.9), Support(0.4, 0.3), Support(0.
         ("The Eiffel Tower is in Rome.", AGAINST, "contradicted", "exact"),
         ("The Eiffel Tower is in Rome.", Support(0.6, 0.3), "supported", "model"),
         ("The Eiffel Tower is in Rome.", Support(0.88, 0.01), "supported", "model"),
-        ("The Eiffel Tower is in Rome.", Support(0.3, 0.01), "contradicted", "exact"),
+        ("The Eiffel Tower is in Rome.", Support(0.3, 0.01), "unsure", "model"),
         ("The Eiffel Tower is not in Paris.", AGAINST, "unsure", "model"),
         ("The Eiffel Tower is ugly.", AGAINST, "unsure", "model"),
         ("The Eiffel Tower is ugly.", IN_BETWEEN, "unsure", "model"),

@@ -43,7 +43,8 @@ _MONTHS: dict[str, int] = {
 _MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
 _YEAR = r"(?:1\d|20)\d\d"
 _DATE = LazyPattern(
-    rf"(?<!\w)(?:(?<![.,/-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
+    rf"(?<!\w)(?:(?<![./-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
+    rf"|(?<![.,/-])(?P<year_month>{_YEAR}-(?:0[1-9]|1[0-2]))(?![\d/-])"
     rf"|(?<![.,/-])(?P<numeric>[0-3]?\d(?P<sep>[./-])[0-3]?\d(?P=sep)(?:{_YEAR}|\d\d))(?![\d.,/-]?\d)"
     rf"|(?<![.,])(?P<day>[0-3]?\d)(?:\.|st|nd|rd|th|er)?(?:\ (?:of|de))?\ (?P<month>{_MONTH})\b\.?(?:(?:,|\ del?)?\ (?P<year>{_YEAR})\b)?"
     rf"|(?P<month2>{_MONTH})\b\.?\ (?P<day2>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:]|[.,]\d)(?:,?\ (?P<year2>{_YEAR})\b)?"
@@ -89,6 +90,9 @@ def _dates(text: str) -> Iterator[Date]:
 def _readings(match: re.Match[str]) -> tuple[Reading, ...]:
     if (year := match["alone"] or match["decade"] or match["decade2"]) is not None:
         return ((int(year), None, None),)
+    if match["year_month"]:
+        y, m = (int(part) for part in match["year_month"].split("-"))
+        return ((y, m, None),)
     if match["iso"]:
         y, m, d = (int(part) for part in match["iso"].split("-"))
         return _possible((y, m, d))

@@ -15,9 +15,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from proxy.grounding.evidence.reading import read_evidence
+from proxy.grounding.values.dates import Date
 from proxy.grounding.values.negation import is_negated
 from proxy.grounding.values.places import in_place, words_of
-from proxy.grounding.values.quantities import Quantities, read_quantities
+from proxy.grounding.values.quantities import Quantities, Quantity, read_quantities
+from proxy.grounding.values.reach import reachable, told_in_parts
 from proxy.grounding.values.said import Kind, Said, Value, unsaid_values
 
 MAX_UNSAID = 2
@@ -68,7 +71,7 @@ def slot(
     another.
     """
     quantities = read_quantities(claim, language)
-    unsaid = may_differ(claim, quantities, said, language, asked, also_derived=also_derived)
+    unsaid = may_differ(claim, quantities, sentences, said, language, asked, also_derived=also_derived)
     if not unsaid or not sentences:
         return None
     wanted = words_of(f"{asked} {_without(claim, unsaid)}")
@@ -86,14 +89,28 @@ def slot(
 
 
 def may_differ(
-    claim: str, quantities: Quantities, said: Said, language: str, asked: str = "", *, also_derived: bool = False
+    claim: str, quantities: Quantities, sentences: Sequence[str], said: Said, language: str, asked: str = "", *, also_derived: bool = False
 ) -> list[Value]:  # fmt: skip
-    """The claim's values that nobody has said, where so few of them can be compared with the evidence's; else none."""
+    """The claim's values that nobody has said, where so few of them can be compared with the evidence's; else none.
+
+    With `also_derived` a value that can be worked out, of whatever numbers in `sentences` and the claim, is none the better for it.
+    """
     if not said.whole or _SUPPOSED.match(claim):
         return []
     every = unsaid_values(claim, quantities, said, language, asked, also_derived=also_derived)
     unsaid = [v for v in every if not _DENIED.search(claim[max(0, v.start - 24) : v.start])]
-    return unsaid if len(unsaid) <= MAX_UNSAID else []
+    if len(unsaid) > MAX_UNSAID:
+        return []
+    if also_derived:
+        return unsaid
+    around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
+    return [value for value in unsaid if not _could_follow(value, quantities, around, said)]
+
+
+def _could_follow(value: Value, quantities: Quantities, around: Sequence[Quantities], said: Said) -> bool:
+    if isinstance(value.read, Quantity):
+        return reachable(value.read, quantities, around)
+    return isinstance(value.read, Date) and told_in_parts(value.read, said.quantities, said.numerals)
 
 
 def _without(claim: str, values: Sequence[Value]) -> str:

@@ -48,7 +48,7 @@ class Swap(Struct, frozen=True):
 def swaps(claim: str, sentences: Sequence[str], said: Said, language: str, asked: str = "") -> list[Swap]:
     """The exchanges worth asking about, those of the sentence most like the claim first; at most `MAX_SWAPS`."""
     quantities = read_quantities(claim, language)
-    unsaid = may_differ(claim, quantities, said, language, asked)
+    unsaid = may_differ(claim, quantities, sentences, said, language, asked)
     found: dict[str, Swap] = {}
     for value in unsaid:
         wanted = words_of(f"{asked} {claim[: value.start]} {claim[value.end :]}")
