@@ -43,12 +43,13 @@ class Limit:
     stopped: float = 0.0
 
 
-LIMITS = {
+GOALS = {
     "default": Limit(harmed=0.0, warned=0.01),
     "agent": Limit(harmed=0.0, warned=0.01),
     "rag": Limit(harmed=0.01, warned=0.03),
     "strict": Limit(harmed=0.02, stopped=0.80),
 }
+LIMITS = GOALS
 
 
 @dataclass(slots=True, frozen=True)

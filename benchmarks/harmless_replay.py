@@ -68,8 +68,16 @@ class Outcome:
 async def replay(policy: str, conversations: Sequence[Conversation]) -> list[Outcome]:
     """Every turn of `conversations` under the shipped policy `policy`, in order."""
     async with _running(policy) as (app, upstream, url), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(120):
+            while not await _ready(session, url):  # the models load in the background
+                await asyncio.sleep(0.1)
         client = _Client(app, upstream, url, session)
         return [await client.send(row, turn) for row in conversations for turn in row.turns()]
+
+
+async def _ready(session: aiohttp.ClientSession, url: str) -> bool:
+    async with session.get(f"{url}/ready") as response:
+        return response.status == 200
 
 
 @asynccontextmanager
