@@ -6,7 +6,6 @@ The provider is a stubborn model: it makes the same call again until the prompt,
 from __future__ import annotations
 
 import json
-import shutil
 import urllib.request
 from typing import Any
 
@@ -22,6 +21,7 @@ from tests.clients.test_clean_context import ready
 pytestmark = pytest.mark.clients
 
 POLICIES = {
+    "stopping": (ROOT / "policies/agent.yaml").read_text(encoding="utf-8").replace("reflection: {", "reflection: {escalate_after: 3, "),
     "capping": "name: capping\ndelivery: hold\nstages:\n  - reflection: {enforce: true, max_tokens: 0, escalate_after: null}\n",
     "checking": "name: checking\ndelivery: hold\nstages:\n  - schema: {}\n",
 }
@@ -31,7 +31,7 @@ store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
 upstreams: {{provider: {{kind: openai, base_url: '{upstream}', api_key: sk-test, retries: {{attempts: 0}}}}}}
 models: {{gpt-4o: {{window: 8000, encoding: o200k_base}}}}
 routes:
-  - {{prefix: /agent, upstream: provider, policy: policies/agent.yaml}}
+  - {{prefix: /agent, upstream: provider, policy: stopping.yaml}}
   - {{prefix: /capping, upstream: provider, policy: capping.yaml}}
   - {{prefix: /checking, upstream: provider, policy: checking.yaml}}
 """
@@ -106,7 +106,6 @@ class Ran(Struct):
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     folder, outputs = tmp_path_factory.mktemp("served"), tmp_path_factory.mktemp("runs")
     client_python()
-    shutil.copytree(ROOT / "policies", folder / "policies")
     provider = Provider()
     with Servers(folder, provider, CONFIG, POLICIES, provider_only=True), ready(folder) as url:
         got = run_script([client_python(), HERE / "scripts/failing_agent.py"], outputs, f"{url}/POLICY/v1")

@@ -87,7 +87,7 @@ TRANSLATED = pytest.mark.parametrize("got", [pytest.param("translated", marks=py
 @SHIPPED
 def test_a_shipped_policy_lets_chats_and_streams_pass(got: Outcome) -> None:
     assert [TEXT, TEXT] == [got["whole"]["text"], got["stream"]["text"]]
-    assert "pass" == got["whole"]["headers"]["x-groundwire-verdict"]
+    assert "unchecked" == got["whole"]["headers"]["x-groundwire-verdict"]
     assert {"choices": 0, "total": USAGE["total_tokens"], "others": []} == got["stream_with_usage"]
 
 
@@ -106,7 +106,7 @@ def test_a_shipped_policy_lets_structured_output_and_choices_pass(got: Outcome) 
 
 @SHIPPED
 def test_a_shipped_policy_can_say_its_verdict_inline(got: Outcome) -> None:
-    assert ([TEXT, "pass"], [0, "pass"]) == (got["inline"]["whole"], got["inline"]["last"])
+    assert ([TEXT, "unchecked"], [0, "unchecked"]) == (got["inline"]["whole"], got["inline"]["last"])
 
 
 @SHIPPED
