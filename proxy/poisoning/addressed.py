@@ -92,7 +92,8 @@ _PRAISE = LazyPattern(
 )
 _CLAIM = LazyPattern(
     r"\b(?:state|claim|conclude|confirm|report|say|announce|promise|tell (?:the|your) \w+) that\b|\b"
-    r"(?:melde|behaupte|sage|bestatige)\w{0,3}(?:,| dass)|\b(?:confirma|afirma|di|concluye|anuncia) que\b|\b(?:conclu\w*|affirme\w?|annonce[zr]?|confirme[zr]?|dis) qu|"
+    r"(?:melde|behaupte|sage|bestatige)\w{0,3}(?:,| dass)|\b(?:confirma|afirma|di|concluye|anuncia) que\b|\b(?:conclu\w*|affirme\w?|"
+    r"annonce[zr]?|confirme[zr]?|dis) qu|"
     r"\bpromets\b|\bdeconseill\w+"
 )
 _HARM = LazyPattern(
