@@ -27,7 +27,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from benchmarks import grounding_data, injection_data
 from benchmarks import poisoning_data as data
@@ -300,19 +300,20 @@ def measure_injections(seed: int, most: int) -> dict[str, Any]:
             "false alarms on texts about attacks": share(sum(negatives), len(negatives)),
         }  # fmt: skip
     started, chars, times = time.perf_counter(), 0, []
-    found["ordinary"], acted = {}, 0
+    found["ordinary"], acted, warned = {}, 0, 0
     for name, texts in ordinary(most, seed).items():
         hits = 0
         for text in texts:
             begun = time.perf_counter()
             finding = detect(text)
-            hits, acted = hits + finding.suspicious, acted + finding.certain
+            hits, acted, warned = hits + finding.suspicious, acted + finding.certain, warned + finding.likely
             times.append((time.perf_counter() - begun) * 1000)
         chars += sum(map(len, texts))
         found["ordinary"][name] = share(hits, len(texts))
     every = list(found["ordinary"].values())
     found["ordinary"]["all"] = share(sum(f["hits"] for f in every), sum(f["n"] for f in every))
-    found["acted on"] = measure_certainty(seed, acted, found["ordinary"]["all"]["n"])
+    found["acted on"] = measure_grade(seed, "certain", acted, found["ordinary"]["all"]["n"])
+    found["warned of"] = measure_grade(seed, "likely", warned, found["ordinary"]["all"]["n"])
     times.sort()
     found["speed"] = {
         "ms per 100,000 characters": (time.perf_counter() - started) * 1e8 / chars, "p50_ms": times[len(times) // 2],
@@ -327,25 +328,25 @@ def written(split: str) -> list[dict[str, str]]:
         return [row for row in map(json.loads, lines) if row["split"] == split]
 
 
-def measure_certainty(seed: int, of_ordinary: int, ordinary_n: int) -> dict[str, Any]:
-    """What is kept from the model at the defaults: only what is certain. Held-out rows, templates and carriers.
+def measure_grade(seed: int, grade: Literal["certain", "likely"], of_ordinary: int, ordinary_n: int) -> dict[str, Any]:
+    """What is kept from the model at the defaults (``certain``), or at least warned of. Held-out rows, templates and carriers.
 
-    ``precision`` is over attacks and texts that look like them; `of_ordinary` of `ordinary_n` ordinary texts were acted on, too.
+    ``precision`` is over attacks and texts that look like them; `of_ordinary` of `ordinary_n` ordinary texts were met, too.
     """
     rows = written("held_out")
     attacks = [row["text"] for row in rows if row["label"] == "injection"]
     benign = [row["text"] for row in rows if row["label"] == "benign"]
     templates = [attack.text for attack in injection_data.attacks("test", seed)]
     told = list(injection_data.hard_negatives("test"))
-    hits = {name: sum(detect(text).certain for text in texts) for name, texts in
+    hits = {name: sum(getattr(detect(text), grade) for text in texts) for name, texts in
             (("attacks", attacks), ("benign", benign), ("templates", templates), ("told", told))}  # fmt: skip
     right, wrong = hits["attacks"] + hits["templates"], hits["benign"] + hits["told"] + of_ordinary
     return {
         "precision": share(right, right + wrong),
         "precision, rows written for it": share(hits["attacks"], hits["attacks"] + hits["benign"]),
         "found, rows written for it": share(hits["attacks"], len(attacks)), "found, templates": share(hits["templates"], len(templates)),
-        "harmless rows acted on": share(hits["benign"], len(benign)), "texts about attacks acted on": share(hits["told"], len(told)),
-        "ordinary texts acted on": share(of_ordinary, ordinary_n),
+        "harmless rows": share(hits["benign"], len(benign)), "texts about attacks": share(hits["told"], len(told)),
+        "ordinary texts": share(of_ordinary, ordinary_n),
     }  # fmt: skip
 
 
@@ -363,8 +364,9 @@ def print_injections(found: dict[str, Any]) -> None:
     for name, figure in found["ordinary"].items():
         if figure["hits"] or name == "all" or "tool" in name:
             print(f"ordinary, {name:36} false alarms {shown(figure)}")
-    for name, figure in found["acted on"].items():
-        print(f"acted on: {name} {shown(figure)}")
+    for what in ("acted on", "warned of"):
+        for name, figure in found[what].items():
+            print(f"{what}: {name} {shown(figure)}")
     speed = found["speed"]
     each = f"a text p50 {speed['p50_ms']:.2f} ms, p95 {speed['p95_ms']:.2f} ms"
     print(f"{speed['ms per 100,000 characters']:.0f} ms per 100,000 characters; {each}")

@@ -105,7 +105,9 @@ def may_meet(one: Statement, other: Statement) -> bool:
     """
     if one.place == other.place:
         return False
-    if {plain.attribute for plain in one.declares} & {plain.attribute for plain in other.declares}:
+    if one.bare or other.bare:
+        return one.hash != other.hash and bool(_told_keys(one) & _told_keys(other))
+    if {plain.attribute for plain in (*one.declares, *one.tells)} & {plain.attribute for plain in (*other.declares, *other.tells)}:
         return True
     if one.subject != other.subject and not ({one.slot, other.slot} <= OF_THE_ASSISTANT and one.slot):
         return False
@@ -177,7 +179,11 @@ def _keys(statement: Statement) -> set[tuple[str, str]]:
     plain = {
         (one.scope.replace(" ", "_"), "") if one.attribute == IT else (f"plain:{one.attribute}", one.scope) for one in statement.declares
     }
-    return slots | plain
+    return slots | plain | _told_keys(statement)
+
+
+def _told_keys(statement: Statement) -> set[tuple[str, str]]:
+    return {(f"told:{one.attribute}", one.scope) for one in statement.tells}
 
 
 def _most_similar(i: int, cosines: Sequence[float] | None) -> Iterable[int]:

@@ -19,6 +19,7 @@ from proxy.clashes.plain import IT
 from proxy.clashes.questions import LEFT_OUT, backward, forward, is_wish, sides, targets
 from proxy.clashes.slot_cues import SEVERAL_OF_THEM
 from proxy.clashes.slots import CRITICAL, SEVERAL, clashing
+from proxy.clashes.told import clash_told
 from proxy.clashes.wording import difference
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
@@ -53,6 +54,7 @@ def by_rule(pair: Pair) -> Clash | None:
         or _two_values(older, newer)
         or _loved_and_hated(older, newer)
         or _one_word_apart(older, newer)
+        or _told(older, newer)
     )
 
 
@@ -100,6 +102,16 @@ def _declared(older: Statement, newer: Statement) -> Clash | None:
     old, new = values
     reason = f"{old.attribute}: {_plainly(old)} against {_plainly(new)}"
     return _clash(older, newer, _type(older, newer), old.attribute, reason, critical=old.attribute in _VITAL_ATTRIBUTES or _far(old, new))
+
+
+def _told(older: Statement, newer: Statement) -> Clash | None:
+    """Clauses of both say the same attribute of the same, with values that exclude each other; nothing that anybody would act on."""
+    values = clash_told(older, newer)
+    if values is None:
+        return None
+    old, new = values
+    reason = f"{old.attribute}: {_plainly(old)} against {_plainly(new)}"
+    return _clash(older, newer, _type(older, newer), old.attribute, reason, critical=old.attribute in _VITAL_ATTRIBUTES)
 
 
 def _made(older: Statement, newer: Statement) -> Clash | None:

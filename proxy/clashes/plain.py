@@ -92,6 +92,11 @@ def declared(sentence: str, language: str = "en", *, of_memory: bool = False, tu
     return tuple(found) if len({(one.attribute, one.scope) for one in found}) == len(found) else ()
 
 
+def read_clause(clause: str, language: str, *, of_memory: bool) -> Declared | None:
+    """What one clause by itself declares, whatever stands around it: nothing to act on."""
+    return _read(clause, 0, len(clause), language, of_memory=of_memory, change=False) if len(clause) <= MAX_CHARS else None
+
+
 def _opened(sentence: str) -> tuple[int, bool]:
     """Where the statement begins behind greetings and words of change, and whether there are such."""
     at, change = 0, False

@@ -71,7 +71,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         rf"{_WHO} habite(?: {_NOW_FR})? (?:à|en|au|aux) {_TEXT}",
     ),
     "name": (
-        rf"my (?:full |first )?name is {_TEXT}|i am called {_TEXT}|{_USER}(?:['’]s)? name(?: is|:) {_TEXT}|name: {_TEXT}",
+        rf"my (?:full |first )?name(?: is|['’]s) {_TEXT}|i am called {_TEXT}|{_USER}(?:['’]s)? name(?: is|:) {_TEXT}|name: {_TEXT}",
         rf"ich heiße {_TEXT}|mein (?:vor)?name (?:ist|lautet) {_TEXT}|{_USER} heißt {_TEXT}",
         rf"(?:yo )?me llamo {_TEXT}|mi nombre es {_TEXT}|{_USER} se llama {_TEXT}|nombre: {_TEXT}",
         rf"je m['’]appelle {_TEXT}|mon (?:nom|prénom) est {_TEXT}|{_USER} s['’]appelle {_TEXT}|(?:nom|prénom): ?{_TEXT}",
@@ -103,7 +103,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         rf"{_WHO}['’]s (?:phone )?number is {_PHONE}",
     ),
     "birthday": (
-        rf"my (?:birthday|date of birth) is(?: on)?(?: the)? {_DAY}|i was born on(?: the)? {_DAY}",
+        rf"my (?:birthday|date of birth)(?: is|['’]s)(?: on)?(?: the)? {_DAY}|i was born on(?: the)? {_DAY}",
         rf"{_OF_USER}(?:birthday|date of birth)(?: is|:)(?: on)?(?: the)? {_DAY}|{_USER} was born on(?: the)? {_DAY}",
         rf"mein geburtstag ist(?: am| der)? {_DAY}|ich habe am {_DAY} geburtstag|ich (?:bin|wurde) am {_DAY} geboren|geburtstag: {_DAY}",
         rf"mi cumpleaños es(?: el)? {_DAY}|nací el {_DAY}|cumplo años el {_DAY}|cumpleaños: {_DAY}",
@@ -121,7 +121,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "employer": (
         rf"(?:i|we)(?: {_NOW_EN})? (?P<no>do ?n['’]t |do not |no longer )?work(?: {_NOW_EN})? (?:for|at) {_TEXT}(?: {_NOW_EN}|"
         rf",? (?P<new>any ?more))?",
-        rf"my {_NEWEST}employer is(?: {_NOW_EN})? {_TEXT}|{_USER} (?:{_NOW_EN} )?works (?:for|at) {_TEXT}|"
+        rf"my (?:current |present )?{_NEWEST}employer(?: is|['’]s)(?: {_NOW_EN})? {_TEXT}|{_USER} (?:{_NOW_EN} )?works (?:for|at) {_TEXT}|"
         rf"{_OF_USER}employer(?: is|:) {_TEXT}",
         rf"ich arbeite(?: {_NOW_DE})?(?P<no> nicht(?: (?P<new>mehr))?)? bei {_TEXT}|mein {_NEWEST}arbeitgeber ist(?: {_NOW_DE})? {_TEXT}",
         rf"{_USER} arbeitet(?: {_NOW_DE})? bei {_TEXT}|arbeitgeber: {_TEXT}",

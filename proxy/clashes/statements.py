@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.clashes import cues
 from proxy.clashes.certainty import speaks_in_earnest
@@ -18,6 +19,7 @@ from proxy.clashes.plain import declared, is_turn
 from proxy.clashes.records import read_fields
 from proxy.clashes.slots import read_slots
 from proxy.clashes.stance import has_stance, read_stance
+from proxy.clashes.told import told
 from proxy.grounding.values.negation import is_negated
 from proxy.language import language
 from proxy.patterns import LazyPattern
@@ -109,18 +111,29 @@ def read_piece(piece: Piece, i: int = 0, tongue: str = "", *, limit: int | None 
             earnest = speaks_in_earnest(piece.text)
             says = says if earnest else ()
         if not says and limit is not None:
-            if piece.origin == "user" and not _may_matter(text):
+            if piece.origin == "user" and not _may_matter(text) and not told(text, spoken):
                 continue
             skipped += left <= 0
             if left <= 0:
                 continue
             left -= 1
-        statement = _statement(i, piece, text, start, spoken, says)
+        statement = _with_tells(_statement(i, piece, text, start, spoken, says), i, piece, text, start, spoken)
         if statement is not None:
             found.append(statement)
         if len(found) >= MAX_STATEMENTS:
             break
     return Read(tuple(found), skipped, (limit or 0) - left if limit is not None else 0)
+
+
+def _with_tells(statement: Statement | None, i: int, piece: Piece, text: str, start: int, tongue: str) -> Statement | None:
+    """The statement with what its clauses tell in passing; one of nothing else where the sentence is none."""
+    tells = told(text, tongue, of_memory=piece.origin == "memory") if piece.origin in ("user", "memory") else ()
+    if not tells or (statement is not None and statement.text != text):
+        return statement
+    if statement is not None:
+        return replace(statement, tells=tells)
+    said = (piece.origin, i, start, start + len(text), statement_hash(text, piece.origin), piece.message, piece.timestamp, piece.source)
+    return Statement(text, "fact", *said, update=cues.is_update(text), language=tongue, tells=tells, bare=True)
 
 
 def _may_matter(sentence: str) -> bool:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from proxy.patterns import LazyPattern
 from proxy.poisoning.hidden import fold
@@ -29,6 +29,10 @@ HEAD_CHARS = 400
 """Where a text says what it is."""
 MIN_STRENGTH = 0.3
 """Weaker phrases are common in any text."""
+MIN_LIKELY = 0.25
+"""The same, for a warning."""
+Grade = Literal["certain", "likely", "unsure"]
+_GRADES: tuple[tuple[Grade, float], ...] = (("certain", MIN_STRENGTH), ("likely", MIN_LIKELY))
 TOGETHER: tuple[frozenset[str], ...] = tuple(
     frozenset(pair.split("+"))
     for pair in (
@@ -100,23 +104,24 @@ class Phrase(Protocol):
         """Whether it is quoted or told of."""
 
 
-def is_certain(text: str, raw: str, phrases: Sequence[Phrase]) -> bool:
-    """Whether the `phrases` of `text` are an attack; `raw` is the text as it came, which may be JSON."""
+def grade(text: str, raw: str, phrases: Sequence[Phrase]) -> Grade:
+    """How sure it is that the `phrases` of `text` are an attack; `raw` is the text as it came, which may be JSON."""
     told = [phrase for phrase in phrases if not phrase.mentioned]
     if not told:
-        return False
+        return "unsure"
     folded = fold(text).text
     start = max(0, min(phrase.start for phrase in told) - AROUND_CHARS)
     around = folded[start : max(phrase.end for phrase in told) + AROUND_CHARS]
-    if not _is_attack(told, names_model=MODEL_WORDS.search(around) is not None):
-        return False
     if not _hidden(told) and not _names_a_party(around, told):
-        return False
-    return not _is_material(folded, raw, around)
+        return "unsure"
+    names_model = MODEL_WORDS.search(around) is not None
+    found = next((name for name, least in _GRADES if _is_attack(told, least, names_model=names_model)), None)
+    return "unsure" if found is None or _is_material(folded, raw, around) else found
 
 
-def _is_attack(told: Sequence[Phrase], *, names_model: bool) -> bool:
-    kinds = {phrase.category for phrase in told if phrase.category != "hidden" and phrase.strength >= MIN_STRENGTH}
+def _is_attack(told: Sequence[Phrase], least: float, *, names_model: bool) -> bool:
+    """Whether the kinds of phrases of this strength make an attack together."""
+    kinds = {phrase.category for phrase in told if phrase.category != "hidden" and phrase.strength >= least}
     if _hidden(told):
         return bool(kinds & {"override", "exfiltration", "concealment", "addressee", "command", "fake_turn"}) or _unreadable(told)
     if "override" in kinds and names_model:

@@ -56,7 +56,7 @@ class Rules(Struct, frozen=True):
     min_confidence: float = 0.8
     injections: Action = "quarantine"
     act_on: Literal["certain", "suspicious"] = "certain"
-    """Which instructions the rule for `injections` is for; the others are a note."""
+    """Which instructions the rule for `injections` is for; of the others the likely ones are a warning, the rest is a note."""
     injection_threshold: float = THRESHOLD
 
 
@@ -96,8 +96,7 @@ def decide(findings: Sequence[Finding], injection: InjectionFinding | None, rule
     instruction = injection is not None and injection.score >= rules.injection_threshold and rules.injections != "pass"
     unchecked = next((finding.reason or "not_judged" for finding in findings if finding.status == "ERROR"), "")
     worst = max(failing, key=lambda one: (ACTIONS.index(one.action), one.finding.confidence), default=None)
-    acts = instruction and injection is not None and outside and (injection.certain or rules.act_on == "suspicious")
-    action: Action = rules.injections if acts else "note"
+    action = _of_instruction(injection, rules) if instruction and injection is not None and outside else "note"
     held = instruction and _index(action) >= _index("quarantine")
     says = f"looks like instructions to the model: {'; '.join(injection.reasons)}" if instruction and injection is not None else ""
     whole = held or _is_most(failing, findings)
@@ -112,6 +111,13 @@ def decide(findings: Sequence[Finding], injection: InjectionFinding | None, rule
         worst.action, worst.finding.kind, reason, worst.finding.confidence, tuple(failing), whole, held,
         worst.finding.status in ("VALID", "UNKNOWN"), unchecked,
     )  # fmt: skip
+
+
+def _of_instruction(injection: InjectionFinding, rules: Rules) -> Action:
+    """By how sure it is that an instruction from outside is one."""
+    if injection.certain or rules.act_on == "suspicious":
+        return rules.injections
+    return "annotate" if injection.likely else "note"
 
 
 def _failing(finding: Finding, rules: Rules) -> Failing | None:

@@ -47,6 +47,8 @@ _WORD_BEFORE = re.compile(r"[\w.!'-]{1,30}$")
 _ENTITIES = re.compile(r"(?:&#x?[0-9a-fA-F]{2,6};[ ]?){8,5000}")
 _SPACED = re.compile(r"(?<!\w)(?:\w([ .·_*-]))(?:\w\1){6,2000}\w(?!\w)|(?<!\w)(?:\w ){3,40}\w(?:  +(?:\w ){1,40}\w){1,200}(?!\w)")
 """Letters set apart: "i g n o r e   a l l"."""
+_JOINED = re.compile("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
+"""Words with zero-width spaces between them: a person sees one long word, or nothing of note."""
 _SAMPLE = 96
 _LOOKALIKES = str.maketrans(
     # Cyrillic and Greek letters that look like Latin ones (Unicode confusables), and letters that decomposition does not reach.
@@ -71,7 +73,8 @@ class Layer(Struct, frozen=True):
     """A text within a text that its readers do not see as it is."""
 
     kind: str
-    """``comment``, ``hidden_element``, ``attribute``, ``base64``, ``hex``, ``percent``, ``entities``, ``tag_characters``, ``spaced``."""
+    """``comment``, ``hidden_element``, ``attribute``, ``base64``, ``hex``, ``percent``, ``entities``, ``tag_characters``, ``spaced``,
+    ``zero_width``."""
     text: str
     start: int
     end: int
@@ -105,6 +108,7 @@ def layers(text: str) -> Iterator[Layer]:
     """The texts hidden in `text`, with the place of each."""
     if not text.isascii():
         yield from _tag_characters(text)
+        yield from (Layer("zero_width", INVISIBLE.sub(" ", match[0]), *match.span()) for match in _JOINED.finditer(text))
     if "<" in text or "/*" in text or "[//]" in text:
         yield from _comments(text)
         yield from _groups(text, _LINK_COMMENT, "comment")

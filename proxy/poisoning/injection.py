@@ -18,7 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.answers.json_answers import JsonString, strings_of
-from proxy.poisoning.certainty import is_certain
+from proxy.poisoning.addressed import Order, orders
+from proxy.poisoning.certainty import Grade, grade
 from proxy.poisoning.hidden import Folded, carries_bits, fold, layers
 from proxy.poisoning.mentions import in_string, weight
 from proxy.poisoning.phrases import SIGNALS
@@ -31,7 +32,7 @@ NEAR_CHARS = 600
 """Signals with less than this between them belong to one attempt."""
 _HIDDEN_STRENGTH = {
     "comment": 0.35, "hidden_element": 0.45, "attribute": 0.2, "base64": 0.6, "hex": 0.6, "percent": 0.35, "entities": 0.5,
-    "tag_characters": 0.85, "spaced": 0.6,
+    "tag_characters": 0.85, "spaced": 0.6, "zero_width": 0.6,
 }  # fmt: skip
 """What it adds that an instruction was hidden in this way; alone, only tag characters mean anything."""
 MIN_HIDDEN_SCORE = 0.28
@@ -60,13 +61,23 @@ class InjectionFinding(Struct, frozen=True):
     """Of the strongest attempt, in order."""
     reasons: tuple[str, ...] = ()
     """What the attempt does, strongest first, in words."""
-    certain: bool = False
-    """Whether it may be acted on (`proxy.poisoning.certainty`); a mere suspicion is for the record."""
+    grade: Grade = "unsure"
+    """Whether it may be acted on or warned of (`proxy.poisoning.certainty`); a mere suspicion is for the record."""
 
     @property
     def suspicious(self) -> bool:
         """Whether it counts as an attack."""
         return self.score >= THRESHOLD
+
+    @property
+    def certain(self) -> bool:
+        """Whether it may be kept from the model."""
+        return self.grade == "certain"
+
+    @property
+    def likely(self) -> bool:
+        """Whether it may be warned of."""
+        return self.grade != "unsure"
 
 
 _REASONS: dict[Category, str] = {
@@ -96,7 +107,7 @@ def detect(text: str) -> InjectionFinding:
 
 
 def _judged(text: str, raw: str, finding: InjectionFinding) -> InjectionFinding:
-    return replace(finding, certain=finding.suspicious and is_certain(text, raw, finding.spans))
+    return replace(finding, grade=grade(text, raw, finding.spans)) if finding.suspicious else finding
 
 
 def prepare() -> None:
@@ -114,6 +125,8 @@ def _spans(text: str, *, deep: bool = True) -> Iterator[InjectionSpan]:
         for window in windows(places, signal.hints, len(folded.text)):
             for match in signal.pattern.finditer(folded.text, *window):
                 yield _span(signal, folded, *match.span())
+    for order in orders(folded.text):
+        yield _span(order, folded, order.start, order.end)
     if (bits := carries_bits(text)) is not None:
         yield InjectionSpan(bits.start(), bits.end(), "hidden", 0.6, "a long run of invisible characters")
     if deep:
@@ -141,7 +154,7 @@ def _worth_a_look(hints: Iterable[str]) -> list[Signal]:
     return [SIGNALS[i] for i in sorted({i for hint in hints for i in begun_by.get(hint, ())})]
 
 
-def _span(signal: Signal, folded: Folded, start: int, end: int) -> InjectionSpan:
+def _span(signal: Signal | Order, folded: Folded, start: int, end: int) -> InjectionSpan:
     left = weight(folded.text, start, end)
     place, reason = (folded.original(start), folded.original(end - 1) + 1), _REASONS[signal.category]
     return InjectionSpan(*place, signal.category, signal.strength * left, reason, left < 1 or in_string(folded.text, start, end))

@@ -13,7 +13,7 @@ def finding(status: str, confidence: float = 0.9, text: str = "It is so.", **mor
 
 
 VALID, INVALID, SUSPICIOUS, UNKNOWN, ERROR = (finding(s) for s in ("VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"))
-HIDDEN = InjectionFinding(0.9, (), ("asks to leave the given instructions",), certain=True)
+HIDDEN = InjectionFinding(0.9, (), ("asks to leave the given instructions",), grade="certain")
 CAREFUL = Rules(on_invalid="block", on_suspicious="quarantine")
 
 
@@ -110,3 +110,8 @@ statuses = st.sampled_from(["VALID", "INVALID", "SUSPICIOUS", "UNKNOWN", "ERROR"
 def test_one_more_finding_never_makes_it_milder(findings: list[Finding], more: Finding) -> None:
     before, after = decide(findings, None, Rules()), decide([*findings, more], None, Rules())
     assert ACTIONS.index(after.action) >= ACTIONS.index(before.action)
+
+
+def test_a_likely_instruction_from_outside_is_a_warning() -> None:
+    likely = InjectionFinding(0.9, (), ("asks to leave the given instructions",), grade="likely")
+    assert [decide([], likely, Rules(), outside=outside).action for outside in (True, False)] == ["annotate", "note"]

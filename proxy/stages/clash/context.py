@@ -20,6 +20,7 @@ from proxy.clashes.certainty import is_staged, without_declarations
 from proxy.clashes.clauses import read_piece_clauses
 from proxy.clashes.kinds import Origin, Piece, Statement
 from proxy.clashes.statements import Read
+from proxy.clashes.told import INSTEAD, named_before
 from proxy.cleaning.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.compaction.transcript import called_names
 from proxy.conversation import last_user
@@ -55,9 +56,13 @@ _MEMORY_SOURCE = LazyPattern(
     r"(?:^|[\W_])(?:memor(?:y|ies)|mem0|zep|remember\w*|recall\w*|user_?(?:profile|preferences|facts))(?:$|[\W_])", re.I
 )
 _MEMORY_TAG = re.compile(rf"<((?:\w{{1,20}}[_-])?(?:{_NAMED})(?:[_-]\w{{1,20}})?)>\s*(.{{1,20000}}?)\s*</\1>", re.I | re.S)
-_LABEL = rf"(?:known |stored |saved )?(?:{_NAMED}|(?:facts|preferences|notes) (?:about|of|on) the (?:user|customer|client))"
+_LABEL = (
+    rf"(?:(?:known |stored |saved )?(?:{_NAMED}|(?:facts|preferences|notes) (?:about|of|on) the (?:user|customer|client))|"
+    r"what (?:you|we|i) (?:know|remember) (?:about|of) the (?:user|customer|client)(?: \(\w{3,12}\))?|"
+    r"memoria del usuario|mémoire (?:de l['’]utilisateur|du client)|über den (?:nutzer|kunden) gespeichert|gespeichert|gemerkt|guardado)"
+)
 _MEMORY_HEADING = re.compile(
-    rf"^(?:#{{1,4}} [^\n]{{0,60}}?\b{_LABEL}\b[^\n]{{0,60}}\n|(?:\*\*)?{_LABEL}(?:\*\*)?:(?:\*\*)?[ \t]*\n?)"
+    rf"^(?:#{{1,4}} [^\n]{{0,60}}?\b{_LABEL}\b[^\n]{{0,60}}\n|(?:[^\n]{{0,120}}?[.!?] )?(?:\*\*)?{_LABEL}(?:\*\*)?:(?:\*\*)?[ \t]*\n?)"
     r"(?P<body>(?:(?!\#{1,4} )[^\n]+(?:\n|\Z))+)",
     re.I | re.M,
 )
@@ -102,7 +107,7 @@ class Context:
         pieces = list(self._pieces(exchange))
         read = await self._statements(pieces)
         last = last_user(exchange.conversation)
-        plain = any(statement.declares for some in read.values() for statement in some.statements)
+        plain = any(statement.declares or statement.tells for some in read.values() for statement in some.statements)
         staged = self._staged_from(exchange) if plain else None
         said: Counter[str] = Counter()
         found, skipped = [], 0
@@ -114,7 +119,7 @@ class Context:
                 said[statement.hash] += 1
                 placed = replace(statement, piece=i, message=piece.message, timestamp=piece.timestamp, source=piece.source)
                 found.append(Spoken(without_declarations(placed) if doubtful else placed, piece, said[statement.hash], locked))
-        return Stated(tuple(found), skipped)
+        return Stated(tuple(_with_what_was(found)), skipped)
 
     async def _statements(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
         """What each piece states, by its key; only what is new is read."""
@@ -168,6 +173,25 @@ class Context:
             for part, origin in _parts(piece, _tool(exchange, piece, names)):
                 if ("memory" if origin == "memory" else _ORIGINS.get(part.kind)) in self._between:
                     yield part, origin
+
+
+def _with_what_was(spoken: Sequence[Spoken]) -> list[Spoken]:
+    """The statements, of which those that name what a later one of the user replaces ("8 instead of 6") tell so: the last before it."""
+    found = list(spoken)
+    for i, one in enumerate(spoken):
+        for told in one.statement.tells:
+            if told.attribute != INSTEAD:
+                continue
+            earlier = (j for j in reversed(range(i)) if _names(found[j].statement, one.statement, told.scope))
+            if (j := next(earlier, None)) is not None:
+                was = replace(told, value="before", change=False)
+                found[j] = replace(found[j], statement=replace(found[j].statement, tells=(*found[j].statement.tells, was)))
+    return found
+
+
+def _names(earlier: Statement, later: Statement, what: str) -> bool:
+    """Whether the user has named `what` in an earlier message."""
+    return earlier.origin == later.origin == "user" and earlier.message != later.message and named_before(earlier.text, what) is not None
 
 
 def _key(piece: ContextPiece, origin: Origin) -> bytes:

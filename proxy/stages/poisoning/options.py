@@ -66,7 +66,7 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
         Literal["certain", "suspicious"],
         Meta(
             description="which of them: certain ones, or every text from min_injection_score on (prompt templates, rules for agents and "
-            "articles about attacks, too); the others are noted in the record"
+            "articles about attacks, too); of the others the likely ones are a warning, and the rest is noted in the record"
         ),
     ] = "certain"
     file_tools: Annotated[

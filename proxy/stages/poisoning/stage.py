@@ -108,6 +108,8 @@ class Poisoning(Stage):
         ):  # fmt: skip
             if kind := _KINDS.get(action):
                 found.append(Action(kind, code))
+        if options.injections not in ("ignore", "annotate"):
+            found.append(Action("warn", "hidden_instruction"))  # of what is likely and not certain
         return (*found, *((Action("quarantine", "answer_quarantined"),) if options.answers != "none" else ()))
 
     @classmethod
