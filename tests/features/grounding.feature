@@ -102,4 +102,4 @@ Feature: Grounded answers
     Given the policy is strict
     And the verifier is overloaded
     When the model says "The Eiffel Tower is in Paris."
-    Then the client gets a 400 with the code "policy_blocked" and the parameter "claims_unchecked"
+    Then the client gets a 503 with the code "overloaded" and the parameter "claims_unchecked"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
-from proxy.grounding.verdicts import Support
+from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.testing import ScriptedVerifiers, completion, reply, stream, streamed
 from proxy.wire.chat import ChatDialect
 from tests.conftest import Answer, Start
@@ -79,6 +79,15 @@ def support_refused(world: World) -> None:
 @given(parsers.parse("the verifier gives every claim a support of {support:f}"))
 def scripted(world: World, support: float) -> None:
     world.verifiers = ScriptedVerifiers(lambda pair: Support(support, 1 - support))
+
+
+@given(parsers.parse("the verifier gives every claim a support of {support:f}, and the passage's own words one of {own:f}"))
+def scripted_by_words(world: World, support: float, own: float) -> None:
+    def judged(pair: ClaimPair) -> Support:
+        share = own if pair.claim.strip() in pair.evidence else support
+        return Support(share, 1 - share)
+
+    world.verifiers = ScriptedVerifiers(judged)
 
 
 @when(parsers.parse('the model says "{text}"'))
