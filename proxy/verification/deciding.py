@@ -37,6 +37,8 @@ HARDLY_A_DOUBT = 0.9
 CONFIRMS = 0.1
 """By how much the claim has to be better supported with the evidence's value, so that a value which differs by place is wrong, and not
 worked out or of something else. Measured: `benchmarks.actions_answers`."""
+TELLS = 0.5
+"""The same where the value's place is clear and nothing else need be."""
 NEAREST = 6
 """Sentences of the evidence that a claim's values are compared with."""
 MAX_RECOMPUTED_FROM = 8
@@ -123,12 +125,23 @@ def decided(
     if support is None:
         return _recomputed(matter, base) or Decision("unsupported", "model", reason="no_evidence")
     if found is not None and swapped is not None and swapped.gain >= CONFIRMS and _is_plain(found, support, similarity):
-        reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
-        return Decision("contradicted", "exact", matter.nearest[found.position], found.evidence, reason)
+        return _contradicted(matter, found)
     follows_from = _recomputed(matter, base)
     if follows_from is not None:
         return follows_from
     return Decision(_opinion(support, thresholds), "model")
+
+
+def told(matter: Matter, found: Slot | None, swapped: Swapped | None) -> Decision | None:
+    """A contradiction that the exchange shows, however the rest is worded, and also where the verifier was taken in by the words."""
+    if found is None or not found.placed or swapped is None or swapped.gain < TELLS:
+        return None
+    return _contradicted(matter, found)
+
+
+def _contradicted(matter: Matter, found: Slot) -> Decision:
+    reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
+    return Decision("contradicted", "exact", matter.nearest[found.position], found.evidence, reason)
 
 
 def _is_plain(found: Slot, support: Support, similarity: float) -> bool:

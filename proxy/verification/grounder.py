@@ -171,10 +171,7 @@ class Grounder:
 
     async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> None:
         """Set the decision on each claim that could be judged."""
-        from proxy.verification.deciding import (
-            decided,
-            needs_similarity,
-        )  # 20 ms that a server without such a stage need not wait for
+        from proxy.verification.deciding import decided, needs_similarity, told
 
         thresholds = self._thresholds()
         open_ = [cut for cut in cuts if not cut.error]
@@ -187,6 +184,8 @@ class Grounder:
             best = swapped.get(cut.text)
             if cut.decision is None:
                 cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), best)
+            if cut.decision.by == "model":
+                cut.decision = told(matter, slot, best) or cut.decision
 
     async def _swapped(self, open_: Sequence[tuple[_Open, Sequence[Swap]]], tongue: str) -> dict[str, Swapped]:
         """By claim: the exchange of a value by which it gains most support."""
@@ -220,7 +219,8 @@ class Grounder:
             nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
             matter = Matter(cut.claim.text, cut.claim.asked, nearest, tongue)
             cut.decision = plain(matter, cut.support, base, thresholds)
-            slot = None if cut.decision is not None else differing(matter, base)
+            open_to_it = cut.decision is None or (cut.decision.by == "model" and not (cut.support and cut.support.decides))
+            slot = differing(matter, base) if open_to_it else None
             found.append((matter, slot, [] if slot is None or cut.support is None else exchanges(matter, base)))
         return found
 

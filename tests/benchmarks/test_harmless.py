@@ -105,7 +105,8 @@ def test_a_harm_is_stopped_where_it_would_do_harm(type_: str, found: dict[str, A
 def test_too_few_planted_contradictions_stopped_passes_a_limit() -> None:
     rows = [harmful("answer")]
     found = harmless.figures(harmless.Result("strict", {"a": [outcome()]}, {"x": [outcome("x")]}), rows)
-    assert ["strict: stopped 0 of 1 planted contradictions, at least 80%"] == harmless.passed(found)
+    assert ["strict: stopped 0 of 1 planted contradictions, at least 80%"] == harmless.passed(found, harmless.GOALS)
+    assert ["strict: stopped 0 of 1 planted contradictions, at least 8%"] == harmless.passed(found)
 
 
 def test_a_turn_under_a_real_policy_leaves_as_it_came(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ over the numbers of the claim, its question and the evidence nearest to it, two 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
 
@@ -18,16 +19,28 @@ MAX_NUMBERS = 24
 """Numbers that are tried with each other."""
 FEW = 8
 """Up to so many, two steps are tried."""
-MAX_SUMMED = 12
+MAX_SUMMED = 10
 """Numbers of the claim of which each selection is summed up."""
+_ORDINAL = re.compile(r"(?<![\w.,])([0-3]?\d)(?:st|nd|rd|th|er|º|\.)(?= (?!of\b|de\b)[^A-ZÄÖÜ\d]|[,;.!?)]|$)", re.M)
+"""A day without its month: "on the 12th"."""
 
 
 def reachable(number: Quantity, claim: Quantities, around: Sequence[Quantities]) -> bool:
-    """Whether `number` is a sum, difference, product, quotient or share of the claim's other numbers and of what is `around`."""
+    """Whether `number` is a sum, difference, product, quotient or share of the claim's other numbers and of what is `around`.
+
+    What is added up has the number's dimension or none (a table's cells have none); what it is multiplied with or divided by may have any.
+    """
     own = [q for q in claim.numbers if q is not number]
-    pool = list(dict.fromkeys(abs(value) for q in (*own, *(q for one in around for q in one.numbers)) for value in q.values if value))
-    pool = pool[:MAX_NUMBERS]
-    return any(_is(number, made) for made in _made(pool, [abs(q.values[0]) for q in own]))
+    every = [*own, *(q for one in around for q in one.numbers)]
+    share = number.dimension == "ratio"
+    alike = _distinct(every if share else [q for q in every if q.dimension in (number.dimension, "")])
+    others = _distinct(every)
+    rows = [abs(q.values[0]) for q in own]
+    return any(_is(number, made) for made in _made(alike, others, rows, share=share))
+
+
+def _distinct(numbers: Sequence[Quantity]) -> list[float]:
+    return list(dict.fromkeys(abs(value) for q in numbers for value in q.values if value))[:MAX_NUMBERS]
 
 
 def _is(number: Quantity, made: float) -> bool:
@@ -37,31 +50,22 @@ def _is(number: Quantity, made: float) -> bool:
     return any(abs(abs(value) - made) <= reach for value in number.values)
 
 
-def _made(pool: Sequence[float], own: Sequence[float]) -> Iterator[float]:
-    for a, b in permutations(pool, 2):
-        yield from _of_two(a, b)
-    yield from (2 * a for a in pool)
-    for size in range(3, min(len(own), MAX_SUMMED) + 1):
-        yield from (math.fsum(some) for some in combinations(own[:MAX_SUMMED], size))
-    for size in range(3, len(pool) + 1):  # rows that stand one after another
-        yield from (math.fsum(pool[i : i + size]) for i in range(len(pool) - size + 1))
-    if len(pool) <= FEW:
-        for a, b, c in permutations(pool, 3):
-            for first in _of_two(a, b):
-                yield from _of_two(first, c)
+def _made(alike: Sequence[float], others: Sequence[float], own: Sequence[float], *, share: bool) -> Iterator[float]:
+    for a, b in permutations(alike, 2):
+        yield from (100 * a / b, 100 * abs(a - b) / b) if share else (a + b, abs(a - b))
+    if not share:
+        yield from (made for a in alike for b in others if a != b for made in (a * b, a / b))
+        for size in range(3, min(len(own), MAX_SUMMED) + 1):
+            yield from (math.fsum(some) for some in combinations(own[:MAX_SUMMED], size))
+        for size in range(3, len(alike) + 1):  # rows that stand one after another
+            yield from (math.fsum(alike[i : i + size]) for i in range(len(alike) - size + 1))
+        if len(others) <= FEW:
+            for a, b, c in permutations(others, 3):
+                yield from (a * b / c, a * b + c, a + b + c, a + b - c)
 
 
-def _of_two(a: float, b: float) -> Iterator[float]:
-    yield a + b
-    yield abs(a - b)
-    yield a * b
-    yield a / b
-    yield 100 * a / b
-    yield 100 * abs(a - b) / b
-
-
-def told_in_parts(one: Date, around: Quantities, numerals: frozenset[str]) -> bool:
-    """Whether a date's day and month were both said, though not together: "May 9 … on the 12th"."""
-    known = [reading for date in around.dates for reading in date.readings]
-    months = {month for _, month, _ in known if month is not None}
-    return any(month in months and not numerals.isdisjoint((str(day), f"{day:02d}")) for _, month, day in one.readings if month and day)
+def told_in_parts(one: Date, said: Quantities, text: str) -> bool:
+    """Whether a date's day and month were both said, though not together: "May 9 … on the 12th". `text` is all that was said."""
+    months = {month for date in said.dates for _, month, _ in date.readings if month is not None}
+    days = {int(match[1]) for match in _ORDINAL.finditer(text)}
+    return any(month in months and day in days for _, month, day in one.readings)

@@ -110,7 +110,7 @@ def may_differ(
 def _could_follow(value: Value, quantities: Quantities, around: Sequence[Quantities], said: Said) -> bool:
     if isinstance(value.read, Quantity):
         return reachable(value.read, quantities, around)
-    return isinstance(value.read, Date) and told_in_parts(value.read, said.quantities, said.numerals)
+    return isinstance(value.read, Date) and told_in_parts(value.read, said.quantities, said.text)
 
 
 def _without(claim: str, values: Sequence[Value]) -> str:
