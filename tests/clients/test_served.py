@@ -162,7 +162,7 @@ def test_the_default_config_answers_with_the_embedded_model(tmp_path: Path) -> N
     whole, stream = got["whole"], got["stream"]
     assert "paris" in whole["text"].lower()
     assert whole["headers"]["x-groundwire-policy"].startswith("default@")
-    assert ("pass", "assistant") == (whole["headers"]["x-groundwire-verdict"], whole["role"])
+    assert ("unchecked", "assistant") == (whole["headers"]["x-groundwire-verdict"], whole["role"])
     assert whole["tokens"][0] > 0
     assert whole["text"] == stream["text"]
     assert stream["pieces"] > 2

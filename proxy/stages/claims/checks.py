@@ -18,6 +18,8 @@ from proxy.grounding.verdicts import Judgement
 from proxy.verification.grounder import Grounder
 from proxy.verification.second_opinion import Opinions
 
+FEW = 256
+"""Judgements that are summed up with each sentence."""
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
 PASTED_CHARS = 500
@@ -92,6 +94,9 @@ class Checks:
         self._readers: dict[int, ClaimReader] = {}
         self.found: list[Found] = []
         """Of the answer's text, in order."""
+        self.checkable: dict[int, int] = {}
+        """How many of them could be judged, by choice."""
+        self._told = 0
         self.opinions: list[Opinions] = []
         """What second opinions were asked for."""
         self.attempts: dict[int, Attempt] = {}
@@ -134,6 +139,22 @@ class Checks:
         """The beginning of what `choice` has said, with `text` as its next sentence."""
         self._said[choice] = (self._said.get(choice, "") + text)[:MAX_SAMPLE_CHARS]
         return self._said[choice]
+
+    def note(self, found: Sequence[Found]) -> bool:
+        """Add to what was found; whether it is time to sum up, which costs as much as there is: not at each of a thousand sentences."""
+        self.found += found
+        for one in found:
+            self.checkable[one.choice] = self.checkable.get(one.choice, 0) + (one.judgement.label != "not_checkable")
+        due = len(self.found) < FEW or len(self.found) >= self._told * 1.125
+        if due:
+            self._told = len(self.found)
+        return due
+
+    def forget(self) -> None:
+        """Another answer is judged, or the same one as a whole."""
+        self.found.clear()
+        self.checkable.clear()
+        self._told = 0
 
     def judgements(self) -> dict[int, list[Judgement]]:
         """By choice, in order."""

@@ -150,7 +150,7 @@ class Claims(SentenceStage):
         checks = await self._ready(exchange)
         ground = await checks.ground()
         if not exchange.gated:
-            checks.found.clear()
+            checks.forget()
         choices = [c for c in exchange.answer.choices if not ground.skipped and (not exchange.gated or c.index in checks.json)]
         failing = await self._judge_choices(exchange, checks, choices)
         if exchange.gated and self.options.action == "annotate":
@@ -247,7 +247,7 @@ class Claims(SentenceStage):
 
     def _unasked(self, checks: Checks, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         """The judgements of claims that nobody is asked about: not checkable, or too many; None for the others."""
-        used = {choice: sum(j.label != "not_checkable" for j in of_choice(checks.found, choice)) for choice, _ in claims}
+        used = {choice: checks.checkable.get(choice, 0) for choice, _ in claims}
         found: list[Judgement | None] = []
         for choice, claim in claims:
             used[choice] += claim.checkable
@@ -259,8 +259,8 @@ class Claims(SentenceStage):
         return found
 
     def _note(self, exchange: Exchange, checks: Checks, found: Sequence[Found]) -> None:
-        checks.found += found
-        self._tell(exchange, checks)
+        if checks.note(found) or not found:
+            self._tell(exchange, checks)
         for label in _CHECKED:
             if number := sum(one.judgement.label == label for one in found):
                 self.ports.counters.count(f"claims.{label}_count", number)
