@@ -34,6 +34,8 @@ def normal(raw: str) -> str:
             raise _abnormal(raw, f"is not in normal form: {segment!r} should be {quote(text, safe=_UNENCODED)!r}")
         if _CONTROL.search(text):
             raise _abnormal(raw, "has a control character, a backslash or a per cent sign in a segment")
+        if "/" in text and not raw.startswith("/models/"):  # names of models have slashes; elsewhere it could be read as another path
+            raise _abnormal(raw, "has an encoded slash")
         if any(piece in (".", "..") for piece in re.split("[/;]", text)):
             raise _abnormal(raw, "has a dot segment")
     return raw
