@@ -17,7 +17,7 @@ from proxy.grounding.values.quantities import read_quantities
 from proxy.grounding.values.recomputing import calculation, derived, follows
 from proxy.grounding.values.said import missing_names, unsaid_numbers
 from proxy.grounding.values.slots import Slot, slot
-from proxy.grounding.values.swaps import Swap, swaps
+from proxy.grounding.values.swaps import swaps
 from proxy.grounding.verdicts import DecidedBy, Label, Support
 
 LOW = 0.2
@@ -51,14 +51,6 @@ class Thresholds(Struct, frozen=True):
     min_support: float = 0.5
     min_contradiction: float = 0.5
     low: float = LOW
-
-
-class Swapped(Struct, frozen=True):
-    """A claim with the evidence's value in place of its own, and what the verifier says of that."""
-
-    swap: Swap
-    gain: float
-    """By how much it is better supported."""
 
 
 class Decision(Struct, frozen=True):
@@ -105,7 +97,7 @@ def differing(matter: Matter, base: EvidenceBase, *, also_derived: bool = False)
     return slot(matter.text, sentences, base.said, matter.language, matter.asked, also_derived=also_derived)
 
 
-def exchanges(matter: Matter, base: EvidenceBase) -> list[Swap]:
+def exchanges(matter: Matter, base: EvidenceBase) -> list[str]:
     """The claim with values of the nearest evidence in place of those that nobody has said."""
     return swaps(matter.text, [base.sentences[i] for i in matter.nearest[:NEAREST]], base.said, matter.language, matter.asked)
 
@@ -117,14 +109,14 @@ def needs_similarity(found: Slot | None) -> bool:
 
 def decided(
     matter: Matter, support: Support | None, base: EvidenceBase, thresholds: Thresholds, found: Slot | None, similarity: float,
-    swapped: Swapped | None = None,
+    gain: float = 0.0,
 ) -> Decision:  # fmt: skip
     """What is left when `plain` has said nothing; `found` is what `differing` found, `similarity` the cosine of claim and sentence,
-    `swapped` the exchange by which the claim gains most.
+    `gain` by how much the claim is better supported with another value in it.
     """
     if support is None:
         return _recomputed(matter, base) or Decision("unsupported", "model", reason="no_evidence")
-    if found is not None and swapped is not None and swapped.gain >= CONFIRMS and _is_plain(found, support, similarity):
+    if found is not None and gain >= CONFIRMS and _is_plain(found, support, similarity):
         return _contradicted(matter, found)
     follows_from = _recomputed(matter, base)
     if follows_from is not None:
@@ -132,9 +124,9 @@ def decided(
     return Decision(_opinion(support, thresholds), "model")
 
 
-def told(matter: Matter, found: Slot | None, swapped: Swapped | None) -> Decision | None:
+def told(matter: Matter, found: Slot | None, gain: float) -> Decision | None:
     """A contradiction that the exchange shows, however the rest is worded, and also where the verifier was taken in by the words."""
-    if found is None or not found.placed or swapped is None or swapped.gain < TELLS:
+    if found is None or not found.placed or gain < TELLS:
         return None
     return _contradicted(matter, found)
 

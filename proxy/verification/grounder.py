@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from proxy.grounding.values.slots import Slot
-    from proxy.grounding.values.swaps import Swap
-    from proxy.verification.deciding import Decision, Matter, Swapped, Thresholds
+    from proxy.verification.deciding import Decision, Matter, Thresholds
 
     Similarity = NDArray[np.float64]
 
@@ -179,29 +178,25 @@ class Grounder:
         near = await self._similarities(
             [(cut, slot) for cut, (_, slot, _) in zip(open_, found, strict=True) if needs_similarity(slot)], base
         )
-        swapped = await self._swapped([(cut, swaps) for cut, (_, _, swaps) in zip(open_, found, strict=True) if swaps], tongue)
+        gains = await self._gains([(cut, swaps) for cut, (_, _, swaps) in zip(open_, found, strict=True) if swaps], tongue)
         for cut, (matter, slot, _) in zip(open_, found, strict=True):
-            best = swapped.get(cut.text)
+            gain = gains.get(cut.text, 0.0)
             if cut.decision is None:
-                cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), best)
+                cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), gain)
             if cut.decision.by == "model":
-                cut.decision = told(matter, slot, best) or cut.decision
+                cut.decision = told(matter, slot, gain) or cut.decision
 
-    async def _swapped(self, open_: Sequence[tuple[_Open, Sequence[Swap]]], tongue: str) -> dict[str, Swapped]:
-        """By claim: the exchange of a value by which it gains most support."""
-        from proxy.verification.deciding import Swapped
-
-        asked = [(cut, swap) for cut, swaps in open_ for swap in swaps]
+    async def _gains(self, open_: Sequence[tuple[_Open, Sequence[str]]], tongue: str) -> dict[str, float]:
+        """By claim: by how much it is better supported with another value in it, the most of them."""
+        asked = [(cut, text) for cut, swaps in open_ for text in swaps]
         if not asked:
             return {}
-        pairs = [ClaimPair(cut.text.removesuffix(cut.claim.text) + swap.text, cut.selection.text, tongue) for cut, swap in asked]
-        found: dict[str, Swapped] = {}
-        for (cut, swap), support in zip(asked, await self._verifier.verify(pairs), strict=True):
-            if support is None or cut.support is None:
-                continue
-            gain = support.supported - cut.support.supported
-            if cut.text not in found or gain > found[cut.text].gain:
-                found[cut.text] = Swapped(swap, gain)
+        pairs = [ClaimPair(cut.text.removesuffix(cut.claim.text) + text, cut.selection.text, tongue) for cut, text in asked]
+        found: dict[str, float] = {}
+        for (cut, _), support in zip(asked, await self._verifier.verify(pairs), strict=True):
+            if support is not None and cut.support is not None:
+                gain = support.supported - cut.support.supported
+                found[cut.text] = max(gain, found.get(cut.text, gain))
         return found
 
     def _thresholds(self) -> Thresholds:
@@ -209,11 +204,11 @@ class Grounder:
 
         return Thresholds(self._min_support, self._min_contradiction, self._low)
 
-    def _compared(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[tuple[Matter, Slot | None, list[Swap]]]:
+    def _compared(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[tuple[Matter, Slot | None, list[str]]]:
         """Each claim with what differs and what could stand in its place; decides those where nothing needs to be compared."""
         from proxy.verification.deciding import Matter, differing, exchanges, plain
 
-        found: list[tuple[Matter, Slot | None, list[Swap]]] = []
+        found: list[tuple[Matter, Slot | None, list[str]]] = []
         thresholds = self._thresholds()
         for cut in cuts:
             nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)

@@ -1,6 +1,6 @@
 """A claim with a value of the evidence's in place of one of its own: what a verifier is asked to tell a wrong value from another subject.
 
-In: a claim, sentences of the evidence, and all that was said. Out: `Swap`s. A value that nobody has said, beside a sentence that has
+In: a claim, sentences of the evidence, and all that was said. Out: texts. A value that nobody has said, beside a sentence that has
 another of its kind, may be wrong, or may simply speak of something else. Where the verifier finds the claim supported as soon as the
 evidence's own value stands in it, the rest of the claim is what the evidence says, and only the value differs. Pure.
 """
@@ -10,59 +10,30 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-from msgspec import Struct
-
 from proxy.grounding.evidence.reading import read_evidence
 from proxy.grounding.values.consistency import says_nothing
 from proxy.grounding.values.dates import Date, Time, date_agrees
 from proxy.grounding.values.names import Name, bare, folded
 from proxy.grounding.values.places import SPELLED_ALIKE, labelled, of_one_size, shape, words_of
 from proxy.grounding.values.quantities import Quantities, Quantity, read_quantities
-from proxy.grounding.values.said import ANY_MONTH, TOKEN, Kind, Said, Value, agrees_strictly, names_in
+from proxy.grounding.values.said import ANY_MONTH, TOKEN, Said, Value, agrees_strictly, names_in
 from proxy.grounding.values.slots import may_differ
 
 MAX_SWAPS = 6
 """Asked of one claim."""
 
 
-class Swap(Struct, frozen=True):
-    """One exchange."""
-
-    kind: Kind
-    claim: str
-    """The claim's words for its value."""
-    evidence: str
-    """The evidence's."""
-    position: int
-    """Of the evidence's sentence, among those that were given."""
-    text: str
-    """The claim with the evidence's value."""
-    aligned: float
-    """Share of the claim's words, beside values, that the sentence has."""
-    mutual: float
-    """Share of the sentence's words that the claim has."""
-    several: int
-    """Values of its kind that the sentence has."""
-
-
-def swaps(claim: str, sentences: Sequence[str], said: Said, language: str, asked: str = "") -> list[Swap]:
-    """The exchanges worth asking about, those of the sentence most like the claim first; at most `MAX_SWAPS`."""
+def swaps(claim: str, sentences: Sequence[str], said: Said, language: str, asked: str = "") -> list[str]:
+    """The exchanges worth asking about, those with values of the sentence most like the claim first; at most `MAX_SWAPS`."""
     quantities = read_quantities(claim, language)
-    unsaid = may_differ(claim, quantities, sentences, said, language, asked)
-    found: dict[str, Swap] = {}
-    for value in unsaid:
+    found: dict[str, int] = {}
+    for value in may_differ(claim, quantities, sentences, said, language, asked):
         wanted = words_of(f"{asked} {claim[: value.start]} {claim[value.end :]}")
-        for position, sentence in enumerate(sentences):
-            words = words_of(sentence)
-            shared = len(wanted & words)
-            others = list(dict.fromkeys(_others(value, claim, quantities, sentence, language, asked)))
-            for other in others if shared or not wanted else ():
-                text = f"{claim[: value.start]}{other}{claim[value.end :]}"
-                swap = Swap(
-                    value.kind, value.text, other, position, text, shared / max(1, len(wanted)), shared / max(1, len(words)), len(others)
-                )
-                found.setdefault(text, swap)
-    return sorted(found.values(), key=lambda swap: (-swap.aligned, swap.position))[:MAX_SWAPS]
+        for sentence in sentences:
+            shared = len(wanted & words_of(sentence))
+            for other in _others(value, claim, quantities, sentence, language, asked) if shared or not wanted else ():
+                found.setdefault(f"{claim[: value.start]}{other}{claim[value.end :]}", shared)
+    return sorted(found, key=lambda text: -found[text])[:MAX_SWAPS]
 
 
 def _others(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> Iterator[str]:
