@@ -127,7 +127,7 @@ def figures(result: Result, rows: Sequence[Conversation]) -> dict[str, Any]:
 def passed(found: dict[str, Any], limits: Mapping[str, Limit] = LIMITS) -> list[str]:
     """The limits that a policy's figures pass, in words."""
     limit, n = limits.get(found["policy"]), found["harmless"]
-    if limit is None or not n:
+    if limit is None:
         return []
     problems = [
         f"{found['policy']}: {name} {found[name]} of {n}, limit {share:.0%}"
