@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -62,12 +62,13 @@ $(VENV)/.torch: $(VENV)/.installed requirements/torch.txt
 	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/torch.txt
 	touch $@
 
-check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, README tables
+check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, README tables, pins against advisories
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m benchmarks.readme --check
+	$(BIN)/python -m requirements.audit
 
 bench: $(VENV)/.installed  ## the measurements behind the README's numbers
 	$(BIN)/python -m benchmarks.tokens
@@ -128,6 +129,9 @@ bench-grounding: $(VENV)/.installed $(PEERS)/.installed  ## does the verifier kn
 
 docs: $(VENV)/.installed  ## write the README's generated tables anew
 	$(BIN)/python -m benchmarks.readme
+
+audit: $(VENV)/.installed  ## the saved advisories written anew from osv.dev (needs a network), then every pin against them
+	$(BIN)/python -m requirements.audit --refresh
 
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
