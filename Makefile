@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -132,6 +132,9 @@ docs: $(VENV)/.installed  ## write the README's generated tables anew
 
 audit: $(VENV)/.installed  ## the saved advisories written anew from osv.dev (needs a network), then every pin against them
 	$(BIN)/python -m requirements.audit --refresh
+
+sbom: $(VENV)/.installed  ## a bill of materials of dependencies and weights, CycloneDX 1.6: dist/sbom.cdx.json
+	$(BIN)/python -m requirements.sbom dist/sbom.cdx.json
 
 LOCK = uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-emit-find-links
 
