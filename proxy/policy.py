@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec.structs import replace
 
+from proxy import plugins
 from proxy.config import RouteSettings, Settings, checked, forwarding, read_yaml
 from proxy.errors import ConfigError
 from proxy.passages import RETRIEVAL_TOOLS
@@ -168,12 +169,18 @@ def _spec(entry: Any, i: int, file: str, stages: Sequence[type[Stage]]) -> Stage
         raise ConfigError(file, path, "expected one stage with its options, as: - budget: {warn_at: 0.7}")
     name, options = next(iter(entry.items()))
     known = {stage.name: stage for stage in stages}
-    if name not in known:
-        near = difflib.get_close_matches(str(name), known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}"
-        raise ConfigError(file, path, f"unknown stage {name!r}; {hint}")
-    stage = known[name]
+    stage = known[name] if name in known else _plugin(str(name), known, file, path)
     return StageSpec(stage, checked(options or {}, stage.Options, file, f"{path}.{name}"))
+
+
+def _plugin(name: str, known: Mapping[str, type[Stage]], file: str, path: str) -> type[Stage]:
+    """A stage that is not Groundwire's own."""
+    try:
+        return plugins.load(name, Path(file).parent, known)
+    except plugins.NotFound as error:
+        near = difflib.get_close_matches(name, (*known, *plugins.names()), n=1)
+        hint = "" if ":" in name else f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join((*known, *plugins.names()))}"
+        raise ConfigError(file, path, f"{error}{hint}") from error
 
 
 def _with_second_opinion(specs: Sequence[StageSpec], value: Any, file: str) -> list[StageSpec]:
