@@ -224,7 +224,7 @@ class Relevance(Stage):
     async def _unsure(self, exchange: Exchange, question: Question, finding: Finding) -> str:
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
         if not question.plain:
-            return question.unresolved or "it asks for no fact"
+            return question.unresolved if question.asks else "it asks for no fact"
         if (why := certainty.why_not_retrieved(exchange)) or finding.judgement is not None:
             return why
         passages = [passage.content for passage in exchange.passages]
