@@ -107,6 +107,12 @@ def why_not_measured(question: Question, passages: Sequence[Evidence]) -> str:
     return ""
 
 
+def in_another_language(question: Question, passages: Sequence[Evidence]) -> bool:
+    """Whether a passage is in another language than the question: that they share no word then says nothing."""
+    tongue = language(question.text, default="")
+    return any(language(passage.content, default=tongue) != tongue for passage in passages)
+
+
 def shares_words(question: Question, texts: Sequence[str]) -> bool:
     """Whether a word of the question stands in one of `texts`, in whatever form."""
     wanted = [word for word in content_words(question.text) if not word.isdigit()]

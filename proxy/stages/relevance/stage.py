@@ -227,13 +227,14 @@ class Relevance(Stage):
             return question.unresolved if question.asks else "it asks for no fact"
         if (why := certainty.why_not_retrieved(exchange)) or finding.judgement is not None:
             return why
-        passages = [passage.content for passage in exchange.passages]
         if not finding.nothing:
             if why := certainty.why_not_measured(question, exchange.passages):
                 return why
             if not self._is_off(finding.score):
                 return "not plainly off"
-            if certainty.shares_words(question, passages):
+            if certainty.in_another_language(question, exchange.passages):
+                return "a passage in another language than the question"
+            if certainty.shares_words(question, [passage.content for passage in exchange.passages]):
                 return "a passage has a word of the question"
         rest = certainty.rest_of_talk(exchange)
         if rest and (certainty.shares_words(question, rest) or not self._is_off((await self._embedded(question, rest)).probability)):
