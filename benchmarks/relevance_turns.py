@@ -107,6 +107,7 @@ async def measure(show: bool) -> int:
     """Print the figures; how many answerable turns were refused."""
     embedder = BatchingEmbedder(UseEncoder())
     ports, turns = make_ports(embedder=embedder), load()
+    await embedder.embed(["the model is loaded before anything is measured"])
     found = [(turn, *await outcome(turn, ports)) for turn in turns]
     embedder.stop()
     print(f"{len(turns)} turns, {len({t.language for t in turns})} languages")
