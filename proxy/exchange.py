@@ -100,6 +100,8 @@ class Request(Struct, frozen=True):
     """Whether the client asked for server-sent events."""
     passages: tuple[Evidence, ...] = ()
     """``groundwire.context`` of the body."""
+    has_context: bool = False
+    """Whether the body had a ``groundwire.context``, also an empty one: a search that found nothing."""
     message_hints: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     """``messages[i].groundwire`` by position."""
     wire: Any = None

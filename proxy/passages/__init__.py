@@ -4,6 +4,6 @@
 block that Groundwire itself writes, and reads again exactly as it was.
 """
 
-from proxy.passages.finding import RETRIEVAL_TOOLS, find_passages, is_retrieval_tool, result_passages
+from proxy.passages.finding import RETRIEVAL_TOOLS, find_passages, is_retrieval_tool, result_passages, retrieval_results
 
-__all__ = ["RETRIEVAL_TOOLS", "find_passages", "is_retrieval_tool", "result_passages"]
+__all__ = ["RETRIEVAL_TOOLS", "find_passages", "is_retrieval_tool", "result_passages", "retrieval_results"]

@@ -2,9 +2,9 @@
 
 Found are the blocks of `proxy.passages.context_block`, XML-like tags (``<context>``, ``<documents><document index="1">``, as in Anthropic's
 and Open WebUI's prompts), headed passages (``### Passage 2``, ``[Document 3]``, ``Source 1:`` as in LlamaIndex, ``[Source: …]``),
-fenced ones (``Context:`` before three backticks, quotes or dashes) and ``Context: … Question: …`` as in LangChain. Pure; the time is
-linear in the text's length: every pattern is bounded, and each step covers with `_COVER` what it has found, so that no later step
-reads it again.
+fenced ones (``Context:`` before three backticks, quotes or dashes), ``Context: … Question: …`` as in LangChain, and in a system message
+what stands below a line such as ``**Documents:**``. Pure; the time is linear in the text's length: every pattern is bounded, and each step
+covers with `_COVER` what it has found, so that no later step reads it again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,16 @@ from proxy.passages.context_block import Block, number_in, read_written
 _COVER = "\0"
 
 
-def find_blocks(text: str) -> list[Block]:
-    """The passages that are marked as such in `text`, in order. A mark that is never closed reaches to the end."""
+def find_blocks(text: str, role: str = "user") -> list[Block]:
+    """The passages that are marked as such in `text`, in order. A mark that is never closed reaches to the end.
+
+    Only where `role` is the system's or developer's does a line such as ``**Documents:**`` open one: a template writes it there, while
+    in a user's message it may be anything.
+    """
     found: list[Block] = []
     text = text.replace(_COVER, " ")
-    for step in (read_written, _tagged, _fenced, _headed, _introduced):
+    steps = (read_written, _tagged, _fenced, _headed, _introduced)
+    for step in (*steps, _labelled) if role in ("system", "developer") else steps:
         blocks, spans = step(text)
         found += blocks
         text = _covered(text, spans)
@@ -284,7 +289,32 @@ def _introduced(text: str) -> tuple[list[Block], list[tuple[int, int]]]:
         return [], []
     ends = [opening.start() for opening in openings[1:]] + [len(text)]
     found = [(opening.end(), _content_end(text, opening.end(), end)) for opening, end in zip(openings, ends, strict=True)]
-    return [_stripped(text, start, end) for start, end in found], []
+    return [_stripped(text, start, end) for start, end in found], [
+        (opening.start(), end) for opening, (_, end) in zip(openings, found, strict=True)
+    ]
+
+
+_RETRIEVED = (
+    r"(?:(?:the|retrieved|relevant|provided|available|following|bereitgestellte|relevante|gefundene|abgerufene|folgende|vorliegende|los|las"
+    r"|les) )?(?:documents?|passages?|sources|excerpts|search results|knowledge base|dokumente|passagen|quellen|auszüge|suchergebnisse"
+    r"|wissensdatenbank|wissensbasis|documentos|pasajes|fuentes|fragmentos|resultados de (?:la )?búsqueda|base de conocimientos?|extraits"
+    r"|résultats de (?:la )?recherche|base de connaissances)"
+    r"(?: (?:recuperados|relevantes|encontrados|pertinents|fournis|récupérés|trouvés))?"
+)
+_GAP = r"[ \t]{0,4}"
+_LABEL = re.compile(
+    rf"^[ \t]{{0,8}}(?:\*\*(?:{_RETRIEVED}|(?:retrieved )?context|kontext|contexto|contexte){_GAP}(?:\*\*{_GAP}:|:{_GAP}\*\*)"
+    rf"|(?:#{{1,6}}[ \t]{{1,4}})?{_RETRIEVED}{_GAP}:[ \t]{{0,8}}$)",
+    re.I | re.M,
+)
+
+
+def _labelled(text: str) -> tuple[list[Block], list[tuple[int, int]]]:
+    """What stands below a line that says ``**Documents:**``, up to the next such line, to one such as ``Question:``, or to the end."""
+    openings = list(_LABEL.finditer(text))
+    ends = [opening.start() for opening in openings[1:]] + [len(text)][: len(openings)]
+    found = [(opening.end(), _content_end(text, opening.end(), end)) for opening, end in zip(openings, ends, strict=True)]
+    return [block for start, end in found for block in _plain_inside(text, start, end)], []
 
 
 # ---- shared ----

@@ -73,9 +73,24 @@ def find_passages(messages: Sequence[Message], retrieval_tools: Sequence[str] = 
                 for passage in result_passages(text_of(message.get("content")), call.source or call.name):
                     found.setdefault(passage.content.strip(), replace(passage, message_index=i))
         elif role in ("system", "developer", "user"):
-            for block in find_blocks(text_of(message.get("content"))):
+            for block in find_blocks(text_of(message.get("content")), role):
                 found.setdefault(block.content.strip(), Evidence(block.content, block.source, message_index=i, score=block.score))
     return list(found.values())
+
+
+def retrieval_results(messages: Sequence[Message], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> list[str]:
+    """What the retrieval tools have answered since the user's last message, as they said it."""
+    calls: dict[str, _Call] = {}
+    found: list[str] = []
+    for message in messages:
+        role = message.get("role")
+        if role == "user":
+            found = []
+        elif role == "assistant":
+            calls |= _calls(message)
+        elif role in ("tool", "function") and is_retrieval_tool(_call_of(message, calls).name, retrieval_tools):
+            found.append(text_of(message.get("content")))
+    return found
 
 
 def is_retrieval_tool(name: str, patterns: Sequence[str] = RETRIEVAL_TOOLS) -> bool:

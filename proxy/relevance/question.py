@@ -16,6 +16,7 @@ from proxy.exchange import Message
 from proxy.passages.blocks import find_blocks
 from proxy.patterns import LazyPattern
 from proxy.relevance.lexical import content_words, words
+from proxy.relevance.own_subject import MANY_WORDS, missing_subject
 from proxy.relevance.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
 from proxy.text import split_sentences, text_of
 
@@ -23,12 +24,10 @@ MAX_CHARS = 2000
 """Of a question; the end of a longer message counts, as that is where the question mostly stands."""
 _FEW_WORDS = 2
 """A question with no more content words than these may lean on the one before it."""
-_MANY_WORDS = 25
-"""With more content words than these, a message tells a story around its question."""
 _CORE_SENTENCES = 2
 _QUESTION_MARK = re.compile("[?？]")
 _LABEL = re.compile(
-    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:user(?:'s)? )?(?:question|query|frage|anfrage|pregunta|consulta)(?:\*\*)?[ \t]*:(?:\*\*)?",
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:user(?:'s)? )?(?:question|query|frage|anfrage|pregunta|consulta|requête)(?:\*\*)?[ \t]*:(?:\*\*)?",
     re.I | re.M,
 )
 _ANSWER_LABEL = re.compile(r"^[ \t]*(?:#{1,6}[ \t]*)?(?:(?:helpful|your|final) )?(?:answer|antwort|respuesta|réponse)[ \t]*:", re.I | re.M)
@@ -58,10 +57,17 @@ class Question(Struct, frozen=True):
     best score of these counts."""
     full: str = ""
     """The one that leaves nothing out, for a reader that is not confused by more words."""
-    plain: bool = False
-    """Whether it asks for a fact, and stands alone: no request, no small talk, no word about what was said before."""
+    asks: bool = False
+    """Whether it asks for a fact: no request, no small talk."""
+    unresolved: str = "asks nothing"
+    """Why it cannot be judged without what stands around it (`missing_subject`); "" where it says all by itself what it is about."""
     reason: str = ""
     """Why there is nothing to judge: ``no question``, ``thanks``, ``instruction``."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it asks for a fact and stands alone: only of such a question can anybody say that passages do not answer it."""
+        return self.asks and not self.unresolved
 
     @property
     def text(self) -> str:
@@ -85,14 +91,15 @@ def find_question(messages: Sequence[Message]) -> Question:
     if before:
         readings.append(f"{before} {text}")
     full = readings[-1]
-    if len(content) > _MANY_WORDS:
+    if len(content) > MANY_WORDS:
         readings.append(_core(text))
     if not content and len(readings) == 1:
         return Question(reason="no question")
-    return Question(tuple(dict.fromkeys(readings)), full, _is_plain(text, content) and not before)
+    unresolved = "leans on the question before" if before else missing_subject(text, content)
+    return Question(tuple(dict.fromkeys(readings)), full, _asks_for_a_fact(text, content), unresolved)
 
 
-def _is_plain(text: str, content: Sequence[str]) -> bool:
+def _asks_for_a_fact(text: str, content: Sequence[str]) -> bool:
     """Whether `text` asks for a fact and nothing else: an opening word of questions or a question mark, and nobody who is talked to."""
     asks = text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
     return asks and bool(content) and _ADDRESSED.search(text) is None

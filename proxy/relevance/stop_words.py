@@ -34,7 +34,7 @@ FUNCTION_WORDS = frozenset(
     j je l leur leurs lors lorsque lui ma mais meme memes moi moins mon n ne notre nous on ont ou par parce pas pendant peu peut plus
     pour pourquoi qu quand quel quelle quelles quels qui quoi sa sans sera ses sont sous sur ta tes toi ton tous tout toute toutes tres
     une va vers vos votre vous dis dites donne donnez montre montrez veux voudrais savoir peux pouvez peuvent doit dois signifie
-    exactement
+    exactement combien
     """.split()  # noqa: SIM905 - a list of words reads better as words
 )
 CJK_FUNCTION_CHARACTERS = frozenset("的了是在和与及或吗呢吧啊哪里些什么谁多少几为何怎样如把被从到对也都而着过这那有个請请")

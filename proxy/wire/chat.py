@@ -54,6 +54,7 @@ class ChatDialect:
             params=params,
             stream=bool(stream),
             passages=_passages(fields.get(_EXTENSION)),
+            has_context="context" in (fields.get(_EXTENSION) or {}),
             message_hints=hints,
             wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=_EXTENSION in fields),
         )

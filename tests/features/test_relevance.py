@@ -33,7 +33,7 @@ class World:
 
     @property
     def policy(self) -> str:
-        options = f"{{action: {self.action}, min: 0.4, answer_below: 0.4, drop_below: {self.drop_below}}}"
+        options = f"{{action: {self.action}, min: 0.4, answer_below: 0.4, drop_below: {self.drop_below}, timeout_ms: 30000}}"
         return f"name: manuals\ndelivery: gate\nstages: [relevance: {options}, faithful: {{}}]\n"
 
     @property
@@ -42,12 +42,14 @@ class World:
         return self.answer.headers
 
     def body(self, question: str, stream: bool) -> dict[str, Any]:
+        tools = {"tools": self.tools} if self.tools else {}
         if self.hints:
             hints = {"context": [{"content": passage} for passage in self.passages]}
-            return {"model": "gpt-4o", "messages": [{"role": "user", "content": question}], "groundwire": hints}
+            messages = [{"role": "user", "content": question}]
+            return {"model": "gpt-4o", "messages": messages, "stream": stream, "groundwire": hints, **tools}
         context = "\n\n".join(f"### Passage {i}\n{text}" for i, text in enumerate(self.passages, 1))
         messages = [{"role": "user", "content": f"<context>\n{context}\n</context>\n\nQuestion: {question}"}]
-        return {"model": "gpt-4o", "messages": messages, "stream": stream, **({"tools": self.tools} if self.tools else {})}
+        return {"model": "gpt-4o", "messages": messages, "stream": stream, **tools}
 
 
 @pytest.fixture
@@ -78,6 +80,21 @@ def policy_leaves_out(world: World, limit: float) -> None:
 @given("the passages come as groundwire.context")
 def passages_as_hints(world: World) -> None:
     world.hints = True
+
+
+@given("the user pastes the passages")
+def passages_pasted(world: World) -> None:
+    world.hints = False
+
+
+@given(parsers.parse('the only passage is "{passage}"'))
+def only_passage(world: World, passage: str) -> None:
+    world.passages = [passage]
+
+
+@given("the search found nothing")
+def found_nothing(world: World) -> None:
+    world.passages = []
 
 
 @when(parsers.parse('the user asks "{question}"'))

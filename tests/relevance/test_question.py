@@ -110,7 +110,15 @@ def test_a_long_message_is_also_read_by_what_it_asks_in_the_end() -> None:
     [
         (True, "How tall is the Eiffel Tower?"),
         (True, "which method of forecasting uses averages"),
-        (True, "Wie hoch ist der Eiffelturm?"),
+        (True, "Wie hoch ist der Eiffelturm in Paris?"),
+        (True, "What is a knowledge graph?"),
+        (True, "Was ist ein Wissensgraph?"),
+        (False, "Wie hoch?"),
+        (False, "What's the total?"),
+        (False, "Combien d'heures pour la moitié ?"),
+        (False, "¿Y para la otra mitad del curso?"),
+        (False, "When was it built by the company?"),
+        (False, "Qual è l'altezza esatta della torre Eiffel di Parigi?"),
         (True, "¿Qué altura tiene la torre Eiffel?"),
         (True, "Combien mesure la tour Eiffel ?"),
         (False, "How are you today?"),
@@ -122,7 +130,7 @@ def test_a_long_message_is_also_read_by_what_it_asks_in_the_end() -> None:
         (False, "Hello there"),
     ],
 )
-def test_a_plain_question_asks_for_a_fact_and_nothing_else(plain: bool, text: str) -> None:
+def test_a_plain_question_asks_for_a_fact_and_says_of_what(plain: bool, text: str) -> None:
     assert plain == find_question([user(text)]).plain
 
 

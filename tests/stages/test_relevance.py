@@ -17,8 +17,18 @@ from proxy.stages.relevance.stage import NO_ANSWER, newest
 from proxy.testing import CountedNames, HashEmbedder, ScriptedChat, make_exchange, make_ports
 
 TOWER = "The Eiffel Tower in Paris is 330 metres tall."
-BREAD = "Knead the dough, then bake the bread for forty minutes."
-PUMP = "Replace the seal of the pump when oil drips from its housing."
+BREAD = (
+    "Knead the dough for ten minutes, then bake the bread for forty. Flour, water, yeast and salt are all that goes into it; a spoon of "
+    "honey makes the crust brown. Cover the bowl with a damp cloth and let the dough rise in a warm corner until it has doubled. Shape a "
+    "loaf, cut its surface with a sharp knife, and slide it onto the hot stone. A dish of water at the bottom of the oven keeps the crumb "
+    "moist. Cool it on a rack before slicing."
+)
+PUMP = (
+    "Replace the seal of the pump when oil drips from its housing. Switch the motor off, close both valves and drain the line before you "
+    "open the cover. Four screws hold it; mark their order, since they differ in length. Lift the old ring with a plastic hook, never with "
+    "metal, and clean the groove with a dry rag. Grease the new ring, press it home with both thumbs, and close the cover crosswise. Run "
+    "the motor for a minute, then look for drops."
+)
 TALL = "How tall is the Eiffel Tower?"
 TOOLS = [{"type": "function", "function": {"name": "session_search", "parameters": {}}}]
 YES = '{"reasoning": "Passage 1 gives the height.", "relevant": true, "confidence": 0.95, "passages": [1]}'
@@ -38,6 +48,13 @@ def asking(
 
 def make_stage(ports: Ports | None = None, **options: Any) -> Relevance:
     return Relevance(RelevanceOptions(**options), ports or make_ports())
+
+
+def searched(question: str | list[Message] = TALL, **params: Any) -> Exchange:
+    """A request with an empty ``groundwire.context``."""
+    exchange = asking(question, **params)
+    exchange.original = msgspec.structs.replace(exchange.original, has_context=True)
+    return exchange
 
 
 async def judged(exchange: Exchange, ports: Ports | None = None, **options: Any) -> Verdict:
@@ -64,7 +81,7 @@ async def test_the_score_is_the_header_s_probability() -> None:
 
 
 async def test_useless_passages_are_answered_in_the_model_s_stead() -> None:
-    exchange = asking(TALL, BREAD, PUMP)
+    exchange = asking(TALL, BREAD)
     verdict = await judged(exchange)
     assert ("warn", "low_relevance", "answer") == (verdict.outcome, verdict.code, verdict.detail["action"])
     assert exchange.answer is not None
@@ -85,28 +102,28 @@ async def test_min_decides_what_is_too_low() -> None:
 @pytest.mark.parametrize(
     ("question", "language"),
     [
+        (TALL, "en"),
         ("Wie hoch ist der Eiffelturm in Paris eigentlich genau?", "de"),
         ("¿Cuánto mide la torre Eiffel de París exactamente?", "es"),
         ("Quelle est la hauteur exacte de la tour Eiffel à Paris ?", "fr"),
-        ("Qual è l'altezza esatta della torre Eiffel di Parigi?", "en"),
     ],
 )
-async def test_the_no_answer_text_is_in_the_question_s_language_or_english(question: str, language: str) -> None:
-    exchange = asking(question, PUMP)
+async def test_the_no_answer_text_is_in_the_question_s_language(question: str, language: str) -> None:
+    exchange = searched(question)
     await judged(exchange)
     assert exchange.answer is not None
     assert NO_ANSWER[language] == exchange.answer.text
 
 
 async def test_a_policy_s_own_text_by_language() -> None:
-    exchange = asking("Wie hoch ist der Eiffelturm in Paris eigentlich genau?", PUMP)
+    exchange = searched("Wie hoch ist der Eiffelturm in Paris eigentlich genau?")
     await judged(exchange, no_answer={"de": "Steht nicht im Handbuch."})
     assert exchange.answer is not None
     assert "Steht nicht im Handbuch." == exchange.answer.text
 
 
 async def test_a_policy_s_one_text_for_all() -> None:
-    exchange = asking(TALL, PUMP)
+    exchange = asking(TALL, BREAD)
     await judged(exchange, no_answer="404")
     assert exchange.answer is not None
     assert "404" == exchange.answer.text
@@ -126,12 +143,6 @@ async def test_where_there_is_nothing_to_judge_it_says_why(question: str, passag
     exchange = asking(question, *passages)
     verdict = await judged(exchange)
     assert ("unchecked", reason, None, None) == (verdict.outcome, verdict.detail["reason"], exchange.facts.relevance, exchange.answer)
-
-
-async def test_a_search_that_found_nothing_is_no_help() -> None:
-    exchange = asking(TALL, "  ")
-    verdict = await judged(exchange)
-    assert ("low_relevance", 0.0) == (verdict.code, exchange.facts.relevance)
 
 
 async def test_a_follow_up_is_judged_with_the_question_before_it() -> None:

@@ -156,7 +156,7 @@ def _shown(messages: Sequence[Message], retrieval_tools: Sequence[str]) -> Itera
             numbers = {block.content: block.number for block in find_blocks(text)}
             yield from (_Shown(e, numbers.get(e.content), i) for e in results[i])
         elif role in ("system", "developer", "user"):
-            yield from (_Shown(Evidence(b.content, b.source, score=b.score), b.number, i) for b in find_blocks(text))
+            yield from (_Shown(Evidence(b.content, b.source, score=b.score), b.number, i) for b in find_blocks(text, role))
 
 
 def _groups(messages: Sequence[Message], shown: Sequence[_Shown]) -> list[dict[int, list[Evidence]]]:

@@ -1,7 +1,9 @@
 """The stage `relevance`: are the retrieved passages any good for this question?
 
-It judges `exchange.passages` against the last user message before the model is called. Below `min` it answers in the model's stead
-that the information is not there (`action: answer`), or goes on with the warning ``low_relevance`` (`action: warn`).
+It judges `exchange.passages` against the last user message before the model is called. With `action: answer` it says in the model's
+stead that the information is not there, but only where that is certain (`certainty`): a search found nothing, or passages that a search
+brought are in every way off a question that says by itself what it is about. Otherwise it goes on, with the warning ``low_relevance``
+below `min` where the figure was measured on such questions and passages, and with a note in the record elsewhere.
 
 It does nothing, and says why, where there is nothing to judge: no passages, or a message that asks nothing of their subject (thanks,
 "translate that to German"). Where the request offers tools the model may still search or act, and an answer in its stead would end
@@ -25,6 +27,7 @@ from proxy.ports import Ports
 from proxy.relevance import scoring
 from proxy.relevance.question import Question, find_question
 from proxy.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
+from proxy.stages.relevance import certainty
 from proxy.stages.relevance.judge import Judge, Judgement
 
 MAX_WINDOWS = 48
@@ -46,8 +49,9 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     action: Annotated[
         Literal["answer", "warn", "note"],
         Meta(
-            description="answer: below answer_below, where passages are plainly off or a search came back empty, answer with no_answer, "
-            "without calling the model; warn: go on, with a warning below min; note: for the record alone"
+            description="answer: where it is certain that a search found nothing, or nothing of use (below answer_below, not a word of the "
+            "question in it), answer with no_answer, without calling the model; warn: go on, with a warning below min; note: for the "
+            "record alone"
         ),
     ] = "answer"
     answer_below: Annotated[Share, Meta(description="action: answer: probability below which the passages are plainly off")] = 0.1
@@ -84,6 +88,8 @@ class Finding(Struct, frozen=True):
     judgement: Judgement | None = None
     error: str = ""
     """Why the llm's judgement is missing."""
+    nothing: str = ""
+    """How it is known that the search found nothing, where it did."""
 
 
 class Relevance(Stage):
@@ -115,20 +121,23 @@ class Relevance(Stage):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Judge the passages; answer, warn or leave some out."""
-        if not exchange.passages:
+        usable = [i for i, passage in enumerate(exchange.passages) if certainty.holds_text(passage.content)]
+        nothing = "" if usable else certainty.nothing_found(exchange)
+        if not usable and not nothing:
             return self._nothing("no passages")
         question = find_question(exchange.conversation)
         if not question.readings:
             return self._nothing(question.reason)
-        chosen = newest(exchange.passages, self.options.max_passages)
-        finding = await self._find(question, [exchange.passages[i].content for i in chosen], exchange.client)
+        chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], self.options.max_passages)]
+        texts = [exchange.passages[i].content for i in chosen]
+        finding = Finding(0.0, nothing=nothing) if nothing else await self._find(question, texts, exchange.client)
         exchange.facts.relevance = finding.score
         detail = self._detail(finding, chosen, question)
         if finding.error or finding.score is None:
             return Verdict(self.name, "error", code="relevance_llm_failed", score=finding.score, detail={**detail, "reason": finding.error})
         self.ports.counters.count("context.relevance_checked_count")
         if finding.score < self.options.min:
-            return self._refuse(exchange, question, finding, detail)
+            return await self._refuse(exchange, question, finding, detail)
         dropped = self._drop(exchange, finding, chosen)
         for entry in detail["passages"]:
             entry["kept"] = entry["index"] not in dropped
@@ -138,8 +147,6 @@ class Relevance(Stage):
         return Verdict(self.name, "unchecked", detail={"mode": self.options.mode, "reason": reason})
 
     async def _find(self, question: Question, passages: Sequence[str], client: str) -> Finding:
-        if not any(passage.strip() for passage in passages):  # a search that came back empty
-            return Finding(0.0)
         if self.options.mode == "llm":
             return await self._judged(question, passages, client, Finding(None))
         context = await self._embedded(question, passages)
@@ -190,25 +197,52 @@ class Relevance(Stage):
             detail["llm"] = {"relevant": judgement.relevant, "confidence": judgement.confidence}
         return detail
 
-    def _refuse(self, exchange: Exchange, question: Question, finding: Finding, detail: dict[str, Any]) -> Verdict:
+    async def _refuse(self, exchange: Exchange, question: Question, finding: Finding, detail: dict[str, Any]) -> Verdict:
         """Too little relevance: answer in the model's stead, warn, or say so in the record."""
         self.ports.counters.count("context.irrelevant_context_count")
         action = self.options.action
         if action == "answer" and can_act(exchange):
             action = self.options.with_tools
-        if action == "answer" and self._is_plain(question, finding):
+        unsure = await self._unsure(exchange, question, finding) if action == "answer" else ""
+        if unsure:
+            detail = {**detail, "unsure": unsure}
+        if action == "answer" and not unsure:
             self.ports.counters.count("context.relevance_answered_count")
             choice = Choice(0, text=self._no_answer(exchange, question), finish_reason="stop")
             exchange.answer = Answer((choice,), model=exchange.original.model)
         else:
-            action = "note" if action == "note" or not question.plain else "warn"
+            action = "warn" if action != "note" and self._may_warn(exchange, question, finding) else "note"
         outcome: Outcome = "unchecked" if action == "note" else "warn"
         return Verdict(self.name, outcome, code="low_relevance", score=finding.score, detail={**detail, "action": action})
 
-    def _is_plain(self, question: Question, finding: Finding) -> bool:
-        """Whether nothing else can be meant: a question of its own, and passages far off, or by a model's judgement below `min`."""
-        limit = self.options.min if finding.judgement is not None else min(self.options.min, self.options.answer_below)
-        return question.plain and finding.score is not None and finding.score < limit
+    def _may_warn(self, exchange: Exchange, question: Question, finding: Finding) -> bool:
+        """Whether a warning is more than a guess: nothing was found, a model judged, or the figure was measured on the like."""
+        if finding.nothing:
+            return question.asks
+        return question.plain if finding.judgement is not None else not certainty.why_not_measured(question, exchange.passages)
+
+    async def _unsure(self, exchange: Exchange, question: Question, finding: Finding) -> str:
+        """Why an answer in the model's stead might be wrong; "" where it cannot be."""
+        if not question.plain:
+            return question.unresolved if question.asks else "it asks for no fact"
+        if (why := certainty.why_not_retrieved(exchange)) or finding.judgement is not None:
+            return why
+        if not finding.nothing:
+            if why := certainty.why_not_measured(question, exchange.passages):
+                return why
+            if not self._is_off(finding.score):
+                return "not plainly off"
+            if certainty.in_another_language(question, exchange.passages):
+                return "a passage in another language than the question"
+            if certainty.shares_words(question, [passage.content for passage in exchange.passages]):
+                return "a passage has a word of the question"
+        rest = certainty.rest_of_talk(exchange)
+        if rest and (certainty.shares_words(question, rest) or not self._is_off((await self._embedded(question, rest)).probability)):
+            return "the answer may stand elsewhere in the conversation"
+        return ""
+
+    def _is_off(self, score: float | None) -> bool:
+        return score is not None and score < min(self.options.min, self.options.answer_below)
 
     def _no_answer(self, exchange: Exchange, question: Question) -> str:
         """In the question's language; in the passages' where the question is too short to tell."""
@@ -216,7 +250,7 @@ class Relevance(Stage):
         if isinstance(texts, str):
             return texts
         known = {**NO_ANSWER, **texts}
-        tongue = language(question.text, default="") or language(exchange.passages[0].content)
+        tongue = language(question.text, default="") or language(" ".join(passage.content for passage in exchange.passages[:1]))
         return known.get(tongue, known["en"])
 
     def _drop(self, exchange: Exchange, finding: Finding, chosen: Sequence[int]) -> set[int]:
@@ -265,7 +299,7 @@ def reason(finding: Finding, chosen: Sequence[int]) -> str:
     if finding.judgement is not None:
         return finding.judgement.reasoning
     if not finding.ranked:
-        return "no passage has any text"
+        return finding.nothing
     best = finding.ranked[0]
     tongue = "" if best.same_language else ", in another language"
     return f"best passage {chosen[best.passage]}: cosine {best.cosine:.2f}, has {best.coverage:.0%} of the question's words{tongue}"

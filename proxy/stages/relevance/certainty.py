@@ -1,0 +1,140 @@
+"""What is known of a context's origin and of the measure's reach: why an answer in the model's stead, or a warning, would be a guess.
+
+Each function says why not, in words for the record, or "" where nothing speaks against it. An answer in the model's stead takes a right
+answer away from a user whenever it is wrong, so that everything that is not known counts against it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from proxy.exchange import Evidence, Exchange, Message
+from proxy.failures.signals.result_empty import is_empty_json, is_empty_text
+from proxy.language import language
+from proxy.passages import find_passages, retrieval_results
+from proxy.passages.context_block import read_written
+from proxy.relevance.lexical import Vocabulary, content_words, words
+from proxy.relevance.question import Question
+from proxy.text import text_of
+
+MEASURED_LANGUAGES = frozenset(("en", "de", "es"))
+"""Of questions and passages in ``benchmarks.relevance``."""
+MEASURED_WORDS = 70
+"""99 of 100 passages of XQuAD's training half have more. Of a line or two a cosine says little: "Guests check out by eleven" answers
+"By what hour must the room be vacated?"."""
+OVERLAP = 0.2
+"""From this share on (`Vocabulary`) a word of the question counts as found, in another form or in a compound."""
+
+
+# ---- nothing was found ----
+
+
+def nothing_found(exchange: Exchange) -> str:
+    """How it is known that the search for this question has nothing to show; "" where there was no search, or it has."""
+    if exchange.original.has_context and not any(holds_text(p.content) for p in exchange.original.passages):
+        return "groundwire.context is empty"
+    results = retrieval_results(exchange.original.messages, exchange.retrieval_tools)
+    if results and not any(map(holds_text, results)):
+        return "the search found nothing"
+    if any(is_current(p, exchange) for p in _as_sent(exchange)):
+        return "no passage was left in the context"
+    return ""
+
+
+def holds_text(passage: str) -> bool:
+    """Whether a passage or a tool's result says more than that there is nothing."""
+    if is_empty_text(passage):
+        return False
+    try:
+        return passage.lstrip()[:1] not in ("{", "[") or not is_empty_json(json.loads(passage))
+    except (ValueError, RecursionError):
+        return True
+
+
+def _as_sent(exchange: Exchange) -> list[Evidence]:
+    """The passages of the request, before any stage took some away."""
+    found = (*exchange.original.passages, *find_passages(exchange.original.messages, exchange.retrieval_tools))
+    return [p for p in found if holds_text(p.content)]
+
+
+# ---- where passages come from ----
+
+
+def why_not_retrieved(exchange: Exchange) -> str:
+    """Why the request's passages are not, all of them, what a search has found for this question."""
+    passages = _as_sent(exchange)
+    if any(_is_pasted(p, exchange.original.messages) for p in passages):
+        return "the user gave a passage"
+    if passages and not any(is_current(p, exchange) for p in passages):
+        return "nothing was retrieved for this question"
+    return ""
+
+
+def is_current(passage: Evidence, exchange: Exchange) -> bool:
+    """Whether it came for the question at hand: with the request, in the instructions, or since the user last wrote."""
+    messages = exchange.original.messages
+    at = passage.message_index
+    if at is None or messages[at].get("role") in ("system", "developer"):
+        return True
+    return at >= max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
+
+
+def _is_pasted(passage: Evidence, messages: Sequence[Message]) -> bool:
+    """Whether it stands in a user's message without a retriever's score or this project's own frame around it."""
+    at = passage.message_index
+    if at is None or messages[at].get("role") != "user" or passage.score is not None:
+        return False
+    return all(passage.content != block.content for block in read_written(text_of(messages[at].get("content")))[0])
+
+
+# ---- how far the measure reaches ----
+
+
+def why_not_measured(question: Question, passages: Sequence[Evidence]) -> str:
+    """Why a low probability of these passages says less than it did where it was measured."""
+    if not question.asks:
+        return "it asks for no fact"
+    if question.unresolved:
+        return question.unresolved
+    if language(question.text, default="") not in MEASURED_LANGUAGES:
+        return "a question in a language that was not measured"
+    for passage in passages:
+        if len(words(passage.content)) < MEASURED_WORDS:
+            return "a passage shorter than those that were measured"
+        if language(passage.content, default="") not in MEASURED_LANGUAGES:
+            return "a passage in a language that was not measured"
+    return ""
+
+
+def in_another_language(question: Question, passages: Sequence[Evidence]) -> bool:
+    """Whether a passage is in another language than the question: that they share no word then says nothing."""
+    tongue = language(question.text, default="")
+    return any(language(passage.content, default=tongue) != tongue for passage in passages)
+
+
+def shares_words(question: Question, texts: Sequence[str]) -> bool:
+    """Whether a word of the question stands in one of `texts`, in whatever form."""
+    wanted = [word for word in content_words(question.text) if not word.isdigit()]
+    return any(Vocabulary(text).closest(wanted) >= OVERLAP for text in texts)
+
+
+def rest_of_talk(exchange: Exchange) -> list[str]:
+    """What else the model has before it: the talk without its passages and without what the user asked."""
+    passages: dict[int, list[str]] = {}
+    for passage in exchange.passages:
+        if passage.message_index is not None:
+            passages.setdefault(passage.message_index, []).append(passage.content)
+    found = []
+    for i, message in enumerate(exchange.conversation):
+        text = text_of(message.get("content"))
+        for passage_text in passages.get(i, ()):
+            text = text.replace(passage_text, "\n")
+        asked = message.get("role") == "user" and (i == _last_user(exchange) or text.rstrip().endswith(("?", "？")))
+        if text.strip() and not asked and holds_text(text):
+            found.append(text)
+    return found
+
+
+def _last_user(exchange: Exchange) -> int:
+    return max((i for i, message in enumerate(exchange.conversation) if message.get("role") == "user"), default=-1)

@@ -1,0 +1,192 @@
+"""When the stage answers in the model's stead, and why it does not."""
+
+from typing import Any
+
+import pytest
+
+from benchmarks import relevance_turns
+from proxy.exchange import Exchange, Message, Verdict
+from proxy.faithful import TEXTS, build_context_block
+from proxy.models.embedding import BatchingEmbedder
+from proxy.models.embedding_use import UseEncoder
+from proxy.pipeline import Pipeline
+from proxy.testing import make_ports
+from tests.stages.test_relevance import BREAD, PUMP, TALL, TOOLS, make_stage
+
+SEARCH = {"id": "c1", "type": "function", "function": {"name": "search_docs", "arguments": "{}"}}
+
+
+def sent(question: str = TALL, *, context: list[str] | None = None, before: list[Message] | None = None, **more: Any) -> Exchange:
+    """The exchange of a request, by way of its body."""
+    messages = [*(before or []), {"role": "user", "content": question}, *more.pop("after", [])]
+    hints = {} if context is None else {"groundwire": {"context": [{"content": text} for text in context]}}
+    return relevance_turns.exchange_of({"model": "gpt-4o", "messages": messages, **hints, **more})
+
+
+def results(*texts: str) -> list[Message]:
+    """A search's results, one a call."""
+    found: list[Message] = []
+    for text in texts:
+        found += [{"role": "assistant", "content": None, "tool_calls": [SEARCH]}, {"role": "tool", "tool_call_id": "c1", "content": text}]
+    return found
+
+
+async def judged(exchange: Exchange) -> Verdict:
+    await Pipeline([make_stage()]).request(exchange)
+    return exchange.verdicts[-1]
+
+
+async def unsure(exchange: Exchange) -> Any:
+    """Why the model was asked all the same."""
+    verdict = await judged(exchange)
+    assert exchange.answer is None
+    return verdict.detail.get("unsure")
+
+
+async def test_retrieved_passages_that_are_off_in_every_way_are_answered() -> None:
+    exchange = sent(context=[BREAD])
+    await judged(exchange)
+    assert exchange.answer is not None
+
+
+@pytest.mark.parametrize(
+    ("question", "reason"),
+    [
+        ("How tall?", "says too little of its subject"),
+        ("How tall is it beside the river bank?", "points at what was said before"),
+        ("And how tall is the Eiffel Tower?", "goes on from what was said before"),
+        ("Quelle est la hauteur exacte de la tour Eiffel à Paris ?", "a question in a language that was not measured"),
+        ("Tell me of the Eiffel Tower's height.", "it asks for no fact"),
+        ("How tall is the Eiffel Tower's iron crust?", "a passage has a word of the question"),
+    ],
+)
+async def test_a_question_that_cannot_be_judged_for_certain_goes_to_the_model(question: str, reason: str) -> None:
+    assert reason == await unsure(sent(question, context=[BREAD]))
+
+
+async def test_what_the_user_pasted_is_never_refused() -> None:
+    assert "the user gave a passage" == await unsure(sent(f"<context>\n{BREAD}\n</context>\n\n{TALL}"))
+
+
+async def test_one_pasted_passage_among_retrieved_ones_is_enough() -> None:
+    assert "the user gave a passage" == await unsure(sent(f"<context>\n{BREAD}\n</context>\n\n{TALL}", context=[PUMP]))
+
+
+async def test_this_project_s_own_template_is_read_as_retrieved() -> None:
+    exchange = sent(TEXTS["en"].rag_template.format(context=build_context_block([BREAD]), question=TALL))
+    await judged(exchange)
+    assert exchange.answer is not None
+
+
+async def test_a_short_passage_may_answer_in_other_words() -> None:
+    assert "a passage shorter than those that were measured" == await unsure(sent(context=[BREAD, "It measures 330 metres."]))
+
+
+async def test_passages_of_an_earlier_question_say_nothing_of_this_one() -> None:
+    before = [{"role": "user", "content": "How is bread baked?"}, *results(BREAD), {"role": "assistant", "content": "In an oven."}]
+    assert "nothing was retrieved for this question" == await unsure(sent(before=before))
+
+
+async def test_what_the_system_message_says_may_be_the_answer() -> None:
+    rules = {"role": "system", "content": "You are a guide. The Eiffel Tower has 330 metres."}
+    assert "the answer may stand elsewhere in the conversation" == await unsure(sent(context=[BREAD], before=[rules]))
+
+
+async def test_rules_that_speak_of_something_else_leave_it_certain() -> None:
+    exchange = sent(context=[BREAD], before=[{"role": "system", "content": "Answer from the passages. Be polite."}])
+    await judged(exchange)
+    assert exchange.answer is not None
+
+
+# ---- nothing was found ----
+
+
+@pytest.mark.parametrize("result", ["[]", "{}", "", "No results found", '{"results": [], "total": 0}', "Keine Treffer.", "Aucun résultat."])
+async def test_a_search_that_found_nothing_is_answered(result: str) -> None:
+    exchange = sent(after=results(result))
+    verdict = await judged(exchange)
+    assert ("low_relevance", 0.0, "the search found nothing") == (verdict.code, verdict.score, verdict.detail["reason"])
+    assert exchange.answer is not None
+
+
+@pytest.mark.parametrize("context", [[], [" "], ["[]"]])
+async def test_an_empty_context_is_answered(context: list[str]) -> None:
+    exchange = sent(context=context)
+    verdict = await judged(exchange)
+    assert "groundwire.context is empty" == verdict.detail["reason"]
+    assert exchange.answer is not None
+
+
+async def test_where_the_model_may_search_again_nothing_found_is_a_warning() -> None:
+    exchange = sent(after=results("[]"), tools=TOOLS)
+    verdict = await judged(exchange)
+    assert ("warn", "low_relevance", None) == (verdict.outcome, verdict.code, exchange.answer)
+
+
+async def test_a_follow_up_without_a_find_is_a_warning() -> None:
+    before = [{"role": "user", "content": "Where does the Eiffel Tower stand?"}, {"role": "assistant", "content": "In Paris."}]
+    exchange = sent("And how tall is it?", before=before, context=[])
+    verdict = await judged(exchange)
+    assert ("warn", None) == (verdict.outcome, exchange.answer)
+
+
+async def test_thanks_need_no_find() -> None:
+    verdict = await judged(sent("Thank you!", context=[]))
+    assert ("unchecked", "thanks") == (verdict.outcome, verdict.detail["reason"])
+
+
+async def test_a_search_that_failed_has_not_found_nothing() -> None:
+    verdict = await judged(sent(after=results("Error: the index is being rebuilt")))
+    assert ("unchecked", "no passages") == (verdict.outcome, verdict.detail["reason"])
+
+
+async def test_an_earlier_search_s_empty_result_says_nothing_of_this_question() -> None:
+    before = [{"role": "user", "content": "How is bread baked?"}, *results('{"results": []}'), {"role": "assistant", "content": "Warm."}]
+    verdict = await judged(sent(before=before))
+    assert ("unchecked", "no passages") == (verdict.outcome, verdict.detail["reason"])
+
+
+async def test_the_only_passage_taken_out_is_nothing_found() -> None:
+    exchange = sent(context=[BREAD])
+    verdict = await make_stage().on_request(exchange)
+    assert verdict is not None
+    assert "no passage was left in the context" == verdict.detail["reason"]
+    assert exchange.answer is not None
+
+
+async def test_a_pasted_passage_taken_out_is_a_warning() -> None:
+    exchange = sent(f"<context>\n{BREAD}\n</context>\n\n{TALL}")
+    verdict = await make_stage().on_request(exchange)
+    assert verdict is not None
+    assert ("warn", None) == (verdict.outcome, exchange.answer)
+
+
+# ---- documents in the system message ----
+
+
+@pytest.mark.parametrize(
+    "label", ["**Dokumente:**", "**Documents:**", "**Documentos:**", "**Kontext:**", "Relevante Dokumente:", "### Documents pertinents:"]
+)
+async def test_documents_in_the_system_message_are_seen(label: str) -> None:
+    exchange = sent(before=[{"role": "system", "content": f"Answer from what follows.\n\n{label}\n{BREAD}"}])
+    await judged(exchange)
+    assert [BREAD] == [passage.content for passage in exchange.passages]
+    assert exchange.answer is not None
+
+
+async def test_a_label_in_the_user_s_message_is_no_mark() -> None:
+    exchange = sent(f"**Documents:**\n{BREAD}\n\n{TALL}")
+    await judged(exchange)
+    assert () == exchange.passages
+
+
+# ---- the set ----
+
+
+@pytest.mark.slow
+async def test_no_answerable_turn_of_the_development_set_is_refused() -> None:
+    embedder = BatchingEmbedder(UseEncoder())
+    ports = make_ports(embedder=embedder)
+    found = {turn.id: (await relevance_turns.outcome(turn, ports))[0] for turn in relevance_turns.load() if turn.answerable}
+    embedder.stop()
+    assert [] == [name for name, outcome in found.items() if outcome == "refused"]
