@@ -56,6 +56,7 @@ class ChatDialect:
             passages=_passages(fields.get(_EXTENSION)),
             message_hints=hints,
             wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=_EXTENSION in fields),
+            size=len(body),
         )
 
     def render_request(self, exchange: Exchange) -> bytes:
