@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from proxy.offloop import check
+
 MAX_HELD_CHARS = 2000
 """A sentence longer than this is cut at white space, so that text without full stops does not wait for ever."""
 _ABBREVIATIONS = frozenset(
@@ -74,6 +76,7 @@ class SentenceSplitter:
         """The sentences that `text` completes: each is followed by the start of the next, or by a line end."""
         found = []
         for start in range(0, len(text), _STEP_CHARS):
+            check()
             self._text += text[start : start + _STEP_CHARS]
             while (cut := self._next_cut()) is not None:
                 found.append(self._text[:cut])

@@ -131,7 +131,7 @@ class Poisoning(Stage):
         """Treat every piece of the context by what is known of it, or is found now."""
         pieces = await aside(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
         outcome = Outcome(pieces=len(pieces))
-        tools = tools_of(exchange.conversation)
+        tools = await aside(exchange.original.size, tools_of, exchange.conversation)
         decided = await self._decided(exchange, pieces, outcome)
         open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in self.options.kinds]
         new = {piece.hash: piece for piece in open_}
