@@ -10,6 +10,7 @@ import asyncio
 import gc
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -44,6 +45,7 @@ from proxy.models.deferred import DeferredModels
 from proxy.models.grounding import LocalVerifiers, PairModel
 from proxy.models.knowledge import FolderKnowledgeBases
 from proxy.models.tokens import TiktokenCounter
+from proxy.offloop import SWITCH_S
 from proxy.paths import PathRules
 from proxy.peers import TrustedProxies
 from proxy.pipeline import Pipeline
@@ -205,6 +207,7 @@ class App:
         if verifiers:
             self._loading.append(asyncio.create_task(self.verifiers.load(verifiers)))
         calm_collector()
+        share_interpreter()
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
@@ -303,6 +306,11 @@ def calm_collector() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 50)
+
+
+def share_interpreter() -> None:
+    """Let the event loop have the interpreter soon where worker threads compute: its every wake-up waits that long."""
+    sys.setswitchinterval(SWITCH_S)
 
 
 def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:

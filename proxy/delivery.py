@@ -26,6 +26,7 @@ from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.held import read_whole
 from proxy.hops import returned_headers
+from proxy.offloop import Breather, aside
 from proxy.pipeline import Pipeline
 from proxy.upstreams import Reply
 from proxy.wire import AnswerStream, Dialect, sse
@@ -106,7 +107,7 @@ async def deliver_body(d: Delivery) -> None:
     body = await read_whole(d.reply, d.max_bytes)
     last_byte = time.perf_counter()
     try:
-        exchange.upstream_answer = exchange.answer = d.dialect.parse_answer(body)
+        exchange.upstream_answer = exchange.answer = await aside(len(body), d.dialect.parse_answer, body)
     except ValueError as error:
         d.unreadable(str(error))
     else:
@@ -118,7 +119,8 @@ async def deliver_body(d: Delivery) -> None:
         return
     if exchange.answer is not None:
         await _check(d)
-        body = d.dialect.render_answer(body, exchange.answer, exchange.answer, d.inline() if exchange.inline else None)
+        inline = d.inline() if exchange.inline else None
+        body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
     exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
     await d.responder.whole(d.reply.status, d.headers(d.verdict), body)
 
@@ -141,8 +143,9 @@ async def deliver_tap(d: Delivery) -> None:
         if d.exchange.inline:
             await _tap_with_verdict(d, stream)
         else:
-            size = 0
+            size, breather = 0, Breather()
             async for chunk in d.reply.chunks():
+                await breather.breathe()
                 await d.responder.write(chunk)
                 size += len(chunk)
                 if size <= d.max_bytes:
@@ -164,9 +167,10 @@ async def deliver_tap(d: Delivery) -> None:
 
 async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> None:
     """Pass events on; hold the end mark back until the verdict is there, and put it before."""
-    ending = b""
+    ending, breather = b"", Breather()
     async for chunk in d.reply.chunks():
         for piece in stream.feed(chunk):
+            await breather.breathe()
             if piece.done:
                 ending += piece.raw
             else:

@@ -40,6 +40,7 @@ from proxy.hops import NOT_RETURNED_RAW, client_headers, error_code, following, 
 from proxy.keys import Clients
 from proxy.lineage import Lineages, beginnings_of, opening_of
 from proxy.metrics import Metrics
+from proxy.offloop import aside
 from proxy.paths import PathRules, normal
 from proxy.peers import not_from_here
 from proxy.pipeline import Pipeline
@@ -58,8 +59,6 @@ log = logging.getLogger("groundwire.endpoint")
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
 LINEAGE_TIMEOUT_S = 2.0
-LARGE_BODY_BYTES = 200_000
-"""From here on, a second look at a body takes more than a millisecond or two."""
 MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""
 CLIENT_CLOSED_REQUEST = 499
@@ -183,9 +182,9 @@ class _Job:
             return
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
-        request = dialect.parse_request(body)
+        request = await aside(len(body), dialect.parse_request, body)
         if self._policy.judges:
-            await _off_loop(check_duplicates, body)
+            await aside(len(body), check_duplicates, body)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
         await self._policy.pipeline.request(exchange)
         if exchange.answer is not None:
@@ -216,7 +215,7 @@ class _Job:
         """Call the upstream."""
         started = time.perf_counter()
         later, self._calls = self._calls, self._calls + 1
-        body = dialect.render_request(exchange)
+        body = await aside(exchange.original.size, dialect.render_request, exchange)
         call = Call("POST", self.path, following(headers, later) if later else headers, body, exchange.original.stream)
         now = time.perf_counter()
         if later:
@@ -267,7 +266,7 @@ class _Job:
         client, route = self._client, self.route.prefix
         if not self._policy.pipeline.remembers:
             return opening_of(client, route, request.messages)
-        beginnings = beginnings_of(client, route, request.messages)
+        beginnings = await aside(request.size, beginnings_of, client, route, request.messages)
         try:
             async with asyncio.timeout(LINEAGE_TIMEOUT_S):
                 return await self._s.lineages.run_of(beginnings, client=client, route=route)
@@ -407,7 +406,7 @@ class _Job:
         for reply in self._replies:
             await reply.close()
         between_ms = exchange.timings.get("between_ms", 0.0) if exchange is not None else 0.0
-        self._s.recorder.record(
+        await self._s.recorder.record(
             record_id=self.id, received_at=self.received_at, duration_ms=(time.perf_counter() - self._started) * 1000,
             overhead_ms=self._before_ms + between_ms, client=self._client, route=self.route.prefix, path=self.path,
             status=self.responder.status, verdict=self._verdict(), exchange=exchange, error=self._error,
@@ -431,11 +430,3 @@ class _Job:
         logs.exchange(line)
         if trace is not None:
             trace.finish(line, self.exchange, self.received_at, self._started)
-
-
-async def _off_loop(check: Callable[[bytes], None], body: bytes) -> None:
-    """Run `check`, in a thread where the body is so long that the event loop would notice."""
-    if len(body) > LARGE_BODY_BYTES:
-        await asyncio.to_thread(check, body)
-    else:
-        check(body)

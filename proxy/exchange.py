@@ -106,6 +106,8 @@ class Request(Struct, frozen=True):
     """``messages[i].groundwire`` by position."""
     wire: Any = None
     """The dialect's own memory of the bytes; opaque to everyone else."""
+    size: int = 0
+    """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
 
 
 class ToolCall(Struct, frozen=True):

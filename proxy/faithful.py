@@ -13,8 +13,10 @@ from typing import Any
 
 from proxy.exchange import Evidence
 from proxy.faithful_texts import ADMISSIONS, RATINGS, TEXTS, Texts
+from proxy.offloop import check
 from proxy.passages.context_block import WORDS, number_in, write_block
 from proxy.patterns import LazyPattern
+from proxy.text import stretches
 
 CONTEXT_FAITHFUL_SYSTEM_SUFFIX = TEXTS["en"].system_suffix
 CONTEXT_FAITHFUL_USER_PREFIX = TEXTS["en"].user_prefix
@@ -153,7 +155,7 @@ def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str
     ``reference``. With `numbered`, a bare ``[1]`` or ``[Document 1]`` is a passage too: for answers to a prompt that has passages.
     """
     found: list[dict[str, Any]] = _numbered(response) if numbered and isinstance(response, str) else []
-    for match in _CITATION.finditer(response) if isinstance(response, str) else ():
+    for match in _each(_CITATION, response) if isinstance(response, str) else ():
         span = match.span()
         if match["numbers"]:
             found += [{"type": "passage", "number": number, "span": span} for number in _cited(match["numbers"])]
@@ -192,7 +194,7 @@ def extract_confidence(response: str) -> str | None:
     """The answer's own rating, HIGH, MEDIUM or LOW: the last one that it gives; None without one."""
     if not isinstance(response, str):
         return None
-    said = [match["rating"].lower() for match in _CONFIDENCE.finditer(response)] or [m["rating"].lower() for m in _RATED.finditer(response)]
+    said = [m["rating"].lower() for m in _each(_CONFIDENCE, response)] or [m["rating"].lower() for m in _each(_RATED, response)]
     return next((rating for rating, words in RATINGS.items() if said and said[-1] in words + _INFLECTED[rating]), None)
 
 
@@ -201,7 +203,14 @@ _INFLECTED = {"HIGH": ("hohe", "hohes"), "MEDIUM": ("mittlere", "mittleres"), "L
 
 def admits_ignorance(response: str) -> bool:
     """Whether `response` says that it does not know, or that the context does not say."""
-    return isinstance(response, str) and _ADMISSION.search(response.lower().replace("’", "'")) is not None
+    return isinstance(response, str) and next(_each(_ADMISSION, response.lower().replace("’", "'")), None) is not None
+
+
+def _each(pattern: LazyPattern, text: str) -> Iterator[re.Match[str]]:
+    """Where `pattern` matches."""
+    for start, end in stretches(text):
+        check()
+        yield from pattern.finditer(text, start, end)
 
 
 def detect_context_ignoring(response: str, context_block: str) -> dict[str, Any]:

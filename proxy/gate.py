@@ -18,6 +18,7 @@ from typing import Any
 from proxy.delivery import Delivery, end_broken, end_with_error
 from proxy.errors import PolicyBlocked, ProxyError
 from proxy.exchange import Answer, Sentence
+from proxy.offloop import Breather
 from proxy.text import SentenceSplitter
 from proxy.wire import AnswerStream, Piece, sse
 
@@ -121,8 +122,10 @@ class Gate:
     async def _take_all(self, pieces: Sequence[Piece]) -> None:
         if self._stream.unreadable:
             self._d.refuse_unreadable(self._stream.unreadable)
+        breather = Breather()
         for piece in pieces:
             await self._take(piece)
+            await breather.breathe()
 
     async def _take(self, piece: Piece) -> None:
         if piece.done:
@@ -165,11 +168,16 @@ class Gate:
 
 @dataclass(slots=True)
 class _Held:
-    """An event whose text has not left."""
+    """An event whose text has not left, or not all of it."""
 
     piece: Piece
-    raw: bytes
-    text: str
+    start: int = 0
+    """Characters of its text that have left."""
+
+    @property
+    def left(self) -> int:
+        """Characters that have not."""
+        return len(self.piece.text) - self.start
 
 
 class _Line:
@@ -190,7 +198,7 @@ class _Line:
 
     def push(self, piece: Piece) -> None:
         """A text event."""
-        self._held.append(_Held(piece, piece.raw, piece.text))
+        self._held.append(_Held(piece))
         for sentence in self._splitter.feed(piece.text):
             self._queue.put_nowait((sentence, False))
 
@@ -206,7 +214,9 @@ class _Line:
     async def _work(self) -> None:
         """Judge and release, in order."""
         index = offset = 0
+        breather = Breather()
         while (item := await self._queue.get()) is not None:
+            await breather.breathe()
             text, final = item
             said = await self._gate.judge(Sentence(text, self._choice, index, offset, final))
             for raw in self._pass(len(text)) if said == text else self._replace(len(text), said):
@@ -220,7 +230,7 @@ class _Line:
         out = []
         while length > 0:
             head = self._held[0]
-            if len(head.text) > length and not head.piece.divisible:
+            if head.left > length and not head.piece.divisible:
                 self._approved = length
                 break
             raw, taken = self._take(length)
@@ -242,9 +252,10 @@ class _Line:
 
     def _take(self, length: int) -> tuple[bytes, int]:
         """Remove the first held event, or its first `length` characters; its bytes, and the characters they hold."""
-        head = self._held.popleft()
-        if len(head.text) <= length:
-            return head.raw, len(head.text)
-        rest = head.text[length:]
-        self._held.appendleft(_Held(head.piece, self._stream.with_text(head.piece, rest), rest))
-        return self._stream.with_text(head.piece, head.text[:length]), length
+        head = self._held[0]
+        start, taken = head.start, min(length, head.left)
+        head.start += taken
+        if not head.left:
+            self._held.popleft()
+        whole = taken == len(head.piece.text)
+        return head.piece.raw if whole else self._stream.with_text(head.piece, head.piece.text[start : start + taken]), taken

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Answer
+from proxy.offloop import Breather, aside
 from proxy.upstreams import Reply, is_event_stream
 from proxy.wire import AnswerStream, Dialect, Piece, sse
 
@@ -46,12 +47,14 @@ class Held(Protocol):
 async def read_held(reply: Reply, dialect: Dialect, max_bytes: int) -> Held:
     """Read to the end. Raises `UpstreamUnreachable` (also when it is too long to hold, or broke off), `UpstreamTimeout`."""
     if not is_event_stream(reply.headers):
-        return _Body(await read_whole(reply, max_bytes), dialect)
-    found = _Stream(dialect)
+        body = await read_whole(reply, max_bytes)
+        return await aside(len(body), _Body, body, dialect)
+    found, breather = _Stream(dialect), Breather()
     async for chunk in reply.chunks():
-        found.add(chunk)
+        await aside(len(chunk), found.add, chunk)
         _limit(found.size, max_bytes)
-    found.end()
+        await breather.breathe()
+    await aside(found.size, found.end)
     return found
 
 

@@ -23,6 +23,7 @@ from proxy.errors import ProxyError, UpstreamTimeout
 from proxy.exchange import Message, Verdict
 from proxy.held import Held, Usage, read_held, read_whole
 from proxy.hops import error_code
+from proxy.offloop import aside
 from proxy.upstreams import Reply
 
 log = logging.getLogger("groundwire.hold")
@@ -72,7 +73,8 @@ class _Hold:
             finally:
                 self._total()
         held, d.reply = self._kept[-1 if exchange.deliver is None else exchange.deliver]
-        body = held.render(exchange.answer, d.inline() if exchange.inline else None, self._others(held))
+        inline = d.inline() if exchange.inline else None
+        body = await aside(held.size, held.render, exchange.answer, inline, self._others(held))
         exchange.timings["after_ms"] = (time.perf_counter() - self._since) * 1000
         if held.streamed:
             await d.responder.start(d.reply.status, d.headers(d.verdict))

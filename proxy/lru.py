@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class LRU(Generic[T]):
-    """Values by the hash of what they were made from. Belongs to one thread."""
+    """Values by the hash of what they were made from. Threads may share it: each step is one of the interpreter's own."""
 
     def __init__(self, size: int) -> None:
         """`size` is the number of entries; with 0 nothing is kept."""
@@ -24,14 +24,15 @@ class LRU(Generic[T]):
 
     def get(self, key: bytes) -> T | None:
         """The value, which then counts as just used; None where there is none."""
-        if key not in self._kept:
+        try:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        except KeyError:  # not there, or not any more
             return None
-        self._kept.move_to_end(key)
-        return self._kept[key]
 
     def put(self, key: bytes, value: T) -> None:
         """Keep it."""
+        self._kept.pop(key, None)
         self._kept[key] = value
-        self._kept.move_to_end(key)
         while len(self._kept) > self._size:
             self._kept.popitem(last=False)

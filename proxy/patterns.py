@@ -34,9 +34,9 @@ class LazyPattern:
         """As `re.Pattern.findall`, of a pattern with one group at most."""
         return self._compiled.findall(text)
 
-    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+    def finditer(self, text: str, at: int = 0, until: int = sys.maxsize) -> Iterator[re.Match[str]]:
         """As `re.Pattern.finditer`."""
-        return self._compiled.finditer(text)
+        return self._compiled.finditer(text, at, until)
 
     def sub(self, put: str | Callable[[re.Match[str]], str], text: str) -> str:
         """As `re.Pattern.sub`."""

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from proxy import attempts
 from proxy.errors import Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import QUIET, Exchange, Mark, Sentence, ToolCall, Verdict, tool_name
+from proxy.offloop import aside
 from proxy.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.stage import SentenceStage, Stage, can_answer_tools
 from proxy.text import replaced
@@ -107,7 +108,7 @@ class Pipeline:
         """Before the model. A stage that sets `exchange.answer` answers in its stead: no stage behind it runs. Raises `ProxyError`."""
         exchange.retrieval_tools = self._retrieval_tools
         if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
-            self._find_passages(exchange)
+            await self._find_passages(exchange)
         if self._request:
             await self._run_all(self._request, "request", exchange)
         if self._own and not can_answer_tools(exchange):
@@ -126,8 +127,8 @@ class Pipeline:
         if own:
             exchange.tools = [tool for tool in exchange.tools if tool_name(tool) not in own]
 
-    def _find_passages(self, exchange: Exchange) -> None:
-        found = find_passages(exchange.original.messages, self._retrieval_tools)
+    async def _find_passages(self, exchange: Exchange) -> None:
+        found = await aside(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
         exchange.evidence += found
         exchange.passages = (*exchange.original.passages, *found)
 

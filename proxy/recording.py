@@ -14,6 +14,7 @@ import orjson
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, ContextUse, Exchange, Usage, Verdict
 from proxy.metrics import Metrics
+from proxy.offloop import aside
 from proxy.store.masking import mask, mask_text
 from proxy.store.records import Record
 from proxy.store.writer import RecordWriter
@@ -25,11 +26,25 @@ class Recorder:
     def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool) -> None:
         self._writer, self._metrics, self._bodies = writer, metrics, bodies
 
-    def record(
+    async def record(
         self, *, record_id: str, received_at: float, duration_ms: float, overhead_ms: float, client: str, route: str, path: str,
         status: int, verdict: str, exchange: Exchange | None, tries: int, error: ProxyError | None, policy: str, upstream: str,
     ) -> None:  # fmt: skip
         """Take one finished exchange; `tries` is how many calls its upstreams got."""
+        size = _size(exchange) if exchange is not None else 0
+        made = await aside(
+            size, self._made, record_id=record_id, received_at=received_at, duration_ms=duration_ms, overhead_ms=overhead_ms, client=client,
+            route=route, path=path, status=status, verdict=verdict, exchange=exchange, tries=tries, error=error, policy=policy,
+            upstream=upstream,
+        )  # fmt: skip
+        self._metrics.exchange(route, verdict, status, overhead_ms / 1000 if exchange is not None else None, exchange)
+        self._writer.submit(made)
+
+    def _made(
+        self, *, record_id: str, received_at: float, duration_ms: float, overhead_ms: float, client: str, route: str, path: str,
+        status: int, verdict: str, exchange: Exchange | None, tries: int, error: ProxyError | None, policy: str, upstream: str,
+    ) -> Record:  # fmt: skip
+        """What is kept of it."""
         detail: dict[str, Any] = {"overhead_ms": round(overhead_ms, 3)}
         if error is not None:
             detail["error"] = {"code": error.code, "param": error.param, "message": mask_text(error.message)}
@@ -43,9 +58,7 @@ class Recorder:
         keep = exchange if self._bodies else None
         if keep is not None:
             detail |= _changed_bodies(keep)
-        self._metrics.exchange(route, verdict, status, overhead_ms / 1000 if exchange is not None else None, exchange)
-        self._writer.submit(
-            Record(
+        return Record(
                 id=record_id, created_at=received_at, client=client, route=route, policy=policy if exchange is not None else "",
                 upstream=upstream, model=exchange.original.model if exchange is not None else "",
                 run_id=exchange.run_id if exchange is not None else "", step_id=exchange.step_id if exchange is not None else "",
@@ -53,8 +66,14 @@ class Recorder:
                 duration_ms=duration_ms, prompt_tokens_before=before, prompt_tokens=after, completion_tokens=completion, detail=detail,
                 request_body=_request_body(keep) if keep is not None else None,
                 answer_body=_answer_body(keep.upstream_answer) if keep is not None and keep.upstream_answer is not None else None,
-            )
-        )  # fmt: skip
+            )  # fmt: skip
+
+
+def _size(exchange: Exchange) -> int:
+    """Bytes and characters of what is read for a record, about."""
+    choices = exchange.answer.choices if exchange.answer is not None else ()
+    said = sum(len(choice.text) + sum(len(call.arguments) for call in choice.tool_calls) for choice in choices)
+    return exchange.original.size + said
 
 
 def _tokens(exchange: Exchange) -> tuple[int | None, int | None, int | None]:

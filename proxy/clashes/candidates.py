@@ -21,6 +21,7 @@ from proxy.clashes.questions import sides
 from proxy.clashes.slots import OF_THE_ASSISTANT
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
+from proxy.offloop import each
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +75,7 @@ def candidates(
     """
     index = _Index(statements, by_words=by_words)
     found: dict[str, Pair] = {}
-    for i, statement in enumerate(statements):
+    for i, statement in enumerate(each(statements)):
         if statement.hash in seen:
             continue
         for j, by, cosine in index.near(i, vectors):
@@ -129,7 +130,7 @@ class _Index:
         self._by_term: dict[str, list[int]] = {}
         self._by_hash: dict[str, list[int]] = {}
         self._keys = [_keys(statement) for statement in statements]
-        for i, statement in enumerate(statements):
+        for i, statement in enumerate(each(statements)):
             self._by_hash.setdefault(statement.hash, []).append(i)
             for key in self._keys[i]:
                 self._by_slot.setdefault(key, []).append(i)

@@ -15,7 +15,8 @@ from msgspec import Struct, field
 
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.grounding.answers.json_answers import JsonString, strings_of
-from proxy.text import text_of
+from proxy.offloop import each
+from proxy.text import InOrder, text_of
 from proxy.times import seconds_of
 
 PieceKind = Literal["system", "user", "assistant", "tool_result", "passage"]
@@ -61,7 +62,7 @@ def pieces_of(exchange: Exchange, kinds: Sequence[PieceKind] = KINDS) -> list[Co
     for evidence in exchange.evidence:
         if evidence.message_index is not None and evidence.kind in ("passage", "tool_result"):
             inside.setdefault(evidence.message_index, []).append(evidence)
-    for i, message in enumerate(exchange.conversation):
+    for i, message in enumerate(each(exchange.conversation)):
         found += _of_message(exchange, i, message, inside.get(i, ()))
     found += [_passage(evidence) for evidence in exchange.passages if evidence.message_index is None]
     return [piece for piece in found if piece.kind in kinds and piece.text.strip()]
@@ -94,14 +95,16 @@ def _of_message(exchange: Exchange, i: int, message: Message, passages: Sequence
 def _placed(text: str, passages: Sequence[Evidence]) -> list[tuple[Evidence, int, int, bool]]:
     """``(passage, start, end, literal)`` of those that are found in `text`, in order and without overlap."""
     strings: list[JsonString] = (strings_of(text) or []) if passages and text.lstrip()[:1] in ("{", "[") else []
-    taken: set[int] = set()
+    free: dict[str, list[JsonString]] = {}
+    for string in reversed(strings):
+        free.setdefault(string.value, []).append(string)
+    places = InOrder(text)
     found: list[tuple[Evidence, int, int, bool]] = []
     for evidence in passages:
-        same = next((k for k, string in enumerate(strings) if k not in taken and string.value == evidence.content), None)
-        if same is not None:
-            taken.add(same)
-            found.append((evidence, strings[same].start + 1, strings[same].end - 1, True))
-        elif not strings and (start := text.find(evidence.content)) >= 0 and evidence.content:
+        if same := free.get(evidence.content):
+            string = same.pop()
+            found.append((evidence, string.start + 1, string.end - 1, True))
+        elif not strings and (start := places.find(evidence.content)) >= 0:
             found.append((evidence, start, start + len(evidence.content), False))
     found.sort(key=lambda one: one[1])
     return [one for k, one in enumerate(found) if not k or one[1] >= found[k - 1][2]]

@@ -17,6 +17,7 @@ from proxy.compaction.transcript import called_names, evidence_of
 from proxy.conversation import blocks_of, prefix_hashes
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange
+from proxy.offloop import aside
 from proxy.ports import Compaction, Ports
 
 SHARING_STAGES = frozenset(("history", "compression", "all"))
@@ -41,7 +42,7 @@ async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> C
 
     With `late`, one that was stored again with a late summary is preferred to the first of the same length.
     """
-    parts = parts_of(exchange.messages, exchange.conversation)
+    parts = await aside(exchange.original.size, parts_of, exchange.messages, exchange.conversation)
     try:
         async with asyncio.timeout(STORE_TIMEOUT_S):
             found = [await _find(exchange, ports, late=again) for again in ((True, False) if late else (False,))]
@@ -55,7 +56,8 @@ async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> C
 
 
 async def _find(exchange: Exchange, ports: Ports, *, late: bool) -> Compaction | None:
-    lengths = {digest: end for end, digest in _hashes(exchange, late=late).items()}
+    hashes = await aside(exchange.original.size, _hashes, exchange, late=late)
+    lengths = {digest: end for end, digest in hashes.items()}
     found = await ports.compactions.find(list(lengths), client=exchange.client)
     return found if found is not None and lengths.get(found.covers) == found.length else None
 

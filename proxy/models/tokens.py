@@ -11,7 +11,6 @@ Every text is counted once and remembered by its hash (`proxy.models.encodings`)
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from proxy.models import media
 from proxy.models.catalogue import Catalogue
 from proxy.models.encodings import ESTIMATE, ESTIMATE_BASE, Count, Encodings
 from proxy.models.schemas import as_json, render_answer_schema, render_tools
+from proxy.offloop import LARGE, aside, each
 from proxy.ports import ModelInfo
 
 PER_MESSAGE = 3
@@ -44,6 +44,8 @@ PARALLEL_CALLS = "multi_tool_use.parallel"
 """Several calls at once are one call of this, in OpenAI's rendering."""
 INLINE_CHARACTERS = 20_000
 """Uncounted text up to this length is counted on the event loop (a few milliseconds), more in a thread."""
+INLINE_ITEMS = 100
+"""Messages and tools: one costs 5 to 20 µs, however little it says."""
 
 _SYSTEM = ("system", "developer")
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
@@ -84,10 +86,9 @@ class TiktokenCounter:
         self, messages: Sequence[Message], tools: Sequence[Tool], params: Mapping[str, Any], model: ModelInfo
     ) -> ContextUse:
         """Tokens of a whole prompt, by component. Large cold texts are counted off the event loop."""
-        prompt = _Prompt(self._encodings, messages, tools, params, model)
-        if prompt.is_large():
-            return await asyncio.to_thread(prompt.count)
-        return prompt.count()
+        large = len(messages) + len(tools) > INLINE_ITEMS
+        prompt = await aside(LARGE if large else 0, _Prompt, self._encodings, messages, tools, params, model)
+        return await aside(LARGE if large or prompt.is_large() else 0, prompt.count)
 
 
 class _Prompt:
@@ -141,7 +142,7 @@ class _Prompt:
         """All components and their sum."""
         used = dict.fromkeys(("system_instructions", "conversation_history", "tool_descriptions", "current_query"), 0)
         last = max((i for i, message in enumerate(self.messages) if message.get("role") == "user"), default=-1)
-        for i, message in enumerate(self.messages):
+        for i, message in enumerate(each(self.messages)):
             system = message.get("role") in _SYSTEM
             component = "system_instructions" if system else "current_query" if i == last else "conversation_history"
             used[component] += self.message(message)

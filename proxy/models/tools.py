@@ -26,6 +26,7 @@ from proxy.models.tool_index import Query, ToolIndex
 from proxy.models.tool_outcomes import Moves, fit, packed, unpacked
 from proxy.models.tool_relevance import Relevance, probability, shipped
 from proxy.models.tool_text import clipped, segments, tool_text
+from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, ToolOutcome, ToolOutcomes, ToolRanking
 
 log = logging.getLogger("groundwire.tools")
@@ -70,14 +71,14 @@ class EmbeddingToolRanker:
 
     async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
         """The higher relevance of two: for the query alone, and for the query in its context."""
-        key = _key(tools) if len(tools) <= INTERACTIVE_TOOLS else await asyncio.to_thread(_key, tools)
+        key = _key(tools) if len(tools) <= INTERACTIVE_TOOLS else await aside(LARGE, _key, tools)
         building = self._index(key, tools)
         index = await _within(building, self.wait_s)
         if index is None:
             return None
         asked = await self._queries(query, context)
         moves = await self._moves(client, key, index)
-        return await asyncio.to_thread(self._score, index, asked, moves)
+        return await aside(LARGE, self._score, index, asked, moves)
 
     async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
         """Keep an outcome for each tool that was called; the moves follow in the background."""
@@ -115,11 +116,11 @@ class EmbeddingToolRanker:
         return task
 
     async def _build(self, tools: Sequence[Tool]) -> ToolIndex:
-        texts = await asyncio.to_thread(lambda: [tool_text(tool) for tool in tools])
+        texts = await aside(LARGE, lambda: [tool_text(tool) for tool in tools])
         bulk = len(texts) > INTERACTIVE_TOOLS
         names = await self.embedder.embed([text.name for text in texts], bulk=bulk)
         described = await self.embedder.embed([text.described for text in texts], bulk=bulk)
-        return await asyncio.to_thread(ToolIndex, texts, names, described)
+        return await aside(LARGE, ToolIndex, texts, names, described)
 
     async def _queries(self, query: str, context: str) -> list[Query]:
         alone = clipped(query)
@@ -164,7 +165,7 @@ class EmbeddingToolRanker:
             log.warning("learned tool outcomes could not be read: %s", error)
             return
         started = self.clock()
-        learned.moves = await asyncio.to_thread(_fitted, index, rows) if rows else None
+        learned.moves = await aside(LARGE, _fitted, index, rows) if rows else None
         learned.version, learned.fitted_for_s = version, self.clock() - started
 
 

@@ -35,6 +35,7 @@ class Model(Protocol):
 
 M = TypeVar("M", bound=Model)
 T = TypeVar("T")
+U = TypeVar("U")
 R = TypeVar("R")
 
 
@@ -168,7 +169,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
             if not jobs:
                 return
             try:
-                work = asyncio.get_running_loop().run_in_executor(self._thread, self._turn, [job.item for job in jobs], jobs[0].queue)
+                work = asyncio.get_running_loop().run_in_executor(self._thread, self._turn, jobs)
                 results: Sequence[R | Exception] = await work
             except Exception as error:  # the model could not be loaded, or the thread has ended
                 self._give_up(error)
@@ -222,14 +223,15 @@ class SharedTurns(ABC, Generic[M, T, R]):
             self._model = model
         return self._model
 
-    def _turn(self, items: list[T], queue: Queue[T, R]) -> list[R | Exception]:
-        """A result for each item, or for the first ones if the turn makes way."""
+    def _turn(self, jobs: list[Job[T, R]]) -> list[R | Exception]:
+        """A result for each job, or for the first ones if the turn makes way, or nobody waits for the others any more."""
         model = self._loaded()
         found: list[R | Exception] = []
-        for some in _parts(items, model.batch):
-            if found and self._makes_way(queue):
+        for some in _parts(jobs, model.batch):
+            unwanted = not any(job.wanted for job in jobs[len(found) :])
+            if found and (unwanted or self._makes_way(jobs[0].queue)):
                 break
-            found += self._each(model, some)
+            found += self._each(model, [job.item for job in some])
         return found
 
     def _each(self, model: M, items: list[T]) -> Sequence[R | Exception]:
@@ -242,6 +244,6 @@ class SharedTurns(ABC, Generic[M, T, R]):
             return [result for item in items for result in self._each(model, [item])]
 
 
-def _parts(items: Sequence[T], size: int) -> Iterator[list[T]]:
+def _parts(items: Sequence[U], size: int) -> Iterator[list[U]]:
     for start in range(0, len(items), size):
         yield list(items[start : start + size])

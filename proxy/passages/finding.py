@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
+from fnmatch import translate
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Evidence, Message
+from proxy.offloop import each
 from proxy.passages.blocks import find_blocks
 from proxy.text import text_of
 from proxy.times import seconds_of
@@ -63,7 +65,7 @@ def find_passages(messages: Sequence[Message], retrieval_tools: Sequence[str] = 
     """The passages that stand in `messages`, in order, each text once."""
     calls: dict[str, _Call] = {}
     found: dict[str, Evidence] = {}
-    for i, message in enumerate(messages):
+    for i, message in enumerate(each(messages)):
         role = message.get("role")
         if role == "assistant":
             calls |= _calls(message)
@@ -96,7 +98,14 @@ def retrieval_results(messages: Sequence[Message], retrieval_tools: Sequence[str
 def is_retrieval_tool(name: str, patterns: Sequence[str] = RETRIEVAL_TOOLS) -> bool:
     """Whether `name`, or what follows ``__`` in a name such as ``server__tool``, matches one of `patterns`."""
     names = {name.lower(), name.lower().rpartition("__")[2]}
-    return any(fnmatchcase(candidate, pattern.lower()) for candidate in names if candidate for pattern in patterns)
+    matches = _one_of(tuple(patterns)).match
+    return any(matches(candidate) is not None for candidate in names if candidate)
+
+
+@lru_cache(maxsize=64)
+def _one_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """What matches where one of `patterns` does."""
+    return re.compile("|".join(translate(pattern.lower()) for pattern in patterns) or "(?!)")
 
 
 def result_passages(text: str, source: str = "") -> list[Evidence]:

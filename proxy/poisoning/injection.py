@@ -18,6 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.answers.json_answers import JsonString, strings_of
+from proxy.offloop import each
 from proxy.poisoning.addressed import Order, orders
 from proxy.poisoning.certainty import Grade, grade
 from proxy.poisoning.hidden import Folded, carries_bits, fold, layers
@@ -113,7 +114,7 @@ def _judged(text: str, raw: str, finding: InjectionFinding) -> InjectionFinding:
 def prepare() -> None:
     """Compile every pattern now, some 100 ms, and not at its first use."""
     _hints()
-    for signal in SIGNALS:
+    for signal in each(SIGNALS):
         _ = signal.pattern
 
 
@@ -121,7 +122,7 @@ def _spans(text: str, *, deep: bool = True) -> Iterator[InjectionSpan]:
     """Every signal in `text`, with its place; those of hidden texts, too, if `deep`."""
     folded = fold(text)
     places = _hints().places(folded.text)
-    for signal in _worth_a_look(places):
+    for signal in each(_worth_a_look(places)):
         for window in windows(places, signal.hints, len(folded.text)):
             for match in signal.pattern.finditer(folded.text, *window):
                 yield _span(signal, folded, *match.span())
@@ -163,7 +164,7 @@ def _span(signal: Signal | Order, folded: Folded, start: int, end: int) -> Injec
 def _in_layers(text: str, folded: Folded) -> Iterator[InjectionSpan]:
     if not folded.text:
         return
-    for layer in layers(text):
+    for layer in each(layers(text)):
         inner = list(_spans(layer.text, deep=False))
         score, added = _score(inner), _HIDDEN_STRENGTH[layer.kind]
         if layer.kind == "tag_characters":

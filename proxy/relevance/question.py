@@ -8,7 +8,8 @@ a long one by its last questions alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -22,6 +23,8 @@ from proxy.text import split_sentences, text_of
 
 MAX_CHARS = 2000
 """Of a question; the end of a longer message counts, as that is where the question mostly stands."""
+MAX_BACK = 50
+"""Messages of the user that are looked through for one that asks."""
 _FEW_WORDS = 2
 """A question with no more content words than these may lean on the one before it."""
 _CORE_SENTENCES = 2
@@ -77,7 +80,12 @@ class Question(Struct, frozen=True):
 
 def find_question(messages: Sequence[Message]) -> Question:
     """The question of a conversation: the newest user message that says anything beside passages."""
-    asked = _newest_first(messages)
+    return question_among(message for message in reversed(messages) if message.get("role") == "user")
+
+
+def question_among(newest_first: Iterable[Message]) -> Question:
+    """The question of a conversation with these messages of the user."""
+    asked = filter(words, map(bare_text, islice(newest_first, MAX_BACK)))
     text = next(asked, "")
     said, content = words(text), content_words(text)
     if not said:
@@ -103,13 +111,6 @@ def _asks_for_a_fact(text: str, content: Sequence[str]) -> bool:
     """Whether `text` asks for a fact and nothing else: an opening word of questions or a question mark, and nobody who is talked to."""
     asks = text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
     return asks and bool(content) and _ADDRESSED.search(text) is None
-
-
-def _newest_first(messages: Sequence[Message]) -> Iterator[str]:
-    """What each user message says beside passages, if anything."""
-    for message in reversed(messages):
-        if message.get("role") == "user" and words(text := bare_text(message)):
-            yield text
 
 
 def bare_text(message: Message) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from proxy.language import language
+from proxy.offloop import each
 from proxy.relevance import coefficients
 from proxy.relevance.lexical import Vocabulary, content_words
 from proxy.text import split_sentences
@@ -98,7 +99,7 @@ def cut(question: str, passages: Sequence[str], most: int) -> list[Window]:
     wanted = content_words(question)
     tongue = language(question, default="")
     found = []
-    for index, passage in enumerate(passages):
+    for index, passage in enumerate(each(passages)):
         same = not tongue or language(passage, default=tongue) == tongue
         found += [Window(index, text, same, Vocabulary(text).coverage(wanted)) for text in windows(passage)]
     if len(found) <= most:

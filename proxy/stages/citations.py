@@ -27,6 +27,7 @@ from proxy.grounding.citations.scores import Finding, Judged
 from proxy.grounding.evidence.gathering import gather, question_of
 from proxy.grounding.quality import refresh, support
 from proxy.language import language, load
+from proxy.offloop import SENTENCES, Breather, aside
 from proxy.ports import Ports
 from proxy.stage import Action, ActionKind, Positive, SentenceStage, Share
 from proxy.verification.citations import CitationJudge
@@ -37,6 +38,8 @@ BLOCKED = "citations_invalid"
 QUOTATION = "quotation"
 """The kind of a citation that is a quotation which is not in the context."""
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
+_TOGETHER = 64
+"""Statements that are judged at a time."""
 _MAX_LISTED = 100
 """Citations that the record lists one by one."""
 
@@ -84,10 +87,11 @@ class CitationsOptions(VerifierOptions, frozen=True, kw_only=True):
 class _Case:
     """What is kept of one exchange while it lasts."""
 
-    def __init__(self, judge: CitationJudge, said: Sequence[str]) -> None:
+    def __init__(self, judge: CitationJudge, said: Sequence[str], question: str) -> None:
         self.judge = judge
         self.said = said
         """All that was said in the request."""
+        self.question = question
         self.readers: dict[int, CitationReader] = {}
         """By choice: what has been read of it, sentence by sentence."""
         self.tongues: dict[int, str] = {}
@@ -157,12 +161,12 @@ class Citations(SentenceStage):
 
     async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
         """Judge the citations in it before it leaves: those of the sentence before, too, that stand behind its full stop."""
-        case = self._case(exchange)
+        case = await self._case(exchange)
         if sentence.index == 0 and _JSON.match(sentence.text):
             case.json.add(sentence.choice)
         if not self.judges_sentences or sentence.choice in case.json:
             return None
-        question = question_of(exchange)
+        question = case.question
         reader = case.readers.setdefault(sentence.choice, CitationReader(question, numbered=bool(case.judge.citable.passages)))
         case.tongues.setdefault(sentence.choice, language(sentence.text, default=language(question)))
         touched = reader.read(sentence.text, sentence.offset, sentence.index)
@@ -195,22 +199,22 @@ class Citations(SentenceStage):
             return None
         if not exchange.gated:
             self.release(exchange)  # another answer to another prompt, where it was asked for again
-        case = self._case(exchange)
+        case = await self._case(exchange)
         found: dict[int, list[Judged]] = {}
         for choice in exchange.answer.choices:
             found[choice.index] = await self._judge_choice(exchange, case, choice)
         every = [one for judged in found.values() for one in judged]
-        self._count(every)
-        used, ignored = self._context_use(exchange, case, found)
+        size = sum(len(choice.text) for choice in exchange.answer.choices) * SENTENCES
+        self._count(await aside(size, scores.findings, every))
+        used, ignored = await aside(size, self._context_use, exchange, case, found)
         needed = bool(case.judge.citable.can_be_cited)
-        total = len(scores.findings(every))
-        precision = scores.precision(every)
-        recall = scores.recall(every) if needed else None
-        exchange.facts.citations = scores.verified(every)
+        precision = await aside(size, scores.precision, every)
+        recall = await aside(size, scores.recall, every) if needed else None
+        exchange.facts.citations = _, total = await aside(size, scores.verified, every)
         measured_recall = recall if total or self.options.require else None
         refresh(exchange, {"citation_precision": precision, "citation_recall": measured_recall, "context_use": used})
         missing = [one for one in every if one.missing] if needed and self.options.require else []
-        detail = self._detail(exchange, found, precision, recall, missing)
+        detail = await aside(size, self._detail, exchange, found, precision, recall, missing)
         if self.options.action == "block" and self._refused(every, precision, recall, missing):
             return self._blocked(every, detail)
         if self.options.action == "redact" and not exchange.gated:
@@ -219,33 +223,44 @@ class Citations(SentenceStage):
 
     # ---- judging ----
 
-    def _case(self, exchange: Exchange) -> _Case:
+    async def _case(self, exchange: Exchange) -> _Case:
         if exchange.id not in self._cases:
-            grounder = Grounder(
-                self._verifier.for_client(exchange.client),
-                embedder=self.ports.embedder if self.options.embed else None,
-                min_support=self.options.min_support,
-            )
-            evidence = gather(exchange)
-            citable = Citable(exchange.messages, evidence, exchange.passages, exchange.retrieval_tools)
-            judge = CitationJudge(grounder, citable, self.options.max_citations)
-            self._cases[exchange.id] = _Case(judge, [one.content for one in evidence])
+            self._cases[exchange.id] = await aside(exchange.original.size, self._made, exchange)
         return self._cases[exchange.id]
 
+    def _made(self, exchange: Exchange) -> _Case:
+        grounder = Grounder(
+            self._verifier.for_client(exchange.client),
+            embedder=self.ports.embedder if self.options.embed else None,
+            min_support=self.options.min_support,
+        )
+        evidence = gather(exchange)
+        citable = Citable(exchange.messages, evidence, exchange.passages, exchange.retrieval_tools)
+        judge = CitationJudge(grounder, citable, self.options.max_citations)
+        return _Case(judge, [one.content for one in evidence], question_of(exchange))
+
     async def _judge(self, case: _Case, choice: int, statements: Sequence[Statement]) -> list[Judged]:
-        tongue = case.tongues.get(choice, "")
-        return list(await asyncio.gather(*(case.judge.judge(statement, tongue) for statement in statements)))
+        tongue, found, breather = case.tongues.get(choice, ""), list[Judged](), Breather()
+        for at in range(0, len(statements), _TOGETHER):
+            some = statements[at : at + _TOGETHER]
+            found += await asyncio.gather(*(case.judge.judge(statement, tongue) for statement in some))
+            await breather.breathe()
+        return found
 
     async def _judge_choice(self, exchange: Exchange, case: _Case, choice: Choice) -> list[Judged]:
         """All statements of a choice; what the verifier has said of a sentence before it remembers."""
         reader = case.readers.get(choice.index) if exchange.gated else None
-        question = question_of(exchange)
+        question = case.question
         choice = replace(choice, text=exchange.marked.get(choice.index, choice.text))
-        statements = reader.statements if reader is not None else _statements(choice, question, bool(case.judge.citable.passages))
+        size = len(choice.text) * SENTENCES
+        statements = reader.statements if reader is not None else []
+        if reader is None:
+            statements = await aside(size, _statements, choice, question, bool(case.judge.citable.passages))
         case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
+        quoted = await aside(size, _quotations, choice.text, 0, case.said)
         if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
-            return _quotations(choice.text, 0, case.said)
-        return [*await self._judge(case, choice.index, statements), *_quotations(choice.text, 0, case.said)]
+            return quoted
+        return [*await self._judge(case, choice.index, statements), *quoted]
 
     def _context_use(self, exchange: Exchange, case: _Case, found: Mapping[int, Sequence[Judged]]) -> tuple[float | None, bool]:
         """The part of the quality, and whether a choice ignores the passages that the model saw: it says something, cites nothing, admits
@@ -267,8 +282,7 @@ class Citations(SentenceStage):
                 ignored |= signal["likely_ignored"] and not cites and bare and known < self.options.ignored_below
         return min(shares, default=None), ignored
 
-    def _count(self, judged: Sequence[Judged]) -> None:
-        found = scores.findings(judged)
+    def _count(self, found: Sequence[Finding]) -> None:
         for name, number in (
             ("checked", len(found)),
             ("verified", sum(finding.verified for finding in found)),

@@ -23,6 +23,7 @@ from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import contradicted, refresh, support
 from proxy.grounding.verdicts import faithfulness
 from proxy.language import language
+from proxy.offloop import SENTENCES, aside
 from proxy.stage import Action, Share, Stage, StageOptions
 from proxy.text import text_of
 
@@ -125,7 +126,8 @@ class Confidence(Stage):
         """Assess every choice, act on the least supported, and sum up."""
         if exchange.answer is None:
             return None
-        found = {c.index: self._assess(exchange, c) for c in exchange.answer.choices if _says(c)}
+        says = [choice for choice in exchange.answer.choices if _says(choice)]
+        found = {c.index: await aside(len(c.text) * SENTENCES, self._assess, exchange, c) for c in says}
         if not found:
             return Verdict(self.name, "unchecked", detail={"reason": "no text"})
         rated = _header(list(found.values()), verified=_all_verified(exchange))

@@ -10,6 +10,7 @@ asks for it itself. JSON answers are left alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
@@ -19,10 +20,11 @@ from proxy.faithful import LANGUAGES, build_context_block, texts, wrap_with_cont
 from proxy.faithful_marks import MarkRemover, asks_for_citations, asks_for_rating, without_own_marks
 from proxy.grounding.answers.json_answers import looks_json
 from proxy.language import language, load
+from proxy.offloop import SENTENCES, aside
 from proxy.passages import is_retrieval_tool
 from proxy.ports import Ports
 from proxy.stage import Positive, SentenceStage, StageOptions
-from proxy.text import text_of
+from proxy.text import InOrder, text_of, without
 
 Template = Literal["rag", "prefix", "none"]
 _CONSTRAINTS = frozenset(("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar"))
@@ -119,8 +121,10 @@ class Faithful(SentenceStage):
         hidden = self._hidden.get(exchange.id)
         if hidden is None:
             return None
-        exchange.marked[sentence.choice] = exchange.marked.get(sentence.choice, "") + sentence.text
-        if looks_json(exchange.marked[sentence.choice]):
+        said = exchange.marked.pop(sentence.choice, "")
+        said += sentence.text  # of a local name, CPython makes this text longer instead of copying it
+        exchange.marked[sentence.choice] = said
+        if looks_json(said):
             return None
         left = hidden.remover(sentence.choice).read(sentence.text, final=sentence.final)
         if left == sentence.text:
@@ -136,7 +140,8 @@ class Faithful(SentenceStage):
         for choice in exchange.answer.choices:
             if looks_json(choice.text):
                 continue
-            text = without_own_marks(choice.text, citations=hidden.citations, rating=hidden.rating)
+            hide = partial(without_own_marks, citations=hidden.citations, rating=hidden.rating)
+            text = await aside(len(choice.text) * SENTENCES, hide, choice.text)
             if text != choice.text:
                 exchange.marked[choice.index] = choice.text
                 exchange.answer = exchange.answer.with_text(choice.index, text)
@@ -153,16 +158,16 @@ class Faithful(SentenceStage):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Add the rules and the passages, each once."""
-        options: FaithfulOptions = self.options
-        grounds = grounds_of(exchange)
+        options, size, before = self.options, exchange.original.size, exchange.messages
+        grounds = await aside(size, grounds_of, exchange)
         if not grounds and not options.always:
             return Verdict(self.name, "unchecked", detail={"reason": "no context"})
-        wording = options.language if options.language != "auto" else conversation_language(exchange)
+        wording = options.language if options.language != "auto" else await aside(size, conversation_language, exchange)
         plain = fixed_format(exchange.params)
-        before = exchange.messages
         with_rules = with_suffix(before, texts(wording).system_suffix_plain if plain else texts(wording).system_suffix)
-        shown = unseen(exchange)[: options.max_passages]
-        exchange.messages = with_passages(with_rules, shown, "none" if plain else options.template, wording)
+        shown = (await aside(size, unseen, exchange))[: options.max_passages]
+        template: Template = "none" if plain else options.template
+        exchange.messages = await aside(size, with_passages, with_rules, shown, template, wording)
         detail = {"grounds": grounds, "language": wording, "variant": "plain" if plain else "full", "passages": len(shown)}
         if with_rules is not before and not plain:
             self._hide(exchange)
@@ -202,9 +207,7 @@ def conversation_language(exchange: Exchange) -> str:
         for i, message in enumerate(exchange.conversation):
             if message.get("role") in roles:
                 text = text_of(message.get("content"))
-                for passage in exchange.evidence:
-                    if passage.message_index == i:
-                        text = text.replace(passage.content, " ", 1)
+                text = without(text, InOrder(text).spans(e.content for e in exchange.evidence if e.message_index == i))
                 if found := language(text, default=""):
                     return found if found in LANGUAGES else "en"
                 break
@@ -213,12 +216,8 @@ def conversation_language(exchange: Exchange) -> str:
 
 def unseen(exchange: Exchange) -> list[Evidence]:
     """The passages that do not stand in the prompt yet."""
-    texts_there = [text_of(message.get("content")) for message in exchange.conversation]
-    return [
-        p
-        for p in exchange.passages
-        if p.message_index is None and p.content.strip() and not any(p.content.strip() in t for t in texts_there)
-    ]
+    there = InOrder("\0".join(text_of(message.get("content")) for message in exchange.conversation))
+    return [p for p in exchange.passages if p.message_index is None and (said := p.content.strip()) and there.find(said) < 0]
 
 
 def with_suffix(messages: Sequence[Message], suffix: str) -> Sequence[Message]:

@@ -15,6 +15,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.archive import ID_CHARS, reference_ids
+from proxy.offloop import aside
 from proxy.ports import Compaction
 from proxy.store.database import Database
 from proxy.store.tables import clean, key_of, scratchpad
@@ -26,6 +27,10 @@ _USED_EVERY_S = 3600.0
 """Retention goes by days, and a read should mostly not be a write."""
 
 
+_KEY = 40
+"""To make one takes as long as a pass over so many characters."""
+
+
 class DatabaseCompactions:
     """Implements `proxy.ports.Compactions`."""
 
@@ -34,7 +39,7 @@ class DatabaseCompactions:
 
     async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
         """The client's longest compaction whose `covers` is one of these. Raises `StoreUnavailable`."""
-        ids = list(dict.fromkeys(key_of(client, hash_) for hash_ in covers))
+        ids = await aside(len(covers) * _KEY, _keys, client, covers)
         if not ids:
             return None
         best: Any = None
@@ -76,6 +81,10 @@ class DatabaseCompactions:
         for start in range(0, len(ids), _IDS_A_QUERY):
             named = func.substr(scratchpad.c.id, 1, ID_CHARS).in_(ids[start : start + _IDS_A_QUERY])
             await connection.execute(update(scratchpad).where(scratchpad.c.client == row.client, named).values(used_at=now))
+
+
+def _keys(client: str, covers: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(key_of(client, hash_) for hash_ in covers))
 
 
 def _compaction(row: Any) -> Compaction:

@@ -12,12 +12,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from proxy.errors import StoreUnavailable
+from proxy.offloop import aside
 from proxy.store.database import Database
 from proxy.store.tables import first_seen as table
 from proxy.store.tables import key_of
 from proxy.store.versioned import VersionedRows
 
 PER_RUN = 5000
+_HASH = 40
+"""To make one takes as long as a pass over so many characters."""
 _SWAPS = 16
 """Tries to keep new times while other workers do; each failure means that another one succeeded."""
 _ENTRY = struct.Struct("<Qd")
@@ -33,7 +36,7 @@ class DatabaseFirstSeen:
 
     async def times(self, run: str, hashes: Sequence[str], now: float, *, client: str) -> list[float]:
         """For each hash when it was first seen, in seconds since the epoch; `now` for new ones, kept. Raises `StoreUnavailable`."""
-        key, asked = key_of(client, run), [_short(hash_) for hash_ in hashes]
+        key, asked = key_of(client, run), await aside(len(hashes) * _HASH, _all_short, hashes)
         for _ in range(_SWAPS):
             content, version = await self._rows.load(key)
             stored = dict(_ENTRY.iter_unpack(content or b""))
@@ -55,6 +58,10 @@ def _bounded(times: Mapping[int, float], asked: set[int], most: int) -> dict[int
     for hash_ in gone:
         del left[hash_]
     return dict(list(left.items())[:most])
+
+
+def _all_short(hashes: Sequence[str]) -> list[int]:
+    return [_short(hash_) for hash_ in hashes]
 
 
 def _short(hash_: str) -> int:

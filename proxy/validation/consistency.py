@@ -7,7 +7,6 @@ that share hardly a word with the context are not compared.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from msgspec import Struct
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Claim, Judgement
 from proxy.language import language
+from proxy.offloop import LARGE, aside
 from proxy.ports import Verifier
 from proxy.relevance.lexical import Vocabulary, content_words
 from proxy.validation.candidates import Candidate
@@ -51,7 +51,7 @@ async def consistency_of(
 ) -> list[Metric]:
     """One metric for each, in order; `stated` has the statements of each. A verifier that cannot judge is the metric's error."""
     bases = [candidate.existing for candidate in candidates]
-    chosen = await asyncio.to_thread(lambda: [_compared(base, texts) for base, texts in zip(bases, stated, strict=True)])
+    chosen = await aside(LARGE, lambda: [_compared(base, texts) for base, texts in zip(bases, stated, strict=True)])
     found = [unmeasured(one.note) for one in chosen]
     grounder = Grounder(verifier, min_contradiction=max(0.0, min_contradiction - VALUES_DIFFER), budget_chars=EVIDENCE_CHARS)
     groups: dict[tuple[int, str], list[int]] = {}  # by context and language: so a piece's result is the same in any batch

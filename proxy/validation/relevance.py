@@ -10,9 +10,9 @@ none of another article's (``python -m benchmarks.validation``).
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
+from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder
 from proxy.relevance import scoring
 from proxy.relevance.question import MAX_CHARS, find_question
@@ -41,7 +41,7 @@ async def relevance_of(candidates: Sequence[Candidate], embedder: Embedder) -> l
         return found
     large = sum(len(candidates[i].content.text) for i in asked) > _LARGE_CHARS
     every = [candidates[i] for i in asked]
-    windows = await asyncio.to_thread(_cut, every) if large else _cut(every)
+    windows = await aside(LARGE if large else 0, _cut, every)
     texts = list(dict.fromkeys(text for cuts in windows for reading, cut in cuts for text in (reading, *(w.text for w in cut))))
     vectors = await embedder.embed(texts)
     row = {text: i for i, text in enumerate(texts)}

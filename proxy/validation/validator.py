@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Sequence
 
 from proxy.errors import ModelUnavailable
+from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, Verifier
 from proxy.validation.accuracy import MAX_CLAIMS, ChecksFacts, accuracy_of
 from proxy.validation.candidates import Candidate
@@ -49,7 +50,7 @@ class QualityValidator:
 
         Past `deadline_s` the metrics that are not there yet are errors.
         """
-        stating = asyncio.ensure_future(asyncio.to_thread(lambda: [statements_of(c.content.text) for c in candidates]))
+        stating = asyncio.ensure_future(aside(LARGE, lambda: [statements_of(c.content.text) for c in candidates]))
         work = (self._relevance(candidates), self._accuracy(stating), self._consistency(candidates, stating))
         relevance, accuracy, consistency = await asyncio.gather(*(self._guarded(one, len(candidates), deadline_s) for one in work))
         found = []

@@ -24,6 +24,7 @@ from proxy.clashes.questions import is_answered, questions, targets, texts
 from proxy.clashes.statements import is_memory, read_statements
 from proxy.errors import ModelUnavailable
 from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, Verifier
 from proxy.text import text_of
 
@@ -97,7 +98,7 @@ class ClashDetector:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout_at(until):
                     vectors = await self._vectors([statement.text for statement in statements])
-        return await asyncio.to_thread(candidates, statements, seen=seen, judged=judged, vectors=vectors)
+        return await aside(LARGE, candidates, statements, seen=seen, judged=judged, vectors=vectors)
 
     async def _judged_in_time(self, pairs: Sequence[Pair], until: float | None) -> Findings:
         """The clashes among pairs that no rule decides, and which of them the verifier had an answer for."""
@@ -165,7 +166,7 @@ async def detect_clash(
     if statements and pieces:
         raise TypeError("give either statements or messages, not both")
     if pieces:
-        statements = await asyncio.to_thread(read_statements, pieces)
+        statements = await aside(LARGE, read_statements, pieces)
     detector = ClashDetector(verifier, embedder=embedder)
     found = await detector.detect([s for s in statements if s.origin != "assistant"], judged=known, deadline_s=deadline_s)
     told = _told(pieces) if pieces else [Said(s.message or 0, s.text, s.origin == "user") for s in statements]

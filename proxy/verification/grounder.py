@@ -21,6 +21,7 @@ from proxy.grounding.evidence.gathering import EvidenceBase, Selection, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.verdicts import Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.language import language
+from proxy.offloop import LARGE, aside, each
 from proxy.ports import Embedder, Verifier
 from proxy.text import text_of
 
@@ -132,13 +133,13 @@ class Grounder:
 
     def _by_words(self, cuts: Sequence[_Open], base: EvidenceBase) -> list[_Open]:
         """Returns those for which words do not tell enough; none where the evidence is taken whole."""
-        for cut in cuts:
+        for cut in each(cuts):
             cut.selection = base.search(cut.text, budget_chars=self._budget_chars)
         unsure = [cut for cut in cuts if len(cut.selection.positions) < base.distinct]
         return [cut for cut in unsure if base.coverage(cut.text, cut.selection.positions) < MIN_COVERAGE]
 
     def _by_similarity(self, cuts: Sequence[_Open], base: EvidenceBase) -> None:
-        for cut in cuts:
+        for cut in each(cuts):
             cut.selection = base.search(cut.text, cut.similarity, self._budget_chars)
 
     async def _add_similarity(self, cuts: Sequence[_Open], base: EvidenceBase, embedder: Embedder) -> None:
@@ -210,7 +211,7 @@ class Grounder:
 
         found: list[tuple[Matter, Slot | None, list[str]]] = []
         thresholds = self._thresholds()
-        for cut in cuts:
+        for cut in each(cuts):
             nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
             matter = Matter(cut.claim.text, cut.claim.asked, nearest, tongue)
             cut.decision = plain(matter, cut.support, base, thresholds)
@@ -238,7 +239,7 @@ class Grounder:
 
     def _judgements(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> dict[str, Judgement]:
         judge = self._certain if self._only_certain else self._judgement
-        return {cut.text: judge(cut, base, tongue) for cut in cuts}
+        return {cut.text: judge(cut, base, tongue) for cut in each(cuts)}
 
     def _certain(self, cut: _Open, base: EvidenceBase, tongue: str) -> Judgement:
         """By what was decided."""
@@ -294,7 +295,7 @@ def _base(exchange: Exchange) -> EvidenceBase:
 
 
 async def _threaded(large: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    return await asyncio.to_thread(work, *args, **kwargs) if large else work(*args, **kwargs)
+    return await aside(LARGE if large else 0, work, *args, **kwargs)
 
 
 def _fail(cuts: Sequence[_Open], reason: str) -> None:

@@ -57,6 +57,7 @@ class ChatDialect:
             has_context="context" in (fields.get(_EXTENSION) or {}),
             message_hints=hints,
             wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=_EXTENSION in fields),
+            size=len(body),
         )
 
     def render_request(self, exchange: Exchange) -> bytes:

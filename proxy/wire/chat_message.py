@@ -59,6 +59,8 @@ class Calls:
     def __init__(self) -> None:
         self.parts: list[CallParts] = []
         """In the order in which they began."""
+        self._latest: dict[int, CallParts] = {}
+        """By index."""
 
     def absorb(self, delta: Mapping[str, Any], *, whole: bool = False) -> list[CallParts]:
         """Add a delta, or a `whole` message; the call that each of its call entries belongs to, in order."""
@@ -73,7 +75,7 @@ class Calls:
         index, identity, function = entry.get("index"), entry.get("id"), entry.get("function")
         known: CallParts | None = None
         if isinstance(index, int):
-            known = next((c for c in reversed(self.parts) if c.index == index), None)
+            known = self._latest.get(index)
         elif self.parts and not position:
             names = isinstance(function, dict) and bool(function.get("name"))
             last = self.parts[-1]
@@ -85,6 +87,7 @@ class Calls:
     def _begin(self, index: int, legacy: bool) -> CallParts:
         call = CallParts(index, legacy=legacy)
         self.parts.append(call)
+        self._latest[index] = call
         return call
 
 

@@ -164,7 +164,10 @@ def _groups(messages: Sequence[Message], shown: Sequence[_Shown]) -> list[dict[i
     asked = max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
     rules = {i for i, message in enumerate(messages) if message.get("role") in ("system", "developer")}
     older = sorted({s.message for s in shown if s.message < asked and s.message not in rules}, reverse=True)
-    groups = [[s for s in shown if s.message >= asked or s.message in rules], *([s for s in shown if s.message == i] for i in older)]
+    of_message: dict[int, list[_Shown]] = {}
+    for one in shown:
+        of_message.setdefault(one.message, []).append(one)
+    groups = [[s for s in shown if s.message >= asked or s.message in rules], *(of_message[i] for i in older)]
     return [numbered for group in groups if (numbered := _numbers(group))]
 
 

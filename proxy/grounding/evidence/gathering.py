@@ -23,7 +23,9 @@ from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index
 from proxy.grounding.evidence.spans import Piece, is_heading
 from proxy.grounding.verdicts import EvidenceSpan
-from proxy.text import text_of
+from proxy.offloop import each
+from proxy.passages.blocks import find_blocks
+from proxy.text import InOrder, text_of, without
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
@@ -100,10 +102,11 @@ def question_of(exchange: Exchange) -> str:
     for message in reversed(exchange.conversation):
         if message.get("role") == "user":
             text = text_of(message.get("content"))
-            for passage in exchange.evidence:
-                if passage.content.strip() and passage.kind != "knowledge":
-                    text = text.replace(passage.content, " ")
-            return text.strip()[-MAX_QUESTION_CHARS:]
+            blocks = [(block.start, block.start + len(block.content)) for block in find_blocks(text)]
+            inside = {text[start:end] for start, end in blocks}
+            text = without(text, blocks)
+            others = (e.content for e in exchange.evidence if e.kind != "knowledge" and e.content.strip() and e.content not in inside)
+            return without(text, InOrder(text).spans(others)).strip()[-MAX_QUESTION_CHARS:]
     return ""
 
 
@@ -114,13 +117,14 @@ def gather(exchange: Exchange) -> list[Evidence]:
     """
     messages = exchange.conversation
     said = [text_of(message.get("content")) for message in messages]
-    found: list[Evidence] = [_located(evidence, said) for evidence in _passages(exchange)]
+    places: dict[int, InOrder] = {}
+    found: list[Evidence] = [_located(evidence, said, places) for evidence in _passages(exchange)]
     inside: dict[int, list[str]] = {}
     for evidence in found:
         if evidence.message_index is not None:
             inside.setdefault(evidence.message_index, []).append(evidence.content)
     names = _tool_names(messages)
-    for i, message in enumerate(messages):
+    for i, message in enumerate(each(messages)):
         found += _rest(message, said[i], inside.get(i, ()), i, names=names)
     for message, text in _own_results(exchange):
         found += _rest(message, text, (), None, names={str(message.get("tool_call_id")): READ_ARCHIVE})
@@ -137,9 +141,11 @@ def _passages(exchange: Exchange) -> list[Evidence]:
     return list(found.values())
 
 
-def _located(evidence: Evidence, said: Sequence[str]) -> Evidence:
+def _located(evidence: Evidence, said: Sequence[str], places: dict[int, InOrder]) -> Evidence:
     i = evidence.message_index
-    start = said[i].find(evidence.content) if i is not None and 0 <= i < len(said) else -1
+    start = -1
+    if i is not None and 0 <= i < len(said):
+        start = places.setdefault(i, InOrder(said[i])).find(evidence.content)
     if start < 0:
         return evidence
     fields = {name: getattr(evidence, name) for name in Evidence.__struct_fields__}
@@ -149,7 +155,8 @@ def _located(evidence: Evidence, said: Sequence[str]) -> Evidence:
 def _rest(message: Message, text: str, inside: Sequence[str], i: int | None, names: Mapping[str, str]) -> Iterator[Evidence]:
     """A message without its passages, if it is evidence and anything is left."""
     kind = _KINDS.get(str(message.get("role")))
-    if kind is None or not text.strip() or any(text.strip() == passage.strip() for passage in inside):
+    said = text.strip()
+    if kind is None or not said or any(len(said) <= len(passage) and said == passage.strip() for passage in inside):
         return
     source = str(message.get("name") or names.get(str(message.get("tool_call_id"))) or "") if kind == "tool_result" else ""
     rules = tuple(rule for rule in _RULES if rule in text) if kind in ("user", "system") else ()
@@ -210,7 +217,7 @@ class EvidenceBase:
         self._pieces: list[Piece] = []
         self._owner: list[int] = []
         self._headings: list[int] = []
-        for i, one in enumerate(self.evidence):
+        for i, one in enumerate(each(self.evidence)):
             content = one.content[: max_chars - self.chars]
             self.truncated |= len(content) < len(one.content)
             self.chars += len(content)

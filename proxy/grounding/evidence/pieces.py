@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proxy.grounding.evidence import json_pieces, tables
 from proxy.grounding.evidence.spans import Piece, limited
-from proxy.text import SentenceSplitter
+from proxy.text import InOrder, SentenceSplitter
 
 CODE_CHARS = 300
 """Lines of code are taken together up to this length."""
@@ -45,15 +45,8 @@ def cut(text: str, apart: Sequence[str] = ()) -> list[Piece]:
 
 def _gaps(text: str, apart: Sequence[str]) -> list[tuple[int, int]]:
     """What is left of `text` without the first place of each of `apart`."""
-    taken, at = [], 0
-    for other in apart:
-        start = text.find(other, at)
-        start = text.find(other) if start < 0 else start
-        if start >= 0 and other:
-            taken.append((start, start + len(other)))
-            at = start + len(other)
     gaps, at = [], 0
-    for start, end in [*sorted(taken), (len(text), len(text))]:
+    for start, end in [*InOrder(text).spans(apart), (len(text), len(text))]:
         if start > at:
             gaps.append((at, start))
         at = max(at, end)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -26,6 +27,7 @@ from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.quality import refresh
 from proxy.grounding.verdicts import Claim, Judgement, faithfulness
 from proxy.language import language, load
+from proxy.offloop import SENTENCES, aside, each
 from proxy.ports import Ports
 from proxy.stage import Action, SentenceStage
 from proxy.stages.claims.acting import actions_of, fails, instead_of, no_answer, sentence_without, without
@@ -44,8 +46,8 @@ _SHORT_CHARS = 60
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
 BLOCKED = "hallucination_detected"
-_LARGE_CHARS = 50_000
-"""From here on, reading leaves the event loop."""
+CLAIM = 100
+"""What is done for a claim beside its judgement takes as long as a pass over so many characters."""
 _CHECKED = ("supported", "contradicted", "unsupported", "unsure", "error")
 MADE_UP = "text to be made up"
 
@@ -161,7 +163,8 @@ class Claims(SentenceStage):
         if self.options.action == "block" and acting:
             return self._blocked(checks)
         self._change(exchange, acting, failing)
-        return self._summed_up(exchange, checks, ground, arguments)
+        detail = await aside(len(checks.found) * CLAIM, detail_of, checks.found)
+        return self._summed_up(exchange, checks, ground, arguments, detail)
 
     # ---- judging ----
 
@@ -184,11 +187,12 @@ class Claims(SentenceStage):
         )  # fmt: skip
         closed = options.without_context == "check" or has_context(base.evidence)
         skipped = "" if closed or exchange.knowledge is not None else "no context"
-        if not skipped and asks_to_make_up(question_of(exchange)):
+        question = await aside(exchange.original.size, question_of, exchange)
+        if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
-        return Ground(base, grounder, question_of(exchange), skipped, exchange.knowledge, closed)
+        return Ground(base, grounder, question, skipped, exchange.knowledge, closed)
 
     async def _embed(self, base: EvidenceBase) -> None:
         """So that the embedder has the evidence in its cache when a claim needs it."""
@@ -198,7 +202,8 @@ class Claims(SentenceStage):
     async def _judge(self, exchange: Exchange, checks: Checks, claims: Sequence[tuple[int, Claim]], said: str) -> list[Judgement]:
         """The judgement of each claim of `said`, in order; noted in the exchange also when the check breaks off."""
         ground, started = await checks.ground(), time.perf_counter()
-        judged = self._unasked(checks, claims)
+        size = len(claims) * CLAIM
+        judged = await aside(size, self._unasked, checks, claims)
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         try:
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
@@ -261,8 +266,9 @@ class Claims(SentenceStage):
     def _note(self, exchange: Exchange, checks: Checks, found: Sequence[Found]) -> None:
         if checks.note(found) or not found:
             self._tell(exchange, checks)
+        labels: Counter[str] = Counter(one.judgement.label for one in found)
         for label in _CHECKED:
-            if number := sum(one.judgement.label == label for one in found):
+            if number := labels[label]:
                 self.ports.counters.count(f"claims.{label}_count", number)
                 self.ports.counters.count("claims.checked_count", number)
 
@@ -274,13 +280,12 @@ class Claims(SentenceStage):
 
     async def _judge_choices(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[Statement]:
         """All of `choices` in one batch; the failing statements."""
-        question, json = question_of(exchange), wants_json(exchange)
+        question, json = (await checks.ground()).sample, wants_json(exchange)
 
         def read() -> list[Statement]:
-            return [statement for choice in choices for statement in read_choice(choice, question, json=json)]
+            return [statement for choice in choices for statement in each(read_choice(choice, question, json=json))]
 
-        large = sum(len(choice.text) for choice in choices) > _LARGE_CHARS
-        statements = await asyncio.to_thread(read) if large else read()
+        statements = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
         said = "\n".join(choice.text[:MAX_SAMPLE_CHARS] for choice in choices)
         judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
         return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
@@ -290,9 +295,7 @@ class Claims(SentenceStage):
         if self.options.tool_arguments == "skip":
             return []
         arguments = [a for choice in answer.choices for a in arguments_of(choice, exchange.retrieval_tools)]
-        large = ground.base.chars * len(arguments) > _LARGE_CHARS
-        looked = (arguments, ground.base.evidence)
-        there = await asyncio.to_thread(literals, *looked) if large else literals(*looked)
+        there = await aside(ground.base.chars * len(arguments), literals, arguments, ground.base.evidence)
         missing = [i for i, judgement in enumerate(there) if judgement is None]
         answers = await self._ask(ground, [arguments[i].claim for i in missing], "")
         judged = _filled(there, dict(zip(missing, answers, strict=True)))
@@ -385,9 +388,16 @@ class Claims(SentenceStage):
         detail = {"action": self.options.action, **detail_of(checks.found)}
         return Verdict(self.name, "block", code=BLOCKED, score=score, detail=detail, message=message)
 
-    def _summed_up(self, exchange: Exchange, checks: Checks, ground: Ground, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict:
+    def _summed_up(
+        self,
+        exchange: Exchange,
+        checks: Checks,
+        ground: Ground,
+        arguments: Sequence[tuple[Argument, Judgement]],
+        of_claims: Mapping[str, Any],
+    ) -> Verdict:
         """The verdict of the whole answer; where it is an error, what failed is one of its own before it."""
-        detail = {"action": self.options.action, "evidence": len(ground.base.evidence), **detail_of(checks.found), **told(checks.opinions)}
+        detail = {"action": self.options.action, "evidence": len(ground.base.evidence), **of_claims, **told(checks.opinions)}
         if not any(one.judgement.label in _CHECKED for one in checks.found):
             detail["reason"] = ground.skipped or "nothing to check"
         score, failing = exchange.facts.faithfulness, self._failing(checks)

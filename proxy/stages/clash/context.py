@@ -8,10 +8,9 @@ of sentences is read. Where the conversation is a story, a game or an exercise, 
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,6 +26,7 @@ from proxy.conversation import last_user
 from proxy.exchange import Exchange, Message
 from proxy.judging import key_of
 from proxy.lru import LRU
+from proxy.offloop import aside, each
 from proxy.patterns import LazyPattern
 from proxy.stages.clash.options import Part
 from proxy.text import text_of
@@ -38,8 +38,6 @@ MAX_TASK_CHARS = 400
 """Of a system message, in which it says what the conversation is; further on it speaks of everything."""
 MAX_KEPT = 4096
 """Pieces whose statements are kept in this process."""
-LARGE_CHARS = 20_000
-"""From here on, reading leaves the event loop."""
 _KINDS: dict[Part, tuple[PieceKind, ...]] = {
     "user": ("user",),
     "system": ("system",),
@@ -104,8 +102,12 @@ class Context:
 
     async def stated(self, exchange: Exchange) -> Stated:
         """What the parts that are compared state."""
-        pieces = list(self._pieces(exchange))
-        read = await self._statements(pieces)
+        size = exchange.original.size
+        pieces = await aside(size, self._pieces, exchange)
+        read = await aside(size, self._each, pieces)
+        return await aside(size, self._said, exchange, pieces, read)
+
+    def _said(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> Stated:
         last = last_user(exchange.conversation)
         plain = any(statement.declares or statement.tells for some in read.values() for statement in some.statements)
         staged = self._staged_from(exchange) if plain else None
@@ -121,19 +123,11 @@ class Context:
                 found.append(Spoken(without_declarations(placed) if doubtful else placed, piece, said[statement.hash], locked))
         return Stated(tuple(_with_what_was(found)), skipped)
 
-    async def _statements(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
-        """What each piece states, by its key; only what is new is read."""
-        large = (
-            sum(len(piece.text) for piece, origin in pieces if key_of(origin, piece.text, str(self._max_read)) not in self._kept)
-            > LARGE_CHARS
-        )
-        return await asyncio.to_thread(self._each, pieces) if large else self._each(pieces)
-
     def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
-        """The pieces in their order, so that a longer conversation reads the same of its beginning."""
+        """What each piece states, by its key, in their order, so that a longer conversation reads the same of its beginning."""
         found: dict[bytes, Read] = {}
         left = MAX_READ_OF_ALL
-        for piece, origin in pieces:
+        for piece, origin in each(pieces):
             if (key := _key(piece, origin)) not in found:
                 found[key] = read = self._one(piece, origin, self._max_read if left > 0 else 0)
                 left -= read.full
@@ -166,13 +160,15 @@ class Context:
             self._staged.put(key, found)
         return found
 
-    def _pieces(self, exchange: Exchange) -> Iterator[tuple[ContextPiece, Origin]]:
+    def _pieces(self, exchange: Exchange) -> list[tuple[ContextPiece, Origin]]:
         kinds = tuple({kind for part in self._between for kind in _KINDS[part]})
         names = called_names(exchange.conversation)
-        for piece in pieces_of(exchange, kinds):
+        found: list[tuple[ContextPiece, Origin]] = []
+        for piece in each(pieces_of(exchange, kinds)):
             for part, origin in _parts(piece, _tool(exchange, piece, names)):
                 if ("memory" if origin == "memory" else _ORIGINS.get(part.kind)) in self._between:
-                    yield part, origin
+                    found.append((part, origin))
+        return found
 
 
 def _with_what_was(spoken: Sequence[Spoken]) -> list[Spoken]:

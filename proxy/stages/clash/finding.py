@@ -27,6 +27,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange
 from proxy.judging import key_of
 from proxy.lru import LRU
+from proxy.offloop import LARGE, aside
 from proxy.ports import Ports
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import Ledger
@@ -217,7 +218,7 @@ async def _pairs(
     new = {one.statement.hash for one in standing.values() if one.key in fresh}
     seen = {statement.hash for statement in statements} - new
     work = partial(candidates, statements, seen=seen, vectors=vectors, by_words=vectors is not None)
-    found = await asyncio.to_thread(work) if len(statements) > SMALL else work()
+    found = await aside(LARGE if len(statements) > SMALL else 0, work)
     found += _said_twice([one.statement for one in standing.values() if one.statement.hash in new])
     return found if known else [pair for pair in found if not _is_known(ledger, standing, pair)]
 

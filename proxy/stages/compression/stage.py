@@ -21,6 +21,7 @@ from proxy.conversation import prefix_hashes
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Compression as Report
 from proxy.exchange import ContextUse, Exchange, ToolCall, Verdict
+from proxy.offloop import aside
 from proxy.ports import Ports
 from proxy.stage import Stage
 from proxy.stages.compression.attempt import KEPT, NOTHING, Attempt
@@ -139,7 +140,7 @@ class Compression(Stage):
         messages, now = exchange.conversation, exchange.received_at
         if "trim" not in self.options.strategies:
             return [None] * len(messages)
-        digests = prefix_hashes(messages, range(1, len(messages) + 1))
+        digests = await aside(exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1))
         run = f"{exchange.route}\0{exchange.run_id}"
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):

@@ -7,7 +7,6 @@ the tool results and passages before it. What could not be asked is an ``ERROR``
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Sequence
 
@@ -20,14 +19,13 @@ from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.verdicts import Claim, Judgement
 from proxy.knowledge.verdicts import FactVerdict
 from proxy.language import language
+from proxy.offloop import aside, each
 from proxy.poisoning.decisions import Finding
 from proxy.poisoning.injection import InjectionFinding, detect
 from proxy.poisoning.kinds import kind_of
 from proxy.stages.poisoning.stating import VALUES, statements_of
 from proxy.verification.grounder import Grounder
 
-LARGE_CHARS = 20_000
-"""Longer texts are read in a thread: about 10 ms."""
 TOGETHER = 48
 """Statements asked about at a time: the verifier takes no more than 512 pairs from all that wait for it, and each has up to four."""
 SURE = 0.8
@@ -78,11 +76,11 @@ class Checker(Struct, frozen=True):
     async def check(self, pieces: Sequence[ContextPiece], deadline_s: float) -> list[Checked]:
         """One for each piece, in order. Past `deadline_s` what is open is an ``ERROR``."""
         until = time.perf_counter() + deadline_s
-        read = await _threaded(sum(len(piece.text) for piece in pieces) > LARGE_CHARS, pieces, self)
-        claims = [claim for statements in read for claim in statements.claims[: self.max_claims]]
-        verdicts = await self._verified(claims, read, _left(until))
+        texts = await aside(sum(len(piece.text) for piece in pieces), read, pieces, self)
+        claims = [claim for statements in texts for claim in statements.claims[: self.max_claims]]
+        verdicts = await self._verified(claims, texts, _left(until))
         found, at = [], 0
-        for statements in read:
+        for statements in texts:
             mine = statements.claims[: self.max_claims]
             of_facts = verdicts[at : at + len(mine)]
             at += len(mine)
@@ -126,14 +124,10 @@ def _left(until: float) -> float:
     return max(0.0, until - time.perf_counter())
 
 
-async def _threaded(large: bool, pieces: Sequence[ContextPiece], checker: Checker) -> list[Statements]:
-    return await asyncio.to_thread(read, pieces, checker) if large else read(pieces, checker)
-
-
 def read(pieces: Sequence[ContextPiece], checker: Checker) -> list[Statements]:
     """The statements of each piece, and the instructions in it."""
     found = []
-    for piece in pieces:
+    for piece in each(pieces):
         judges = checker.facts is not None or checker.grounder is not None
         claims = statements_of(piece) if judges else ()
         injection = detect(piece.text) if checker.injections and piece.kind in _OUTSIDE else None

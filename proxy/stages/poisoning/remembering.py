@@ -13,7 +13,7 @@ from typing import Any
 
 from proxy.cleaning.edits import Edit, whole
 from proxy.cleaning.pieces import ContextPiece
-from proxy.exchange import Exchange, tool_name
+from proxy.exchange import Exchange, Message, tool_name
 from proxy.grounding.answers.json_answers import strings_of, with_values
 from proxy.grounding.answers.redaction import sentence_spans
 from proxy.poisoning.decisions import Failing, PieceDecision
@@ -29,9 +29,10 @@ HELD = ("quarantine", "block", "reject")
 
 def item_of(
     exchange: Exchange, piece: ContextPiece, decision: PieceDecision, injection: InjectionFinding | None = None,
-    threshold: float = THRESHOLD,
+    threshold: float = THRESHOLD, tool: str = "",
 ) -> QuarantineItem:  # fmt: skip
-    """What the quarantine keeps of a piece: decided by the policy where it blocks, open where it holds it for a person.
+    """What the quarantine keeps of a piece, a result of `tool` if that has a name: decided by the policy where it blocks, open where it
+    holds it for a person.
 
     `threshold` is the strength from which a text counts as an instruction.
     """
@@ -49,7 +50,7 @@ def item_of(
     return QuarantineItem(
         client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, hash=piece.hash, kind=piece.kind, role=piece.role,
         type=decision.kind or "", reason=reason, content=piece.text.encode("utf-8", "surrogatepass"), score=decision.score,
-        source=piece.source or tool_of(exchange, piece), record_id=exchange.id, detail=detail, status="rejected" if blocked else "pending",
+        source=piece.source or tool, record_id=exchange.id, detail=detail, status="rejected" if blocked else "pending",
         decided_by=POLICY if blocked else "", decision_reason=reason if blocked else "",
     )  # fmt: skip
 
@@ -99,16 +100,17 @@ def _strings(text: str, injection: InjectionFinding, threshold: float) -> list[s
     return found
 
 
-def tool_of(exchange: Exchange, piece: ContextPiece) -> str:
-    """The name of the tool whose result a piece is; "" for any other."""
-    if piece.message is None or piece.role != "tool":
-        return ""
-    called = exchange.conversation[piece.message].get("tool_call_id")
-    for message in reversed(exchange.conversation[: piece.message]):
-        for call in message.get("tool_calls") or ():
-            if call.get("id") == called:
-                return tool_name(call)
-    return ""
+def tools_of(messages: Sequence[Message]) -> dict[int, str]:
+    """The name of the tool whose result a message is, by its position: the latest call before it with its id."""
+    called: dict[object, str] = {}
+    found: dict[int, str] = {}
+    for i, message in enumerate(messages):
+        if message.get("role") == "tool" and isinstance(answers := message.get("tool_call_id"), str):
+            found[i] = called.get(answers, "")
+        for call in reversed(calls) if isinstance(calls := message.get("tool_calls"), list) else ():
+            if isinstance(call, Mapping) and isinstance(call.get("id"), str):
+                called[call["id"]] = tool_name(call)
+    return found
 
 
 def _values(piece: ContextPiece, values: Sequence[str], note: str) -> Iterator[Edit]:

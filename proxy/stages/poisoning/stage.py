@@ -14,7 +14,6 @@ false: hidden instructions and bad answers are still held, and an agent goes on 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from collections.abc import Mapping, Sequence
@@ -28,6 +27,7 @@ from proxy.grounding.evidence.gathering import gather
 from proxy.judging import key_of
 from proxy.language import load
 from proxy.lru import LRU
+from proxy.offloop import Breather, aside
 from proxy.passages import is_retrieval_tool
 from proxy.poisoning.decisions import PieceDecision, decide
 from proxy.poisoning.injection import prepare
@@ -37,7 +37,7 @@ from proxy.stage import Action, ActionKind, Stage
 from proxy.stages.poisoning.answers import items_of
 from proxy.stages.poisoning.checking import Checked, Checker
 from proxy.stages.poisoning.options import PoisoningOptions
-from proxy.stages.poisoning.remembering import HELD, edits_of, item_of, tool_of
+from proxy.stages.poisoning.remembering import HELD, edits_of, item_of, tools_of
 from proxy.stages.poisoning.reporting import Held, Outcome, of_answer, verdicts_of, where
 from proxy.verification.facts import FactChecker
 from proxy.verification.grounder import Grounder
@@ -129,13 +129,14 @@ class Poisoning(Stage):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Treat every piece of the context by what is known of it, or is found now."""
-        pieces = pieces_of(exchange, _EVERY_KIND)
+        pieces = await aside(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
         outcome = Outcome(pieces=len(pieces))
+        tools = await aside(exchange.original.size, tools_of, exchange.conversation)
         decided = await self._decided(exchange, pieces, outcome)
         open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in self.options.kinds]
         new = {piece.hash: piece for piece in open_}
-        found = await self._checked(exchange, list(new.values()), decided, outcome)
-        held = await self._held(exchange, new, found, outcome)
+        found = await self._checked(exchange, list(new.values()), decided, tools, outcome)
+        held = await self._held(exchange, new, found, tools, outcome)
         self._take_out(exchange, pieces, decided | held, outcome)
         verdicts = verdicts_of(self.name, outcome, self._rate_of(exchange.client))
         exchange.verdicts += verdicts[:-1]
@@ -170,16 +171,18 @@ class Poisoning(Stage):
     # ---- what is new ----
 
     async def _checked(
-        self, exchange: Exchange, pieces: Sequence[ContextPiece], decided: Mapping[str, QuarantineItem], outcome: Outcome
+        self, exchange: Exchange, pieces: Sequence[ContextPiece], decided: Mapping[str, QuarantineItem], tools: Mapping[int, str],
+        outcome: Outcome,
     ) -> dict[str, Checked]:  # fmt: skip
         """What is found of each piece, by hash, the newest first while there is time; those not reached are not in it."""
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
         facts = self._facts(exchange)
         version = await self._version(facts, outcome)
-        keys = {piece.hash: self._key(exchange, piece, version) for piece in pieces}
+        keys = await aside(exchange.original.size, self._keys, exchange, pieces, version)
         found = {hash_: known for hash_, key in keys.items() if (known := self._known.get(key)) is not None}
         open_ = [piece for piece in reversed(pieces) if piece.hash not in found]
-        checker = self._checker(exchange, facts, decided) if open_ else None
+        checker = await aside(exchange.original.size, self._checker, exchange, facts, decided) if open_ else None
+        breather = Breather()
         for at in range(0, len(open_), _BATCH):
             left_s = until - time.perf_counter()
             if left_s <= 0 or checker is None:
@@ -188,10 +191,10 @@ class Poisoning(Stage):
             batch = open_[at : at + _BATCH]
             for piece, checked in zip(batch, await checker.check(batch, left_s), strict=True):
                 found[piece.hash] = checked
-                self._count(exchange.client, self._decide(exchange, piece, checked), outcome)
+                self._count(exchange.client, self._decide(piece, checked, tools), outcome)
                 if not checked.error:
                     self._known.put(keys[piece.hash], checked)
-            await asyncio.sleep(0)  # others have their turn
+            await breather.breathe()
         outcome.looked = any(checked.looked for checked in found.values())
         outcome.unchecked = sum(piece.hash not in found for piece in pieces)
         problems = (checked.error or checked.left_out for checked in found.values())
@@ -228,6 +231,9 @@ class Poisoning(Stage):
         trusted = [evidence for evidence in gather(exchange) if content_hash(evidence.content, evidence.kind) not in held]
         return Checker(facts, grounder, trusted, looks, self.options.max_claims)
 
+    def _keys(self, exchange: Exchange, pieces: Sequence[ContextPiece], version: str) -> dict[str, bytes]:
+        return {piece.hash: self._key(exchange, piece, version) for piece in pieces}
+
     def _key(self, exchange: Exchange, piece: ContextPiece, version: str) -> bytes:
         """A name for all that a finding follows from: what a statement is judged by may also be what stands before it."""
         told = "tool_results" in self.options.against and piece.kind in ("assistant", "user")
@@ -256,25 +262,29 @@ class Poisoning(Stage):
             count(f"poisoning.type_{decision.kind}_count")
             count(_COUNTERS[decision.action])
 
-    def _decide(self, exchange: Exchange, piece: ContextPiece, checked: Checked) -> PieceDecision:
-        outside = checked.injection is None or not is_retrieval_tool(tool_of(exchange, piece), self.options.file_tools)
+    def _decide(self, piece: ContextPiece, checked: Checked, tools: Mapping[int, str]) -> PieceDecision:
+        outside = checked.injection is None or not is_retrieval_tool(_tool(piece, tools), self.options.file_tools)
         return decide(checked.findings, checked.injection, self._rules, outside=outside)
 
     # ---- acting ----
 
     async def _held(
-        self, exchange: Exchange, pieces: Mapping[str, ContextPiece], found: Mapping[str, Checked], outcome: Outcome
+        self, exchange: Exchange, pieces: Mapping[str, ContextPiece], found: Mapping[str, Checked], tools: Mapping[int, str],
+        outcome: Outcome,
     ) -> dict[str, QuarantineItem]:  # fmt: skip
         """What the rules say of what was found; the items of what is kept from the model, by hash, in the quarantine if it can be."""
         held: dict[str, QuarantineItem] = {}
+        breather = Breather()
         for hash_, checked in found.items():
+            await breather.breathe()
             piece = pieces[hash_]
-            decision = self._decide(exchange, piece, checked)
+            decision = self._decide(piece, checked, tools)
             if decision.action == "pass":
                 continue
             outcome.new.append(Held(piece, decision))
             if decision.action in HELD:
-                item = item_of(exchange, piece, decision, checked.injection, self.options.min_injection_score)
+                threshold = self.options.min_injection_score
+                item = item_of(exchange, piece, decision, checked.injection, threshold, _tool(piece, tools))
                 held[hash_] = kept = await self._keep(exchange, item, outcome)
                 log.info("%s: %s kept from the model (%s): %s", exchange.id, where(piece), kept.type, kept.id or "not in the store")
         return held
@@ -299,3 +309,8 @@ class Poisoning(Stage):
             if item.status != "approved":
                 edits += edits_of(piece, item.detail, self.options.marker, self.options.note)
         apply_edits(exchange, self.name, edits, note=self.options.note)
+
+
+def _tool(piece: ContextPiece, tools: Mapping[int, str]) -> str:
+    """The name of the tool whose result a piece is, or stands in; "" for any other."""
+    return tools.get(piece.message, "") if piece.message is not None else ""

@@ -30,6 +30,7 @@ from proxy.failures.selection import select
 from proxy.failures.signals.calls import ResultReader
 from proxy.failures.superseding import superseded
 from proxy.language import language, load
+from proxy.offloop import LARGE, aside
 from proxy.passages import is_retrieval_tool
 from proxy.ports import Ports
 from proxy.stage import Action, Stage
@@ -121,7 +122,7 @@ class Reflection(Stage):
 
     async def _read(self, exchange: Exchange) -> _Reading:
         """Raises `StoreUnavailable`, `TimeoutError`."""
-        history = await asyncio.to_thread(self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
+        history = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
         await self._apply(exchange, [event for event in history.events if self._counts(event.failure)])
         situation = history.situation
         shown = dict.fromkeys(failure.fingerprint for failure in history.newest if self._counts(failure))
@@ -208,7 +209,7 @@ class Reflection(Stage):
     async def on_done(self, exchange: Exchange) -> None:
         """Remember what only the answer showed, and what was told."""
         events = self._applied.told(exchange.id)
-        events += [event for event in await asyncio.to_thread(learning.answered, exchange) if self._counts(event.failure)]
+        events += [event for event in await aside(LARGE, learning.answered, exchange) if self._counts(event.failure)]
         wanted = self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
         )

@@ -12,7 +12,6 @@ its loop: then a low score is a warning, unless `with_tools: answer`. After a to
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -23,6 +22,7 @@ from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
 from proxy.faithful_texts import NO_ANSWER
 from proxy.judging import LLMOptions
 from proxy.language import language, load
+from proxy.offloop import aside
 from proxy.ports import Ports
 from proxy.relevance import scoring
 from proxy.relevance.question import Question, find_question
@@ -32,8 +32,6 @@ from proxy.stages.relevance.judge import Judge, Judgement
 
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
-_LARGE_CHARS = 60_000
-"""From here on, cutting and counting words leaves the event loop."""
 
 
 class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
@@ -125,7 +123,7 @@ class Relevance(Stage):
         nothing = "" if usable else certainty.nothing_found(exchange)
         if not usable and not nothing:
             return self._nothing("no passages")
-        question = find_question(exchange.conversation)
+        question = await aside(exchange.original.size, find_question, exchange.conversation)
         if not question.readings:
             return self._nothing(question.reason)
         chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], self.options.max_passages)]
@@ -158,11 +156,11 @@ class Relevance(Stage):
 
     async def _embedded(self, question: Question, passages: Sequence[str]) -> scoring.ContextScore:
         """The best of the question's readings."""
-        off_loop = sum(map(len, passages)) > _LARGE_CHARS
+        size = sum(map(len, passages))
         found = []
         for reading in question.readings:
             cutting = (reading, passages, MAX_WINDOWS)
-            windows = await asyncio.to_thread(scoring.cut, *cutting) if off_loop else scoring.cut(*cutting)
+            windows = await aside(size, scoring.cut, *cutting)
             vectors = await self.ports.embedder.embed([reading, *(window.text for window in windows)])
             found.append(scoring.score(vectors[0], windows, vectors[1:]))
         return max(found, key=lambda context: context.probability)

@@ -8,13 +8,13 @@ and answers of the proxy's own are not judged. The verdict's detail says what wa
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from msgspec.structs import replace
 
 from proxy.exchange import Exchange, Verdict
 from proxy.failures.conformance import Violation
+from proxy.offloop import LARGE, aside
 from proxy.stage import Action, Stage
 from proxy.stages.schema.asking import asked_again
 from proxy.stages.schema.checking import Checked, checked, codes_of, needs_check, offered
@@ -72,7 +72,7 @@ class Schema(Stage):
         held = bool(exchange.attempts) and not exchange.gated
         tools = offered(exchange.tools, exchange.original.tools)
         mend = held and self.options.repair
-        found = await asyncio.to_thread(checked, answer, tools, exchange.params, self.options, mend=mend)
+        found = await aside(LARGE, checked, answer, tools, exchange.params, self.options, mend=mend)
         self._count(found)
         if not found.violations:
             self._apply(exchange, found)

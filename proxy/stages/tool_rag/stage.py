@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Tool, ToolCall, ToolSelection, Verdict
+from proxy.offloop import LARGE, aside
 from proxy.ports import ToolRun
 from proxy.stage import Positive, Share, Stage, StageOptions, can_answer_tools
 from proxy.stages.tool_rag.find import (
@@ -136,7 +137,7 @@ class ToolRag(Stage):
             return invalid_reply()
         catalogue = catalogue_of(exchange.original.tools)
         ranking = await self.ports.ranker.rank(catalogue.ranked_tools, query, client=exchange.client)
-        relevance = ranking.relevance if ranking else await asyncio.to_thread(shared_words, catalogue, query)
+        relevance = ranking.relevance if ranking else await aside(LARGE, shared_words, catalogue, query)
         matching = search(catalogue, relevance, query, min(self.options.min_relevance, _PLAUSIBLE))
         if not matching:
             return nothing_reply(close_names(catalogue, relevance, query), len(catalogue.positions))

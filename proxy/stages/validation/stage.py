@@ -16,7 +16,6 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,13 +29,13 @@ from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.judging import key_of
 from proxy.language import load
 from proxy.lru import LRU
+from proxy.offloop import Breather, aside
 from proxy.ports import Ports
 from proxy.stage import Action, ActionKind, Stage
 from proxy.stages.validation.acting import Decision, action_of, edits_of, ranked
 from proxy.stages.validation.options import ValidationOptions
 from proxy.stages.validation.reporting import CODES, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
 from proxy.stages.validation.turns import Newcomer, before, newcomers
-from proxy.text import text_of
 from proxy.validation.candidates import Candidate, existing_base
 from proxy.validation.metrics import METRICS, Metric, Quality, failed, judged
 from proxy.validation.validator import Models, QualityValidator
@@ -45,8 +44,6 @@ from proxy.verification.options import asks, make_verifier
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "down_rank": "edit", "drop": "edit", "reject": "block"}
-_LARGE_CHARS = 50_000
-"""From here on, reading leaves the event loop."""
 
 
 class Validation(Stage):
@@ -81,9 +78,8 @@ class Validation(Stage):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Measure what is new, act on it, repeat what was done on earlier turns."""
-        large = sum(len(text_of(message.get("content"))) for message in exchange.conversation) > _LARGE_CHARS
-        reading = partial(newcomers, exchange, self.options, older=self.options.changes_context)
-        found = await asyncio.to_thread(reading) if large else reading()
+        size = exchange.original.size
+        found = await aside(size, newcomers, exchange, self.options, older=self.options.changes_context)
         if not found:
             return None
         seen, store = await self._seen(exchange, found)
@@ -93,7 +89,7 @@ class Validation(Stage):
             decisions, unkept = await self._kept(exchange, decisions)
             store = store or unkept
         self._count(decisions)
-        detail = detail_of(decisions, store)
+        detail = await aside(size, detail_of, decisions, store)
         if refused is not None:
             return rejection(refused, detail)
         self._act(exchange, decisions)
@@ -122,27 +118,36 @@ class Validation(Stage):
     async def _decided(self, exchange: Exchange, found: Sequence[Newcomer], seen: Mapping[str, float]) -> list[Decision]:
         """Turn by turn, as they came: what was left out on one is no context for the next."""
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
-        turns = sorted({newcomer.turn for newcomer in found})
-        prefixes, version = prefix_hashes(exchange.conversation, turns), await _version(exchange.knowledge)
+        size, by_turn = exchange.original.size, dict[int, list[Newcomer]]()
+        for newcomer in found:
+            by_turn.setdefault(newcomer.turn, []).append(newcomer)
+        turns = sorted(by_turn)
+        prefixes, version = await aside(size, prefix_hashes, exchange.conversation, turns), await _version(exchange.knowledge)
         evidence: list[Evidence] | None = None
         dropped: frozenset[str] = frozenset()
         decisions: list[Decision] = []
+        breather = Breather()
         for turn in turns:
-            here = [newcomer for newcomer in found if newcomer.turn == turn]
-            keys = [self._key(newcomer, (prefixes[turn], version), exchange) for newcomer in here]
+            here = by_turn[turn]
+            keys = await aside(size, self._keys, here, (prefixes[turn], version), exchange)
             open_ = [i for i, key in enumerate(keys) if key not in self._known][: self.options.max_pieces]
             qualities = {i: known for i, key in enumerate(keys) if (known := self._known.get(key)) is not None}
             if open_:
-                evidence = gather(exchange) if evidence is None else evidence
-                base = existing_base(before(turn, evidence, dropped))
+                evidence = await aside(size, gather, exchange) if evidence is None else evidence
+                base = await aside(size, _base, turn, evidence, dropped)
                 qualities |= await self._measured(exchange, {i: here[i] for i in open_}, base, seen, until - time.perf_counter())
+            unseen = _not_looked_at("more than max_pieces")
             for i, newcomer in enumerate(here):
-                quality = qualities.get(i) or _not_looked_at("more than max_pieces")
+                await breather.breathe()
+                quality = qualities.get(i) or unseen
                 if not quality.errors and newcomer.shown_as:  # what is named by no message grows older
                     self._known.put(keys[i], quality)
                 decisions.append(Decision(newcomer, quality, action_of(quality, self.options), newcomer.new))
             dropped |= {d.newcomer.piece.text.strip() for d in decisions if d.action == "drop"}
         return decisions
+
+    def _keys(self, newcomers: Sequence[Newcomer], known: tuple[str, str], exchange: Exchange) -> list[bytes]:
+        return [self._key(newcomer, known, exchange) for newcomer in newcomers]
 
     def _key(self, newcomer: Newcomer, known: tuple[str, str], exchange: Exchange) -> bytes:
         """A name for all that a piece's quality follows from, but the policy."""
@@ -220,6 +225,11 @@ async def _version(knowledge: FactCheck | None) -> str:
         with suppress(ModelUnavailable):
             return await knowledge.version()
     return ""
+
+
+def _base(turn: int, evidence: Sequence[Evidence], dropped: frozenset[str]) -> EvidenceBase | None:
+    """What the context said before a turn."""
+    return existing_base(before(turn, evidence, dropped))
 
 
 def _not_looked_at(why: str) -> Quality:

@@ -9,6 +9,7 @@ its own message), and the existing context is what came before its turn. A tool'
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -16,8 +17,9 @@ from msgspec import Struct
 
 from proxy.cleaning.pieces import ContextPiece, pieces_of
 from proxy.exchange import Evidence, Exchange, Message
+from proxy.offloop import each
 from proxy.relevance.lexical import content_words
-from proxy.relevance.question import Question, find_question
+from proxy.relevance.question import Question, question_among
 from proxy.stages.validation.options import ValidationOptions, matches
 from proxy.validation.content import Content, timestamp_in
 from proxy.validation.freshness import seconds_of, time_in
@@ -66,7 +68,7 @@ def newcomers(exchange: Exchange, options: ValidationOptions, *, older: bool) ->
     reader = _Reader(exchange, options)
     times_there: Counter[str] = Counter()
     found = []
-    for piece in pieces_of(exchange):
+    for piece in each(pieces_of(exchange)):
         if piece.kind not in options.kinds and not matches((piece.source,), options.memory):
             continue
         times_there[piece.hash] += 1
@@ -110,6 +112,7 @@ class _Reader:
     def __init__(self, exchange: Exchange, options: ValidationOptions) -> None:
         self._messages, self._hints, self._options = exchange.conversation, exchange.original.message_hints, options
         self._starts, self._calls = turn_starts(self._messages), calls_of(self._messages)
+        self._users = [i for i, message in enumerate(self._messages) if message.get("role") == "user"]
         self._questions: dict[int, Question] = {}
         self.last = self._starts[-1]
 
@@ -134,20 +137,18 @@ class _Reader:
 
     def _question(self, piece: ContextPiece) -> Question:
         """What it is to help with."""
-        end = self._asked_before(piece)
-        if end not in self._questions:
-            self._questions[end] = find_question(self._messages[:end])
-        return self._questions[end]
+        asked = self._asked_before(piece)
+        if asked not in self._questions:
+            self._questions[asked] = question_among(self._messages[self._users[k]] for k in range(asked - 1, -1, -1))
+        return self._questions[asked]
 
     def _asked_before(self, piece: ContextPiece) -> int:
-        """The number of messages up to the one that asks: for the system's, the first user message behind it."""
+        """How many of the user's messages there are up to the one that asks: for the system's, the first one behind it."""
         i = piece.message
         if i is None:
-            return len(self._messages)
-        if piece.role in ("system", "developer"):
-            later = range(i + 1, len(self._messages))
-            return next((k for k in later if self._messages[k].get("role") == "user"), len(self._messages) - 1) + 1
-        return i + 1
+            return len(self._users)
+        before = bisect_right(self._users, i)
+        return min(before + 1, len(self._users)) if piece.role in ("system", "developer") else before
 
     def _timestamp(self, piece: ContextPiece) -> float | None:
         """As the client said it, or the content itself."""

@@ -1,0 +1,125 @@
+"""Work beside the event loop: where it runs, and that it ends when nobody waits for it."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from proxy.exchange import Evidence, Request
+from proxy.offloop import LARGE, SLICE_S, Abandoned, Breather, aside, check, each
+from proxy.pipeline import Pipeline
+from proxy.stage import Stage
+from proxy.stages.claims import Claims
+from proxy.stages.clash import Clash
+from proxy.stages.poisoning import Poisoning
+from proxy.stages.relevance import Relevance
+from proxy.stages.validation import Validation
+from proxy.testing import make_exchange, make_ports
+
+IDLE_WITHIN_S = 0.25
+"""For every thread: 50 ms each for what is between two checks, on a machine with other things to do."""
+
+
+async def thread_of(size: int) -> int:
+    return await aside(size, threading.get_ident)
+
+
+async def test_what_is_small_runs_where_it_stands() -> None:
+    assert threading.get_ident() == await thread_of(LARGE - 1)
+
+
+async def test_what_is_large_runs_in_a_thread() -> None:
+    assert threading.get_ident() != await thread_of(LARGE)
+
+
+@pytest.mark.parametrize("size", [0, LARGE])
+async def test_it_returns_and_raises_what_the_work_does(size: int) -> None:
+    assert 3 == await aside(size, int, "3")
+    with pytest.raises(ValueError, match="invalid literal"):
+        await aside(size, int, "x")
+
+
+async def test_a_thread_ends_when_its_caller_is_cancelled() -> None:
+    ended = threading.Event()
+
+    def work() -> None:
+        try:
+            for _ in each(iter(int, 1)):
+                pass
+        except Abandoned:
+            ended.set()
+            raise
+
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.02):
+            await aside(LARGE, work)
+    assert await asyncio.to_thread(ended.wait, 1.0)
+
+
+async def test_work_that_waited_for_a_thread_in_vain_does_not_begin() -> None:
+    begun: list[bool] = []
+    asyncio.get_running_loop().set_default_executor(one := __import__("concurrent.futures").futures.ThreadPoolExecutor(1))
+    go = threading.Event()
+    busy = asyncio.ensure_future(asyncio.to_thread(go.wait, 1.0))
+    await asyncio.sleep(0.01)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await aside(LARGE, begun.append, True)
+    go.set()
+    await busy
+    await asyncio.to_thread(int)
+    one.shutdown()
+    assert [] == begun
+
+
+def test_outside_of_such_work_a_check_is_nothing() -> None:
+    check()
+    assert [1, 2] == list(each([1, 2]))
+
+
+async def test_a_breather_lets_others_in() -> None:
+    turns: list[int] = []
+    other = asyncio.ensure_future(asyncio.sleep(0, turns.append(1)))
+    breather, until = Breather(), time.perf_counter() + 10 * SLICE_S
+    while time.perf_counter() < until and not other.done():
+        await breather.breathe()
+    assert other.done()
+
+
+def huge() -> Any:
+    """Some megabytes of everything."""
+    texts = [f"Item {i} costs {i} euros in shop {i * 7}, and I live in town {i}. " * 40 for i in range(1500)]
+    said = [{"role": "user", "content": text} for text in texts]
+    exchange = make_exchange([*said, {"role": "user", "content": "What does item 7 cost?"}])
+    passages = tuple(Evidence(text, f"s{i}") for i, text in enumerate(texts))
+    exchange.original = Request("gpt-4o", exchange.original.messages, (), {}, False, passages=passages, size=10_000_000)
+    exchange.passages, exchange.evidence = passages, list(passages)
+    return exchange
+
+
+async def all_idle() -> float:
+    """Seconds until every worker thread is free."""
+    workers = 32
+    asyncio.get_running_loop()
+    meeting, started = threading.Barrier(workers, timeout=20), time.perf_counter()
+    await asyncio.gather(*(asyncio.to_thread(meeting.wait) for _ in range(workers)))
+    return time.perf_counter() - started
+
+
+@pytest.mark.parametrize("kind", [Validation, Poisoning, Clash, Relevance, Claims], ids=lambda kind: kind.name)
+async def test_a_stage_whose_time_is_over_leaves_no_thread_at_work(kind: type[Stage]) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    asyncio.get_running_loop().set_default_executor(pool := ThreadPoolExecutor(32))
+    stage = kind(kind.Options(timeout_ms=60), make_ports())
+    exchange = huge()
+    await Pipeline([stage]).request(exchange)
+    stage.release(exchange)
+    spent = time.process_time()
+    waited = await all_idle()
+    pool.shutdown()
+    verdicts: Sequence[Any] = exchange.verdicts
+    assert waited < IDLE_WITHIN_S, (waited, time.process_time() - spent, verdicts)
