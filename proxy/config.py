@@ -208,13 +208,28 @@ def read_yaml(path: str | Path) -> Any:
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"is not UTF-8 (byte {error.start})") from error
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+        found = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
+        _check_plain(found, ())
+        return found
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise ConfigError(str(path), where, f"not valid YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, OverflowError, AttributeError) as error:  # the latter three of dates and numbers that are none
         raise ConfigError(str(path), "", f"not valid YAML: {error}") from error
+    except RecursionError as error:
+        raise ConfigError(str(path), "", "nested too deeply, or an alias inside its own anchor") from error
+
+
+def _check_plain(value: Any, above: tuple[int, ...]) -> None:
+    """Raises `RecursionError` for a value that holds itself, `UnicodeError` for text with a lone surrogate: no later reader expects them."""
+    if isinstance(value, str):
+        value.encode()
+    elif isinstance(value, dict | list):
+        if id(value) in above:
+            raise RecursionError
+        for item in (*value, *value.values()) if isinstance(value, dict) else value:
+            _check_plain(item, (*above, id(value)))
 
 
 class _Loader(yaml.SafeLoader):
