@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-
 MAX_PATH_CHARS = 300
 MAX_PROBLEM_CHARS = 2000
 """Of what is said of a file: it may quote a value, and is to be read by a person."""

@@ -40,7 +40,7 @@ class Held(Protocol):
         """As the upstream reported it."""
 
     def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
-        """The bytes for the client, with the texts, refusals and arguments of `after`, the usage of the `others` added, and the inline verdict."""
+        """The bytes for the client, with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
 
 
 async def read_held(reply: Reply, dialect: Dialect, max_bytes: int) -> Held:

@@ -153,9 +153,9 @@ class Dialect(Protocol):
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
     ) -> bytes:
-        """The body for the client: `body` itself when nothing changed and no inline verdict was asked for. Of `after`, the texts, the refusals and the
-        arguments of calls may differ from `before`. `others` is the usage of the
-        exchange's other answers, which is added to the body's own.
+        """The body for the client: `body` itself when nothing changed and no inline verdict was asked for. Of `after`, the texts, the
+        refusals and the arguments of calls may differ from `before`. `others` is the usage of the exchange's other answers, which is
+        added to the body's own.
         """
 
     def own_answer(self, exchange: Exchange) -> Answer:
