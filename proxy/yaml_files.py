@@ -1,4 +1,4 @@
-"""YAML of the operator's -> plain values, for `proxy.config` and `proxy.policy`: what is wrong with it is a `ConfigError` with its place."""
+"""YAML of the operator's -> plain values, for `proxy.config` and `proxy.policy`: whatever is wrong is a `ConfigError` with its place."""
 
 from __future__ import annotations
 

@@ -17,11 +17,11 @@ from proxy.registry import STAGES
 from tests.fuzz import corpus
 from tests.fuzz.running import Failure, attempt
 from tests.fuzz.shrink import shrunk
-from tests.fuzz.stage_texts import StageText
+from tests.fuzz.stage_texts import StageAnswer, StageRequest, StageText
 from tests.fuzz.targets import AnswerBody, AnswerStream, ConfigFile, PolicyFile, RequestBody, Target
 
 TARGETS: dict[str, Callable[[], Target]] = {
-    **{target.name: target for target in (RequestBody, AnswerBody, AnswerStream, PolicyFile, ConfigFile)},
+    **{target.name: target for target in (RequestBody, AnswerBody, AnswerStream, PolicyFile, ConfigFile, StageRequest, StageAnswer)},
     **{f"text-{stage.name}": (lambda name=stage.name: StageText(name)) for stage in STAGES},
 }
 

@@ -46,16 +46,25 @@ Mutation = Callable[[bytes, random.Random, Sequence[bytes]], bytes]
 
 
 def of_bytes(data: bytes, rng: random.Random, others: Sequence[bytes], words: Sequence[bytes] = ()) -> bytes:
-    """A few byte mutations, with `words` as the dictionary and `others` to splice with."""
+    """A few byte mutations, with `words` as the dictionary and `others` to splice with; one in fifty makes it long."""
+    if rng.random() < 0.02:
+        return _grown(data, rng)
     for _ in range(rng.choice((1, 1, 2, 3, 6))):
         data = _once(data, rng, others, words)
-    return data[: MAX_BYTES if rng.random() < 0.05 else max(_USUAL_BYTES, len(data) // 2)]
+    return data[: max(_USUAL_BYTES, len(data) // 2)]
+
+
+def _grown(data: bytes, rng: random.Random) -> bytes:
+    """`data` with a piece of it repeated until it is as long as an input may be: what takes time that is not linear shows."""
+    a, b = sorted(rng.randrange(len(data) + 1) for _ in range(2))
+    piece = data[a : min(b, a + rng.choice((1, 3, 12, 80, 4000)))] or rng.choice(MARKS).encode()
+    return data[:b] + piece * ((MAX_BYTES - len(data)) // len(piece)) + data[b:]
 
 
 def _once(data: bytes, rng: random.Random, others: Sequence[bytes], words: Sequence[bytes]) -> bytes:
     a, b = sorted(rng.randrange(len(data) + 1) for _ in range(2))
     b = min(b, a + rng.choice((1, 4, 32, 4096)))
-    way = rng.randrange(7)
+    way = rng.randrange(6)
     if way == 0 and a < len(data):
         return data[:a] + bytes((data[a] ^ (1 << rng.randrange(8)),)) + data[a + 1 :]
     if way == 1:
@@ -68,8 +77,6 @@ def _once(data: bytes, rng: random.Random, others: Sequence[bytes], words: Seque
         return data[:a] + other[c:d] + data[b:]
     if way == 4:
         return data[:a] + rng.randbytes(rng.choice((1, 2, 8))) + data[b:]
-    if way == 5 and rng.random() < 0.02:
-        return data[:a] + (data[a:b] or b"a") * min(5000, MAX_BYTES // max(1, b - a)) + data[b:]
     return data[:a] + (rng.choice(words) if words else rng.choice(MARKS).encode()) + data[a:]
 
 

@@ -1,4 +1,4 @@
-"""Each stage with text in many scripts, wherever a request and its answer have room for text.
+"""Each stage with text in many scripts, wherever a request and its answer have room for text, and with requests and answers of any form.
 
 A stage's exception is caught by the pipeline and becomes the verdict ``check_failed``: here it is a failure, and so is a missed deadline.
 """
@@ -9,13 +9,14 @@ import asyncio
 import json
 import random
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import orjson
 
-from proxy.errors import ProxyError
+from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Choice, Exchange, Sentence
 from proxy.pipeline import Pipeline
 from proxy.policy import StageSpec, load_policy
@@ -51,32 +52,32 @@ VARIANTS: Mapping[str, tuple[str, ...]] = {
 """Policies' entries for each stage, so that every one acts in some run."""
 
 
-class StageText:
-    """Text through one stage. Implements `tests.fuzz.targets.Target`."""
+class _Stages:
+    """A target that runs one stage on one exchange: request, answer by sentences or whole, and what is learnt from it."""
 
-    folder = "text"
-    mutate = staticmethod(mutate.of_text)
-
-    def __init__(self, stage: str) -> None:
-        self.name = f"text-{stage}"
+    def __init__(self, stages: Iterable[str]) -> None:
         self._runner = asyncio.Runner()
-        self._specs = [_loaded(stage, entry) for entry in VARIANTS[stage]]
+        self._specs = [_loaded(stage, entry) for stage in stages for entry in VARIANTS[stage]]
         self._log = ErrorLog()
 
     def run(self, data: bytes) -> None:
-        """Request, answer by sentences or whole, and what is learnt from it."""
+        """Raises what a stage raised, too, though the pipeline catches it."""
         with self._log:
-            self._runner.run(self._run(data.decode("utf-8", "replace"), rng_of(data)))
+            self._runner.run(self.exchange(data, rng_of(data)))
+
+    async def exchange(self, data: bytes, rng: random.Random) -> None:
+        """One exchange made of `data`, through `through`."""
+        raise NotImplementedError
 
     def close(self) -> None:
         self._runner.close()
 
-    async def _run(self, text: str, rng: random.Random) -> None:
+    async def through(self, body: bytes, fact: str, answer: str | Answer, rng: random.Random) -> None:
+        """A request's `body` and the model's `answer` to it."""
         specs = rng.choice(self._specs)
-        ports = make_ports(knowledge=MemoryKnowledge(text[:_SIDE_CHARS], "The tower stands in Paris."))
+        ports = make_ports(knowledge=MemoryKnowledge(fact, "The tower stands in Paris."))
         stages = [one.stage(one.options, ports) for one in specs]
         pipeline, dialect = Pipeline(stages), ChatDialect()
-        body = orjson.dumps(conversation(text, rng))
         request = dialect.parse_request(body)
         exchange = Exchange(
             id="gw_fuzz", route="", policy="fuzz@00000000", upstream="main", client="anonymous", original=request, model=request.model,
@@ -87,7 +88,9 @@ class StageText:
             await pipeline.request(exchange)
             self._check_sent(exchange, dialect.render_request(exchange))
             if exchange.answer is None:
-                await self._answer(pipeline, exchange, text, rng)
+                exchange.answer = answer if isinstance(answer, Answer) else await _said(pipeline, exchange, answer, rng)
+                exchange.upstream_answer = exchange.answer
+                await pipeline.answer(exchange)
             await pipeline.done(exchange)
         except ProxyError as error:
             orjson.dumps(error.envelope())
@@ -105,29 +108,85 @@ class StageText:
     def _check_sent(exchange: Exchange, sent: bytes) -> None:
         messages = json.loads(sent)["messages"]
         assert messages, "no message is left"
-        known, before = set[str](), exchange.original.messages
-        for message in messages:
-            known |= {call["id"] for call in message.get("tool_calls") or ()}
-            assert message["role"] != "tool" or message["tool_call_id"] in known, "a tool's result without its call"
-        last = next(m for m in reversed(before) if m["role"] == "user")
-        changed = any(message["role"] == "user" and str(last["content"])[:200] in str(message["content"]) for message in messages)
-        assert changed or exchange.verdicts or exchange.changes, "the last user message is gone, and nothing says so"
+        before = exchange.original.messages
+        assert not _orphans(messages) - _orphans(before), "a tool's result has lost its call"
+        last = next((m for m in reversed(before) if m["role"] == "user"), {})
+        words = str(last.get("content"))[:200]
+        there = not last or any(message["role"] == "user" and words in str(message.get("content")) for message in messages)
+        assert there or exchange.verdicts or exchange.changes, "the last user message is gone, and nothing says so"
 
-    @staticmethod
-    async def _answer(pipeline: Pipeline, exchange: Exchange, text: str, rng: random.Random) -> None:
-        said = {0: text, 1: text[:_SIDE_CHARS]}
-        exchange.gated = pipeline.judges_sentences(exchange) and rng.random() < 0.5
-        choices = []
-        for index, words in said.items():
-            left, offset, cuts = [], 0, split_sentences(words)
-            assert "".join(cuts) == words, "the sentences are not the text"
-            for i, cut in enumerate(cuts if exchange.gated else ()):
-                left.append(await pipeline.sentence(exchange, Sentence(cut, index, i, offset, i == len(cuts) - 1)))
-                offset += len(cut)
-            released = "".join(left) if exchange.gated else words
-            choices.append(Choice(index, released, refusal=text[:200] if rng.random() < 0.2 else "", finish_reason="stop"))
-        exchange.upstream_answer = exchange.answer = Answer(tuple(choices), "gpt-4o")
-        await pipeline.answer(exchange)
+
+class StageText(_Stages):
+    """Text through one stage. Implements `tests.fuzz.targets.Target`."""
+
+    folder = "text"
+    mutate = staticmethod(mutate.of_text)
+
+    def __init__(self, stage: str) -> None:
+        super().__init__([stage])
+        self.name = f"text-{stage}"
+
+    async def exchange(self, data: bytes, rng: random.Random) -> None:
+        text = data.decode("utf-8", "replace")
+        await self.through(orjson.dumps(conversation(text, rng)), text[:_SIDE_CHARS], text, rng)
+
+
+class StageRequest(_Stages):
+    """A request of any form through any stage. Implements `tests.fuzz.targets.Target`."""
+
+    name, folder = "stages-request", "request"
+    mutate = staticmethod(mutate.of_json)
+
+    def __init__(self) -> None:
+        super().__init__(VARIANTS)
+
+    async def exchange(self, data: bytes, rng: random.Random) -> None:
+        with suppress(InvalidRequest):
+            ChatDialect().parse_request(data)
+            await self.through(data, "The tower is tall.", "It stands in Paris. It is 330 m tall [1].", rng)
+
+
+class StageAnswer(_Stages):
+    """An answer of any form through any stage. Implements `tests.fuzz.targets.Target`."""
+
+    name, folder = "stages-answer", "answer"
+    mutate = staticmethod(mutate.of_json)
+
+    def __init__(self) -> None:
+        super().__init__(VARIANTS)
+
+    async def exchange(self, data: bytes, rng: random.Random) -> None:
+        try:
+            answer = ChatDialect().parse_answer(data)
+        except ValueError:
+            return
+        await self.through(orjson.dumps(conversation("Where does the tower stand? ", rng)), "The tower is tall.", answer, rng)
+
+
+async def _said(pipeline: Pipeline, exchange: Exchange, text: str, rng: random.Random) -> Answer:
+    """The answer with this text, as it has left where the gate has judged it."""
+    exchange.gated = pipeline.judges_sentences(exchange) and rng.random() < 0.5
+    choices = []
+    for index, words in enumerate((text, text[:_SIDE_CHARS])):
+        left, offset, cuts = [], 0, split_sentences(words)
+        assert "".join(cuts) == words, "the sentences are not the text"
+        for i, cut in enumerate(cuts if exchange.gated else ()):
+            left.append(await pipeline.sentence(exchange, Sentence(cut, index, i, offset, i == len(cuts) - 1)))
+            offset += len(cut)
+        released = "".join(left) if exchange.gated else words
+        choices.append(Choice(index, released, refusal=text[:200] if rng.random() < 0.2 else "", finish_reason="stop"))
+    return Answer(tuple(choices), "gpt-4o")
+
+
+def _orphans(messages: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The calls, by their ids, that a tool's result answers although none of the messages before it makes them."""
+    known, found = set[str](), set[str]()
+    for message in messages:
+        calls = message.get("tool_calls")
+        known |= {str(call.get("id")) for call in calls if isinstance(call, dict)} if isinstance(calls, list) else set()
+        if message["role"] == "tool" and str(message.get("tool_call_id")) not in known:
+            found.add(str(message.get("tool_call_id")))
+    return found
 
 
 def _loaded(stage: str, entry: str) -> Sequence[StageSpec]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from proxy.cleaning.edits import Edit, whole
 from proxy.cleaning.pieces import ContextPiece
+from proxy.conversation import calls_of
 from proxy.exchange import Exchange, tool_name
 from proxy.grounding.answers.json_answers import strings_of, with_values
 from proxy.grounding.answers.redaction import sentence_spans
@@ -105,7 +106,7 @@ def tool_of(exchange: Exchange, piece: ContextPiece) -> str:
         return ""
     called = exchange.conversation[piece.message].get("tool_call_id")
     for message in reversed(exchange.conversation[: piece.message]):
-        for call in message.get("tool_calls") or ():
+        for call in calls_of(message):
             if call.get("id") == called:
                 return tool_name(call)
     return ""
