@@ -26,13 +26,13 @@ TARGETS: dict[str, Callable[[], Target]] = {
 }
 
 
-def fuzz(target: Target, seconds: float, rng: random.Random) -> tuple[int, float, list[Failure]]:
-    """Executions, CPU seconds of the slowest, and failures, each kind of them once."""
+def fuzz(target: Target, seconds: float, rng: random.Random, most: int = 20) -> tuple[int, float, list[Failure]]:
+    """Executions, CPU seconds of the slowest, and failures, each kind of them once and at `most` so many."""
     kept = list(corpus.load(target.folder).values()) or [b""]
     failures: dict[str, Failure] = {}
     runs, slowest, end = 0, 0.0, time.monotonic() + seconds
     pool = list(kept)
-    while time.monotonic() < end:
+    while time.monotonic() < end and len(failures) < most:
         data = target.mutate(rng.choice(pool), rng, kept)
         result = attempt(target, data)
         runs, slowest = runs + 1, max(slowest, result.cpu_s)
