@@ -2,7 +2,7 @@
 
 Text deltas wait until their sentence is complete and every `SentenceStage` has answered; tool-call deltas, reasoning, usage and
 comments pass at once; while text waits, keep-alive comments flow. Sentence k is judged while sentence k+1 streams. A choice's end,
-the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the stream as
+a refusal, the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the stream as
 ``content_filter``. What was sent and what is being checked are two things (after NeMo-Guardrails' buffer): `_Line` holds the events
 of one choice in order and releases those that judged text covers, cutting an event in two where a sentence ends inside it.
 """

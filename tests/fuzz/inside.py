@@ -26,8 +26,10 @@ POLICIES = {
     "closed-hold": "delivery: hold\nstages: [reader: {on_error: closed}]\n",
     "closed-gate": "delivery: gate\nstages: [reader: {on_error: closed}]\n",
     "shout": "delivery: hold\nstages: [shouter]\n",
+    "blank-hold": "delivery: hold\nstages: [blanker: {on_error: closed}]\n",
+    "blank-gate": "delivery: gate\nstages: [blanker: {on_error: closed}]\n",
 }
-MARK = " [checked]"
+MARK, BLANK = " [checked]", "▇"
 LOG = logging.getLogger("groundwire")
 
 
@@ -49,7 +51,7 @@ class Reader(SentenceStage):
 
     async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
         """One more."""
-        key = str(sentence.choice)
+        key = str(int(sentence.choice))  # JSON knows true and 1 apart, a dict does not
         self.read.sentences[key] = self.read.sentences.get(key, "") + sentence.text
         return Verdict(self.name, "pass")
 
@@ -59,7 +61,8 @@ class Reader(SentenceStage):
         await super().on_answer(exchange)
         self.read.answered = True
         for choice in exchange.answer.choices:
-            self.read.refusals[str(choice.index)] = self.read.refusals.get(str(choice.index), "") + choice.refusal
+            key = str(int(choice.index))
+            self.read.refusals[key] = self.read.refusals.get(key, "") + choice.refusal
         return Verdict(self.name, "pass")
 
 
@@ -118,6 +121,21 @@ class Said:
     async def send(self, call: Call) -> _Reply:
         self.calls.append(call)
         return _Reply(self.kind, self.pieces)
+
+
+class Blanker(SentenceStage):
+    """Lets nothing of the model's text leave."""
+
+    name = "blanker"
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """It changes every answer."""
+        return True
+
+    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
+        """A mark instead of every sentence."""
+        return Verdict(self.name, "warn", replacement=BLANK)
 
 
 @dataclass(slots=True, frozen=True)
@@ -181,7 +199,7 @@ class Inside:
             "routes": routes,
         }
         (folder / "config.yaml").write_text(json.dumps(settings), encoding="utf-8")
-        return App(load_settings(folder / "config.yaml", {}), (*STAGES, Reader, Shouter), make=lambda name, given: self.upstream)
+        return App(load_settings(folder / "config.yaml", {}), (*STAGES, Reader, Shouter, Blanker), make=lambda name, given: self.upstream)
 
     def post(self, route: str, body: bytes, *, inline: bool = False) -> Response:
         """One request. Raises what the proxy caught and logged."""

@@ -17,7 +17,7 @@ from proxy.wire import sse
 from proxy.wire.chat import ChatDialect
 from tests.fuzz import mutate
 from tests.fuzz.client import Shown, parsed, payloads, shown_of_body, shown_of_stream
-from tests.fuzz.inside import Inside, Reader, Response
+from tests.fuzz.inside import BLANK, Inside, Reader, Response
 
 CHAT = b'{"model":"gpt-4o","messages":[{"role":"user","content":"Where is it?"}]}'
 STREAMED = CHAT[:-1] + b',"stream":true}'
@@ -137,6 +137,7 @@ class AnswerBody(_Through):
         if got.status == 200:
             assert got.body == data, "a policy that only reads changed bytes"
             check_read(shown_of_body(got.body))
+        check_blank(shown_of_body(self._post("blank-hold").body))
         before = exact(data)
         for route in ("tap", "shout"):
             after = exact(self._post(route, inline=True).body)
@@ -181,6 +182,12 @@ def check_read(shown: Shown) -> None:
         assert text in read.get(choice, ""), f"{field} of choice {choice} was delivered and not read"
 
 
+def check_blank(shown: Shown) -> None:
+    """Of an answer of which every sentence was replaced, nothing else is shown."""
+    for (choice, field), text in shown.items():
+        assert not text.replace(BLANK, "").strip(), f"{field} of choice {choice} was replaced and delivered all the same"
+
+
 class AnswerStream(_Through):
     """A provider's answer as an event stream, cut anywhere."""
 
@@ -208,6 +215,8 @@ class AnswerStream(_Through):
             got = self._post(route, inline=inline)
             if got.status == 200:
                 check_read(shown_of_stream(got.body))
+        for route in ("blank-hold", "blank-gate"):
+            check_blank(shown_of_stream(self._post(route, inline=inline).body))
         self._written()
 
     def _post(self, route: str, *, inline: bool = False) -> Response:
