@@ -160,3 +160,19 @@ async def test_text_after_the_end_mark_is_not_delivered_by_a_closed_policy(deliv
     async with start(stream(events), policy=policy(delivery, "closed"), stages=ALL) as proxy:
         got = await proxy.post(STREAM)
     assert b"Rome" not in got.body
+
+
+@pytest.mark.parametrize("on_error", ["open", "closed"])
+async def test_the_refusal_of_a_body_is_read(on_error: str, start: Start) -> None:
+    async with start(reply(body("", refusal=TRUE + FALSE)), policy=policy("hold", on_error), stages=ALL) as proxy:
+        got = await proxy.post()
+    assert (400, "wrong") == (got.status, got.json["error"]["param"])
+
+
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+async def test_the_refusal_of_a_stream_is_read(delivery: str, start: Start) -> None:
+    events = [chunk({"role": "assistant", "refusal": "It stands "}), chunk({"refusal": "in Rome."}), *streamed([])[-2:]]
+    async with start(stream(events), policy=policy(delivery, "open"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM)
+    assert b"Rome" not in got.body
+    assert b"content_filter" in got.body or (400, "wrong") == (got.status, got.json["error"]["param"])
