@@ -6,7 +6,7 @@ CONFIG ?= config.yaml
 PORT ?= 4000
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -61,6 +61,12 @@ $(VENV)/.torch: $(VENV)/.installed requirements/torch.txt
 	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check $(TORCH)
 	$(VENV)-torch/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements/torch.txt
 	touch $@
+
+# Seconds of fuzzing, all targets together; what it finds lies in tests/data/fuzz.
+BUDGET ?= 60
+
+fuzz: $(VENV)/.installed  ## requests, answers, streams, policies, config, text in six scripts: mutated for BUDGET seconds (60)
+	$(BIN)/python -m tests.fuzz --seconds $(BUDGET)
 
 check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, README tables, pins against advisories
 	$(BIN)/ruff check .

@@ -1,7 +1,7 @@
 """config.yaml and environment -> checked settings.
 
 Values may be ``${ENV}`` or ``${ENV:-default}``. Unknown keys, wrong types and contradictions are refused with the file, the path
-inside it and what was expected. `read_yaml` and `checked` serve `proxy.policy` too.
+inside it and what was expected. `checked` serves `proxy.policy` too.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
-import yaml
 from msgspec import Meta
 
 from proxy.config_models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
 from proxy.config_observability import LoggingSettings, TracingSettings, check_tracing
 from proxy.errors import ConfigError
 from proxy.paths import Passthrough, check_passthrough
+from proxy.yaml_files import read_yaml
 
 T = TypeVar("T")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
@@ -197,38 +197,6 @@ def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) ->
     _check_whole(settings, file)
     check_tracing(settings.tracing, file, environ)
     return msgspec.structs.replace(settings, folder=str(Path(path).resolve().parent))
-
-
-def read_yaml(path: str | Path) -> Any:
-    """Parse a YAML file; a key written twice is an error. Raises `ConfigError`."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(str(path), "", f"cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(str(path), "", f"is not UTF-8 (byte {error.start})") from error
-    try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigError(str(path), where, f"not valid YAML: {error.problem}") from error
-    except yaml.YAMLError as error:
-        raise ConfigError(str(path), "", f"not valid YAML: {error}") from error
-
-
-class _Loader(yaml.SafeLoader):
-    """A SafeLoader that refuses a mapping with the same key twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            key = getattr(key_node, "value", None)
-            if isinstance(key, str) and key != "<<":
-                if key in seen:
-                    raise yaml.constructor.ConstructorError(None, None, f"key {key!r} stands here twice", key_node.start_mark)
-                seen.add(key)
-        return super().construct_mapping(node, deep)
 
 
 def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "$") -> Any:

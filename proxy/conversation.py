@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 from msgspec import Struct
@@ -43,10 +43,15 @@ def blocks_of(messages: Sequence[Message]) -> list[Block]:
     return found
 
 
+def calls_of(message: Message) -> list[Mapping[str, Any]]:
+    """The tool calls of an assistant message, those that are objects."""
+    calls = message.get("tool_calls")
+    return [call for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
+
+
 def called_ids(message: Message) -> list[str]:
     """Ids of the tool calls of an assistant message."""
-    calls = message.get("tool_calls")
-    return [call["id"] for call in calls if isinstance(call, dict) and isinstance(call.get("id"), str)] if isinstance(calls, list) else []
+    return [call["id"] for call in calls_of(message) if isinstance(call.get("id"), str)]
 
 
 def problems(messages: Sequence[Message]) -> list[str]:

@@ -27,6 +27,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
+MAX_PATH_CHARS = 300
+MAX_PROBLEM_CHARS = 2000
+"""Of what is said of a file: it may quote a value, and is to be read by a person."""
+
 
 class GroundwireError(Exception):
     """Root of the tree."""
@@ -36,8 +40,12 @@ class ConfigError(GroundwireError):
     """A file is refused: where (file, path inside it), what is wrong, what was expected."""
 
     def __init__(self, file: str, path: str, problem: str) -> None:
-        self.file, self.path, self.problem = file, path, problem
-        super().__init__(f"{file}: {path}: {problem}" if path else f"{file}: {problem}")
+        self.file, self.path, self.problem = file, _short(path, MAX_PATH_CHARS), _short(problem, MAX_PROBLEM_CHARS)
+        super().__init__(f"{file}: {self.path}: {self.problem}" if path else f"{file}: {self.problem}")
+
+
+def _short(text: str, chars: int) -> str:
+    return text if len(text) <= chars else text[: chars - 1] + "…"
 
 
 class StoreUnavailable(GroundwireError):

@@ -170,9 +170,21 @@ class Answer(Struct, frozen=True):
         """A copy in which choice `index` says `text`."""
         return replace(self, choices=tuple(replace(c, text=text) if c.index == index else c for c in self.choices))
 
+    def with_refusal(self, index: int, text: str) -> Answer:
+        """A copy in which choice `index` refuses with `text`."""
+        return replace(self, choices=tuple(replace(c, refusal=text) if c.index == index else c for c in self.choices))
+
     def with_calls(self, index: int, calls: Sequence[ToolCall]) -> Answer:
         """A copy in which choice `index` makes `calls`: its own, but for their arguments."""
         return replace(self, choices=tuple(replace(c, tool_calls=tuple(calls)) if c.index == index else c for c in self.choices))
+
+    def changed_texts(self, before: Answer) -> dict[int, str]:
+        """The texts that differ from those of `before`, by choice."""
+        return {new.index: new.text for old, new in zip(before.choices, self.choices, strict=True) if old.text != new.text}
+
+    def changed_refusals(self, before: Answer) -> dict[int, str]:
+        """The refusals that differ from those of `before`, by choice."""
+        return {new.index: new.refusal for old, new in zip(before.choices, self.choices, strict=True) if old.refusal != new.refusal}
 
     def changed_arguments(self, before: Answer) -> dict[int, dict[int, str]]:
         """The arguments that differ from those of `before`, by choice and by the call's index."""

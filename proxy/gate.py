@@ -2,7 +2,7 @@
 
 Text deltas wait until their sentence is complete and every `SentenceStage` has answered; tool-call deltas, reasoning, usage and
 comments pass at once; while text waits, keep-alive comments flow. Sentence k is judged while sentence k+1 streams. A choice's end,
-the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the stream as
+a refusal, the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the stream as
 ``content_filter``. What was sent and what is being checked are two things (after NeMo-Guardrails' buffer): `_Line` holds the events
 of one choice in order and releases those that judged text covers, cutting an event in two where a sentence ends inside it.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +50,12 @@ class Gate:
     def __init__(self, d: Delivery, stream: AnswerStream) -> None:
         self._d, self._stream = d, stream
         self._lines: dict[int, _Line] = {}
-        self._tail: list[bytes] = []
-        """Choices' ends and the usage chunk: what waits for the checks of the whole answer."""
+        self._tail: list[Piece] = []
+        """Choices' ends, refusals and the usage chunk: what waits for the checks of the whole answer."""
         loop = asyncio.get_running_loop()
         self._last_sent = loop.time()
+        self._answer: Answer | None = None
+        """As it left, once it is whole."""
         self._tasks: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = loop.create_future()
         """Gets the first exception of any task."""
@@ -71,11 +73,26 @@ class Gate:
         exchange.upstream_answer = self._stream.answer
         exchange.answer = released = self.released_answer()
         await self._until(self.start(self._d.pipeline.answer(exchange)))
-        exchange.answer = released  # the text has left: a change can no longer be made
+        refusals = (exchange.answer or released).changed_refusals(released)
+        for index, text in refusals.items():
+            released = released.with_refusal(index, text)
+        exchange.answer = self._answer = released  # the text has left: of that, a change can no longer be made
+        tail = self._ending(refusals)
         if exchange.inline:
-            self._tail.append(self._stream.inline(self._d.inline()))
+            tail.append(self._stream.inline(self._d.inline()))
         self.close()
-        await self._d.responder.end(b"".join([*self._tail, sse.DONE]))
+        await self._d.responder.end(b"".join([*tail, sse.DONE]))
+
+    def _ending(self, refusals: Mapping[int, str]) -> list[bytes]:
+        """What has waited for the checks of the whole answer, with these `refusals` in place of the model's."""
+        rest, out = dict(refusals), []
+        for piece in self._tail:
+            if piece.refusal and piece.choice in rest:
+                out.append(self._stream.with_refusal(piece, rest[piece.choice]))
+                rest[piece.choice] = ""
+            else:
+                out.append(piece.raw)
+        return out
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run `work` beside the rest; its failure ends the gate."""
@@ -109,6 +126,8 @@ class Gate:
 
     def released_answer(self) -> Answer:
         """The answer as the client got it."""
+        if self._answer is not None:
+            return self._answer
         answer = self._stream.answer
         for index, line in self._lines.items():
             answer = answer.with_text(index, "".join(line.released))
@@ -132,7 +151,7 @@ class Gate:
             return
         if piece.choice is None:
             if self._lines and all(line.closed for line in self._lines.values()):
-                self._tail.append(piece.raw)
+                self._tail.append(piece)
             else:
                 await self.send(piece.raw)
             return
@@ -141,9 +160,9 @@ class Gate:
             line = self._lines[piece.choice] = _Line(piece.choice, self, self._stream)
         if piece.finish:
             line.close()
-            self._tail.append(piece.raw)
+            self._tail.append(piece)
         elif piece.refusal:  # judged with the whole answer: where the words of a refusal end nobody can tell before
-            self._tail.append(piece.raw)
+            self._tail.append(piece)
         elif piece.text:
             line.push(piece)
         else:

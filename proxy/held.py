@@ -41,7 +41,7 @@ class Held(Protocol):
         """As the upstream reported it."""
 
     def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
-        """The bytes for the client, with the texts and arguments of `after`, the usage of the `others` added, and the inline verdict."""
+        """The bytes for the client, with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
 
 
 async def read_held(reply: Reply, dialect: Dialect, max_bytes: int) -> Held:
@@ -105,13 +105,6 @@ class _Body:
         return self._dialect.render_answer(self._body, self.answer, after, verdict, others)
 
 
-def _changed(before: Answer | None, after: Answer | None) -> dict[int, str]:
-    """The texts that differ, by choice."""
-    if before is None or after is None:
-        return {}
-    return {new.index: new.text for old, new in zip(before.choices, after.choices, strict=True) if old.text != new.text}
-
-
 class _Stream:
     """A stream's events."""
 
@@ -151,15 +144,16 @@ class _Stream:
         return self._reader.usage
 
     def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
-        texts = _changed(self.answer, after)
-        arguments = after.changed_arguments(self.answer) if self.answer is not None and after is not None else {}
+        before = self.answer or Answer(())
+        after = after if self.answer is not None and after is not None else before
+        texts, refusals, arguments = after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before)
         others = others if self.usage is not None else ()
-        if not texts and not arguments and verdict is None and not others and self._reader.done:
+        if not texts and not refusals and not arguments and verdict is None and not others and self._reader.done:
             return b"".join(self._chunks)
-        pieces = self._pieces if texts else self._as_they_came()
+        pieces = self._pieces if texts or refusals else self._as_they_came()
         if arguments:
             pieces = self._reader.with_arguments(pieces, arguments)
-        out = self._said([self._reader.with_usage(piece, others) for piece in pieces if not piece.done], texts)
+        out = self._said([self._reader.with_usage(piece, others) for piece in pieces if not piece.done], texts, refusals)
         if verdict is not None:
             out.append(self._reader.inline(verdict))
         return b"".join([*out, sse.DONE])
@@ -169,12 +163,16 @@ class _Stream:
         reader = self._dialect.stream()
         return [piece for chunk in self._chunks for piece in reader.feed(chunk)] + reader.finish()
 
-    def _said(self, pieces: Sequence[Piece], texts: Mapping[int, str]) -> list[bytes]:
-        """The pieces' bytes, with the changed choices' text in place of their own."""
+    def _said(self, pieces: Sequence[Piece], texts: Mapping[int, str], refusals: Mapping[int, str]) -> list[bytes]:
+        """The pieces' bytes, with the changed choices' text, and refusal, in place of their own."""
         out: list[bytes] = []
         said: set[int] = set()
+        rest = dict(refusals)
         for piece in pieces:
-            if piece.choice is None or piece.choice not in texts or not (piece.text or piece.finish):
+            if piece.refusal and piece.choice in rest:
+                out.append(self._reader.with_refusal(piece, rest[piece.choice]))
+                rest[piece.choice] = ""
+            elif piece.choice is None or piece.choice not in texts or not (piece.text or piece.finish):
                 out.append(piece.raw)
             elif piece.choice not in said:
                 said.add(piece.choice)

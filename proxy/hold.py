@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from proxy import attempts
 from proxy.delivery import Delivery
 from proxy.errors import ProxyError, UpstreamTimeout
-from proxy.exchange import Message, Verdict
+from proxy.exchange import Answer, Message, Verdict
 from proxy.held import Held, Usage, read_held, read_whole
 from proxy.hops import error_code
 from proxy.offloop import aside
@@ -67,7 +67,8 @@ class _Hold:
         if held.refused:
             exchange.verdicts.append(Verdict("upstream", "upstream_error", code="upstream_error"))
         self._take(held)
-        if held.answer is not None and not held.refused:
+        self._failed = held.refused  # no other is asked for: the client is to know of the error
+        if held.answer is not None and not (held.refused and _is_silent(held.answer)):
             try:
                 await self._judge()
             finally:
@@ -169,3 +170,8 @@ class _Hold:
             usage = attempts.total_usage(exchange)
             exchange.answer = replace(exchange.answer, usage=usage)
             exchange.upstream_answer = replace(exchange.upstream_answer, usage=usage)
+
+
+def _is_silent(answer: Answer) -> bool:
+    """Whether it says nothing that could be judged."""
+    return not any(choice.text or choice.refusal or choice.tool_calls for choice in answer.choices)

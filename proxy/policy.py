@@ -16,12 +16,13 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from proxy import plugins
-from proxy.config import RouteSettings, Settings, checked, forwarding, read_yaml
+from proxy.config import RouteSettings, Settings, checked, forwarding
 from proxy.errors import ConfigError
 from proxy.passages import RETRIEVAL_TOOLS
 from proxy.registry import STAGES
 from proxy.stage import Stage, StageOptions
 from proxy.verification.second_opinion import SecondOpinion
+from proxy.yaml_files import read_yaml
 
 Delivery = Literal["hold", "gate", "tap"]
 KEYS = ("name", "delivery", "enforce", "retrieval_tools", "second_opinion", "stages")

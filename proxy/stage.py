@@ -201,22 +201,24 @@ class SentenceStage(Stage):
         return None
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
-        """Judge the sentences of an answer that came whole; override it to do so in one batch, or to sum up."""
-        if exchange.gated or exchange.answer is None:
-            return None
+        """Judge the sentences of an answer that came whole, and of every refusal; override it to do so in one batch, or to sum up."""
         found: list[Verdict] = []
-        for choice in exchange.answer.choices:
-            said, offset = [], 0
-            sentences = split_sentences(choice.text)
-            for i, text in enumerate(sentences):
-                sentence = Sentence(text, choice.index, i, offset, final=i == len(sentences) - 1)
-                verdict = await self.on_sentence(exchange, sentence)
-                said.append(text if verdict is None or verdict.replacement is None else replaced(text, verdict.replacement))
-                offset += len(text)
-                if verdict is not None:
-                    found.append(verdict)
-                    if verdict.outcome == "block":
-                        return verdict
-            if "".join(said) != choice.text:
-                exchange.answer = exchange.answer.with_text(choice.index, "".join(said))
+        for choice in exchange.answer.choices if exchange.answer is not None else ():
+            text = choice.text if exchange.gated else await self._said(exchange, choice.index, choice.text, found)
+            refusal = await self._said(exchange, choice.index, choice.refusal, found)
+            if exchange.answer is not None and (text, refusal) != (choice.text, choice.refusal):
+                exchange.answer = exchange.answer.with_text(choice.index, text).with_refusal(choice.index, refusal)
         return max(found, key=lambda v: OUTCOMES.index(v.outcome), default=None)
+
+    async def _said(self, exchange: Exchange, choice: int, text: str, found: list[Verdict]) -> str:
+        """What is left of `text`, sentence by sentence; verdicts are added to those `found`, and after a block nothing more is judged."""
+        said, offset, sentences = [], 0, split_sentences(text)
+        for i, words in enumerate(sentences):
+            if found and found[-1].outcome == "block":
+                break
+            verdict = await self.on_sentence(exchange, Sentence(words, choice, i, offset, final=i == len(sentences) - 1))
+            said.append(words if verdict is None or verdict.replacement is None else replaced(words, verdict.replacement))
+            offset += len(words)
+            if verdict is not None:
+                found.append(verdict)
+        return "".join(said)

@@ -57,6 +57,8 @@ BODIES = {
     "an audio transcript": json.dumps(body("", audio={"id": "a", "transcript": FALSE})).encode(),
     "a part of a strange type": json.dumps(body([{"type": "summary", "summary": FALSE}])).encode(),  # type: ignore[arg-type]
     "content that is an object": json.dumps(body({"text": FALSE})).encode(),  # type: ignore[arg-type]
+    "a part of a strange type that is one word": json.dumps(body([{"type": "summary", "text": "Rome"}])).encode(),  # type: ignore[arg-type]
+    "a choice that is text": json.dumps({**body(""), "choices": [FALSE, *body("")["choices"]]}).encode(),
     "events under a JSON content type": b"".join(streamed([FALSE])),
 }
 EVENTS = {
@@ -65,6 +67,8 @@ EVENTS = {
     "an audio transcript": [chunk({"audio": {"transcript": FALSE}})],
     "a part of a strange type": [chunk({"content": [{"type": "summary", "summary": FALSE}]})],
     "a byte that is no UTF-8": [b"data: " + plain()[:-2] + b', "x": "\xff"}\n\n'],
+    "a part of a strange type that is one word": [chunk({"content": [{"type": "summary", "text": "Rome"}]})],
+    "a choice that is text": [chunk({}).replace(b'"choices": [', b'"choices": ["Rome", ')],
     "choices that are no list": [b'data: {"choices": 5}\n\n'],
 }
 
@@ -136,3 +140,39 @@ async def test_choices_that_are_no_list_pass_a_tap_untouched(start: Start) -> No
     async with start(stream(events)) as proxy:
         got = await proxy.post(STREAM)
     assert b"".join(events) == got.body
+
+
+@pytest.mark.parametrize("said", ["content", "refusal"])
+@pytest.mark.parametrize("error_first", [True, False])
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+async def test_text_beside_an_error_event_is_judged(delivery: str, error_first: bool, said: str, start: Start) -> None:
+    events = [b'data: {"error": {"message": "overloaded"}}\n\n', chunk({said: FALSE}), b"data: [DONE]\n\n"]
+    if not error_first:
+        events[:2] = reversed(events[:2])
+    async with start(stream(events), policy=policy(delivery, "closed"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM)
+    assert b"Rome" not in got.body
+
+
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+async def test_text_after_the_end_mark_is_not_delivered_by_a_closed_policy(delivery: str, start: Start) -> None:
+    events = [*streamed([TRUE]), chunk({"content": FALSE})]
+    async with start(stream(events), policy=policy(delivery, "closed"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM)
+    assert b"Rome" not in got.body
+
+
+@pytest.mark.parametrize("on_error", ["open", "closed"])
+async def test_the_refusal_of_a_body_is_read(on_error: str, start: Start) -> None:
+    async with start(reply(body("", refusal=TRUE + FALSE)), policy=policy("hold", on_error), stages=ALL) as proxy:
+        got = await proxy.post()
+    assert (400, "wrong") == (got.status, got.json["error"]["param"])
+
+
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+async def test_the_refusal_of_a_stream_is_read(delivery: str, start: Start) -> None:
+    events = [chunk({"role": "assistant", "refusal": "It stands "}), chunk({"refusal": "in Rome."}), *streamed([])[-2:]]
+    async with start(stream(events), policy=policy(delivery, "open"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM)
+    assert b"Rome" not in got.body
+    assert b"content_filter" in got.body or (400, "wrong") == (got.status, got.json["error"]["param"])

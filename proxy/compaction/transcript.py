@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from proxy.conversation import called_ids
+from proxy.conversation import calls_of
 from proxy.exchange import Evidence, Message
 from proxy.text import text_of
 
@@ -27,9 +27,9 @@ def called_names(messages: Sequence[Message]) -> dict[str, str]:
     """Name of the called tool by the call's id."""
     found: dict[str, str] = {}
     for message in messages:
-        for id_, call in zip(called_ids(message), message.get("tool_calls") or (), strict=False):
-            function = call.get("function") if isinstance(call, dict) else None
-            if isinstance(function, dict) and isinstance(function.get("name"), str):
+        for call in calls_of(message):
+            id_, function = call.get("id"), call.get("function")
+            if isinstance(id_, str) and isinstance(function, dict) and isinstance(function.get("name"), str):
                 found[id_] = function["name"]
     return found
 

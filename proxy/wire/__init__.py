@@ -28,7 +28,7 @@ class Piece(Struct, frozen=True):
     finish: bool = False
     """Whether it ends its choice."""
     done: bool = False
-    """The end mark."""
+    """The end mark, or what comes behind it."""
     divisible: bool = True
     """Whether its text may be cut in two without loss (not when it carries log probabilities)."""
     refusal: bool = False
@@ -72,6 +72,9 @@ class AnswerStream(Protocol):
 
     def with_text(self, piece: Piece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
+
+    def with_refusal(self, piece: Piece, text: str) -> bytes:
+        """`piece`, which carries words of a refusal, as an event that refuses with `text` instead."""
 
     def with_arguments(self, pieces: Sequence[Piece], changed: Mapping[int, Mapping[int, str]]) -> list[Piece]:
         """A whole stream's `pieces`, in which the calls of each choice named in `changed`, by their index, have these arguments instead."""
@@ -150,9 +153,9 @@ class Dialect(Protocol):
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
     ) -> bytes:
-        """The body for the client: `body` itself when nothing changed and no inline verdict was asked for. Of `after`, the texts and the
-        arguments of calls may differ from `before`. `others` is the usage of the
-        exchange's other answers, which is added to the body's own.
+        """The body for the client: `body` itself when nothing changed and no inline verdict was asked for. Of `after`, the texts, the
+        refusals and the arguments of calls may differ from `before`. `others` is the usage of the exchange's other answers, which is
+        added to the body's own.
         """
 
     def own_answer(self, exchange: Exchange) -> Answer:

@@ -100,11 +100,13 @@ class ChatDialect:
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
-        raw = [c for c in fields["choices"] if isinstance(c, dict)]
-        choices = tuple(_choice(c, i) for i, c in enumerate(raw))
-        said = {choice.index: tuple(token_logprobs(c["logprobs"])) for choice, c in zip(choices, raw, strict=True) if c.get("logprobs")}
+        raw = {i: c for i, c in enumerate(fields["choices"]) if isinstance(c, dict)}
+        choices = tuple(_choice(c, i) for i, c in raw.items())
+        said = {
+            choice.index: tuple(token_logprobs(c["logprobs"])) for choice, c in zip(choices, raw.values(), strict=True) if c.get("logprobs")
+        }
         model = fields.get("model")
-        missed = next((name for c in raw if (name := unread(c, streamed=False))), "")
+        missed = next((name for c in fields["choices"] if (name := unread(c, streamed=False))), "")
         return Answer(choices, model if isinstance(model, str) else "", usage(fields.get("usage")), said, missed)
 
     def usage_of(self, body: bytes) -> Mapping[str, object] | None:
@@ -115,18 +117,18 @@ class ChatDialect:
     def render_answer(
         self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
     ) -> bytes:
-        """The upstream's own body where nothing changed; else the changed choices' ``content`` and arguments of calls, the usage with that
-        of the exchange's `others`, and the inline verdict.
+        """The upstream's own body where nothing changed; else the changed choices' ``content``, ``refusal`` and arguments of calls, the
+        usage with that of the exchange's `others`, and the inline verdict.
         """
         own = self.usage_of(body) if others else None
-        texts = {new.index: new.text for old, new in zip(before.choices, after.choices, strict=True) if old.text != new.text}
+        said = {"content": after.changed_texts(before), "refusal": after.changed_refusals(before)}
         arguments = after.changed_arguments(before)
-        if not texts and not arguments and verdict is None and own is None:
+        if not any(said.values()) and not arguments and verdict is None and own is None:
             return body
         raw = dict(_RAW_FIELDS.decode(body))
-        if texts or arguments:
+        if any(said.values()) or arguments:
             choices = [
-                with_arguments(_with_content(c, texts[i]) if i in texts else c, arguments.get(i, {}))
+                with_arguments(_saying(c, {name: texts[i] for name, texts in said.items() if i in texts}), arguments.get(i, {}))
                 for i, c in _indexed(_RAW_ITEMS.decode(raw["choices"]))
             ]
             raw["choices"] = msgspec.Raw(msgspec.json.encode(choices))
@@ -297,18 +299,23 @@ def _splice(raw: msgspec.Raw, old: Sequence[object], new: Sequence[object], rewr
 
 
 def _indexed(choices: list[msgspec.Raw]) -> list[tuple[int, msgspec.Raw]]:
-    """Each raw choice with its own ``index``, or its position."""
+    """Each raw choice with its own ``index``, or its position; -1 for what is no choice."""
     found = []
     for position, raw in enumerate(choices):
-        index = orjson.loads(bytes(raw)).get("index")
+        choice = orjson.loads(bytes(raw))
+        index = choice.get("index") if isinstance(choice, dict) else -1
         found.append((index if isinstance(index, int) else position, raw))
     return found
 
 
-def _with_content(raw: msgspec.Raw, text: str) -> msgspec.Raw:
-    choice = dict(_RAW_FIELDS.decode(raw))
-    message = dict(_RAW_FIELDS.decode(choice["message"]))
-    message["content"] = msgspec.Raw(orjson.dumps(text))
+def _saying(raw: msgspec.Raw, texts: Mapping[str, str]) -> msgspec.Raw:
+    """A choice whose message has these `texts`, by field; one without a message gets one."""
+    choice = dict(_RAW_FIELDS.decode(raw)) if texts else {}
+    if not choice:
+        return raw
+    given = bytes(choice.get("message", b""))
+    message = dict(_RAW_FIELDS.decode(given)) if given.startswith(b"{") else {"role": msgspec.Raw(b'"assistant"')}
+    message |= {name: msgspec.Raw(orjson.dumps(text)) for name, text in texts.items()}
     choice["message"] = msgspec.Raw(msgspec.json.encode(message))
     if "logprobs" in choice:  # they belong to the words that were replaced
         choice["logprobs"] = msgspec.Raw(b"null")

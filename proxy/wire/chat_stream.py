@@ -78,7 +78,9 @@ class ChatStream:
     def _pieces(self, event: sse.Event) -> list[Piece]:
         if event.data is None:
             return [Piece(event.raw)]
-        if event.done:
+        if self.done and not event.done:  # most clients have stopped reading, and nobody is to read what was not judged
+            self._unread = self._unread or "what follows the end mark"
+        if event.done or self.done:
             self.done = True
             return [Piece(event.raw, done=True)]
         try:
@@ -108,7 +110,8 @@ class ChatStream:
         choices = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
         if given and not choices:
             self._strange += 1
-        self._unread = self._unread or next((name for c in choices if (name := unread(c, streamed=True))), "")
+        elif given:
+            self._unread = self._unread or next((name for c in given if (name := unread(c, streamed=True))), "")
         if not choices:
             return [Piece(raw, payload=chunk)]
         if len(choices) == 1 and not (self._separate and len(_parts(choices[0])) > 1):
@@ -155,6 +158,14 @@ class ChatStream:
             choice["logprobs"] = None
         chunk["choices"] = [choice]
         return sse.encode(orjson.dumps(chunk))
+
+    def with_refusal(self, piece: Piece, text: str) -> bytes:
+        """`piece` as an event that refuses with `text` instead."""
+        chunk: dict[str, Any] = dict(piece.payload or {})
+        choice = {**chunk["choices"][0], "delta": {**chunk["choices"][0]["delta"], "refusal": text}}
+        if "logprobs" in choice:
+            choice["logprobs"] = None
+        return sse.encode(orjson.dumps({**chunk, "choices": [choice]}))
 
     def with_arguments(self, pieces: Sequence[Piece], changed: Mapping[int, Mapping[int, str]]) -> list[Piece]:
         """`pieces` with these arguments, by choice and call, in place of the model's."""

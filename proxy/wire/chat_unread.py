@@ -6,10 +6,9 @@ The API's own places are read (`content`, a string or text parts; `refusal`); th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 _TEXT_PARTS = ("text", "output_text")
+_SPOKEN = ("text", "content", "refusal", "summary", "transcript")
+"""Fields of a part of another type that hold words, though it be one at a time as a stream brings them; others hold names and numbers."""
 _SILENT_PARTS = ("thinking", "reasoning", "redacted_thinking")
 """Parts of `content` that are the model's thoughts and not its answer."""
 
@@ -23,9 +22,11 @@ def delta_text(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def unread(choice: Mapping[str, Any], *, streamed: bool) -> str:
+def unread(choice: object, *, streamed: bool) -> str:
     """The name of a field of `choice` with text that is not read; "" where there is none."""
     here, other = ("delta", "message") if streamed else ("message", "delta")
+    if not isinstance(choice, dict):
+        return "choices"
     if choice.get("text"):
         return "text"
     if _says(choice.get(other)):
@@ -59,4 +60,6 @@ def _is_known(part: object) -> bool:
         return False
     if part.get("type") in _TEXT_PARTS:
         return isinstance(part.get("text"), str | None)
-    return part.get("type") in _SILENT_PARTS or not any(isinstance(value, str) and " " in value.strip() for value in part.values())
+    return part.get("type") in _SILENT_PARTS or not any(
+        isinstance(value, str) and (bool(value) if name in _SPOKEN else " " in value.strip()) for name, value in part.items()
+    )

@@ -226,3 +226,10 @@ async def test_a_prompt_in_a_page_is_noted_without_a_warning() -> None:
     messages = [user("Look."), {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "c1", "content": template}]
     exchange = await run(made(), messages)
     assert (template, [], "hidden_instruction") == (texts(exchange)[2], exchange.warnings, verdict(exchange).detail["noted"][0]["type"])
+
+
+async def test_a_tool_call_that_is_no_object_is_no_reason_to_check_nothing() -> None:
+    messages = called(INSTRUCTION)
+    messages[0]["tool_calls"].insert(0, True)
+    exchange = await run(made(), [user("Look it up."), *messages, user("What is there?")])
+    assert ("warn", "context_quarantined") == (verdict(exchange).outcome, verdict(exchange).code)

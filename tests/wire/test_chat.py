@@ -199,6 +199,15 @@ def test_only_the_changed_choice_is_written_anew() -> None:
     assert body == DIALECT.render_answer(body, before, before, None)
 
 
+def test_choices_that_are_none_stay_as_they_came() -> None:
+    body = b'{"choices": [5, {"index": 1}, {"message": []}]}'
+    before = DIALECT.parse_answer(body)
+    assert ("choices", [1, 2]) == (before.unread, [choice.index for choice in before.choices])
+    after = DIALECT.render_answer(body, before, before.with_text(1, "a").with_refusal(2, "b"), None)
+    said = [{"role": "assistant", "content": "a"}, {"role": "assistant", "refusal": "b"}]
+    assert {"choices": [5, {"index": 1, "message": said[0]}, {"message": said[1]}]} == json.loads(after)
+
+
 def test_an_inline_verdict_is_one_more_field_of_the_completion() -> None:
     body = json.dumps(completion('{"a": 1}')).encode()
     answer = DIALECT.parse_answer(body)

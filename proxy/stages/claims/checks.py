@@ -74,6 +74,8 @@ class Found(Struct, frozen=True):
     judgement: Judgement
     ms: float
     """How long its batch took."""
+    refusal: bool = False
+    """Whether its claim, and the claim's place, are of the choice's refusal."""
 
 
 class Attempt(Struct, frozen=True):
@@ -157,9 +159,11 @@ class Checks:
         self._told = 0
 
     def judgements(self) -> dict[int, list[Judgement]]:
-        """By choice, in order."""
+        """Of the choices' texts, by choice, in order: whoever looks up a place in a text finds none of its refusal's."""
         by_choice: dict[int, list[Judgement]] = {}
         for one in self.found:
+            if one.refusal:
+                continue
             by_choice.setdefault(one.choice, []).append(one.judgement)
         return by_choice
 

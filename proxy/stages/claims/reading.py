@@ -35,6 +35,8 @@ class Statement(Struct, frozen=True):
     span: tuple[int, int] = (0, 0)
     """Where it stands: in the choice's text, or in its string's value."""
     editable: bool = True
+    refusal: bool = False
+    """Whether it stands in the choice's refusal, and not in its text."""
 
 
 def read_choice(choice: Choice, question: str, *, json: bool) -> list[Statement]:

@@ -60,6 +60,7 @@ def entry(one: Found) -> dict[str, Any]:
     judgement = one.judgement
     listed = {
         "choice": one.choice,
+        "field": "refusal" if one.refusal else None,
         "text": judgement.claim.text[:MAX_CHARS],
         "span": [judgement.claim.start, judgement.claim.end],
         "label": judgement.label,

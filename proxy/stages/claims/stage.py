@@ -16,7 +16,10 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Outcome, Sentence, Verdict
@@ -30,6 +33,7 @@ from proxy.language import language, load
 from proxy.offloop import SENTENCES, aside, each
 from proxy.ports import Ports
 from proxy.stage import Action, SentenceStage
+from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import actions_of, fails, instead_of, no_answer, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, has_context, settled
@@ -153,13 +157,15 @@ class Claims(SentenceStage):
         ground = await checks.ground()
         if not exchange.gated:
             checks.forget()
-        choices = [c for c in exchange.answer.choices if not ground.skipped and (not exchange.gated or c.index in checks.json)]
+        said = () if ground.skipped else exchange.answer.choices
+        choices = [c for c in said if not exchange.gated or c.index in checks.json]
         failing = await self._judge_choices(exchange, checks, choices)
+        failing += await self._judge_refusals(exchange, checks, [c for c in said if c.refusal.strip()])
         if exchange.gated and self.options.action == "annotate":
             await self._reconsider_all(exchange, checks)
         settled = self._settled(exchange, checks) if self.options.action == "retry" else exchange.answer
         arguments = await self._judge_arguments(exchange, settled, ground) if exchange.retry is None else []
-        acting = [choice for choice in choices if self._acts(checks, choice.index)]
+        acting = [c for c in said if (c in choices or c.refusal.strip()) and self._acts(checks, c.index)]
         if self.options.action == "block" and acting:
             return self._blocked(checks)
         self._change(exchange, acting, failing)
@@ -199,7 +205,9 @@ class Claims(SentenceStage):
         with suppress(ModelUnavailable):
             await self.ports.embedder.embed(base.sentences, bulk=True)
 
-    async def _judge(self, exchange: Exchange, checks: Checks, claims: Sequence[tuple[int, Claim]], said: str) -> list[Judgement]:
+    async def _judge(
+        self, exchange: Exchange, checks: Checks, claims: Sequence[tuple[int, Claim]], said: str, *, refusal: bool = False
+    ) -> list[Judgement]:
         """The judgement of each claim of `said`, in order; noted in the exchange also when the check breaks off."""
         ground, started = await checks.ground(), time.perf_counter()
         size = len(claims) * CLAIM
@@ -213,7 +221,7 @@ class Claims(SentenceStage):
         finally:
             whole = [j if j is not None else Judgement(claims[i][1], "error", reason="interrupted") for i, j in enumerate(judged)]
             ms = (time.perf_counter() - started) * 1000
-            self._note(exchange, checks, [Found(choice, j, ms) for (choice, _), j in zip(claims, whole, strict=True)])
+            self._note(exchange, checks, [Found(choice, j, ms, refusal) for (choice, _), j in zip(claims, whole, strict=True)])
         return whole
 
     async def _ask(self, ground: Ground, claims: Sequence[Claim], said: str) -> list[Judgement]:
@@ -247,7 +255,7 @@ class Claims(SentenceStage):
     async def _reconsider_all(self, exchange: Exchange, checks: Checks) -> None:
         """One call for an answer that has left sentence by sentence, and is only reported on."""
         judged = await self._reconsidered(exchange, checks, [one.judgement for one in checks.found], time.perf_counter())
-        checks.found = [Found(one.choice, judgement, one.ms) for one, judgement in zip(checks.found, judged, strict=True)]
+        checks.found = [replace(one, judgement=judgement) for one, judgement in zip(checks.found, judged, strict=True)]
         self._tell(exchange, checks)
 
     def _unasked(self, checks: Checks, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
@@ -290,6 +298,18 @@ class Claims(SentenceStage):
         judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
         return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
 
+    async def _judge_refusals(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[Statement]:
+        """The failing statements in what `choices` refuse with."""
+        question = question_of(exchange)
+        large = sum(len(choice.refusal) for choice in choices) > _LARGE_CHARS
+        read = partial(_refused, choices, question)
+        statements = await asyncio.to_thread(read) if large else read()
+        if not statements:
+            return []
+        said = "\n".join(choice.refusal[:MAX_SAMPLE_CHARS] for choice in choices)
+        judged = await self._judge(exchange, checks, [(s.choice, s.claim) for s in statements], said, refusal=True)
+        return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
+
     async def _judge_arguments(self, exchange: Exchange, answer: Answer, ground: Ground) -> list[tuple[Argument, Judgement]]:
         """Of every choice's tool calls, where the policy asks for it."""
         if self.options.tool_arguments == "skip":
@@ -328,18 +348,20 @@ class Claims(SentenceStage):
         return no_answer(self.options.replacement, said, question_of(exchange))
 
     def _change(self, exchange: Exchange, acting: Sequence[Choice], failing: Sequence[Statement]) -> None:
-        """Redact or replace in an answer that has not left."""
+        """Redact or replace in what has not left: of an answer behind the gate, its refusals."""
         if exchange.answer is None or self.options.action not in ("redact", "replace") or not acting:
             return
-        kept = [s for s in failing if not s.editable] if not exchange.gated else failing
+        kept = [s for s in failing if not s.editable or (exchange.gated and not s.refusal)]
         if kept:
             detail = {"action": self.options.action, "kept": len(kept)}
             exchange.verdicts.append(Verdict(self.name, "warn", code="json_value_kept", detail=detail))
-        for choice in () if exchange.gated else acting:
+        for choice in acting:
             mine = [statement for statement in failing if statement.choice == choice.index]
-            text = self._changed(exchange, choice, mine)
-            if text != choice.text:
-                exchange.answer = exchange.answer.with_text(choice.index, text)
+            in_text, in_refusal = [s for s in mine if not s.refusal], [s for s in mine if s.refusal]
+            text = self._changed(exchange, choice, in_text) if in_text and not exchange.gated else choice.text
+            refusal = self._changed_refusal(exchange, choice, in_refusal) if in_refusal else choice.refusal
+            if (text, refusal) != (choice.text, choice.refusal):
+                exchange.answer = exchange.answer.with_text(choice.index, text).with_refusal(choice.index, refusal)
                 exchange.changes.append({"stage": self.name, "what": self.options.action, "choice": choice.index, "claims": len(mine)})
 
     def _changed(self, exchange: Exchange, choice: Choice, failing: Sequence[Statement]) -> str:
@@ -350,6 +372,13 @@ class Claims(SentenceStage):
         self.ports.counters.count("claims.redacted_count", sum(statement.editable for statement in failing))
         text = without(choice, failing, self.options.marker)
         return text if text.strip() or choice.tool_calls else self._no_answer(exchange, choice.text)
+
+    def _changed_refusal(self, exchange: Exchange, choice: Choice, failing: list[Statement]) -> str:
+        """`choice`'s refusal as it leaves."""
+        redacting = self.options.action == "redact"
+        self.ports.counters.count("claims.redacted_count" if redacting else "claims.replaced_count", len(failing) if redacting else 1)
+        text = refusals.without(choice, failing, self.options.marker) if redacting else ""
+        return text if text.strip() else self._no_answer(exchange, choice.refusal)
 
     def _settled(self, exchange: Exchange, checks: Checks) -> Answer:
         """Ask again where the answer fails and there are tries left; else choose the best of the answers. That one, as the stages before
@@ -363,7 +392,7 @@ class Claims(SentenceStage):
         acting = [choice for choice in answer.choices if self._acts(checks, choice.index)]
         if acting and exchange.can_retry and present < self.options.retries and not any(c.tool_calls for c in answer.choices):
             wrong = [j for j in of_choice(checks.found, acting[0].index) if fails(j, self.options.fail_on)]
-            exchange.retry = asked_again(exchange.trail[0].messages, acting[0].text, wrong)
+            exchange.retry = asked_again(exchange.trail[0].messages, acting[0].text or acting[0].refusal, wrong)
             self.ports.counters.count("claims.retried_count")
             return answer
         best = max(checks.attempts, key=lambda i: (checks.attempts[i].rank, i))
@@ -434,3 +463,7 @@ class Claims(SentenceStage):
 
 def _filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:
     return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
+
+
+def _refused(choices: Sequence[Choice], question: str) -> list[Statement]:
+    return [statement for choice in choices for statement in refusals.read_refusal(choice, question)]

@@ -13,6 +13,7 @@ from typing import Any
 
 from proxy.cleaning.edits import Edit, whole
 from proxy.cleaning.pieces import ContextPiece
+from proxy.conversation import calls_of
 from proxy.exchange import Exchange, Message, tool_name
 from proxy.grounding.answers.json_answers import strings_of, with_values
 from proxy.grounding.answers.redaction import sentence_spans
@@ -107,8 +108,8 @@ def tools_of(messages: Sequence[Message]) -> dict[int, str]:
     for i, message in enumerate(messages):
         if message.get("role") == "tool" and isinstance(answers := message.get("tool_call_id"), str):
             found[i] = called.get(answers, "")
-        for call in reversed(calls) if isinstance(calls := message.get("tool_calls"), list) else ():
-            if isinstance(call, Mapping) and isinstance(call.get("id"), str):
+        for call in reversed(calls_of(message)):
+            if isinstance(call.get("id"), str):
                 called[call["id"]] = tool_name(call)
     return found
 
