@@ -390,6 +390,7 @@ async def test_a_key_that_is_missing_or_wrong_is_said(start: Start, key: str, wo
         assert [] == await tail_of(proxy, key="right")
 
 
+@pytest.mark.process
 async def test_the_command_follows_all_workers_until_it_is_interrupted(tmp_path: Path) -> None:
     async with (
         ScriptedUpstream(reply(completion())) as upstream,
@@ -408,6 +409,7 @@ async def test_the_command_follows_all_workers_until_it_is_interrupted(tmp_path:
     assert (16, {"skipped"}) == (len(set(ids(found))), {record["outcome"] for record in found})
 
 
+@pytest.mark.process
 async def test_the_command_ends_quietly_when_nobody_reads_any_more(tmp_path: Path) -> None:
     async with ScriptedUpstream(reply(completion())) as upstream, served(tmp_path, upstream.base_url) as proxy:
         await all_up(proxy)

@@ -64,6 +64,7 @@ def test_features_are_buckets(text: str, said: str) -> None:
     assert (True, True) == (len(found) > 0, all(0 <= bucket < BUCKETS for bucket in found))
 
 
+@pytest.mark.process
 def test_every_process_computes_the_same() -> None:
     code = "from proxy.failures.signals.correction_model import *; import sys; print(repr(likelihood(*sys.argv[1:]).correction))"
     said = ("not what i asked, ça alors", "here is the list of 12 shops")

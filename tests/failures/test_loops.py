@@ -15,6 +15,7 @@ from proxy.failures.signals.chunks import chunks_of
 from proxy.failures.signals.loops import MAX_CALLS, Loop, find_loops
 from proxy.failures.steps import calls_in, read_turns
 from tests.conversations import airline_run, conversations
+from tests.examples import share
 
 Message = dict[str, Any]
 LONG = "Your booking is confirmed for Tuesday, in seat 12A, and costs 450 euros."
@@ -493,7 +494,7 @@ MESSAGE = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(3))
 @given(st.lists(MESSAGE, max_size=25))
 def test_no_conversation_is_too_strange(messages: list[Message]) -> None:
     assert set(CODES["loop"]) >= {loop.code for loop in find_loops(read_turns(messages), stall_after=2)}

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.failures.schemas import CHECK_S, NotChecked, SchemaInvalid, problems_of
+from tests.examples import share
 
 SEARCH = {
     "type": "object",
@@ -192,7 +193,7 @@ def _keywords(inner: Any) -> Any:
 SCHEMAS = st.recursive(_keywords(st.just({})), _keywords, max_leaves=6)
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(1.5))
 @given(SCHEMAS, JSON, st.sampled_from(DRAFTS))
 def test_the_verdict_is_the_librarys_own(schema: Any, value: Any, draft: Any) -> None:
     stock = draft[1](schema)

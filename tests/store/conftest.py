@@ -91,7 +91,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
     return f"{server}/{name}"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 

@@ -165,6 +165,7 @@ async def test_a_server_that_refuses_is_a_problem_and_shows_no_password(caplog: 
     assert "hunter2" not in caplog.text + database.problem + database.name
 
 
+@pytest.mark.postgres
 async def test_a_wrong_password_is_a_problem_and_is_not_shown(postgres_server: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     database = Database(postgres_server.replace("pass%20word", "hunter2") + "/postgres")
@@ -189,6 +190,7 @@ async def test_a_server_that_never_answers_does_not_hold_up_the_start() -> None:
     await silent.wait_closed()
 
 
+@pytest.mark.postgres
 async def test_a_server_that_goes_away_is_found_again(migrated_server: str) -> None:
     name = "going_away"
     await execute(f"{migrated_server}/postgres", f"CREATE DATABASE {name} TEMPLATE migrated")

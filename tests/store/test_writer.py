@@ -151,6 +151,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.process
 async def test_after_kill_9_the_store_opens_with_all_that_was_flushed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'x.db'}"
     victim = subprocess.Popen([sys.executable, "-c", _VICTIM, url], stdout=subprocess.PIPE)
