@@ -17,6 +17,7 @@ import pytest
 
 from proxy.app import App
 from proxy.config import load_settings
+from proxy.models.embedding_use import UseEncoder
 from proxy.registry import STAGES
 from proxy.stage import Stage
 from proxy.testing import ScriptedUpstream, completion, reply, serving
@@ -56,6 +57,23 @@ def _guard(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_guard)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def read_once() -> Iterator[None]:
+    """The built-in embedding model's weights are read once for all proxies of the tests: a second of CPU each."""
+    read: Callable[[UseEncoder], None] = UseEncoder.load
+    models: dict[int, Any] = {}
+
+    def load(encoder: UseEncoder) -> None:
+        if encoder._threads not in models:
+            read(encoder)
+            models[encoder._threads] = encoder._model
+        encoder._model = models[encoder._threads]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UseEncoder, "load", load)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -100,6 +118,7 @@ class Running:
                 found = await self.get(f"/groundwire/v1/records/{response.headers['x-groundwire-id']}")
                 if found.status != 404:
                     return found.json
+                await asyncio.sleep(0.002)
 
 
 class Answer:
