@@ -124,11 +124,10 @@ def test_what_a_terminals_encoding_lacks_is_spelled_out() -> None:
 HOSTILE = ["\x1b]0;owned\x07", "\x1b[2J", "a\nb", "a\rb", "\x9b31m", "\u202egnp.exe", "\u2028", "\x00", "\x7f", "\ud800", "é" * 300]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("field", ["model", "route", "policy", "run_id", "id", "outcome", "path"])
-def test_no_name_reaches_the_terminal_as_it_came(text: str, field: str) -> None:
-    record = RECORD | {field: text, **({"model": ""} if field == "path" else {})}
-    assert line(record, terminal(tty=False)).isprintable()
+def test_no_name_reaches_the_terminal_as_it_came(field: str) -> None:
+    records = [RECORD | {field: text, **({"model": ""} if field == "path" else {})} for text in HOSTILE]
+    assert [] == [shown for record in records if not (shown := line(record, terminal(tty=False))).isprintable()]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
