@@ -6,30 +6,28 @@ import asyncio
 import io
 import os
 import shutil
-from collections.abc import AsyncIterator, Callable, Sequence
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import hypothesis
 import pytest
 
 from proxy.app import App
 from proxy.config import load_settings
+from proxy.models.embedding_use import UseEncoder
 from proxy.registry import STAGES
 from proxy.stage import Stage
 from proxy.testing import ScriptedUpstream, completion, reply, serving
+from tests.examples import load_profile
 from tests.stores import in_thread, migrate
 
 EMPTY_TAP = "name: empty\ndelivery: tap\nstages: []\n"
 CHAT = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}
 
-# How long an example takes says more of a busy machine than of the code. In CI the same examples every time: what it judges is the change.
-hypothesis.settings.register_profile(
-    "groundwire", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow], derandomize="CI" in os.environ
-)
-hypothesis.settings.load_profile("groundwire")
+load_profile()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -37,6 +35,45 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
     """The processes that tests start find compiled modules, as an installed package's do, whatever the environment says of bytecode."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ.setdefault("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[Any]:
+    """Only a test that says so starts a process: each costs seconds, and ``make test`` is to take one minute."""
+    global _may_start
+    _may_start = any(item.get_closest_marker(name) for name in ("process", "postgres", "slow", "clients", "browser"))
+    try:
+        return (yield)
+    finally:
+        _may_start = True
+
+
+_may_start = True
+
+
+def _guard(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "subprocess.Popen" and not _may_start:
+        raise RuntimeError(f"a test that starts a process carries the mark 'process': {arguments[1]}")
+
+
+sys.addaudithook(_guard)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def read_once() -> Iterator[None]:
+    """The built-in embedding model's weights are read once for all proxies of the tests: a second of CPU each."""
+    read: Callable[[UseEncoder], None] = UseEncoder.load
+    models: dict[int, Any] = {}
+
+    def load(encoder: UseEncoder) -> None:
+        if encoder._threads not in models:
+            read(encoder)
+            models[encoder._threads] = encoder._model
+        encoder._model = models[encoder._threads]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(UseEncoder, "load", load)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +118,7 @@ class Running:
                 found = await self.get(f"/groundwire/v1/records/{response.headers['x-groundwire-id']}")
                 if found.status != 404:
                     return found.json
+                await asyncio.sleep(0.002)
 
 
 class Answer:

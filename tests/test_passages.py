@@ -1,5 +1,4 @@
 import json
-import time
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from proxy.exchange import Evidence
 from proxy.faithful import LANGUAGES, build_context_block, texts, wrap_with_context_faithful_prompt
 from proxy.passages import find_passages, is_retrieval_tool, result_passages
 from proxy.passages.blocks import find_blocks
+from tests.cost import below
 
 
 def contents(text: str) -> list[str]:
@@ -187,11 +187,11 @@ def test_found_passages_stand_in_the_text_and_do_not_overlap(text: str) -> None:
     ["<context", "<context>", "<context>\n", "[", "[Source: ", "[Passage 1] ", "<documents>\n<document>", "<document a=", "### Passage 1\n", "Context: ",
      'Context: "', "context:\n```", "## a\n\n### Passage 1\n", "context ", " ", "\n", "---\n", "(", "### Passage 1 (score: ", "Question:\n", "\0"],
 )  # fmt: skip
+@pytest.mark.cost
 def test_the_time_is_linear_in_the_length(piece: str) -> None:
     text = piece * (200_000 // len(piece))
-    started = time.process_time()
-    find_blocks(text)
-    assert time.process_time() - started < 2  # a quadratic step takes minutes
+    with below(2):
+        find_blocks(text)  # a quadratic step takes minutes
 
 
 # ---- the project's own block ----

@@ -16,6 +16,8 @@ from proxy.testing import ScriptedUpstream, completion, reply, stream, streamed
 from tests.conftest import CHAT
 from tests.processes import PATIENCE_S, Process, command, served, write_config
 
+pytestmark = pytest.mark.process
+
 STREAM = {**CHAT, "stream": True}
 EVENTS = streamed(["Hel", "lo"])
 

@@ -535,6 +535,7 @@ TIMED_OUT = [
 ]
 
 
+@pytest.mark.process
 async def test_a_running_server_says_what_its_store_says(start: Start, tmp_path: Path) -> None:
     policy = "name: p\ndelivery: tap\nstages: [budget, reflection]\n"
     async with start(reply(completion()), policy=policy, config="server: {admin_key: right}\n") as proxy:
@@ -550,6 +551,7 @@ async def test_a_running_server_says_what_its_store_says(start: Start, tmp_path:
     assert (2, True) == (status, "wants the admin key (401)" in refused)
 
 
+@pytest.mark.process
 async def test_a_server_that_is_not_there_is_one_line() -> None:
     status, out, err = await reported("--url", "http://127.0.0.1:9")
     assert (2, "", "groundwire: http://127.0.0.1:9 does not answer: Connection refused\n") == (status, out, err)
@@ -577,6 +579,7 @@ def piped(arguments: Sequence[str], cwd: Path) -> tuple[int, str]:
     return ended.returncode, ended.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("arguments", [["report"], ["report", "--json"], ["check"], ["--help"]])
 def test_a_reader_that_has_left_ends_a_command_quietly(arguments: list[str], store: Callable[..., Path]) -> None:
     assert (141, "") == piped(arguments, store(make_record(1)).parent)

@@ -26,12 +26,14 @@ def run(code: str, *arguments: str) -> str:
 CPU_OF = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"
 
 
+@pytest.mark.process
 def test_importing_takes_little_more_than_its_largest_libraries() -> None:
     run("import proxy.app")  # compiled, as an installed package is
     ours, theirs = (min(float(run(CPU_OF.format(names))) for _ in range(3)) for names in ("proxy.app", "sqlalchemy.ext.asyncio, aiohttp"))
     assert ours < 2 * theirs  # both in CPU seconds, side by side: cores differ
 
 
+@pytest.mark.process
 def test_importing_loads_nothing_heavy() -> None:
     assert "[]" == run(f"import proxy, proxy.app, sys; print([m for m in {HEAVY!r} if m in sys.modules])")
 
@@ -62,6 +64,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.process
 def test_serving_a_counted_request_imports_no_litellm(tmp_path: Path) -> None:
     assert "[]" == run(_SERVE_ONE, str(tmp_path))
 

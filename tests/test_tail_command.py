@@ -124,11 +124,10 @@ def test_what_a_terminals_encoding_lacks_is_spelled_out() -> None:
 HOSTILE = ["\x1b]0;owned\x07", "\x1b[2J", "a\nb", "a\rb", "\x9b31m", "\u202egnp.exe", "\u2028", "\x00", "\x7f", "\ud800", "é" * 300]
 
 
-@pytest.mark.parametrize("text", HOSTILE)
 @pytest.mark.parametrize("field", ["model", "route", "policy", "run_id", "id", "outcome", "path"])
-def test_no_name_reaches_the_terminal_as_it_came(text: str, field: str) -> None:
-    record = RECORD | {field: text, **({"model": ""} if field == "path" else {})}
-    assert line(record, terminal(tty=False)).isprintable()
+def test_no_name_reaches_the_terminal_as_it_came(field: str) -> None:
+    records = [RECORD | {field: text, **({"model": ""} if field == "path" else {})} for text in HOSTILE]
+    assert [] == [shown for record in records if not (shown := line(record, terminal(tty=False))).isprintable()]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -390,6 +389,7 @@ async def test_a_key_that_is_missing_or_wrong_is_said(start: Start, key: str, wo
         assert [] == await tail_of(proxy, key="right")
 
 
+@pytest.mark.process
 async def test_the_command_follows_all_workers_until_it_is_interrupted(tmp_path: Path) -> None:
     async with (
         ScriptedUpstream(reply(completion())) as upstream,
@@ -408,6 +408,7 @@ async def test_the_command_follows_all_workers_until_it_is_interrupted(tmp_path:
     assert (16, {"skipped"}) == (len(set(ids(found))), {record["outcome"] for record in found})
 
 
+@pytest.mark.process
 async def test_the_command_ends_quietly_when_nobody_reads_any_more(tmp_path: Path) -> None:
     async with ScriptedUpstream(reply(completion())) as upstream, served(tmp_path, upstream.base_url) as proxy:
         await all_up(proxy)

@@ -7,10 +7,13 @@ from contextlib import closing
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from proxy.testing import ScriptedUpstream, completion, reply
 from tests.conftest import CHAT
 from tests.processes import PATIENCE_S, Process, free_port, served
+
+pytestmark = pytest.mark.process
 
 
 async def ask(url: str) -> int:

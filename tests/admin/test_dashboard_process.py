@@ -15,6 +15,8 @@ from tests.conftest import CHAT
 from tests.processes import PATIENCE_S, Process, free_port, served
 from tests.test_workers import all_up
 
+pytestmark = pytest.mark.process
+
 SOON_S = 8.0
 """An open stream must not hold the end up; a server's drain may take 30 s."""
 

@@ -45,6 +45,7 @@ def test_an_interval_is_the_same_every_time_and_holds_the_mean():
     assert found.low <= found.mean <= found.high
 
 
+@pytest.mark.process
 def test_every_answer_of_a_closed_loop_is_counted(place):
     system = direct(place)
     sample = closed_loop(system.port, system.request(bodies.large()), system.expected(), 3, 0.1)
@@ -52,18 +53,21 @@ def test_every_answer_of_a_closed_loop_is_counted(place):
     assert len(sample.latencies_ms) >= 12
 
 
+@pytest.mark.process
 def test_an_answer_of_another_length_stops_the_measurement(place):
     expected = Expected(len(stub.COMPLETION) - 1, b"stub")
     with pytest.raises(BadAnswer):
         closed_loop(place.upstream_port, request_bytes("/", bodies.small(), "key", {}), expected, 1, 0.05)
 
 
+@pytest.mark.process
 def test_an_answer_without_the_stubs_text_stops_the_measurement(place):
     expected = Expected(len(stub.COMPLETION), b"something else")
     with pytest.raises(BadAnswer):
         closed_loop(place.upstream_port, request_bytes("/", bodies.small(), "key", {}), expected, 1, 0.05)
 
 
+@pytest.mark.process
 def test_the_floor_passes_answers_and_streams_through(place):
     system = check(floor(place))
     with system.awake():
@@ -73,12 +77,14 @@ def test_the_floor_passes_answers_and_streams_through(place):
     assert min(seen.delays_ms) > 0
 
 
+@pytest.mark.process
 def test_a_stream_with_too_few_chunks_stops_the_measurement(place):
     system = System("direct", place.upstream_port)
     with pytest.raises(BadAnswer):
         read_streams(system.port, system.request(bodies.small(stream=True)), CHUNKS + 1, 1, 1)
 
 
+@pytest.mark.process
 def test_a_server_is_gone_after_stop_even_while_paused(place):
     system = floor(place)
     assert system.server is not None

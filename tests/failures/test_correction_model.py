@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 
 import msgspec
 import pytest
@@ -12,6 +11,7 @@ from hypothesis import strategies as st
 
 from proxy.failures.signals.correction_model import BUCKETS, WEIGHTS, Model, features, likelihood, threshold
 from proxy.failures.signals.corrections import prepared, read_correction
+from tests.cost import below
 
 TOOLS = ("search_web", "run_sql")
 
@@ -64,6 +64,7 @@ def test_features_are_buckets(text: str, said: str) -> None:
     assert (True, True) == (len(found) > 0, all(0 <= bucket < BUCKETS for bucket in found))
 
 
+@pytest.mark.process
 def test_every_process_computes_the_same() -> None:
     code = "from proxy.failures.signals.correction_model import *; import sys; print(repr(likelihood(*sys.argv[1:]).correction))"
     said = ("not what i asked, ça alors", "here is the list of 12 shops")
@@ -71,11 +72,11 @@ def test_every_process_computes_the_same() -> None:
     assert repr(likelihood(*said).correction) == ended.stdout.strip()
 
 
+@pytest.mark.cost
 def test_an_endless_message_takes_no_longer_than_its_beginning() -> None:
     likelihood("warm", "up")
-    started = time.process_time()
-    likelihood("no that is wrong " * 50_000, "x " * 500_000)
-    assert time.process_time() - started < 1
+    with below(1):
+        likelihood("no that is wrong " * 50_000, "x " * 500_000)
 
 
 def test_weights_for_other_features_are_refused() -> None:

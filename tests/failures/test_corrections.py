@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.failures.signals.correction_words import NUMBERS, WORDS
 from proxy.failures.signals.corrections import Correction, read_correction
+from tests.cost import below
 
 TOOLS = ("search_docs", "search_web", "getWeather", "calculator", "search")
 SAID = "Here are 250 results."
@@ -186,12 +185,12 @@ def test_the_span_is_that_of_the_cue() -> None:
     assert text[slice(*found.span)] == "das ist FALSCH"
 
 
+@pytest.mark.cost
 def test_a_large_message_is_read_at_once() -> None:
     hostile = ("no, " * 100 + '"' * 1000 + "you keep " * 1000 + "`" * 1000 + "max " * 1000) * 80
-    started = time.perf_counter()
-    for start in ("", "no, ", "stop ", '"', "you keep "):
-        read_correction(start + hostile, tools=[f"tool_{i}" for i in range(1000)])
-    assert time.perf_counter() - started < 1
+    with below(1):
+        for start in ("", "no, ", "stop ", '"', "you keep "):
+            read_correction(start + hostile, tools=[f"tool_{i}" for i in range(1000)])
 
 
 def test_every_number_word_is_spelt_without_accents() -> None:

@@ -75,6 +75,7 @@ def test_chunks_are_a_set(chunks: list[str]) -> None:
     )
 
 
+@pytest.mark.process
 def test_another_process_gives_the_same_name() -> None:
     arguments = {"query": "größe", "limit": 50, "nested": {"b": [1.0, None], "a": "x"}}
     script = f"from proxy.failures.fingerprint import fingerprint; print(fingerprint('tool_error', 'timeout', 'search', {arguments!r}))"

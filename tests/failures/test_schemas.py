@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import jsonschema
@@ -12,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.failures.schemas import CHECK_S, NotChecked, SchemaInvalid, problems_of
+from tests.cost import below
+from tests.examples import share
 
 SEARCH = {
     "type": "object",
@@ -153,12 +154,11 @@ for _i in range(40):
         pytest.param({"multipleOf": 1e-320}, 10**400, "failed", id="numbers"),
     ],
 )
+@pytest.mark.cost
 def test_what_cannot_be_judged_in_its_bounds_is_not_checked_and_never_a_match(schema: Any, value: Any, reason: str) -> None:
     for _ in range(2):
-        started = time.perf_counter()
-        with pytest.raises(NotChecked, match=reason):
+        with below(20 * CHECK_S), pytest.raises(NotChecked, match=reason):
             problems_of(schema, value, seconds=0.05 if reason == "time" else 2)
-        assert time.perf_counter() - started < 20 * CHECK_S
 
 
 def test_a_long_list_of_objects_that_must_differ_is_judged_in_linear_time() -> None:
@@ -192,7 +192,7 @@ def _keywords(inner: Any) -> Any:
 SCHEMAS = st.recursive(_keywords(st.just({})), _keywords, max_leaves=6)
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(1.5))
 @given(SCHEMAS, JSON, st.sampled_from(DRAFTS))
 def test_the_verdict_is_the_librarys_own(schema: Any, value: Any, draft: Any) -> None:
     stock = draft[1](schema)

@@ -11,6 +11,8 @@ import pytest
 
 from tests.metrics.reading import Series, parsed, value
 
+pytestmark = pytest.mark.process
+
 _ROOT = Path(__file__).parents[2]
 _COUNT = """
 import sys

@@ -9,11 +9,14 @@ import signal
 from pathlib import Path
 
 import aiohttp
+import pytest
 
 from proxy.testing import ReceivedCall, ScriptedUpstream, completion, reply, stream, streamed
 from tests.conftest import CHAT
 from tests.metrics.reading import Series, parsed, value
 from tests.processes import PATIENCE_S, Process, free_port, served
+
+pytestmark = pytest.mark.process
 
 WORKERS = 4
 _POLICY = "name: counted\ndelivery: hold\nstages: [budget: {window: 1000}]\n"

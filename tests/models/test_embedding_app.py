@@ -75,6 +75,7 @@ async def test_models_that_cannot_be_made_are_a_problem() -> None:
     await models.stop()
 
 
+@pytest.mark.process
 def test_without_such_a_stage_numpy_is_not_imported(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
     code = "import sys; from proxy.app import App; from proxy.config import load_settings; App(load_settings(sys.argv[1])); print('numpy' in sys.modules)"

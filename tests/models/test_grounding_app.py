@@ -81,6 +81,7 @@ async def test_a_policy_that_only_some_requests_ask_for_loads_it_with_the_first(
         assert "tiny@7" == proxy.app.verifiers.get().name
 
 
+@pytest.mark.process
 def test_a_policy_that_verifies_imports_nothing_heavy_before_the_server_starts(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
     (tmp_path / "policy.yaml").write_text(POLICY)

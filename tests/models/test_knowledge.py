@@ -186,6 +186,7 @@ async def test_files_that_are_newer_than_the_index_are_told(folder: Path, caplog
     assert f"{folder}: files have changed since the index was built: run groundwire knowledge build {folder}" in caplog.text
 
 
+@pytest.mark.process
 async def test_two_processes_have_the_same_version_and_find_the_same(folder: Path) -> None:
     write(folder, *(f"Item {number} costs {number * 7} euros." for number in range(50)))
     script = (
@@ -205,6 +206,7 @@ async def test_two_processes_have_the_same_version_and_find_the_same(folder: Pat
     assert 5 == len(in_memory[1])
 
 
+@pytest.mark.process
 def test_importing_it_imports_neither_numpy_nor_faiss() -> None:
     script = "import sys, proxy.models.knowledge; sys.exit(bool({'numpy', 'faiss'} & set(sys.modules)))"
     assert 0 == subprocess.run([sys.executable, "-c", script], check=False).returncode

@@ -152,6 +152,7 @@ async def test_a_second_build_at_the_same_time_is_refused(folder: Path) -> None:
     assert 3 == (await build(folder, HashEmbedder())).facts
 
 
+@pytest.mark.process
 async def test_a_lock_goes_with_its_process(folder: Path) -> None:
     script = f"from pathlib import Path\nfrom proxy.models.knowledge_files import writing\nimport os\nwith writing(Path({str(folder)!r})): os._exit(1)"
     assert 1 == subprocess.run([sys.executable, "-c", script], check=False).returncode

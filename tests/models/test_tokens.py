@@ -8,7 +8,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,8 @@ from proxy.config import ModelSettings
 from proxy.exchange import ContextUse
 from proxy.models.encodings import ESTIMATE, Encodings, pieces
 from proxy.models.tokens import TiktokenCounter
+from tests.cost import below
+from tests.examples import share
 
 COUNTER = TiktokenCounter({"my-model": ModelSettings(window=8192, max_output_tokens=1024, encoding="o200k_base")})
 RECORDED = [json.loads(line) for line in (Path(__file__).parent / "data" / "usage.jsonl").read_text("utf-8").splitlines()]
@@ -117,6 +118,7 @@ def test_configured_models_win_over_the_bundled_list() -> None:
     assert (counter.model("openai/gpt-4o").window_tokens, counter.model("gpt-4o").encoding) == (1000, None)
 
 
+@pytest.mark.process
 def test_counting_does_not_import_litellm() -> None:
     program = (
         "import asyncio, sys; from proxy.models.tokens import TiktokenCounter as T; c = T({});"
@@ -182,10 +184,10 @@ def test_an_estimate_has_more_margin_outside_latin_script(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["a" * 1_000_000, " " * 1_000_000, "^" * 1_000_000, "\n" * 1_000_000, "😀" * 300_000, "漢字" * 300_000, "1" * 1_000_000]
 )
+@pytest.mark.cost
 def test_a_run_without_boundaries_is_counted_in_bounded_time(text: str) -> None:
-    started = time.perf_counter()
-    counted = Encodings().count(text, "o200k_base")
-    assert time.perf_counter() - started < SECONDS
+    with below(SECONDS):
+        counted = Encodings().count(text, "o200k_base")
     assert not counted.exact
     assert 0 < counted.tokens <= len(text.encode())
 
@@ -221,7 +223,7 @@ WORDS = st.sampled_from(
 ) | st.sampled_from(["😀", "<|endoftext|>", ".", "_", "/", "%", "//", *SPACES])
 
 
-@settings(max_examples=300)
+@settings(max_examples=share(3))
 @given(st.lists(WORDS, max_size=60).map("".join), st.integers(2, 12), st.sampled_from(["cl100k_base", "o200k_base"]))
 def test_clean_cuts_do_not_change_the_count(text: str, longest: int, encoding: str) -> None:
     COUNTER.load(encoding)
@@ -232,7 +234,7 @@ def test_clean_cuts_do_not_change_the_count(text: str, longest: int, encoding: s
         assert sum(len(tokenizer.encode_ordinary(piece)) for piece, _ in cut) == len(tokenizer.encode_ordinary(text))
 
 
-@settings(max_examples=200)
+@settings(max_examples=share(2))
 @given(st.lists(st.text(st.characters(codec=None), min_size=1, max_size=6), max_size=12).map(" ".join), st.integers(2, 9))
 def test_clean_cuts_of_any_text_do_not_change_the_count(text: str, longest: int) -> None:
     COUNTER.load("o200k_base")
@@ -242,7 +244,6 @@ def test_clean_cuts_of_any_text_do_not_change_the_count(text: str, longest: int)
         assert sum(len(tokenizer.encode_ordinary(piece)) for piece, _ in cut) == len(tokenizer.encode_ordinary(text))
 
 
-@settings(max_examples=100)
 @given(st.text(st.characters(codec=None)), st.sampled_from(["cl100k_base", "o200k_base", ESTIMATE]))
 def test_a_count_is_the_same_from_the_cache(text: str, encoding: str) -> None:
     encodings = Encodings()
@@ -290,7 +291,7 @@ MESSAGES = st.builds(
 MODELS = st.sampled_from(["gpt-4o", "gpt-4", "gpt-5", "claude-x"])
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(1.5))
 @given(st.lists(MESSAGES, max_size=5), MODELS)
 def test_components_are_never_negative_and_add_up(messages: list[Any], model: str) -> None:
     counted = use(messages, model=model)
@@ -298,14 +299,14 @@ def test_components_are_never_negative_and_add_up(messages: list[Any], model: st
     assert sum(counted.components.values()) == counted.used_tokens
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(1.5))
 @given(st.lists(MESSAGES, max_size=4), MESSAGES, MODELS, st.booleans())
 def test_another_message_never_lowers_the_count(messages: list[Any], more: Any, model: str, with_tools: bool) -> None:
     tools = [tool(x={"type": "string"})] if with_tools else []
     assert use(messages, tools, model).used_tokens <= use([*messages, more], tools, model).used_tokens
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(0.25))
 @given(st.lists(MESSAGES, max_size=4), MODELS)
 def test_a_request_counts_the_same_again_and_elsewhere(messages: list[Any], model: str) -> None:
     first = use(messages, model=model)

@@ -13,6 +13,7 @@ from proxy.stages.claims.acting import no_answer
 from proxy.stages.claims.retrying import correction
 from proxy.testing import CountedNames
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, labels, make_stage, ports_with, texts_of
+from tests.examples import share
 
 AS_JSON = {"response_format": {"type": "json_object"}}
 
@@ -149,7 +150,7 @@ _VALUES = st.recursive(
 )
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(0.6))
 @given(
     value=st.lists(_VALUES, max_size=3) | st.dictionaries(st.text(max_size=3), _VALUES, max_size=3),
     action=st.sampled_from(["redact", "replace"]),

@@ -17,6 +17,7 @@ from proxy.ports import Ports
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 from proxy.text import split_sentences
 from tests.claims import GOLD, LONDON, PARIS, TALL, answering, judged_by_words, labels, make_stage, ports_with
+from tests.examples import share
 
 
 class Gate:
@@ -191,7 +192,7 @@ async def test_the_evidence_is_prepared_once_and_embedded_while_the_model_writes
 _TEXTS = st.lists(st.sampled_from([PARIS, TALL, GOLD, LONDON, "Sure!", "I don't know.", "\n\n- ", "Why?"]), min_size=1, max_size=7)
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(0.6))
 @given(parts=_TEXTS)
 async def test_nothing_that_fails_leaves_and_nothing_that_is_supported_stays(parts: list[str]) -> None:
     (left,) = await Gate(action="redact").says(" ".join(parts))
@@ -201,7 +202,7 @@ async def test_nothing_that_fails_leaves_and_nothing_that_is_supported_stays(par
     assert LONDON not in left
 
 
-@settings(max_examples=40)
+@settings(max_examples=share(0.4))
 @given(parts=_TEXTS)
 async def test_the_gate_finds_what_is_found_in_the_whole_answer(parts: list[str]) -> None:
     text = " ".join(parts)

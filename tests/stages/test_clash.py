@@ -13,6 +13,7 @@ from proxy.conversation import problems
 from proxy.exchange import Evidence
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.testing import CountedNames, ScriptedVerifiers, make_ports
+from tests.examples import share
 from tests.stages.clash_talk import MOVED, Message, assistant, contents, made, send, tool, user, verdict
 
 
@@ -374,7 +375,7 @@ _TURN = st.one_of(
 _TALK = st.lists(_TURN, min_size=1, max_size=5).map(lambda turns: [message for turn in turns for message in turn])
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(0.6))
 @given(
     _TALK,
     st.sampled_from(["Thanks.", "I live in Paris.", "My budget is 700 €."]),
@@ -397,7 +398,7 @@ def test_the_forwarded_list_is_legal_and_stays_the_same(talk: list[Message], las
     asyncio.run(run())
 
 
-@settings(max_examples=40)
+@settings(max_examples=share(0.4))
 @given(_TALK)
 def test_what_is_left_has_no_clash_that_a_rule_resolves(talk: list[Message]) -> None:
     async def run() -> None:

@@ -20,9 +20,10 @@ from proxy.stages.compression import Compression, CompressionOptions
 from proxy.stages.history import History, HistoryOptions
 from proxy.testing import WordCounter, make_exchange, make_ports
 from tests.conversations import airline_run, conversations, said, step
+from tests.examples import share
 
 WINDOWS = st.sampled_from([120, 400, 1000, 3000])
-FEW = settings(max_examples=60)
+FEW = settings(max_examples=share(0.6))
 PAID_LATER = [said("system", 1), *step("1", 200), *[said("system", 1)] * 4, said("assistant", 200), said("user", 1)]
 """A summary frees less than the tool to read the archive takes, until something else is archived."""
 

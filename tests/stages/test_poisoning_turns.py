@@ -16,6 +16,7 @@ from proxy.exchange import Evidence
 from proxy.policy import load_policy
 from proxy.testing import MemoryKnowledge, MemoryQuarantine, ScriptedVerifiers
 from proxy.verification.facts import FactChecker
+from tests.examples import share
 from tests.poisoning.contexts import (
     DOUBTFUL,
     FACTS,
@@ -125,7 +126,7 @@ async def test_what_is_kept_is_the_content_byte_for_byte() -> None:
     assert [said.encode()] == [item.content for item in items(stage)]
 
 
-@settings(max_examples=30)
+@settings(max_examples=share(0.3))
 @given(st.lists(st.sampled_from([PARIS, LONDON, DOUBTFUL, UNKNOWN, INSTRUCTION, '{"a": "' + LONDON + '"}']), min_size=1, max_size=6))
 async def test_running_it_on_its_own_result_changes_nothing_more(said: list[str]) -> None:
     stage = made()

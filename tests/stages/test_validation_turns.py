@@ -17,6 +17,7 @@ from proxy.exchange import Evidence
 from proxy.grounding.verdicts import ClaimPair, Support
 from proxy.stages.validation.acting import NOTE_KEY
 from proxy.testing import HashEmbedder, ScriptedVerifiers
+from tests.examples import share
 from tests.stages.validation_cases import (
     ASK,
     FRESH,
@@ -120,7 +121,7 @@ CONTENTS: list[Any] = [STALE, FRESH, PARTIAL, WEATHER, "Error: no such city", {"
                        {"note": "The Uhrturm in Graz is 55 metres tall."}, "[]", "Das Wetter in Graz ist heute sonnig und warm."]  # fmt: skip
 
 
-@settings(max_examples=30)
+@settings(max_examples=share(0.3))
 @given(st.lists(st.integers(0, len(CONTENTS) - 1), min_size=1, max_size=5), st.sampled_from(["drop", "down_rank"]))
 def test_a_growing_conversation_keeps_its_forwarded_prefix_in_every_worker(chosen: list[int], action: str) -> None:
     messages = asked(*(CONTENTS[i] for i in chosen))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from proxy.store import sqlite
 from proxy.store.database import Database
 from proxy.store.records import Record
 from proxy.store.tables import metadata
@@ -19,6 +20,8 @@ from tests.store import postgres
 from tests.stores import in_thread, migrate, opened
 
 _numbers = itertools.count(1)
+LIMIT_S = 10.0
+"""Of a store whose locks are given up by `soon_locked`."""
 
 
 class CountingCounters(Counter[str]):
@@ -91,7 +94,7 @@ def empty_url(request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> str:
     return f"{server}/{name}"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -110,6 +113,18 @@ async def execute(url: str, *statements: str) -> None:
             await connection.execute(statement)
     finally:
         await connection.close()
+
+
+@pytest.fixture
+def soon_locked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite gives up a lock after 50 ms, long before the store's own limit, which a busy machine could pass first."""
+    set_up = sqlite.set_up_connection
+
+    def impatient(connection: Any, busy_timeout_ms: int) -> None:
+        assert 50 < busy_timeout_ms < LIMIT_S * 1000
+        set_up(connection, 50)
+
+    monkeypatch.setattr(sqlite, "set_up_connection", impatient)
 
 
 @pytest.fixture

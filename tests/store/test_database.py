@@ -12,7 +12,7 @@ from proxy.errors import ConfigError, StoreUnavailable
 from proxy.store import urls
 from proxy.store.database import Database
 from proxy.store.scratchpad import DatabaseScratchpad
-from tests.store.conftest import execute, opened
+from tests.store.conftest import LIMIT_S, execute, opened
 
 
 @pytest.mark.parametrize(
@@ -126,10 +126,11 @@ async def test_a_folder_that_goes_away_is_noticed_and_the_store_made_anew(tmp_pa
         assert await DatabaseScratchpad(database).put(b"x", client="a", run_id="r")
 
 
+@pytest.mark.usefixtures("soon_locked")
 async def test_a_lock_held_elsewhere_fails_in_time_and_passes(tmp_path: Path, migrated_file: Path) -> None:
     shutil.copy(migrated_file, tmp_path / "x.db")
     other = sqlite3.connect(tmp_path / "x.db", isolation_level=None)
-    async with opened(f"sqlite:///{tmp_path / 'x.db'}", timeout_s=0.25) as database:
+    async with opened(f"sqlite:///{tmp_path / 'x.db'}", timeout_s=LIMIT_S) as database:
         other.execute("BEGIN IMMEDIATE")
         for operation in (database.ping(), DatabaseScratchpad(database).put(b"x", client="a", run_id="r")):
             with pytest.raises(StoreUnavailable, match="locked by another process"):
@@ -165,6 +166,7 @@ async def test_a_server_that_refuses_is_a_problem_and_shows_no_password(caplog: 
     assert "hunter2" not in caplog.text + database.problem + database.name
 
 
+@pytest.mark.postgres
 async def test_a_wrong_password_is_a_problem_and_is_not_shown(postgres_server: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)
     database = Database(postgres_server.replace("pass%20word", "hunter2") + "/postgres")
@@ -189,6 +191,7 @@ async def test_a_server_that_never_answers_does_not_hold_up_the_start() -> None:
     await silent.wait_closed()
 
 
+@pytest.mark.postgres
 async def test_a_server_that_goes_away_is_found_again(migrated_server: str) -> None:
     name = "going_away"
     await execute(f"{migrated_server}/postgres", f"CREATE DATABASE {name} TEMPLATE migrated")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from proxy.ports import Failures
 from proxy.store.failures import DatabaseFailures
 from proxy.testing import MemoryFailures
+from tests.examples import share
 from tests.failures.kept import known
 from tests.store.conftest import opened
 from tests.store.test_failures import event, occurred
@@ -23,7 +24,7 @@ events = st.tuples(
     st.sampled_from(NAMES), st.sampled_from(KINDS), st.sampled_from(["c1", "c2", "c3", "c4"]), st.sampled_from(["low", "high"])
 )
 turns = st.tuples(st.sampled_from(CLIENTS), st.sampled_from(RUNS), st.lists(events, min_size=1, max_size=6))
-once = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+once = settings(max_examples=share(0.3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 async def tell(store: Failures, turn: Any, number: int) -> list[Any]:

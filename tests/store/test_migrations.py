@@ -49,6 +49,7 @@ async def test_migrations_make_the_tables_that_the_code_expects(empty_url: str) 
     assert differences == []
 
 
+@pytest.mark.process
 async def test_several_workers_may_start_and_write_at_once(empty_url: str) -> None:
     workers = [
         subprocess.Popen([sys.executable, "-c", _WORKER, empty_url, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -68,6 +69,7 @@ async def test_several_workers_may_start_and_write_at_once(empty_url: str) -> No
         assert (await connection.exec_driver_sql("SELECT count(*) FROM records")).scalar_one() == 400
 
 
+@pytest.mark.process
 def test_a_current_store_opens_without_importing_alembic(migrated_file: Path) -> None:
     script = (
         "import asyncio, sys\nfrom proxy.store.database import Database\n"

@@ -14,6 +14,7 @@ from proxy.errors import StoreUnavailable
 from proxy.ports import QuarantineItem
 from proxy.store.database import Database, StoreRejected
 from proxy.store.quarantine import DatabaseQuarantine, item_id
+from tests.examples import share
 from tests.store.conftest import opened
 
 TOWER = b"The Eiffel Tower is in Berlin."
@@ -57,7 +58,7 @@ async def test_content_is_kept_byte_for_byte(database: Database, content: bytes)
     assert (content, len(content)) == (again and again.content, kept.size_bytes)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(0.6), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(contents=st.lists(st.binary(max_size=300), max_size=8, unique=True))
 def test_any_bytes_are_kept(migrated_file: Path, tmp_path: Path, contents: list[bytes]) -> None:
     path = tmp_path / "store.db"
@@ -185,6 +186,7 @@ async def test_asking_marks_it_once_an_hour_and_counts_nothing(database: Databas
     assert [(1, 1000.0), (1, 1000.0), (1, 4601.0), (1, 4601.0)] == seen
 
 
+@pytest.mark.postgres
 @pytest.mark.parametrize("kind", ["postgres"])  # SQLite locks the whole file for writing
 async def test_asking_waits_for_nobody_who_is_deciding(url: str, kind: str) -> None:
     async with opened(url) as first, opened(url, timeout_s=1.0) as second:

@@ -14,7 +14,7 @@ from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
 from proxy.store.records import Records
 from proxy.store.writer import RecordWriter
-from tests.store.conftest import CountingCounters, make_record, opened
+from tests.store.conftest import LIMIT_S, CountingCounters, make_record, opened
 
 
 async def test_records_are_written_without_being_asked(database: Database, counters: CountingCounters) -> None:
@@ -94,11 +94,12 @@ async def test_the_queue_is_bounded_in_bytes_too(database: Database, counters: C
     assert len(writer) == 1
 
 
+@pytest.mark.usefixtures("soon_locked")
 async def test_records_wait_while_the_store_is_locked(tmp_path: Path, migrated_file: Path, counters: CountingCounters) -> None:
     path = tmp_path / "x.db"
     path.write_bytes(migrated_file.read_bytes())
     other = sqlite3.connect(path, isolation_level=None)
-    async with opened(f"sqlite:///{path}", timeout_s=0.1) as database:
+    async with opened(f"sqlite:///{path}", timeout_s=LIMIT_S) as database:
         writer = RecordWriter(database, counters, flush_every_s=0.01)
         writer.start()
         other.execute("BEGIN IMMEDIATE")
@@ -135,7 +136,7 @@ _VICTIM = """
 import asyncio, itertools, sys
 from proxy.store.database import Database
 from proxy.store.writer import RecordWriter
-from tests.store.conftest import CountingCounters, make_record
+from tests.store.conftest import LIMIT_S, CountingCounters, make_record
 
 async def main():
     database = Database(sys.argv[1])
@@ -151,6 +152,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.process
 async def test_after_kill_9_the_store_opens_with_all_that_was_flushed(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'x.db'}"
     victim = subprocess.Popen([sys.executable, "-c", _VICTIM, url], stdout=subprocess.PIPE)

@@ -8,6 +8,7 @@ from proxy.summaries import summary_message
 from proxy.summaries.check import check
 from proxy.summaries.extractive import summarise
 from proxy.summaries.facts import required_lines
+from tests.examples import share
 from tests.summaries.conversations import TRIP, assistant, user, words
 
 TEXTS = st.text(max_size=300) | st.sampled_from(
@@ -29,7 +30,7 @@ MESSAGES = st.lists(
 COUNTS = st.sampled_from([words, len, lambda text: len(text) // 4, lambda text: 7 + len(text.encode())])
 
 
-@settings(max_examples=150)
+@settings(max_examples=share(1.5))
 @given(MESSAGES, st.text(max_size=60), st.integers(-1, 400), COUNTS)
 def test_never_exceeds_its_budget_and_is_deterministic(messages, query, max_tokens, count):
     text = summarise(messages, query=query, max_tokens=max_tokens, count=count)

@@ -219,6 +219,7 @@ def run(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code, *arguments], cwd=root, capture_output=True, text=True, timeout=60)
 
 
+@pytest.mark.process
 def test_without_the_packages_the_start_says_what_to_install(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
     config.write_text(config.read_text() + "tracing: {endpoint: 'http://127.0.0.1:4318'}\n")
@@ -230,6 +231,7 @@ def test_without_the_packages_the_start_says_what_to_install(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.process
 def test_without_tracing_nothing_of_it_is_imported(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
     code = "import sys; from proxy.app import App; from proxy.config import load_settings; App(load_settings(sys.argv[1], {})); print([m for m in sys.modules if 'opentelemetry' in m])"  # fmt: skip
@@ -239,6 +241,7 @@ def test_without_tracing_nothing_of_it_is_imported(tmp_path: Path) -> None:
 # ---- several workers ----
 
 
+@pytest.mark.process
 async def test_every_worker_delivers_its_spans_before_it_ends(tmp_path: Path) -> None:
     asked = 24
     async with Collector() as collector, ScriptedUpstream(reply(completion())) as upstream:

@@ -155,6 +155,7 @@ async def test_a_forwarded_key_must_be_there() -> None:
     assert (401, "invalid_api_key") == (status, content["error"]["code"])
 
 
+@pytest.mark.process
 def test_the_package_imports_without_litellm() -> None:
     program = "import sys, proxy.upstreams.litellm; sys.exit('litellm' in sys.modules)"
     assert 0 == subprocess.run([sys.executable, "-c", program], check=False).returncode

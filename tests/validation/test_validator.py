@@ -22,6 +22,7 @@ from proxy.validation.content import Content, content_of
 from proxy.validation.metrics import METRICS, Quality
 from proxy.validation.relevance import readings_of
 from proxy.validation.validator import Models, QualityValidator
+from tests.examples import share
 
 NOW = 1714564800.0
 TOWER = "The Eiffel Tower in Paris is 330 metres tall."
@@ -217,7 +218,7 @@ POOL = [
 ]  # fmt: skip
 
 
-@settings(max_examples=25)
+@settings(max_examples=share(0.25))
 @given(st.lists(st.integers(0, len(POOL) - 1), min_size=1, max_size=6), st.integers(0, 100))
 def test_a_piece_s_quality_does_not_depend_on_its_batch(chosen: list[int], seed: int) -> None:
     base = existing_base([TOWER, "The tower opened in 1889."])

@@ -15,6 +15,7 @@ from proxy.knowledge.making import make_fact
 from proxy.knowledge.verdicts import FactVerdict
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers
 from proxy.verification.facts import FactChecker
+from tests.examples import share
 
 NOW = 1_700_000_000.0
 ATOMIUM = make_fact("Atomium", "The Atomium is 102 metres tall.", "heights.csv")
@@ -226,7 +227,7 @@ async def test_nothing_is_asked_for_nothing() -> None:
 words = st.sampled_from(["Norway", "Oslo", "Bergen", "capital", "Atomium", "tall", "102", "90", "metres", "is", "the", "of", "tea"])
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(0.6))
 @given(st.lists(st.lists(words, min_size=1, max_size=7).map(" ".join), min_size=1, max_size=6))
 async def test_a_verdict_does_not_depend_on_what_is_asked_beside_it(claims: list[str]) -> None:
     check = checker(OSLO, ATOMIUM, script=lambda pair: Support(len(pair.claim) % 10 / 10, len(pair.claim) % 7 / 10))[0]
@@ -234,7 +235,7 @@ async def test_a_verdict_does_not_depend_on_what_is_asked_beside_it(claims: list
     assert alone == await check.verify_many(claims)
 
 
-@settings(max_examples=60)
+@settings(max_examples=share(0.6))
 @given(st.lists(words, min_size=1, max_size=8).map(" ".join), st.floats(0, 1), st.floats(0, 1))
 async def test_a_verdict_says_what_its_status_promises(claim: str, support: float, contradiction: float) -> None:
     found = await verdict(claim, OSLO, ATOMIUM, script=lambda pair: Support(support, contradiction))

@@ -16,7 +16,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -300,10 +299,8 @@ class Claims(SentenceStage):
 
     async def _judge_refusals(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[Statement]:
         """The failing statements in what `choices` refuse with."""
-        question = question_of(exchange)
-        large = sum(len(choice.refusal) for choice in choices) > _LARGE_CHARS
-        read = partial(_refused, choices, question)
-        statements = await asyncio.to_thread(read) if large else read()
+        question = await aside(exchange.original.size, question_of, exchange)
+        statements = await aside(sum(len(choice.refusal) for choice in choices) * SENTENCES, _refused, choices, question)
         if not statements:
             return []
         said = "\n".join(choice.refusal[:MAX_SAMPLE_CHARS] for choice in choices)

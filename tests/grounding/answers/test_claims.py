@@ -1,11 +1,10 @@
-import time
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.grounding.answers.claims import ClaimReader, claims_of, parts
 from proxy.text import SentenceSplitter
+from tests.cost import below
 
 MARKDOWN = st.lists(
     st.sampled_from(
@@ -207,7 +206,7 @@ def test_a_refusal_does_not_hide_the_statement_beside_it() -> None:
 @pytest.mark.parametrize(
     "hostile", ["*" * 20_000, "." * 20_000, "[" * 20_000, "a, and " * 3000, "| " * 10_000, "( " * 10_000, " " * 20_000 + "x", "_a" * 10_000]
 )
+@pytest.mark.cost
 def test_hostile_text_is_read_quickly(hostile: str) -> None:
-    began = time.process_time()
-    claims_of(hostile, "Why?")
-    assert time.process_time() - began < 1.0
+    with below(1.0):
+        claims_of(hostile, "Why?")

@@ -1,11 +1,11 @@
 import math
-import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.grounding.values.consistency import FEATURES, Difference, differences, features, instead
+from tests.cost import below
 
 
 def kinds(claim: str, evidence: str, language: str = "en") -> list[str]:
@@ -102,9 +102,9 @@ def test_a_text_never_differs_from_itself(text: str, language: str) -> None:
     "piece",
     ["9", "1,", "1 234 ", "1e999999 ", "A ", "Abc ", "May ", "١٢٣٤ ", ".", "1.2.3", "not ", "²³½①", "million ", "12:", "$", "A.B.", "in "],
 )
+@pytest.mark.cost
 def test_hostile_text_takes_no_time(piece: str) -> None:
     text = piece * (20_000 // len(piece))
-    start = time.process_time()
-    features(text, text[:-1])
-    instead(text, text[:-1])
-    assert time.process_time() - start < 3
+    with below(3):
+        features(text, text[:-1])
+        instead(text, text[:-1])
