@@ -25,14 +25,14 @@ from typing import Any
 from benchmarks import actions_answers_data as data
 from benchmarks.actions_answers_data import Row
 from proxy.exchange import Evidence
-from proxy.grounding.answers.claims import claims_of
+from proxy.exchange.judgements import Judgement
+from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.evidence.gathering import EvidenceBase
-from proxy.grounding.verdicts import Judgement
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder, available_cores
-from proxy.models.grounding import LocalVerifiers
-from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
-from proxy.verification.grounder import Grounder
+from proxy.grounding.judging.grounder import Grounder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from proxy.models.verifier.verifier import LocalVerifiers
 
 RESULTS = Path(__file__).with_name("results")
 TOGETHER = 32

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from proxy.text import split_sentences
+from proxy.language.text import split_sentences
 from training.grounding.data import in_calibration_half
 
 SHARED = Path(__file__).parents[2] / "shared" / "data"
@@ -47,9 +47,22 @@ _GIVEN = (
 _CAPITAL = r"[A-ZÄÖÜÉÀÁÍÓÚÑ][a-zäöüßéèàáíóúñç'’-]{2,}"
 _PERSON = re.compile(rf"\b((?:{'|'.join(_GIVEN.split())})(?: {_CAPITAL}){{1,2}})(?!\w)")
 OTHERS = (
-    "Nora Whitfield", "Oskar Lindqvist", "Priya Raman", "Helga Brandt", "Tomás Iglesias", "Yvonne Delacroix", "Kenji Watanabe", "Ruth Adeyemi",
-    "Gustav Petersen", "Ines Carvalho", "Viktor Novak", "Lena Hartmann", "Diego Fuentes", "Amélie Rousseau", "Fiona Gallagher",
-)  # fmt: skip
+    "Nora Whitfield",
+    "Oskar Lindqvist",
+    "Priya Raman",
+    "Helga Brandt",
+    "Tomás Iglesias",
+    "Yvonne Delacroix",
+    "Kenji Watanabe",
+    "Ruth Adeyemi",
+    "Gustav Petersen",
+    "Ines Carvalho",
+    "Viktor Novak",
+    "Lena Hartmann",
+    "Diego Fuentes",
+    "Amélie Rousseau",
+    "Fiona Gallagher",
+)
 """Persons that stand in no context."""
 _PLACES = {
     "en": "Paris London Berlin Rome Madrid Vienna Chicago Boston Texas California Florida Canada Mexico Brazil China Japan India Russia France "

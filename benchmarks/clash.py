@@ -9,9 +9,9 @@ training splits that did. *statements*: pairs that this project wrote (`benchmar
 from a user's sentences: slots, changes of mind, suppositions, other people; the rules were made beside them, so that they show what is
 covered, and not how it goes with what others write.
 
-Recall and false positives at the shipped thresholds (`proxy/clashes/coefficients.json`). Baselines in the same run: cosine of the two
-(alike, so perhaps against each other), shared words where one of the two is negated, the grounding verifier alone (contradicted in
-either direction). AUROC tells them apart without a threshold. Intervals: 95%, by resampling preferences, dialogues or pairs.
+Recall and false positives at the shipped thresholds (`proxy/stages/clash/detecting/coefficients.json`). Baselines in the same run: cosine
+of the two (alike, so perhaps against each other), shared words where one of the two is negated, the grounding verifier alone (contradicted
+in either direction). AUROC tells them apart without a threshold. Intervals: 95%, by resampling preferences, dialogues or pairs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import clash_data as data
-from proxy.clashes import detection
-from proxy.clashes.candidates import Pair
-from proxy.clashes.features import Answers, Cosines, coefficients, features, regression, shared_terms
-from proxy.clashes.kinds import Clash, StatementKind
-from proxy.clashes.resolution import resolve_clash
-from proxy.clashes.statements import as_statement
-from proxy.verification.clashes import detect_clash
+from proxy.stages.clash.detecting import detection
+from proxy.stages.clash.detecting.candidates import Pair
+from proxy.stages.clash.detecting.features import Answers, Cosines, coefficients, features, regression, shared_terms
+from proxy.stages.clash.detecting.judging import detect_clash
+from proxy.stages.clash.kinds import StatementClash, StatementKind
+from proxy.stages.clash.resolution import resolve_clash
+from proxy.stages.clash.statements.reading import as_statement
 
 RESULTS = Path(__file__).parent / "results" / "clash.json"
 STATEMENTS = Path(__file__).parent / "data" / "clash_statements.tsv"
@@ -246,7 +246,7 @@ class Written:
     newer: str
     expected: str
     """``clash``, ``update`` or ``none``."""
-    found: list[Clash]
+    found: list[StatementClash]
 
 
 async def written(models: data.Models | None) -> list[Written]:

@@ -119,9 +119,15 @@ def figures(action: str, cases: Sequence[Case], done: Sequence[str], split: str)
     mine = [what for case, what in zip(cases, done, strict=True) if case.data == "written" and case.clashes]
     names = ", ".join(dict.fromkeys("clash_certain " + split if case.data == "written" else case.data for case in cases))
     return {
-        "stage": "clash", "action": action, "precision": right / len(acted) if acted else None, "low": low, "high": high,
-        "n": len(acted), "recall": sum(map(bool, mine)) / len(mine) if mine else None, "data": names,
-    }  # fmt: skip
+        "stage": "clash",
+        "action": action,
+        "precision": right / len(acted) if acted else None,
+        "low": low,
+        "high": high,
+        "n": len(acted),
+        "recall": sum(map(bool, mine)) / len(mine) if mine else None,
+        "data": names,
+    }
 
 
 def shown(action: str, cases: Sequence[Case], done: Sequence[str]) -> None:

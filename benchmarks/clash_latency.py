@@ -25,11 +25,11 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from proxy.exchange import Evidence, Exchange
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder, available_cores
-from proxy.models.grounding import LocalVerifiers
-from proxy.models.grounding_onnx import FOLDER as MODEL
-from proxy.models.grounding_onnx import OnnxVerifier
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.verifier.onnx import FOLDER as MODEL
+from proxy.models.verifier.onnx import OnnxVerifier
+from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.ports import Ports
 from proxy.stages.clash import Clash, ClashOptions
 from proxy.testing import make_exchange, make_ports

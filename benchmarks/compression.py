@@ -28,16 +28,16 @@ from typing import Any
 
 import numpy as np
 
-from proxy.conversation import blocks_of, problems
+from proxy.context.conversation import blocks_of, problems
+from proxy.context.summaries import SummariserOptions
 from proxy.exchange import ContextUse, Exchange
-from proxy.models.tokens import TiktokenCounter
+from proxy.language.text import split_sentences, text_of
+from proxy.models.tokens.counter import TiktokenCounter
 from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression
 from proxy.stages.compression.options import CompressionOptions
-from proxy.summaries import SummariserOptions
 from proxy.testing import MemoryScratchpad, make_exchange, make_ports
-from proxy.text import split_sentences, text_of
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "compression"
 RESULTS = Path(__file__).parent / "results" / "compression.json"

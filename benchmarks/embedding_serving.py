@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.load.statistics import percentile
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
 
 PAUSE_S = 0.002
 

@@ -34,18 +34,25 @@ from benchmarks.grounding_baselines import AlwaysSupported, Fitted, Floats, Syst
 from benchmarks.grounding_data import HELD_OUT, Pair
 from benchmarks.grounding_system import Product, why_not
 from benchmarks.grounding_tables import SHOWN
-from proxy.grounding.answers.claims import claims_of
-from proxy.models.embedding_use import UseEncoder, available_cores
-from proxy.models.encodings import Encodings
+from proxy.grounding.claims.claims import claims_of
+from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.tokens.encodings import Encodings
 
 RESULTS = Path(__file__).parent / "results"
 ROWS, ANSWERS, TRAINING_ROWS, SEED = 120, 200, 60, 1
 """Of each source's development split; answers made; of each source's training split for fitting baselines."""
 ROUNDS = 60
 LANGUAGE_SOURCES = (
-    ("pawsx_en", "en"), ("pawsx_de", "de"), ("rte3_german", "de"), ("forum_te_german", "de"), ("mlqa_de", "de"), ("pawsx_es", "es"),
-    ("mlqa_es", "es"), ("pawsx_fr", "fr"), ("rte3_french", "fr"),
-)  # fmt: skip
+    ("pawsx_en", "en"),
+    ("pawsx_de", "de"),
+    ("rte3_german", "de"),
+    ("forum_te_german", "de"),
+    ("mlqa_de", "de"),
+    ("pawsx_es", "es"),
+    ("mlqa_es", "es"),
+    ("pawsx_fr", "fr"),
+    ("rte3_french", "fr"),
+)
 _encodings = Encodings()
 
 
@@ -277,10 +284,13 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     made = answers.composed(options.answers, seed, tokens)
     sets = {"composed": made} | {source: answers.whole(data.sample(source, *_split(source, options))) for source in data.WHOLE_ANSWERS}
     report["answers"] = tables.show_answers(
-        {name: {"n": len(own), "positive": sum(a.positive for a in own), "tokens": _spread([tokens(a.context) for a in own])}
-         | {s.name: of_answers(s, own, seed, name) for s in named} for name, own in sets.items()},
+        {
+            name: {"n": len(own), "positive": sum(a.positive for a in own), "tokens": _spread([tokens(a.context) for a in own])}
+            | {s.name: of_answers(s, own, seed, name) for s in named}
+            for name, own in sets.items()
+        },
         named,
-    )  # fmt: skip
+    )
     tables.show_anchors()
     if isinstance(named[0], Product):
         report["latency"] = tables.show_latency(latency(named[0], seed))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.grounding_data import Pair, measured
 from benchmarks.grounding_metrics import Span
-from proxy.text import split_sentences
+from proxy.language.text import split_sentences
 
 SOURCES = ("attributionbench", "expertqa", "clapnq", "mtragun_reference", "bump", "summedits", "halueval_summarization", "wice")
 SENTENCES = (2, 6)

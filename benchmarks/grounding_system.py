@@ -13,18 +13,18 @@ import numpy as np
 from benchmarks.grounding_baselines import ROOT, Floats, kept
 from benchmarks.grounding_data import Pair
 from proxy.exchange import Evidence
+from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.evidence.gathering import EvidenceBase
-from proxy.grounding.verdicts import Claim, Judgement
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder, available_cores
-from proxy.models.grounding import LocalVerifiers
-from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
-from proxy.verification.grounder import Grounder
+from proxy.grounding.judging.grounder import Grounder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from proxy.models.verifier.verifier import LocalVerifiers
 
 if TYPE_CHECKING:
-    from proxy.models.grounding import PairModel
+    from proxy.models.verifier.verifier import PairModel
 
-_CODE = ("proxy/grounding", "proxy/verification", "proxy/models", "proxy/text.py")
+_CODE = ("proxy/grounding", "proxy/verification", "proxy/models", "proxy/language/text.py")
 """What a score depends on beside the model's files."""
 TOGETHER = 64
 """Claims judged at a time."""

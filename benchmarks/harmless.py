@@ -101,9 +101,13 @@ def figures(result: Result, rows: Sequence[Conversation]) -> dict[str, Any]:
     """What is printed and written."""
     n = len(result.harmless)
     of = {
-        "harmed": lambda o: o.harmed, "blocked": lambda o: o.blocked, "asked": lambda o: o.asked, "deleted": lambda o: bool(o.deleted),
-        "changed": lambda o: o.changed, "warned": lambda o: o.warned,
-    }  # fmt: skip
+        "harmed": lambda o: o.harmed,
+        "blocked": lambda o: o.blocked,
+        "asked": lambda o: o.asked,
+        "deleted": lambda o: bool(o.deleted),
+        "changed": lambda o: o.changed,
+        "warned": lambda o: o.warned,
+    }
     found: dict[str, Any] = {"policy": result.policy, "harmless": n, "turns": sum(len(turns) for turns in result.harmless.values())}
     found |= {name: sum(any(test(turn) for turn in turns) for turns in result.harmless.values()) for name, test in of.items()}
     times = [turn.overhead_ms for turns in result.harmless.values() for turn in turns]
@@ -116,11 +120,12 @@ def figures(result: Result, rows: Sequence[Conversation]) -> dict[str, Any]:
                 groups.setdefault("answer: values" if row.harm.what in VALUES else "answer: other", []).append(row)
     found["harmful"] = {
         name: {
-            "n": len(group), "noticed": sum(noticed(row, result.harmful[row.id]) for row in group),
+            "n": len(group),
+            "noticed": sum(noticed(row, result.harmful[row.id]) for row in group),
             "stopped": sum(stopped(row, result.harmful[row.id]) for row in group),
         }
         for name, group in sorted(groups.items())
-    }  # fmt: skip
+    }
     return found
 
 

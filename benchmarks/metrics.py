@@ -39,11 +39,11 @@ from benchmarks.load.processes import Server, StartFailed, cores, free_port
 from benchmarks.load.statistics import SEED, Estimate, estimate
 from benchmarks.load.systems import Place, System
 from benchmarks.records import NoCounters, make_record
-from proxy.exchange import Answer, Choice, Compression, ContextUse, Exchange, ToolSelection, Usage, Verdict
-from proxy.metrics import Metrics
-from proxy.metrics.families import OVERHEAD_EDGES_S
+from proxy.exchange import Answer, Choice, CompressionResult, ContextUse, Exchange, ToolSelection, Usage, Verdict
+from proxy.observe.metrics import Metrics
+from proxy.observe.metrics.families import OVERHEAD_EDGES_S
 from proxy.ports import ModelInfo
-from proxy.registry import STAGES
+from proxy.stages.registry import STAGES
 from proxy.store.database import Database
 from proxy.store.figures import DatabaseFigures
 from proxy.store.writer import RecordWriter
@@ -86,7 +86,7 @@ def make_full() -> Exchange:
         exchange.verdicts.append(Verdict(stage.name, "pass", score=0.9))
     exchange.verdicts.append(Verdict("budget", "warn", code="context_usage_high", score=0.75))
     facts = exchange.facts
-    facts.compression, facts.tools = Compression(("trim",), 9000, 5000), ToolSelection(45, 5)
+    facts.compression, facts.tools = CompressionResult(("trim",), 9000, 5000), ToolSelection(45, 5)
     facts.quality = facts.faithfulness = facts.relevance = 0.9
     facts.citations = (3, 4)
     return exchange
@@ -272,8 +272,9 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="metrics-") as folder:
         shared = estimates(counted_elsewhere(given.rounds, folder))
     report: dict[str, Any] = {
-        "alone_us": table("counting, CPU µs, one worker", alone), "shared_us": table("counting, CPU µs, one of several workers", shared),
-    }  # fmt: skip
+        "alone_us": table("counting, CPU µs, one worker", alone),
+        "shared_us": table("counting, CPU µs, one of several workers", shared),
+    }
     served = serve(given.pairs, given.seconds)
     cpu = {f"{policy}, {how}": middle(values) for policy, both in served.items() for how, values in both.items()}
     report["server_us"] = table(f"server, small body, {CONCURRENCY} at once: CPU µs a request, median", cpu, 1)

@@ -29,17 +29,17 @@ from benchmarks.load import measure, report, statistics, systems
 from benchmarks.load.processes import cores, free_port
 from benchmarks.load.systems import Place, System
 from benchmarks.overhead import start_stub
-from proxy import logs
-from proxy.config_observability import TracingSettings
-from proxy.ended import Ended, ended
-from proxy.exchange import Answer, Choice, Mark, Usage, Verdict
+from proxy.config.observability import TracingSettings
+from proxy.exchange import Answer, Choice, HookMark, Usage, Verdict
+from proxy.observe import logs
+from proxy.observe.finished import Ended, ended
+from proxy.observe.tracing.calls import UpstreamCall
+from proxy.observe.tracing.context import SpanContext
+from proxy.observe.tracing.export import OtlpExport
+from proxy.observe.tracing.providers import ProviderServer
+from proxy.observe.tracing.spans import Work, spans_of
+from proxy.ports.upstream import Call
 from proxy.testing import make_exchange
-from proxy.tracing.calls import UpstreamCall
-from proxy.tracing.context import SpanContext
-from proxy.tracing.export import OtlpExport
-from proxy.tracing.providers import Server
-from proxy.tracing.spans import Work, spans_of
-from proxy.upstreams import Call
 
 RESULTS = Path(__file__).resolve().parent / "results" / "observability.json"
 POLICY = systems.REPOSITORY / "policies" / "default.yaml"
@@ -127,20 +127,45 @@ def alone(folder: Path) -> dict[str, float]:
     exchange = make_exchange()
     exchange.answer = Answer((Choice(0, "Hello.", finish_reason="stop"),), "gpt-4o", Usage(9, 3))
     exchange.verdicts = [VERDICT]
-    marks = [Mark("budget", "request", 1.0, 2.0), Mark("budget", "forward", 2.0, 3.0, VERDICT), Mark("history", "request", 3.0, 4.0)]
+    marks = [
+        HookMark("budget", "request", 1.0, 2.0),
+        HookMark("budget", "forward", 2.0, 3.0, VERDICT),
+        HookMark("history", "request", 3.0, 4.0),
+    ]
     call = UpstreamCall(7, "stub", Call("POST", "/chat/completions", (), b""))
     call.end()
 
     def line() -> Ended:
         return ended(
-            exchange, record_id="gw_0660cf058a078b85543e75d1590c", status=200, verdict="pass", method="POST", path="/chat/completions",
-            passed_through=False, route="", client="auth:0123456789abcdef", upstream="stub", error=None, tries=1, duration_ms=12.345,
-            overhead_ms=0.5, trace_id="",
-        )  # fmt: skip
+            exchange,
+            record_id="gw_0660cf058a078b85543e75d1590c",
+            status=200,
+            verdict="pass",
+            method="POST",
+            path="/chat/completions",
+            passed_through=False,
+            route="",
+            client="auth:0123456789abcdef",
+            upstream="stub",
+            error=None,
+            tries=1,
+            duration_ms=12.345,
+            overhead_ms=0.5,
+            trace_id="",
+        )
 
     def spans() -> list[Any]:
         work = Work(
-            SpanContext(1, 2, True), None, line(), exchange, marks, [call], 1.7e9, 1.0, {"stub": Server("openai", "h", 443)}, lambda: 3
+            SpanContext(1, 2, True),
+            None,
+            line(),
+            exchange,
+            marks,
+            [call],
+            1.7e9,
+            1.0,
+            {"stub": ProviderServer("openai", "h", 443)},
+            lambda: 3,
         )
         return [export._readable(span) for span in spans_of(work)]
 
@@ -184,13 +209,18 @@ def conclude(given: argparse.Namespace, results: measure.Results, single: dict[s
         report.print_table(f"{kind} request, default policy, concurrency {level} (mean of rounds [95% interval])", head, rows)
     given.output.parent.mkdir(parents=True, exist_ok=True)
     found = {
-        "python": platform.python_version(), "rounds": given.rounds, "seconds": given.seconds, "seed": statistics.SEED, "alone_us": single,
+        "python": platform.python_version(),
+        "rounds": given.rounds,
+        "seconds": given.seconds,
+        "seed": statistics.SEED,
+        "alone_us": single,
         "requests": [
             {"load": kind, "concurrency": level, "variant": name, "n": cell.n}
             | {figure: statistics.estimate(values).as_json() for figure, values in cell.figures.items()}
-            for (kind, level), cells in results.items() for name, cell in cells.items()
+            for (kind, level), cells in results.items()
+            for name, cell in cells.items()
         ],
-    }  # fmt: skip
+    }
     given.output.write_text(json.dumps(found, indent=1))
     print(f"\nwritten: {given.output}")
     return found

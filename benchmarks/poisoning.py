@@ -33,18 +33,18 @@ from benchmarks import grounding_data, injection_data
 from benchmarks import poisoning_data as data
 from benchmarks.poisoning_data import Statement
 from proxy.exchange import Exchange
+from proxy.grounding.knowledge.making import make_fact
 from proxy.grounding.values.consistency import differences
-from proxy.knowledge.making import make_fact
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder, available_cores
-from proxy.models.grounding import LocalVerifiers
-from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
-from proxy.models.knowledge import KnowledgeSnapshot
-from proxy.models.knowledge_build import build_in_memory
-from proxy.poisoning.injection import THRESHOLD, detect
+from proxy.language.text import split_sentences, text_of
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.knowledge.bases import KnowledgeSnapshot
+from proxy.models.knowledge.building import build_in_memory
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from proxy.models.verifier.verifier import LocalVerifiers
 from proxy.stages.poisoning import Poisoning, PoisoningOptions
+from proxy.stages.poisoning.injections.injection import THRESHOLD, detect
 from proxy.testing import make_exchange, make_ports
-from proxy.text import split_sentences, text_of
 
 RESULTS = Path(__file__).parent / "results" / "poisoning.json"
 WRITTEN = Path(__file__).parent / "data" / "injections_dev.jsonl"
@@ -153,9 +153,10 @@ async def through_stage(conversations: Sequence[Sequence[Statement]], stage: Poi
     return {
         "found": share(sum(gone for one, _, gone in kept if one.false), sum(one.false for one, _, _ in kept)),
         "false alarms": share(sum(gone for one, _, gone in kept if not one.false), sum(not one.false for one, _, _ in kept)),
-        "by": by, "called": types,
+        "by": by,
+        "called": types,
         "ms a piece": {"p50": times[len(times) // 2], "p95": times[int(0.95 * len(times))], "statements": TRUE_AROUND + 1},
-    }  # fmt: skip
+    }
 
 
 def forwarded(exchange: Exchange) -> str:
@@ -298,7 +299,7 @@ def measure_injections(seed: int, most: int) -> dict[str, Any]:
                 for lang in ("en", "de", "es", "fr")
             },
             "false alarms on texts about attacks": share(sum(negatives), len(negatives)),
-        }  # fmt: skip
+        }
     started, chars, times = time.perf_counter(), 0, []
     found["ordinary"], acted, warned = {}, 0, 0
     for name, texts in ordinary(most, seed).items():
@@ -316,9 +317,11 @@ def measure_injections(seed: int, most: int) -> dict[str, Any]:
     found["warned of"] = measure_grade(seed, "likely", warned, found["ordinary"]["all"]["n"])
     times.sort()
     found["speed"] = {
-        "ms per 100,000 characters": (time.perf_counter() - started) * 1e8 / chars, "p50_ms": times[len(times) // 2],
-        "p95_ms": times[int(0.95 * len(times))], "characters": chars,
-    }  # fmt: skip
+        "ms per 100,000 characters": (time.perf_counter() - started) * 1e8 / chars,
+        "p50_ms": times[len(times) // 2],
+        "p95_ms": times[int(0.95 * len(times))],
+        "characters": chars,
+    }
     return found
 
 
@@ -338,16 +341,20 @@ def measure_grade(seed: int, grade: Literal["certain", "likely"], of_ordinary: i
     benign = [row["text"] for row in rows if row["label"] == "benign"]
     templates = [attack.text for attack in injection_data.attacks("test", seed)]
     told = list(injection_data.hard_negatives("test"))
-    hits = {name: sum(getattr(detect(text), grade) for text in texts) for name, texts in
-            (("attacks", attacks), ("benign", benign), ("templates", templates), ("told", told))}  # fmt: skip
+    hits = {
+        name: sum(getattr(detect(text), grade) for text in texts)
+        for name, texts in (("attacks", attacks), ("benign", benign), ("templates", templates), ("told", told))
+    }
     right, wrong = hits["attacks"] + hits["templates"], hits["benign"] + hits["told"] + of_ordinary
     return {
         "precision": share(right, right + wrong),
         "precision, rows written for it": share(hits["attacks"], hits["attacks"] + hits["benign"]),
-        "found, rows written for it": share(hits["attacks"], len(attacks)), "found, templates": share(hits["templates"], len(templates)),
-        "harmless rows": share(hits["benign"], len(benign)), "texts about attacks": share(hits["told"], len(told)),
+        "found, rows written for it": share(hits["attacks"], len(attacks)),
+        "found, templates": share(hits["templates"], len(templates)),
+        "harmless rows": share(hits["benign"], len(benign)),
+        "texts about attacks": share(hits["told"], len(told)),
         "ordinary texts": share(of_ordinary, ordinary_n),
-    }  # fmt: skip
+    }
 
 
 def _kinds(attacks: Sequence[tuple[injection_data.Attack, bool]]) -> list[str]:

@@ -19,9 +19,9 @@ from dataclasses import dataclass
 
 from benchmarks import grounding_data
 from benchmarks.grounding_data import Pair
-from proxy.grounding.answers.claims import claims_of
-from proxy.grounding.values.names import name_words, read_names
-from proxy.grounding.values.quantities import read_quantities
+from proxy.grounding.claims.claims import claims_of
+from proxy.language.names import name_words, read_names
+from proxy.language.quantities import read_quantities
 
 KNOWN = ("fever_dev", "fool_me_twice", "dialfact_sample", "rte3_german", "rte3_french")
 ELSEWHERE = ("scifact", "semiauto_wiki", "wice")

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import clean_context_tables, grounding_tables
-from proxy.explain import stage_table
-from proxy.headers import PREFIX, REQUEST, RESPONSE
+from proxy.cli.explain import stage_table
+from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
 
 README = Path(__file__).parent.parent / "README.md"
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -39,9 +39,9 @@ from benchmarks.reflection_agent import Habits, Model, said
 from benchmarks.reflection_ways import CLEAN, HARMLESS, KINDS, WAYS, make_task
 from benchmarks.reflection_world import STEP_LIMIT, Agent, Reply, Run
 from proxy.app import App
-from proxy.config import load_settings
-from proxy.failures.guidance import OPENING
-from proxy.models.tokens import TiktokenCounter
+from proxy.config.settings import load_settings
+from proxy.models.tokens.counter import TiktokenCounter
+from proxy.stages.reflection.failures.guidance import OPENING
 from proxy.testing import ReceivedCall, ScriptedUpstream, reply, serving
 
 RESULTS = Path(__file__).parent / "results" / "reflection.json"
@@ -211,9 +211,12 @@ def compared(runs: Runs, base: Runs, kinds: Sequence[str], seed: int) -> dict[st
     mine = [runs[key] for key in keys]
     bad = {f"{kind}:{number}": found for kind, number in keys if (found := worse(runs[kind, number], base[kind, number]))}
     counts: dict[str, Callable[[Run], float]] = {
-        "repeats": lambda run: run.repeats, "repeats_by_kind": lambda run: run.repeats_by_kind, "failures": lambda run: run.failures,
-        "steps": lambda run: run.steps_to_success, "tokens": lambda run: run.tokens,
-    }  # fmt: skip
+        "repeats": lambda run: run.repeats,
+        "repeats_by_kind": lambda run: run.repeats_by_kind,
+        "failures": lambda run: run.failures,
+        "steps": lambda run: run.steps_to_success,
+        "tokens": lambda run: run.tokens,
+    }
     return {
         "n": len(keys),
         **{name: differences(runs, base, kinds, of, seed) for name, of in counts.items()},

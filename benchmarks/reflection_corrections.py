@@ -13,7 +13,7 @@ those of the label. Baseline: the message contains a word such as "wrong" or "no
     blind   after that; 18/47 found at first sight, no false alarm; since then used to improve them
     unseen  after that; 17/35 found by the rules at first sight, no false alarm; not used
     more    written by a language model that had seen neither rules nor rows; the rules found 18/100. It chose the features of
-            `proxy.failures.signals.correction_model`, which is trained on training/corrections.jsonl
+            `proxy.stages.reflection.signals.correction_model`, which is trained on training/corrections.jsonl
     last    written by another that had seen nothing of all that; the rules found 3/56. Not used: the figure to go by
 
 *Real chats*: users' messages that follow an assistant's turn in tau-bench airline, SGD and LoCoMo; how many are flagged, and how many
@@ -37,8 +37,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy.failures.signals.corrections import Correction, read_correction
-from proxy.text import text_of
+from proxy.language.text import text_of
+from proxy.stages.reflection.signals.corrections import Correction, read_correction
 
 DATA = Path(__file__).parent / "data" / "corrections.jsonl"
 RESULTS = Path(__file__).parent / "results" / "reflection_corrections.json"
@@ -186,9 +186,12 @@ def real(labels: dict[str, str], *, errors: bool) -> Figure:
                 print(f"  {id_}: {found.kind} {text[:100]!r}, label {labels.get(id_, '?') or 'none'}")
         right = sum(bool(labels.get(id_)) for id_ in flagged)
         report[source] = {
-            "flagged": share(len(flagged), n), "baseline flagged": share(baseline, n), "rightly": share(right, len(flagged)),
-            "unjudged": [id_ for id_ in flagged if id_ not in labels], "recall among keyword finds": share(caught, known),
-        }  # fmt: skip
+            "flagged": share(len(flagged), n),
+            "baseline flagged": share(baseline, n),
+            "rightly": share(right, len(flagged)),
+            "unjudged": [id_ for id_ in flagged if id_ not in labels],
+            "recall among keyword finds": share(caught, known),
+        }
         one = report[source]
         print(f"{source:24} flagged {shown(one['flagged'])}, rightly {right}, unjudged {len(one['unjudged'])}")
         print(f"{'':24} baseline flagged {shown(one['baseline flagged'])}")

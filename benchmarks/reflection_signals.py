@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy.failures.signals.results import Finding, read_result
+from proxy.stages.reflection.signals.results import ToolFailure, read_result
 
 DATA = Path(__file__).parent / "data" / "tool_results.jsonl"
 RESULTS = Path(__file__).parent / "results" / "reflection_signals.json"
@@ -72,7 +72,7 @@ def rates(said: Sequence[bool], gold: Sequence[bool]) -> dict[str, Figure]:
     }
 
 
-def detected(row: Row) -> Finding | None:
+def detected(row: Row) -> ToolFailure | None:
     return read_result(row["text"], retrieval=row["retrieval"])
 
 
@@ -103,11 +103,14 @@ def measure_labelled(rows: Sequence[Row]) -> dict[str, Any]:
             }
             by.setdefault(field, {})[value or "no failure"] = pairs
     return {
-        "n": len(judged), "detector": rates(said, gold), "naive": rates(naive, gold), "by": by,
+        "n": len(judged),
+        "detector": rates(said, gold),
+        "naive": rates(naive, gold),
+        "by": by,
         "code right": share(sum(want == got for want, got in coded), len(coded)),
         "empty": rates(empty, [row["label"] == "empty_result" for row in retrieved]),
         "wrong": [row["id"] for row, s, g in zip(judged, said, gold, strict=True) if s != g],
-    }  # fmt: skip
+    }
 
 
 def print_labelled(name: str, found: dict[str, Any]) -> None:
@@ -127,8 +130,14 @@ def print_labelled(name: str, found: dict[str, Any]) -> None:
 
 # ---- trajectories ----
 
-_RESERVATION = ("book_reservation", "cancel_reservation", "update_reservation_flights", "update_reservation_baggages",
-                "update_reservation_passengers", "get_reservation_details")  # fmt: skip
+_RESERVATION = (
+    "book_reservation",
+    "cancel_reservation",
+    "update_reservation_flights",
+    "update_reservation_baggages",
+    "update_reservation_passengers",
+    "get_reservation_details",
+)
 _SENTENCES = {"transfer_to_human_agents": "Transfer successful", "send_certificate": "Certificate ", "think": ""}
 
 
@@ -261,10 +270,12 @@ def large_texts() -> dict[str, str]:
     """A megabyte each."""
     line = "2024-05-01 10:00:00 ERROR request failed: connection refused, timed out after 30 s\n"
     return {
-        "log": line * (1_000_000 // len(line)), "prose": "The session of the user was not found. " * 25_000, "one letter": "E" * 1_000_000,
+        "log": line * (1_000_000 // len(line)),
+        "prose": "The session of the user was not found. " * 25_000,
+        "one letter": "E" * 1_000_000,
         "traceback": "Traceback (most recent call last):\n" + '  File "x.py", line 1, in f\n' * 37_000 + "ValueError: x",
         "JSON": json.dumps([{"id": i, "error": "timeout", "status": 500} for i in range(22_000)]),
-    }  # fmt: skip
+    }
 
 
 def main() -> None:

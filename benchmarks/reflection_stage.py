@@ -22,7 +22,7 @@ import uvloop
 
 from benchmarks.reflection_store import BASELINE_RECORDS, RUN, TOOLS, Filled, filled, interval
 from proxy.exchange import Exchange
-from proxy.models.tokens import TiktokenCounter
+from proxy.models.tokens.counter import TiktokenCounter
 from proxy.stages.reflection import Reflection
 from proxy.stages.reflection.options import ReflectionOptions
 from proxy.testing import make_exchange, make_ports
@@ -68,8 +68,10 @@ async def run(records: int, turns: int, seed: int) -> dict[str, list[float]]:
     counter.load()
     told = 0
     async with filled(source, records) as many, filled(source, BASELINE_RECORDS) as few:
-        sides = [(name, side, Reflection(ReflectionOptions(escalate_after=None), make_ports(failures=side.store, tokens=counter)))
-                 for name, side in (("large", many), ("small", few))]  # fmt: skip
+        sides = [
+            (name, side, Reflection(ReflectionOptions(escalate_after=None), make_ports(failures=side.store, tokens=counter)))
+            for name, side in (("large", many), ("small", few))
+        ]
         while number < turns:
             for messages, new in conversation(source, f"task{number}"):
                 for name, side, stage in sides if number % 2 else reversed(sides):

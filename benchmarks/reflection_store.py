@@ -34,9 +34,9 @@ from msgspec import Struct
 from sqlalchemy import __version__ as sqlalchemy_version
 
 from proxy.app import calm_collector
-from proxy.failures.fingerprint import action_key, fingerprint
-from proxy.failures.kinds import CODES, SEVERITIES, Failure
+from proxy.language.json.fingerprint import action_key, fingerprint
 from proxy.ports import FailureEvent
+from proxy.ports.failure_kinds import CODES, SEVERITIES, Failure
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 
@@ -55,14 +55,25 @@ def make_event(source: random.Random, number: int, cause: str = "") -> FailureEv
     arguments = {"query": f"words of number {number}", "limit": 50, "page": 1}
     name, call = fingerprint("tool_error", code, tool, arguments), f"call_{number:024d}"
     failure = Failure(
-        signal_type="tool_error", code=code, severity=source.choice(SEVERITIES), phase="tool", subject=tool, fingerprint=name,
-        action_key=action_key(tool, arguments), cause=cause or call, position=7,
-        attempted_action={"kind": "tool_call", "tool": tool, "tool_call_ids": [call],
-                          "arguments": {"query": {"hash": "0123456789abcdef", "characters": 23}, "limit": 50, "page": 1}},
+        signal_type="tool_error",
+        code=code,
+        severity=source.choice(SEVERITIES),
+        phase="tool",
+        subject=tool,
+        fingerprint=name,
+        action_key=action_key(tool, arguments),
+        cause=cause or call,
+        position=7,
+        attempted_action={
+            "kind": "tool_call",
+            "tool": tool,
+            "tool_call_ids": [call],
+            "arguments": {"query": {"hash": "0123456789abcdef", "characters": 23}, "limit": 50, "page": 1},
+        },
         observed_outcome={"code": code, "exception": "TimeoutError", "status": 504},
         recommended_adjustment={"type": "cap_output", "argument": "limit", "at_most": 10},
         context_refs=({"message": 7, "tool_call": call}, {"record": "gw_0123456789"}),
-    )  # fmt: skip
+    )
     return FailureEvent(kind="occurred", fingerprint=name, cause=failure.cause, failure=failure)
 
 

@@ -14,9 +14,15 @@ from typing import Any
 from benchmarks.reflection_world import Action, Goal, Outcome, Rule, Task, World
 
 WAYS = (
-    "1 oversized search", "2 wrong id", "3 broken arguments", "4 unknown tool", "5 empty search", "6 loop", "7 tool unavailable",
+    "1 oversized search",
+    "2 wrong id",
+    "3 broken arguments",
+    "4 unknown tool",
+    "5 empty search",
+    "6 loop",
+    "7 tool unavailable",
     "8 permission",
-)  # fmt: skip
+)
 HARMLESS, CLEAN = "look-alikes", "no failure"
 KINDS = (*WAYS, HARMLESS, CLEAN)
 
@@ -43,12 +49,16 @@ def make_task(kind: str, seed: int) -> Task:
 
 WORDINGS: Mapping[str, tuple[str, ...]] = {
     "timeout": (
-        '{"error": {"type": "timeout", "message": "Request <id> timed out after <ms> ms"}}', "Error: the request timed out after <ms> ms",
-        "TimeoutError: The read operation timed out", "HTTP 504 Gateway Timeout (request <id>)",
+        '{"error": {"type": "timeout", "message": "Request <id> timed out after <ms> ms"}}',
+        "Error: the request timed out after <ms> ms",
+        "TimeoutError: The read operation timed out",
+        "HTTP 504 Gateway Timeout (request <id>)",
     ),
     "not_found": (
-        '{"error": "not_found", "message": "No record with id <value>", "request_id": "<id>"}', "Error 404: <value> not found",
-        '{"status": 404, "detail": "Not found."}', "Error: <value> does not exist",
+        '{"error": "not_found", "message": "No record with id <value>", "request_id": "<id>"}',
+        "Error 404: <value> not found",
+        '{"status": 404, "detail": "Not found."}',
+        "Error: <value> does not exist",
     ),
     "invalid": (
         '{"error": "invalid arguments", "detail": "<name>: expected <expected>"}',
@@ -57,19 +67,26 @@ WORDINGS: Mapping[str, tuple[str, ...]] = {
         "400 Bad Request: <name> must be <expected>",
     ),
     "unknown_tool": (
-        "Error: tool '<tool>' not found", '{"error": "Unknown tool: <tool>"}', "Unknown function <tool>", "Tool <tool> does not exist.",
+        "Error: tool '<tool>' not found",
+        '{"error": "Unknown tool: <tool>"}',
+        "Unknown function <tool>",
+        "Tool <tool> does not exist.",
     ),
     "empty": ('{"results": []}', "No results found.", "[]", '{"total": 0, "hits": []}'),
     "unavailable": (
-        '{"error": {"code": 429, "message": "Rate limit exceeded. Retry after 60 seconds."}}', "HTTP 503 Service Unavailable",
-        "Error: the service is temporarily unavailable (request <id>)", "429 Too Many Requests",
+        '{"error": {"code": 429, "message": "Rate limit exceeded. Retry after 60 seconds."}}',
+        "HTTP 503 Service Unavailable",
+        "Error: the service is temporarily unavailable (request <id>)",
+        "429 Too Many Requests",
     ),
     "denied": (
-        '{"error": "permission_denied", "message": "You are not allowed to read this resource"}', "HTTP 403 Forbidden",
-        "Error: access denied for this account", "Error: session <id> has expired. Please sign in again.",
+        '{"error": "permission_denied", "message": "You are not allowed to read this resource"}',
+        "HTTP 403 Forbidden",
+        "Error: access denied for this account",
+        "Error: session <id> has expired. Please sign in again.",
         '{"error": {"code": "session_expired", "message": "The session handle is no longer valid"}}',
     ),
-}  # fmt: skip
+}
 """By kind of failure."""
 _TOPICS = ("refund policy", "data export", "invoice layout", "team seats", "webhook retries", "single sign-on", "audit trail", "usage caps")
 _PEOPLE = ("ana.ruiz", "jo.meyer", "li.wei", "tom.hart", "eva.novak", "sam.okoro", "mia.rossi", "ben.clark")

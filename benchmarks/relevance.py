@@ -34,9 +34,9 @@ from numpy.typing import NDArray
 
 from benchmarks import relevance_data as data
 from proxy.exchange import Evidence
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
-from proxy.relevance.lexical import Vocabulary, content_words, words
+from proxy.language.word_overlap import Vocabulary, content_words, words
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
 from proxy.stages.relevance import Relevance, RelevanceOptions
 from proxy.testing import make_exchange, make_ports
 

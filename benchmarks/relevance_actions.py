@@ -20,8 +20,8 @@ from benchmarks import relevance_data as data
 from benchmarks.poisoning import share, shown
 from benchmarks.relevance import Context, contexts, other_language
 from proxy.exchange import Evidence
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
 from proxy.stages.relevance import Relevance, RelevanceOptions
 from proxy.testing import make_exchange, make_ports
 

@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from proxy.context.faithful import build_context_block, texts
 from proxy.exchange import Exchange, Message
-from proxy.faithful import build_context_block, texts
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.relevance import Relevance, RelevanceOptions
 from proxy.testing import make_ports
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 
 FILE = Path(__file__).parent / "data" / "relevance_turns.jsonl"
 OUTCOMES = ("refused", "warned", "noted", "unchecked", "pass")
@@ -85,10 +85,20 @@ def exchange_of(sent: Mapping[str, Any]) -> Exchange:
     """The exchange that the proxy makes of a body."""
     request = ChatDialect().parse_request(json.dumps(sent).encode())
     return Exchange(
-        id="gw_bench", route="", policy="rag@00000000", upstream="openai", client="bench", original=request, model=request.model,
-        messages=request.messages, tools=request.tools, params=request.params, run_id="run", step_id="1",
+        id="gw_bench",
+        route="",
+        policy="rag@00000000",
+        upstream="openai",
+        client="bench",
+        original=request,
+        model=request.model,
+        messages=request.messages,
+        tools=request.tools,
+        params=request.params,
+        run_id="run",
+        step_id="1",
         evidence=list(request.passages),
-    )  # fmt: skip
+    )
 
 
 async def outcome(turn: Turn, ports: Ports) -> tuple[str, float | None, str]:

@@ -24,9 +24,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from proxy.models.catalogue import bundled_folder
-from proxy.models.encodings import ESTIMATE, Encodings
-from proxy.models.tokens import TiktokenCounter
+from proxy.models.tokens.catalogue import bundled_folder
+from proxy.models.tokens.counter import TiktokenCounter
+from proxy.models.tokens.encodings import ESTIMATE, Encodings
 
 RESULTS = Path(__file__).parent / "results" / "tokens.json"
 COMMON = """

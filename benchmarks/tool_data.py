@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxy.models.tool_index import Query, ToolIndex
-from proxy.models.tool_text import ToolText, clipped, segments, tool_text
+from proxy.models.tools.index import Query, ToolIndex
+from proxy.models.tools.text import ToolText, clipped, segments, tool_text
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tools"
 OWN = Path(__file__).parent / "data" / "tool_queries.jsonl"

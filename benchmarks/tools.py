@@ -33,12 +33,12 @@ import orjson
 from numpy.typing import NDArray
 
 from benchmarks.tool_data import SEED, Catalogue, catalogues, own_questions, queries_that_fit_nothing
-from proxy.models.encodings import Encodings
-from proxy.models.tool_index import Query, ToolIndex
-from proxy.models.tool_outcomes import Moves, fit
-from proxy.models.tool_relevance import probability, shipped
-from proxy.models.tool_text import terms
-from proxy.models.tools import EmbeddingToolRanker
+from proxy.models.tokens.encodings import Encodings
+from proxy.models.tools.index import Query, ToolIndex
+from proxy.models.tools.outcomes import Moves, fit
+from proxy.models.tools.ranker import EmbeddingToolRanker
+from proxy.models.tools.relevance import probability, shipped
+from proxy.models.tools.text import terms
 from proxy.testing import MemoryToolOutcomes
 
 RESULTS = Path(__file__).parent / "results" / "tools.json"
@@ -182,8 +182,8 @@ def _latencies(source: str, size: int, rounds: int) -> tuple[float, float]:
 
 async def latencies(catalogue: Catalogue, size: int, queries: Sequence[str]) -> tuple[float, float]:
     """p50 and p95 in ms of a whole `rank` of a new query over so many tools of a catalogue, indexed."""
-    from proxy.models.embedding import BatchingEmbedder
-    from proxy.models.embedding_use import UseEncoder
+    from proxy.models.embedding.embedder import BatchingEmbedder
+    from proxy.models.embedding.use import UseEncoder
 
     tools = list(catalogue.tools)[:size]
     while len(tools) < size:

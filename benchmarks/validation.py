@@ -30,26 +30,26 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.load.statistics import percentile
-from proxy.knowledge.making import make_fact
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
-from proxy.models.grounding import BatchingVerifier
-from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
-from proxy.models.knowledge import KnowledgeSnapshot
-from proxy.models.knowledge_build import build_in_memory
-from proxy.models.tokens import TiktokenCounter
+from proxy.context.question import find_question
+from proxy.grounding.knowledge.checking import KnowledgeChecker
+from proxy.grounding.knowledge.making import make_fact
+from proxy.language.text import split_sentences
+from proxy.language.word_overlap import content_words
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
+from proxy.models.knowledge.bases import KnowledgeSnapshot
+from proxy.models.knowledge.building import build_in_memory
+from proxy.models.tokens.counter import TiktokenCounter
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from proxy.models.verifier.verifier import BatchingVerifier
 from proxy.ports import Embedder, Verifier
-from proxy.relevance.lexical import content_words
-from proxy.relevance.question import find_question
+from proxy.stages.validation.metrics.candidates import Candidate, existing_base
+from proxy.stages.validation.metrics.consistency import consistency_of
+from proxy.stages.validation.metrics.content import Content, statements_of
+from proxy.stages.validation.metrics.quality import QualityThresholds
+from proxy.stages.validation.metrics.relevance import readings_of, relevance_of
+from proxy.stages.validation.metrics.validator import Models, QualityValidator
 from proxy.stages.validation.turns import FEW_WORDS, calls_of
-from proxy.text import split_sentences
-from proxy.validation.candidates import Candidate, existing_base
-from proxy.validation.consistency import consistency_of
-from proxy.validation.content import Content, statements_of
-from proxy.validation.metrics import Thresholds
-from proxy.validation.relevance import readings_of, relevance_of
-from proxy.validation.validator import Models, QualityValidator
-from proxy.verification.facts import FactChecker
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 RESULTS = Path(__file__).parent / "results" / "validation.json"
@@ -112,7 +112,7 @@ async def latency(source: random.Random, quick: bool) -> dict[str, Any]:
             said = [sentence.strip() for _, _, known in batch for sentence in split_sentences(known)[:2]]
             facts = [make_fact("", text, "facts.csv") for text in dict.fromkeys((*others, *said)) if text]
             knowledge = KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder)
-            validator = QualityValidator(Models(embedder, verifier, FactChecker(knowledge, verifier)))
+            validator = QualityValidator(Models(embedder, verifier, KnowledgeChecker(knowledge, verifier)))
             base = existing_base([known for *_, known in batch])
             candidates = [
                 Candidate(
@@ -154,7 +154,7 @@ async def relevance(source: random.Random, quick: bool, embedder: Embedder) -> d
         cases[name] = [Candidate(Content(row["passage"]), *readings_of(row["question"])) for row in some]
     cases |= tool_results(source, n)
     found = {}
-    minimum = Thresholds().relevance
+    minimum = QualityThresholds().relevance
     print(f"\nshare of pieces with relevance >= {minimum:g}, and quartiles")
     for name, candidates in cases.items():
         values = [metric.value for metric in await relevance_of(candidates, embedder) if metric.value is not None]

@@ -14,10 +14,11 @@ from functools import cache
 from pathlib import Path
 from typing import get_args
 
-from proxy import __version__, logs
-from proxy.config import Settings, load_settings
-from proxy.config_observability import LogFormat, LogLevel
+from proxy import __version__
+from proxy.config.observability import LogFormat, LogLevel
+from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
+from proxy.observe import logs
 
 DEFAULT_CONFIG = "config.yaml"
 BUNDLED = Path(__file__).parent / "bundled"
@@ -166,19 +167,24 @@ def _settings(arguments: argparse.Namespace) -> Callable[[], Settings]:
 
 
 def _tail(arguments: argparse.Namespace) -> int:
-    from proxy.tail_command import Filters, tail
+    from proxy.cli.tail import TailFilters, tail
 
-    filters = Filters(arguments.route, arguments.of_run, arguments.verdict, arguments.client)
+    filters = TailFilters(arguments.route, arguments.of_run, arguments.verdict, arguments.client)
     return tail(_settings(arguments), url=arguments.url, filters=filters, first=arguments.first, as_json=arguments.json)
 
 
 def _report(arguments: argparse.Namespace) -> int:
-    from proxy.report_command import report
+    from proxy.cli.report import report
 
     return report(
-        _settings(arguments), source=config_path(arguments.config), since=arguments.since, until=arguments.until, route=arguments.route,
-        as_json=arguments.json, url=arguments.url,
-    )  # fmt: skip
+        _settings(arguments),
+        source=config_path(arguments.config),
+        since=arguments.since,
+        until=arguments.until,
+        route=arguments.route,
+        as_json=arguments.json,
+        url=arguments.url,
+    )
 
 
 def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -193,13 +199,13 @@ def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentPa
 
 
 def _knowledge_build(arguments: argparse.Namespace) -> int:
-    from proxy.knowledge_command import build_folder
+    from proxy.cli.knowledge import build_folder
 
     return build_folder(arguments.folder, load_settings(config_path(arguments.config)))
 
 
 def _knowledge_check(arguments: argparse.Namespace) -> int:
-    from proxy.knowledge_command import check_claim
+    from proxy.cli.knowledge import check_claim
 
     return check_claim(arguments.folder, arguments.claim, load_settings(config_path(arguments.config)))
 
@@ -218,7 +224,7 @@ def _bundled() -> Path:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
-    from proxy.startup import effective_server, run
+    from proxy.server.startup import effective_server, run
 
     path = config_path(arguments.config)
     settings = load_settings(path)
@@ -241,7 +247,7 @@ def _serve(arguments: argparse.Namespace) -> int:
 def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logger) -> dict[str, str]:
     """What worker processes need to build the same application; makes the admin key that a public address must have."""
     from proxy.app import CONFIG_VARIABLE, GENERATED_KEY_VARIABLE
-    from proxy.peers import is_loopback
+    from proxy.wire.http.peers import is_loopback
 
     found = {CONFIG_VARIABLE: str(path.resolve())}
     if not admin_key and not is_loopback(host):
@@ -251,8 +257,8 @@ def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logg
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from proxy.policy import load_policies
-    from proxy.precision import below_floor
+    from proxy.policy.loading import load_policies
+    from proxy.policy.precision import below_floor
     from proxy.store.database import Database
 
     path = config_path(arguments.config)
@@ -276,8 +282,8 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from proxy.explain import explain
-    from proxy.policy import load_policy
+    from proxy.cli.explain import explain
+    from proxy.policy.loading import load_policy
 
     path = Path(arguments.policy)
     if not path.is_file():
@@ -311,7 +317,7 @@ def _fetch_model(arguments: argparse.Namespace) -> int:
 
 
 def _new_key(arguments: argparse.Namespace) -> int:
-    from proxy.keys import new_key
+    from proxy.config.client_keys import new_key
 
     key, digest = new_key()
     print(f"The key, shown only now:\n  {key}\nIts entry below keys: in config.yaml:\n  - {{name: {arguments.name}, sha256: {digest}}}")

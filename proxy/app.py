@@ -1,6 +1,6 @@
 """The composition root: settings + parts -> one ASGI application.
 
-The request path is plain ASGI (`proxy.endpoint`); only the operator's surface is a Starlette application. Nothing here starts before
+The request path is plain ASGI (`proxy.server.endpoint`); only the operator's surface is a Starlette application. Nothing here starts before
 the server's lifespan does, and the order of its end is the reverse of its start: no new exchanges, records flushed, store closed.
 """
 
@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from proxy import logs
 from proxy.admin.api import AdminParts, make_admin
-from proxy.afterwards import Afterwards
-from proxy.asgi import Receive, Responder, Scope, Send
-from proxy.config import (
+from proxy.config.client_keys import Clients
+from proxy.config.paths import PathRules
+from proxy.config.settings import (
     EmbeddedSettings,
     LiteLLMSettings,
     ModelSettings,
@@ -34,27 +33,28 @@ from proxy.config import (
     load_settings,
     spends,
 )
-from proxy.ended import Ended, clipped
-from proxy.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
 from proxy.errors import ConfigError, NotFound
-from proxy.headers import plain_headers
-from proxy.hops import sent_path
-from proxy.keys import Clients
-from proxy.metrics import Metrics
+from proxy.grounding.judging.options import local_models
 from proxy.models.deferred import DeferredModels
-from proxy.models.grounding import LocalVerifiers, PairModel
-from proxy.models.knowledge import FolderKnowledgeBases
-from proxy.models.tokens import TiktokenCounter
+from proxy.models.knowledge.bases import FolderKnowledgeBases
+from proxy.models.tokens.counter import TiktokenCounter
+from proxy.models.verifier.verifier import LocalVerifiers, PairModel
+from proxy.observe import logs
+from proxy.observe.finished import Ended, clipped
+from proxy.observe.metrics import Metrics
+from proxy.observe.recording import Recorder
+from proxy.observe.tracing.providers import server_of
+from proxy.observe.tracing.trace import Tracing
 from proxy.offloop import SWITCH_S
-from proxy.paths import PathRules
-from proxy.peers import TrustedProxies
 from proxy.pipeline import Pipeline
-from proxy.policy import Policy, RoutePolicies, load_policies
+from proxy.policy.loading import Policy, RoutePolicies, load_policies
+from proxy.policy.shadow import ShadowPipeline, Uncounted
 from proxy.ports import Ports, ToolOutcomes, Verifiers
-from proxy.recording import Recorder
-from proxy.registry import STAGES
-from proxy.shadow import ShadowPipeline, Uncounted
-from proxy.stage import Stage
+from proxy.ports.stage import Stage
+from proxy.ports.upstream import Upstream
+from proxy.server.background import Afterwards
+from proxy.server.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
+from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
@@ -68,19 +68,19 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
-from proxy.tracing.providers import server_of
-from proxy.tracing.trace import Tracing
-from proxy.upstreams import Upstream
 from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
-from proxy.verification.options import local_models
-from proxy.wire import Dialect
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
+from proxy.wire.dialect import Dialect
+from proxy.wire.http.asgi import Receive, Responder, Scope, Send
+from proxy.wire.http.forwarding import sent_path
+from proxy.wire.http.headers import plain_headers
+from proxy.wire.http.peers import TrustedProxies
 
 if TYPE_CHECKING:
-    from proxy.models.embedding import BatchingEmbedder
-    from proxy.models.tools import EmbeddingToolRanker
+    from proxy.models.embedding.embedder import BatchingEmbedder
+    from proxy.models.tools.ranker import EmbeddingToolRanker
 
 log = logging.getLogger("groundwire")
 
@@ -94,9 +94,12 @@ class App:
     """The ASGI application of one worker process."""
 
     def __init__(
-        self, settings: Settings, stages: Sequence[type[Stage]] = STAGES, make: Callable[[str, UpstreamSettings], Upstream] | None = None,
+        self,
+        settings: Settings,
+        stages: Sequence[type[Stage]] = STAGES,
+        make: Callable[[str, UpstreamSettings], Upstream] | None = None,
         verifiers: Verifiers | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Build every part; `make` builds the upstreams, `verifiers` take the place of this process's own. Raises `ConfigError`."""
         self._make_upstream = make or make_upstream
         self.settings = settings
@@ -328,7 +331,7 @@ def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
 
 def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
     """What compares texts; the model itself is loaded later."""
-    from proxy.models.tools import EmbeddingToolRanker
+    from proxy.models.tools.ranker import EmbeddingToolRanker
 
     embedder = make_embedder(settings)
     return embedder, EmbeddingToolRanker(embedder, outcomes)
@@ -336,9 +339,9 @@ def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmb
 
 def make_embedder(settings: Settings) -> BatchingEmbedder:
     """The embedder that ``embeddings:`` describes; its model is loaded by `load`, or by the first text."""
-    from proxy.models.embedding import BatchingEmbedder, Encoder
-    from proxy.models.embedding_sentence_transformers import SentenceTransformersEncoder
-    from proxy.models.embedding_use import UseEncoder
+    from proxy.models.embedding.embedder import BatchingEmbedder, Encoder
+    from proxy.models.embedding.sentence_transformers import SentenceTransformersEncoder
+    from proxy.models.embedding.use import UseEncoder
 
     given = settings.embeddings
     folder = Path(settings.folder) / given.model
@@ -350,9 +353,9 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
 
 def make_pair_model(settings: Settings, name: str) -> PairModel:
     """The verifier's model called `name`, or the built-in one for ""; called in its thread, where it may take its time to import."""
-    from proxy.models.embedding_use import available_cores
-    from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
-    from proxy.models.grounding_sentence_transformers import TransformersVerifier
+    from proxy.models.embedding.use import available_cores
+    from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+    from proxy.models.verifier.sentence_transformers import TransformersVerifier
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())

@@ -20,14 +20,14 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from proxy import builtin_models
-from proxy.clashes.clauses import read_clauses
-from proxy.clashes.kinds import Clash as Clash
-from proxy.clashes.kinds import Resolution as Resolution
-from proxy.clashes.kinds import Statement as Statement
-from proxy.clashes.resolution import resolve_clash as resolve_clash
+from proxy.models import builtin as builtin_models
 from proxy.ports import Embedder, Verifier
-from proxy.verification import clashes
+from proxy.stages.clash.detecting import judging as clashes
+from proxy.stages.clash.kinds import Resolution as Resolution
+from proxy.stages.clash.kinds import Statement as Statement
+from proxy.stages.clash.kinds import StatementClash as StatementClash
+from proxy.stages.clash.resolution import resolve_clash as resolve_clash
+from proxy.stages.clash.statements.clauses import read_clauses
 
 Said = Sequence[Statement] | Sequence[str | Mapping[str, Any]]
 """Statements, or what they are read from: chat messages, with a ``timestamp`` where it is known, or a user's sentences; in order."""
@@ -35,7 +35,7 @@ Said = Sequence[Statement] | Sequence[str | Mapping[str, Any]]
 
 def detect_clash(
     said: Said, *, verifier: Verifier | None = None, embedder: Embedder | None = None, known: Collection[str] = ()
-) -> list[Clash]:
+) -> list[StatementClash]:
     """The clashes among what was said, each pair of statements judged once; `known` are pair hashes that need not be judged again.
 
     A change of mind that is said as such is among them, with `Clash.update` set. `verifier` and `embedder` are the built-in ones where not
@@ -46,12 +46,12 @@ def detect_clash(
 
 async def detect_clash_async(
     said: Said, *, verifier: Verifier | None = None, embedder: Embedder | None = None, known: Collection[str] = ()
-) -> list[Clash]:
+) -> list[StatementClash]:
     """`detect_clash` for a running event loop; cancelling it ends the work."""
     return await builtin_models.elsewhere(_detect(said, verifier, embedder, known))
 
 
-async def _detect(said: Said, verifier: Verifier | None, embedder: Embedder | None, known: Collection[str]) -> list[Clash]:
+async def _detect(said: Said, verifier: Verifier | None, embedder: Embedder | None, known: Collection[str]) -> list[StatementClash]:
     pieces = [clashes.piece_of(one, i) for i, one in enumerate(said) if not isinstance(one, Statement)]
     if len(pieces) == len(said):
         said = await asyncio.to_thread(read_clauses, pieces)

@@ -22,28 +22,28 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from proxy import builtin_models
-from proxy.knowledge.verdicts import FactVerdict as FactVerdict
-from proxy.models.knowledge import FolderKnowledge, check_folder
+from proxy.exchange.fact_checks import FactVerdict as FactVerdict
+from proxy.grounding.knowledge import checking as facts
+from proxy.models import builtin as builtin_models
+from proxy.models.knowledge.bases import FolderKnowledge, check_folder
 from proxy.ports import Embedder, Verifier
-from proxy.validation.accuracy import MAX_CLAIMS, ChecksFacts
-from proxy.validation.candidates import Candidate, existing_base
-from proxy.validation.consistency import MIN_CONTRADICTION
-from proxy.validation.content import content_of
-from proxy.validation.freshness import MAX_AGE_S
-from proxy.validation.metrics import Metric as Metric
-from proxy.validation.metrics import Quality as Quality
-from proxy.validation.metrics import Thresholds as Thresholds
-from proxy.validation.metrics import Weights as Weights
-from proxy.validation.relevance import readings_of
-from proxy.validation.validator import Models, QualityValidator
-from proxy.verification import facts
+from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS, ChecksFacts
+from proxy.stages.validation.metrics.candidates import Candidate, existing_base
+from proxy.stages.validation.metrics.consistency import MIN_CONTRADICTION
+from proxy.stages.validation.metrics.content import content_of
+from proxy.stages.validation.metrics.freshness import MAX_AGE_S
+from proxy.stages.validation.metrics.quality import Metric as Metric
+from proxy.stages.validation.metrics.quality import MetricWeights as MetricWeights
+from proxy.stages.validation.metrics.quality import Quality as Quality
+from proxy.stages.validation.metrics.quality import QualityThresholds as QualityThresholds
+from proxy.stages.validation.metrics.relevance import readings_of
+from proxy.stages.validation.metrics.validator import Models, QualityValidator
 
 
 class FactChecker:
     """Checks claims against a folder of facts: VALID, INVALID, SUSPICIOUS or UNKNOWN, or ERROR where the check could not run.
 
-    `proxy.knowledge.verdicts` says what each means. A folder that changes, or is built again, is taken over within a second or two.
+    `proxy.exchange.fact_checks` says what each means. A folder that changes, or is built again, is taken over within a second or two.
     """
 
     def __init__(
@@ -59,15 +59,19 @@ class FactChecker:
     ) -> None:
         """Raises `ConfigError` where the folder is missing, or needs an index first.
 
-        The options are those of `proxy.verification.facts.FactChecker`. `embedder` and `verifier` are the built-in ones where not given;
-        they are called in the library's event loop. `clock` tells the time at which facts are to hold.
+        The options are those of `proxy.grounding.knowledge.checking.FactChecker`. `embedder` and `verifier` are the built-in ones where not
+        given; they are called in the library's event loop. `clock` tells the time at which facts are to hold.
         """
         embedder, path = embedder or builtin_models.embedder(), Path(folder).resolve()
         check_folder(path, lambda: embedder.name)
-        self._checker = facts.FactChecker(
-            FolderKnowledge(path, embedder), verifier or builtin_models.verifier(), top_k=top_k, min_support=min_support,
-            min_contradiction=min_contradiction, clock=clock,
-        )  # fmt: skip
+        self._checker = facts.KnowledgeChecker(
+            FolderKnowledge(path, embedder),
+            verifier or builtin_models.verifier(),
+            top_k=top_k,
+            min_support=min_support,
+            min_contradiction=min_contradiction,
+            clock=clock,
+        )
 
     def verify(self, claim: str) -> FactVerdict:
         """What the facts say to `claim`, one sentence."""
@@ -82,7 +86,8 @@ class FactChecker:
         return (await self.verify_many([claim]))[0]
 
     async def verify_many(self, claims: Sequence[str]) -> list[FactVerdict]:
-        """`verify_batch` for a running event loop; cancelling it ends the work. Implements `proxy.validation.accuracy.ChecksFacts`."""
+        """`verify_batch` for a running event loop; cancelling it ends the work. Implements
+        `proxy.stages.validation.metrics.accuracy.ChecksFacts`."""
         return await builtin_models.elsewhere(self._checker.verify_many(claims))
 
 
@@ -92,8 +97,8 @@ class ContextQualityValidator:
     def __init__(
         self,
         *,
-        thresholds: Thresholds | None = None,
-        weights: Weights | None = None,
+        thresholds: QualityThresholds | None = None,
+        weights: MetricWeights | None = None,
         max_age_s: float = MAX_AGE_S,
         required_fields: Sequence[str] = (),
         fact_checker: ChecksFacts | None = None,
@@ -138,9 +143,7 @@ class ContextQualityValidator:
         """`validate_batch` for a running event loop; cancelling it ends the work."""
         return await builtin_models.elsewhere(self._validate(contents, query, existing_context))
 
-    async def _validate(
-        self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None
-    ) -> list[Quality]:  # fmt: skip
+    async def _validate(self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None) -> list[Quality]:
         read = [content_of(content, self._required) for content in contents]
         questions, unasked = readings_of(query)
         base = existing_base(existing_context)

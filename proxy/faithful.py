@@ -1,240 +1,50 @@
-"""Context-faithful prompting as a library: numbered passages and rules into a prompt, citations and confidence out of an answer.
+"""Context-faithful prompting as a library: the public names of `proxy.context.faithful`."""
 
-Pure functions, used by stages and importable on their own. Prompts are worded in English, German and Spanish (`language=`); answers
-are read in these, and admissions of not knowing in French and Chinese too. Anything odd (None, numbers, nested lists) is left out,
-never an error; every pattern is bounded, so that time is linear in the text's length.
-"""
-
-from __future__ import annotations
-
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
-
-from proxy.exchange import Evidence
-from proxy.faithful_texts import ADMISSIONS, RATINGS, TEXTS, Texts
-from proxy.offloop import check
-from proxy.passages.context_block import WORDS, number_in, write_block
-from proxy.patterns import LazyPattern
-from proxy.text import stretches
-
-CONTEXT_FAITHFUL_SYSTEM_SUFFIX = TEXTS["en"].system_suffix
-CONTEXT_FAITHFUL_USER_PREFIX = TEXTS["en"].user_prefix
-CONTEXT_FAITHFUL_RAG_TEMPLATE = TEXTS["en"].rag_template
-LANGUAGES = tuple(TEXTS)
-SOURCE_LABEL = TEXTS["en"].source_label
-SUBSTANTIVE_CHARS = 50
-"""An answer longer than this says something."""
-MAX_RANGE = 100
-"""``[Passages 1-N]`` counts as single citations up to this many."""
-
-Passage = str | Mapping[str, Any] | Evidence
-
-
-def texts(language: str = "en") -> Texts:
-    """The wordings of `language`; English for one that has none."""
-    return TEXTS.get(language, TEXTS["en"])
-
-
-def build_context_block(
-    passages: Sequence[Passage] | None, max_passages: int = 10, source_label: str = SOURCE_LABEL, *, language: str = "en"
-) -> str:
-    """The first `max_passages` passages, numbered from 1, with source and relevance, under a title; "" when there are none.
-
-    A passage is a text, an `Evidence`, or a mapping with ``content`` (or ``text``, …), ``source`` and ``score`` (or ``relevance``).
-    """
-    title = texts(language).source_label if source_label == SOURCE_LABEL or not source_label.strip() else source_label
-    shown = readable(passages)[: max(0, max_passages)]
-    return write_block(shown, title, WORDS.get(language, WORDS["en"])) if shown else ""
-
-
-def wrap_with_context_faithful_prompt(
-    user_message: str,
-    passages: Sequence[Passage] | None,
-    question: str | None = None,
-    use_rag_template: bool = True,
-    *,
-    max_passages: int = 10,
-    language: str = "en",
-) -> tuple[str, str]:
-    """``(system_suffix, wrapped_user_message)``: the rules for the system message's end, and the message with its passages.
-
-    `question` is what is asked, if it is not all of `user_message`; nothing of the message is left out. Without passages there is
-    nothing to be faithful to: ``("", user_message)``.
-    """
-    words = texts(language)
-    block = build_context_block(passages, max_passages, language=language)
-    if not block:
-        return "", user_message
-    asked = user_message if not question or question in user_message else f"{user_message}\n\n{question}".strip()
-    if use_rag_template:
-        return words.system_suffix, words.rag_template.format(context=block, question=asked)
-    return words.system_suffix, f"{words.user_prefix}{block}\n\n{asked}"
-
-
-def readable(passages: Any) -> list[tuple[str, str, float | None]]:
-    """``(content, source, score)`` of each passage that has content, in order: the N-th is ``[Passage N]``."""
-    if isinstance(passages, str | Mapping | Evidence):
-        passages = [passages]
-    found = [_passage(item) for item in passages or () if item is not None] if isinstance(passages, Sequence | None) else []
-    return [passage for passage in found if passage[0].strip()]
-
-
-def _passage(item: object) -> tuple[str, str, float | None]:
-    if isinstance(item, str):
-        return item, "", None
-    if isinstance(item, Evidence):
-        return item.content, item.source, item.score
-    if not isinstance(item, Mapping):
-        return "", "", None
-    metadata = item.get("metadata")
-    layers = (item, metadata) if isinstance(metadata, Mapping) else (item,)
-    content = _text(layers[:1], ("content", "text", "page_content", "passage", "chunk", "snippet", "body"))
-    score = next(
-        (n for layer in layers for key in ("score", "relevance", "relevance_score", "similarity") if (n := _score(layer, key))), None
-    )
-    return content, _text(layers, ("source", "url", "path", "file", "filename", "title", "name")), score[0] if score else None
-
-
-def _text(layers: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> str:
-    return next((text for layer in layers for key in keys if isinstance(text := layer.get(key), str) and text.strip()), "")
-
-
-def _score(layer: Mapping[str, Any], key: str) -> tuple[float] | None:
-    value = layer.get(key)
-    number = None if isinstance(value, bool) or not isinstance(value, int | float | str) else number_in(str(value))
-    return None if number is None else (number,)
-
-
-# ---- reading an answer ----
-
-_PASSAGE = r"(?:(?:context|kontext)[ -]?)?(?:passages?|passagen|pasajes?(?: del? contexto)?)"
-_SOURCE = r"sources?|retrieved from|quellen?|abgerufen (?:von|aus)|fuentes?|recuperado de"
-_CITATION = LazyPattern(
-    rf"[\[【][ \t]{{0,4}}(?:{_PASSAGE}[ \t]{{0,4}}(?:nr\.?|no\.?|n\.?º|#)?[ \t]{{0,4}}(?P<numbers>\d[^\[\]【】\n]{{0,200}})"
-    rf"|(?:{_SOURCE})[ \t]{{0,4}}:(?P<source>[^\[\]【】\n]{{1,500}})"
-    r"|(?:context|kontext|contexto)[ \t]{0,4}:(?P<reference>[^\[\]【】\n]{1,500}))[\]】]",
-    re.I,
+from proxy.context.faithful import (
+    CONTEXT_FAITHFUL_RAG_TEMPLATE as CONTEXT_FAITHFUL_RAG_TEMPLATE,
 )
-_NUMBERED = LazyPattern(
-    r"(?<![=$`\[])[\[【][ \t]{0,4}(?:(?:documents?|docs?|dokumente?|documentos?|sources?|quellen?|fuentes?|ref|references?)"
-    r"[ \t]{0,4}(?:nr\.?|no\.?|#)?[ \t]{0,4}|\^)?(?P<numbers>[1-9]\d?(?:[ \t]{0,2}(?:,|;|-|–|and|und|y|et)[ \t]{0,2}[1-9]\d?){0,9})"
-    r"(?:†[^\[\]【】\n]{0,80})?[\]】](?![(\]=:])",
-    re.I,
+from proxy.context.faithful import (
+    CONTEXT_FAITHFUL_SYSTEM_SUFFIX as CONTEXT_FAITHFUL_SYSTEM_SUFFIX,
 )
-"""``[1]``, ``[2, 3]``, ``[^1]``, ``[Document 2]``, ``【3†source】``; no link, no reference's definition."""
-_NO_CITATION = LazyPattern(
-    r"(?:range|interval|array|list|vector|matrix|bereich|intervall|liste|rango|intervalo|lista|intervalle)s? ?$", re.I
+from proxy.context.faithful import (
+    CONTEXT_FAITHFUL_USER_PREFIX as CONTEXT_FAITHFUL_USER_PREFIX,
 )
-"""Before a bracket with numbers that is none."""
-_INLINE_CODE = LazyPattern(r"`[^`\n]{1,300}`")
-_NUMBERS = LazyPattern(
-    rf"[ \t,;&]{{0,4}}(?:(?:and|und|y|et|,)[ \t])?(?:{_PASSAGE})?[ \t#]{{0,4}}(?P<first>\d{{1,4}})"
-    r"(?:[ \t]{0,2}(?:-|–|—|to|bis|hasta|a)[ \t]{0,2}(?P<last>\d{1,4}))?",
-    re.I,
+from proxy.context.faithful import (
+    LANGUAGES as LANGUAGES,
 )
-_RATING = "|".join(sorted((word for words in RATINGS.values() for word in words), key=len, reverse=True))
-_RATED_WORD = r"(?:confidence|vertrauen|konfidenz|zuversicht|sicherheit|confianza|certeza|confiance)"
-_CONFIDENCE = LazyPattern(
-    rf"\b{_RATED_WORD}(?:s?[ \t-]?(?:level|rating|score|stufe|grad|wert))?[^\w\n]{{0,12}}"
-    rf"(?:(?:is|ist|es|est|level|rating)\b[^\w\n]{{0,8}}){{0,2}}(?P<rating>{_RATING})\b"
-    rf"(?![ \t]{{0,3}}(?:/|\||,|or\b|oder\b|o\b)[ \t*_\"]{{0,6}}(?:{_RATING})\b)",
-    re.I,
+from proxy.context.faithful import (
+    MAX_RANGE as MAX_RANGE,
 )
-_RATED = LazyPattern(
-    r"\b(?P<rating>HIGH|MEDIUM|LOW|HOHES?|MITTLERES?|NIEDRIGES?|ALTA|MEDIA|BAJA)"
-    r" (?:CONFIDENCE|[cC]onfidence|VERTRAUEN|Vertrauen|CONFIANZA|[cC]onfianza)\b"
+from proxy.context.faithful import (
+    SOURCE_LABEL as SOURCE_LABEL,
 )
-_ADMISSION = LazyPattern("|".join(f"(?:{phrase})" for phrase in ADMISSIONS))
-
-
-def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str, Any]]:
-    """The citations in `response`, in order, each with its ``span`` ``(start, end)`` and its ``type``.
-
-    ``passage`` with ``number`` (one for each of ``[Passage 1, 3]`` or ``[Passages 1-3]``), ``source`` with ``source``, ``context`` with
-    ``reference``. With `numbered`, a bare ``[1]`` or ``[Document 1]`` is a passage too: for answers to a prompt that has passages.
-    """
-    found: list[dict[str, Any]] = _numbered(response) if numbered and isinstance(response, str) else []
-    for match in _each(_CITATION, response) if isinstance(response, str) else ():
-        span = match.span()
-        if match["numbers"]:
-            found += [{"type": "passage", "number": number, "span": span} for number in _cited(match["numbers"])]
-        elif match["source"] and match["source"].strip():
-            found.append({"type": "source", "source": match["source"].strip(), "span": span})
-        elif match["reference"] and match["reference"].strip():
-            found.append({"type": "context", "reference": match["reference"].strip(), "span": span})
-    return sorted(found, key=lambda citation: citation["span"]) if numbered else found
-
-
-def _numbered(response: str) -> list[dict[str, Any]]:
-    """The bare ones, outside of code."""
-    code = [match.span() for match in _INLINE_CODE.finditer(response)]
-    return [
-        {"type": "passage", "number": number, "span": match.span()}
-        for match in _NUMBERED.finditer(response)
-        if not any(start < match.start() < end for start, end in code)
-        and not _NO_CITATION.search(response, max(0, match.start() - 12), match.start())
-        for number in _cited(match["numbers"])
-    ]
-
-
-def _cited(numbers: str) -> Iterator[int]:
-    """Numbers of a list with ranges, each once; what follows the list (a title, a page) is not read."""
-    at, seen = 0, set()
-    while (match := _NUMBERS.match(numbers, at)) is not None:
-        first, at = int(match["first"]), match.end()
-        last = int(match["last"] or first)
-        for number in range(first, last + 1) if first <= last < first + MAX_RANGE else (first, last):
-            if number not in seen:
-                seen.add(number)
-                yield number
-
-
-def extract_confidence(response: str) -> str | None:
-    """The answer's own rating, HIGH, MEDIUM or LOW: the last one that it gives; None without one."""
-    if not isinstance(response, str):
-        return None
-    said = [m["rating"].lower() for m in _each(_CONFIDENCE, response)] or [m["rating"].lower() for m in _each(_RATED, response)]
-    return next((rating for rating, words in RATINGS.items() if said and said[-1] in words + _INFLECTED[rating]), None)
-
-
-_INFLECTED = {"HIGH": ("hohe", "hohes"), "MEDIUM": ("mittlere", "mittleres"), "LOW": ("niedrige", "niedriges")}
-
-
-def admits_ignorance(response: str) -> bool:
-    """Whether `response` says that it does not know, or that the context does not say."""
-    return isinstance(response, str) and next(_each(_ADMISSION, response.lower().replace("’", "'")), None) is not None
-
-
-def _each(pattern: LazyPattern, text: str) -> Iterator[re.Match[str]]:
-    """Where `pattern` matches."""
-    for start, end in stretches(text):
-        check()
-        yield from pattern.finditer(text, start, end)
-
-
-def detect_context_ignoring(response: str, context_block: str) -> dict[str, Any]:
-    """Whether `response` seems to pass over `context_block`: it says something, cites nothing, and does not admit to not knowing.
-
-    ``{"likely_ignored", "has_citation", "has_idk", "confidence", "details"}``. Without context there is nothing to ignore.
-    """
-    response = response if isinstance(response, str) else ""
-    cited, admitted = bool(extract_citations(response)), admits_ignorance(response)
-    substantive = len(response.strip()) > SUBSTANTIVE_CHARS
-    has_context = isinstance(context_block, str) and bool(context_block.strip())
-    reasons = (
-        (not has_context, "there is no context"),
-        (cited, "the answer cites the context"),
-        (admitted, "the answer says what it does not know"),
-        (not substantive, f"the answer is not longer than {SUBSTANTIVE_CHARS} characters"),
-    )
-    details = next(
-        (reason for holds, reason in reasons if holds), "a substantive answer with neither a citation nor an admission of not knowing"
-    )
-    return {
-        "likely_ignored": has_context and substantive and not cited and not admitted,
-        "has_citation": cited,
-        "has_idk": admitted,
-        "confidence": extract_confidence(response),
-        "details": details,
-    }
+from proxy.context.faithful import (
+    SUBSTANTIVE_CHARS as SUBSTANTIVE_CHARS,
+)
+from proxy.context.faithful import (
+    Passage as Passage,
+)
+from proxy.context.faithful import (
+    admits_ignorance as admits_ignorance,
+)
+from proxy.context.faithful import (
+    build_context_block as build_context_block,
+)
+from proxy.context.faithful import (
+    detect_context_ignoring as detect_context_ignoring,
+)
+from proxy.context.faithful import (
+    extract_citations as extract_citations,
+)
+from proxy.context.faithful import (
+    extract_confidence as extract_confidence,
+)
+from proxy.context.faithful import (
+    readable as readable,
+)
+from proxy.context.faithful import (
+    texts as texts,
+)
+from proxy.context.faithful import (
+    wrap_with_context_faithful_prompt as wrap_with_context_faithful_prompt,
+)

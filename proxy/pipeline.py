@@ -13,13 +13,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from msgspec.structs import replace
 
-from proxy import attempts
+from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import Overloaded, PolicyBlocked, ProxyError
-from proxy.exchange import QUIET, Exchange, Mark, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import QUIET, Exchange, HookMark, Sentence, ToolCall, Verdict, attempts, tool_name
+from proxy.language.text import replaced
 from proxy.offloop import aside
-from proxy.passages import RETRIEVAL_TOOLS, find_passages
-from proxy.stage import SentenceStage, Stage, can_answer_tools
-from proxy.text import replaced
+from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
 
 log = logging.getLogger("groundwire.pipeline")
 
@@ -233,7 +232,7 @@ class Pipeline:
             key, ended = f"{stage.name}.{phase}", time.perf_counter()
             exchange.timings[key] = exchange.timings.get(key, 0.0) + (ended - started) * 1000
             if exchange.marks is not None:
-                exchange.marks.append(Mark(stage.name, phase, started, ended, verdict))
+                exchange.marks.append(HookMark(stage.name, phase, started, ended, verdict))
         if exchange.retry is not None and not exchange.can_retry:
             attempts.impossible(exchange, stage.name)
         if verdict is not None:
@@ -277,7 +276,7 @@ def answer_order(stages: Sequence[Stage]) -> list[Stage]:
     return done
 
 
-def _choosing(stage: Stage, hook: Hook, exchange: Exchange, start: attempts.Mark) -> Hook:
+def _choosing(stage: Stage, hook: Hook, exchange: Exchange, start: attempts.AttemptMark) -> Hook:
     """`hook`, and what follows from its choice of an earlier attempt; a choice that cannot be is the stage's failure."""
     asked, chosen = attempts.mark(exchange), exchange.deliver
 

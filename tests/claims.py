@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, ToolCall, Verdict
-from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.passages import RETRIEVAL_TOOLS
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import Ports
 from proxy.stages.claims import Claims, ClaimsOptions
 from proxy.testing import ScriptedVerifiers, make_exchange, make_ports

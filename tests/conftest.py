@@ -16,10 +16,10 @@ import aiohttp
 import pytest
 
 from proxy.app import App
-from proxy.config import load_settings
-from proxy.models.embedding_use import UseEncoder
-from proxy.registry import STAGES
-from proxy.stage import Stage
+from proxy.config.settings import load_settings
+from proxy.models.embedding.use import UseEncoder
+from proxy.ports.stage import Stage
+from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, completion, reply, serving
 from tests.examples import load_profile
 from tests.stores import in_thread, migrate

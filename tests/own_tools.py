@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.exchange import Exchange, Sentence, ToolCall, Verdict
-from proxy.registry import STAGES
-from proxy.stage import SentenceStage, Stage, can_answer_tools
+from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
+from proxy.stages.registry import STAGES
 from proxy.testing import chunk, completion
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import CHAT
 
 FIND = "groundwire_find_tools"

@@ -74,9 +74,17 @@ async def command(*arguments: str, cwd: Path, **environment: str) -> AsyncIterat
     """``python -m proxy ARGUMENTS`` in `cwd`."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("GROUNDWIRE_", "PROMETHEUS_"))}
     started = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "proxy", *arguments, cwd=cwd, env={**clean, "PYTHONPATH": str(Path(__file__).parent.parent), **environment},
-        stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, start_new_session=True,
-    )  # fmt: skip
+        sys.executable,
+        "-m",
+        "proxy",
+        *arguments,
+        cwd=cwd,
+        env={**clean, "PYTHONPATH": str(Path(__file__).parent.parent), **environment},
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
     process = Process(started)
     try:
         yield process

@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 import proxy
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.exchange import Tool
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import ToolRanking
+from proxy.ports.upstream import Call
 from proxy.testing import ScriptedVerifiers, chunk, completion, streamed
-from proxy.upstreams import Call
 
 POLICIES = ("rag", "strict", "agent")
 FOLDER = Path(proxy.__file__).parent.parent / "policies"
@@ -174,17 +174,38 @@ def nested_arguments(n: int, run: int) -> Case:
 
 def nested_result(n: int, run: int) -> Case:
     said = [
-        {"role": "user", "content": "Find out."}, {"role": "assistant", "content": None, "tool_calls": [called(0, "kb_search")]},
+        {"role": "user", "content": "Find out."},
+        {"role": "assistant", "content": None, "tool_calls": [called(0, "kb_search")]},
         {"role": "tool", "tool_call_id": "c0", "content": "[" * n + "]" * n},
-    ]  # fmt: skip
+    ]
     return request(said), *SHORT
 
 
 CASES: tuple[Callable[[int, int], Case], ...] = (
-    messages, tiny_messages, tool_calls, tool_steps, calls_of_an_answer, calls_of_a_stream, tools, passages, marked_passages, sentences,
-    sentences_of_a_stream, sentences_of_one_event, short_lines_of_a_stream, ideographs_of_a_stream, one_word, one_word_as_answer,
-    one_word_of_a_stream, one_event, many_events, nested_lists, nested_objects, nested_arguments, nested_result,
-)  # fmt: skip
+    messages,
+    tiny_messages,
+    tool_calls,
+    tool_steps,
+    calls_of_an_answer,
+    calls_of_a_stream,
+    tools,
+    passages,
+    marked_passages,
+    sentences,
+    sentences_of_a_stream,
+    sentences_of_one_event,
+    short_lines_of_a_stream,
+    ideographs_of_a_stream,
+    one_word,
+    one_word_as_answer,
+    one_word_of_a_stream,
+    one_event,
+    many_events,
+    nested_lists,
+    nested_objects,
+    nested_arguments,
+    nested_result,
+)
 
 
 class _Vectors:

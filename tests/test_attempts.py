@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proxy import attempts
-from proxy.exchange import Answer, Choice, Exchange, ToolCall, Verdict
-from proxy.registry import STAGES
-from proxy.stage import Stage
+from proxy.exchange import Answer, Choice, Exchange, ToolCall, Verdict, attempts
+from proxy.ports.stage import Stage
+from proxy.stages.registry import STAGES
 from proxy.testing import completion, make_exchange, reply, stream, streamed
 from tests.conftest import CHAT, Start
 from tests.own_tools import call_events, called, calling, function, read

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from proxy.clash import Clash, Resolution, detect_clash, detect_clash_async, resolve_clash
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.clash import Resolution, StatementClash, detect_clash, detect_clash_async, resolve_clash
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 
 BUDGETS = [
@@ -23,7 +23,7 @@ def opens_twice(pair: ClaimPair) -> Support:
 
 def test_a_plain_call_finds_the_clash_and_resolves_it() -> None:
     (found,) = detect_clash(BUDGETS, **models())
-    assert isinstance(found, Clash)
+    assert isinstance(found, StatementClash)
     assert ("CONTRADICTORY_PREFERENCES", "My budget is 500 €.", "My budget is 900 €.") == (found.type, found.older.text, found.newer.text)
     done = resolve_clash(found, "prefer_recent", now=11_800.0)
     assert isinstance(done, Resolution)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from proxy.context_quality import ContextQualityValidator, FactChecker, Thresholds
+from proxy.context_quality import ContextQualityValidator, FactChecker, QualityThresholds
 from proxy.errors import ConfigError
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 
 NOW = 1714564800.0
@@ -42,7 +42,7 @@ def test_without_query_and_context_the_rest_is_measured() -> None:
 
 
 def test_thresholds_and_ages_are_the_caller_s() -> None:
-    mild = validator(thresholds=Thresholds(freshness=0.5), max_age_s=1000)
+    mild = validator(thresholds=QualityThresholds(freshness=0.5), max_age_s=1000)
     assert mild.validate_quality({"content": TOWER, "timestamp": NOW - 2000}).passed
     assert not mild.validate_quality({"content": TOWER, "timestamp": NOW - 2001}).passed
 
@@ -135,16 +135,32 @@ def test_a_validator_finds_accuracy_by_a_fact_checker(facts: Path) -> None:
 @pytest.mark.parametrize(
     ("question", "known", "good", "bad"),
     [
-        ("How tall is the Eiffel Tower?", "The Eiffel Tower in Paris is 330 metres tall.", "With its 330 metres the Eiffel Tower is the tallest building in Paris.",
-         "The Eiffel Tower in Paris is 120 metres tall."),
-        ("Wie hoch ist der Eiffelturm?", "Der Eiffelturm in Paris ist 330 Meter hoch.", "Der Eiffelturm in Paris, 330 Meter hoch, steht am Ufer der Seine.",
-         "Der Eiffelturm in Paris ist 120 Meter hoch."),
-        ("¿Cuánto mide la torre Eiffel?", "La torre Eiffel de París mide 330 metros.", "La torre Eiffel, que mide 330 metros, está en París.",
-         "La torre Eiffel de París mide 120 metros."),
-        ("Combien mesure la tour Eiffel ?", "La tour Eiffel à Paris mesure 330 mètres.", "La tour Eiffel, qui mesure 330 mètres, se trouve à Paris.",
-         "La tour Eiffel à Paris mesure 120 mètres."),
+        (
+            "How tall is the Eiffel Tower?",
+            "The Eiffel Tower in Paris is 330 metres tall.",
+            "With its 330 metres the Eiffel Tower is the tallest building in Paris.",
+            "The Eiffel Tower in Paris is 120 metres tall.",
+        ),
+        (
+            "Wie hoch ist der Eiffelturm?",
+            "Der Eiffelturm in Paris ist 330 Meter hoch.",
+            "Der Eiffelturm in Paris, 330 Meter hoch, steht am Ufer der Seine.",
+            "Der Eiffelturm in Paris ist 120 Meter hoch.",
+        ),
+        (
+            "¿Cuánto mide la torre Eiffel?",
+            "La torre Eiffel de París mide 330 metros.",
+            "La torre Eiffel, que mide 330 metros, está en París.",
+            "La torre Eiffel de París mide 120 metros.",
+        ),
+        (
+            "Combien mesure la tour Eiffel ?",
+            "La tour Eiffel à Paris mesure 330 mètres.",
+            "La tour Eiffel, qui mesure 330 mètres, se trouve à Paris.",
+            "La tour Eiffel à Paris mesure 120 mètres.",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_built_in_models_tell_good_from_bad(question: str, known: str, good: str, bad: str) -> None:
     made = ContextQualityValidator()
     right, wrong, other = made.validate_batch([good, bad, "Knead the dough, then bake the bread for forty minutes."], question, known)

@@ -11,7 +11,7 @@ import pytest
 from proxy.exchange import Evidence, Request
 from proxy.offloop import LARGE, SLICE_S, Abandoned, Breather, aside, check, each
 from proxy.pipeline import Pipeline
-from proxy.stage import Stage
+from proxy.ports.stage import Stage
 from proxy.stages.claims import Claims
 from proxy.stages.clash import Clash
 from proxy.stages.poisoning import Poisoning

@@ -6,7 +6,7 @@ import pytest
 from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked
 from proxy.exchange import Evidence, Exchange, Sentence, ToolCall, Verdict
 from proxy.pipeline import Pipeline
-from proxy.stage import SentenceStage, Stage, StageOptions
+from proxy.ports.stage import SentenceStage, Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
 
 

@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.testing import ScriptedUpstream, completion, reply, serving
 from tests.conftest import Running, Start
 

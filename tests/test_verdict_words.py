@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.exchange import Exchange, Sentence, Verdict
-from proxy.stage import SentenceStage, Stage
+from proxy.ports.stage import SentenceStage, Stage
 from proxy.testing import hang, make_exchange, raw, reply, stream, streamed
 from tests.conftest import CHAT, Start
 

@@ -1,4 +1,4 @@
-"""Makes ``proxy/failures/signals/correction_model.json``: by which words a user's message corrects the agent.
+"""Makes ``proxy/stages/reflection/signals/correction_model.json``: by which words a user's message corrects the agent.
 
     python -m training.corrections            # half a minute on one core
     python -m training.corrections --check    # cross-validation alone, writes nothing
@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from benchmarks.reflection_corrections import SHARED, TOOLS, messages
 from benchmarks.reflection_corrections import rows as judged
-from proxy.failures.signals.correction_model import BUCKETS, WEIGHTS, features
-from proxy.failures.signals.corrections import prepared
+from proxy.stages.reflection.signals.correction_model import BUCKETS, WEIGHTS, features
+from proxy.stages.reflection.signals.corrections import prepared
 
 DATA = Path(__file__).with_name("corrections.jsonl")
 KINDS = ("", "rejected", "override")
@@ -158,12 +158,20 @@ def main() -> None:
     weights, bias = weights - weights[:, :1], bias - bias[0]  # against "neither", whose logit is 0
     scale = float(np.quantile(np.abs(weights[weights[:, 1] != 0, 1:]), 0.999)) / 127
     source = {
-        "made by": "python -m training.corrections", "chats": list(CHATS), "seed": SEED, "cross-validated": measured,
-    }  # fmt: skip
+        "made by": "python -m training.corrections",
+        "chats": list(CHATS),
+        "seed": SEED,
+        "cross-validated": measured,
+    }
     model = {
-        "source": source, "buckets": BUCKETS, "threshold": threshold, "scale": scale, "bias": [round(float(b), 5) for b in bias[1:]],
-        "rejected": packed(weights[:, 1], scale), "override": packed(weights[:, 2], scale),
-    }  # fmt: skip
+        "source": source,
+        "buckets": BUCKETS,
+        "threshold": threshold,
+        "scale": scale,
+        "bias": [round(float(b), 5) for b in bias[1:]],
+        "rejected": packed(weights[:, 1], scale),
+        "override": packed(weights[:, 2], scale),
+    }
     WEIGHTS.write_text(json.dumps(model, indent=1) + "\n", "utf-8")
     print(f"{WEIGHTS}: {WEIGHTS.stat().st_size:,} bytes")
 

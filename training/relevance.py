@@ -4,7 +4,7 @@
 
 Two logistic regressions of cosine and word coverage, one for passages in the question's language and one for others, then one that
 makes a context's probability of its best window and of how many windows there are. Positives and negatives weigh the same, so that a
-probability means: at even odds before. Writes `proxy/relevance/coefficients.py`.
+probability means: at even odds before. Writes `proxy/grounding/relevance/coefficients.py`.
 
 XQuAD's questions were written with the passage in view, and repeat its words more than a user would. So the first regression
 also sees question and passage in different languages, at a small weight: a stand-in for a paraphrase, which XQuAD has none of.
@@ -24,10 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import relevance_data as data
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
-from proxy.relevance import scoring
-from proxy.relevance.lexical import Vocabulary, content_words
+from proxy.grounding.relevance import scoring
+from proxy.language.word_overlap import Vocabulary, content_words
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
 
 OUT = Path(scoring.__file__).with_name("coefficients.py")
 PARAPHRASE_WEIGHT = 0.1
@@ -109,11 +109,11 @@ def fit(features: Array, helps: Array, weights: Array) -> Array:
     return found
 
 
-def fit_pairs(pairs: Sequence[Pair], vectors: Vectors) -> scoring.Weights:
+def fit_pairs(pairs: Sequence[Pair], vectors: Vectors) -> scoring.RelevanceWeights:
     """The regression of a window."""
     features = [[vectors.cosine(p.question, p.window), Vocabulary(p.window).coverage(content_words(p.question))] for p in pairs]
     found = fit(np.array(features), np.array([float(p.helps) for p in pairs]), np.array([p.weight for p in pairs]))
-    return scoring.Weights(*(round(float(v), 3) for v in found))
+    return scoring.RelevanceWeights(*(round(float(v), 3) for v in found))
 
 
 def contexts(cases: Sequence[data.Case]) -> list[tuple[str, list[str], bool]]:
@@ -131,7 +131,7 @@ def contexts(cases: Sequence[data.Case]) -> list[tuple[str, list[str], bool]]:
     return found
 
 
-def fit_contexts(cases: Sequence[data.Case], weights: scoring.Weights, vectors: Vectors) -> Array:
+def fit_contexts(cases: Sequence[data.Case], weights: scoring.RelevanceWeights, vectors: Vectors) -> Array:
     """Slope of the best window's logit, weight of log(windows), intercept."""
     rows, helps = [], []
     for question, passages, helped in contexts(cases):
@@ -145,7 +145,7 @@ def fit_contexts(cases: Sequence[data.Case], weights: scoring.Weights, vectors: 
     return fit(np.array(rows), labels, balanced / 2)
 
 
-def _logit(weights: scoring.Weights, cosine: float, coverage: float) -> float:
+def _logit(weights: scoring.RelevanceWeights, cosine: float, coverage: float) -> float:
     return weights.cosine * cosine + weights.coverage * coverage + weights.intercept
 
 
@@ -179,14 +179,20 @@ def main() -> None:
     slope, windows, intercept = (round(float(v), 3) for v in fit_contexts(cases, same, vectors))
     digest = hashlib.sha256("\n".join(f"{c.group} {c.id}" for c in cases).encode()).hexdigest()[:16]
     text = TEMPLATE.format(
-        cases=len(cases), digest=digest, model=UseEncoder.name, same=tuple(_plain(same)), other=tuple(_plain(other)),
-        slope=slope, windows=windows, intercept=intercept,
-    )  # fmt: skip
+        cases=len(cases),
+        digest=digest,
+        model=UseEncoder.name,
+        same=tuple(_plain(same)),
+        other=tuple(_plain(other)),
+        slope=slope,
+        windows=windows,
+        intercept=intercept,
+    )
     OUT.write_text(text, encoding="utf-8")
     print(text)
 
 
-def _plain(weights: scoring.Weights) -> tuple[float, float, float]:
+def _plain(weights: scoring.RelevanceWeights) -> tuple[float, float, float]:
     return (weights.cosine, weights.coverage, weights.intercept)
 
 

@@ -1,4 +1,4 @@
-"""Makes ``proxy/models/tool_relevance.json``: which features of a query and a tool say that the tool is needed.
+"""Makes ``proxy/models/tools/tool_relevance.json``: which features of a query and a tool say that the tool is needed.
 
 Run ``python -m training.tool_relevance`` (about ten minutes on two cores; needs ``../shared/data/tools`` and scikit-learn).
 
@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.tool_data import Catalogue, catalogues, queries_that_fit_nothing
-from proxy.models.tool_index import FEATURES, Query, ToolIndex
-from proxy.models.tool_relevance import WEIGHTS
+from proxy.models.tools.index import FEATURES, Query, ToolIndex
+from proxy.models.tools.relevance import WEIGHTS
 
 SEED = 20261121
 SIZES = (35, 60, 120, 250, 600, 5000)

@@ -12,8 +12,8 @@ import sys
 from typing import Any
 
 from proxy.__main__ import main
-from proxy.metrics import Metrics
-from proxy.metrics.upstreams import UpstreamTally
+from proxy.observe.metrics import Metrics
+from proxy.observe.metrics.upstreams import UpstreamTally
 
 COUNTING: tuple[tuple[type, str], ...] = (
     *((Metrics, name) for name in ("count", "exchange")),

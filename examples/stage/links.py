@@ -14,8 +14,8 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from proxy.exchange import Exchange, Verdict
-from proxy.stage import Action, Stage, StageOptions
-from proxy.text import text_of
+from proxy.language.text import text_of
+from proxy.ports.stage import Action, Stage, StageOptions
 
 LINK = re.compile(r"https?://[^\s<>()\[\]\"']{1,2000}")
 

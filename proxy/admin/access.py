@@ -1,7 +1,7 @@
 """Who may use the operator's surface.
 
 With an admin key: whoever sends it as a bearer token. Without one, a server on loopback is open to its own machine's programs
-(`proxy.peers`). A server on any other address always has a key; `proxy.__main__` makes one where none is set.
+(`proxy.wire.http.peers`). A server on any other address always has a key; `proxy.__main__` makes one where none is set.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import hmac
 from starlette.requests import HTTPConnection
 
 from proxy.errors import InvalidApiKey, PolicyNotAllowed
-from proxy.peers import not_from_here
+from proxy.wire.http.peers import not_from_here
 
 
 def check(connection: HTTPConnection, admin_key: str) -> None:

@@ -18,14 +18,14 @@ from starlette.routing import Route
 from proxy import __version__
 from proxy.admin.answers import download, json_answer, limit_of, list_answer
 from proxy.admin.clashes import ClashesApi
-from proxy.admin.dashboard.panels import Figures, FigureSource
+from proxy.admin.dashboard.panels import FigureSource, PanelFigures
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.dashboard.run import FailuresOfRun
 from proxy.admin.failures import FailuresApi
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
-from proxy.metrics import CONTENT_TYPE, Metrics
+from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
@@ -54,7 +54,7 @@ class AdminParts:
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
     """What is not ready yet and why; empty when everything is."""
-    figures: Figures | None = None
+    figures: PanelFigures | None = None
     """Figures over time; None for those of the records table."""
     failures_of_run: FailuresOfRun | None = None
     """A run's failure records, for its time line; None where nobody keeps any."""

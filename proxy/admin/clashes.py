@@ -15,7 +15,7 @@ from proxy.admin.answers import body_of, filters_of, json_answer, limit_of, list
 from proxy.admin.quarantine import Name, as_objects, check_person
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports import Counters
-from proxy.review import POLICY, ClashRecord, ClashStatus
+from proxy.ports.review import POLICY, ClashRecord, ClashStatus
 from proxy.store.clashes import FILTERS, DatabaseClashes
 from proxy.store.decisions import MAX_REASON_CHARS
 

@@ -16,9 +16,9 @@ from starlette.responses import Response
 from proxy.admin.answers import body_of, filters_of, json_answer, limit_of, list_answer
 from proxy.admin.quarantine import Name, check_person
 from proxy.errors import InvalidRequest, NotFound
-from proxy.failures.kinds import SEVERITIES, SIGNAL_TYPES, STATUSES, Status
-from proxy.failures.records import POLICY
 from proxy.ports import Counters, FailureRecord
+from proxy.ports.failure_kinds import SEVERITIES, SIGNAL_TYPES, STATUSES, Status
+from proxy.ports.failures import POLICY
 from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.failures import FILTERS, DatabaseFailures
 

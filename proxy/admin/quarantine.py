@@ -18,7 +18,7 @@ from starlette.responses import Response
 from proxy.admin.answers import body_of, download, filters_of, json_answer, limit_of, list_answer
 from proxy.errors import InvalidRequest, NotFound
 from proxy.ports import Counters
-from proxy.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
+from proxy.ports.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
 from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.quarantine import FILTERS, DatabaseQuarantine
 

@@ -65,7 +65,7 @@ class Door:
     def __init__(self, admin_key: str, *, clock: Callable[[], float] = time.time) -> None:
         self._admin_key = admin_key
         self.sessions = Sessions(admin_key, clock=clock)
-        self.failures = Failures(clock=clock)
+        self.failures = SignInFailures(clock=clock)
 
     @property
     def open(self) -> bool:
@@ -104,12 +104,10 @@ class Door:
             raise PolicyNotAllowed("requests from another site's page are refused")
 
 
-class Failures:
+class SignInFailures:
     """Counts wrong keys by address, in this process: after five within a minute an address has to wait."""
 
-    def __init__(
-        self, *, most: int = 5, window_s: float = 60.0, addresses: int = 1024, clock: Callable[[], float] = time.time
-    ) -> None:  # fmt: skip
+    def __init__(self, *, most: int = 5, window_s: float = 60.0, addresses: int = 1024, clock: Callable[[], float] = time.time) -> None:
         """`addresses` is how many are remembered; the one that failed longest ago is forgotten first."""
         self._most, self._window_s, self._addresses, self._clock = most, window_s, addresses, clock
         self._times: OrderedDict[str, deque[float]] = OrderedDict()

@@ -14,12 +14,12 @@ from itertools import accumulate
 
 from msgspec import Struct
 
-from proxy.text import split_sentences
+from proxy.language.text import split_sentences
 
 Tokens = Sequence[tuple[str, float]]
 
 
-class Likelihood(Struct, frozen=True):
+class AnswerLikelihood(Struct, frozen=True):
     """How sure a model was of a text."""
 
     probability: float
@@ -31,12 +31,12 @@ class Likelihood(Struct, frozen=True):
     end: int = 0
 
 
-def of_answer(tokens: Tokens) -> Likelihood | None:
+def of_answer(tokens: Tokens) -> AnswerLikelihood | None:
     """Over the whole answer; None without tokens."""
     return _likelihood(tokens, 0) if tokens else None
 
 
-def by_sentence(tokens: Tokens, text: str) -> list[Likelihood]:
+def by_sentence(tokens: Tokens, text: str) -> list[AnswerLikelihood]:
     """Over each sentence of `text`; empty where the tokens are not the text's (a tokenizer that shows bytes, an answer that was changed).
 
     A token that lies in two sentences counts for the one it starts in.
@@ -54,6 +54,8 @@ def by_sentence(tokens: Tokens, text: str) -> list[Likelihood]:
     return found
 
 
-def _likelihood(tokens: Tokens, start: int, end: int = 0) -> Likelihood:
+def _likelihood(tokens: Tokens, start: int, end: int = 0) -> AnswerLikelihood:
     values = [min(0.0, value) for _, value in tokens]
-    return Likelihood(math.exp(sum(values) / len(values)), math.exp(min(values)), start, end or start + sum(len(t) for t, _ in tokens))
+    return AnswerLikelihood(
+        math.exp(sum(values) / len(values)), math.exp(min(values)), start, end or start + sum(len(t) for t, _ in tokens)
+    )

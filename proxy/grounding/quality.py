@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from proxy.exchange import Exchange
-from proxy.grounding.verdicts import Judgement
+from proxy.exchange.judgements import Judgement
 
 WEIGHTS: Mapping[str, float] = {
     "faithfulness": 0.40,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from proxy.models.embedding import BatchingEmbedder
-    from proxy.models.tools import EmbeddingToolRanker
+    from proxy.models.embedding.embedder import BatchingEmbedder
+    from proxy.models.tools.ranker import EmbeddingToolRanker
 
 
 class DeferredModels:

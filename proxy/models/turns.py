@@ -20,10 +20,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from proxy.errors import ModelUnavailable
-from proxy.lru import LRU
+from proxy.language.lru import LRU
 
 
-class Model(Protocol):
+class BatchModel(Protocol):
     """Used by one thread at a time."""
 
     batch: int
@@ -33,13 +33,13 @@ class Model(Protocol):
         """Read the weights. Raises `ModelUnavailable`, saying what to do."""
 
 
-M = TypeVar("M", bound=Model)
+M = TypeVar("M", bound=BatchModel)
 T = TypeVar("T")
 U = TypeVar("U")
 R = TypeVar("R")
 
 
-class Job(Generic[T, R]):
+class TurnJob(Generic[T, R]):
     """An item that waits in its queue or runs, and how many callers want it."""
 
     __slots__ = ("future", "item", "key", "queue", "wanted")
@@ -48,7 +48,7 @@ class Job(Generic[T, R]):
         self.key, self.item, self.queue, self.future, self.wanted = key, item, queue, future, 0
 
 
-Queue: TypeAlias = OrderedDict[bytes, Job[T, R]]
+Queue: TypeAlias = OrderedDict[bytes, TurnJob[T, R]]
 
 
 class SharedTurns(ABC, Generic[M, T, R]):
@@ -62,7 +62,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
         self._make, self._cache, self._title, self._slice_items = make, cache, title, slice_items
         self._log = logging.getLogger(f"groundwire.{room}")
         self._model: M | None = None
-        self._jobs: dict[bytes, Job[T, R]] = {}
+        self._jobs: dict[bytes, TurnJob[T, R]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=room)
         self._runner: asyncio.Task[None] | None = None
         self._problem = "still loading"
@@ -102,7 +102,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
         """Raises `ModelUnavailable` where so many items are too many behind those that wait."""
 
     @abstractmethod
-    def _next_turn(self, number: int) -> list[Job[T, R]]:
+    def _next_turn(self, number: int) -> list[TurnJob[T, R]]:
         """Take the jobs of the runner's next turn off one queue, at least one if any waits. `number` counts from 1 since none did."""
 
     def _makes_way(self, queue: Queue[T, R]) -> bool:
@@ -146,16 +146,16 @@ class SharedTurns(ABC, Generic[M, T, R]):
             for job in jobs:
                 self._release(job)
 
-    def _job(self, key: bytes, item: T, queue: Queue[T, R]) -> Job[T, R]:
+    def _job(self, key: bytes, item: T, queue: Queue[T, R]) -> TurnJob[T, R]:
         """The computation of `item`: the one under way, or a new one."""
         job = self._jobs.get(key)
         if job is None:
-            job = self._jobs[key] = queue[key] = Job(key, item, queue, asyncio.get_running_loop().create_future())
+            job = self._jobs[key] = queue[key] = TurnJob(key, item, queue, asyncio.get_running_loop().create_future())
         if self._runner is None or self._runner.done():
             self._runner = asyncio.create_task(self._run())
         return job
 
-    def _release(self, job: Job[T, R]) -> None:
+    def _release(self, job: TurnJob[T, R]) -> None:
         job.wanted -= 1
         if not job.wanted and job.queue.get(job.key) is job:  # one that runs stays: its result goes into the cache
             del job.queue[job.key], self._jobs[job.key]
@@ -184,7 +184,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
             job.queue.pop(job.key, None)
             self._finish(job, error)
 
-    def _put_back(self, jobs: list[Job[T, R]]) -> None:
+    def _put_back(self, jobs: list[TurnJob[T, R]]) -> None:
         """The end of a turn that made way."""
         for job in reversed(jobs):
             if not job.wanted:
@@ -193,7 +193,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
                 job.queue[job.key] = job
                 job.queue.move_to_end(job.key, last=False)
 
-    def _finish(self, job: Job[T, R], result: R | Exception) -> None:
+    def _finish(self, job: TurnJob[T, R], result: R | Exception) -> None:
         self._jobs.pop(job.key, None)
         if isinstance(result, Exception):
             if not job.future.done():
@@ -223,7 +223,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
             self._model = model
         return self._model
 
-    def _turn(self, jobs: list[Job[T, R]]) -> list[R | Exception]:
+    def _turn(self, jobs: list[TurnJob[T, R]]) -> list[R | Exception]:
         """A result for each job, or for the first ones if the turn makes way, or nobody waits for the others any more."""
         model = self._loaded()
         found: list[R | Exception] = []

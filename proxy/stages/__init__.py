@@ -1,1 +1,1 @@
-"""The stages: one file each, a thin shell over pure functions."""
+"""The stages: a file each, or a folder with everything that only it needs. `registry` lists them in the order of the flow."""

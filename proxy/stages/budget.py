@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import ContextUse, Exchange, Outcome, Verdict
 from proxy.ports import ModelInfo
-from proxy.stage import Action, Share, Stage, StageOptions
+from proxy.ports.stage import Action, Share, Stage, StageOptions
 
 Tokens = Annotated[int, Meta(gt=0)]
 

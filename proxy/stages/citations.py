@@ -16,23 +16,23 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import replace
 
+from proxy.context.faithful import detect_context_ignoring
 from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
-from proxy.faithful import detect_context_ignoring
-from proxy.grounding.answers.json_answers import strings_of
 from proxy.grounding.citations import scores
+from proxy.grounding.citations.checking import CitationJudge
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citing import Citation, CitationReader, Statement, statements_of, without_marks
+from proxy.grounding.citations.citing import Citation, CitationReader, CitedStatement, statements_of, without_marks
 from proxy.grounding.citations.quotations import invented_quotations
-from proxy.grounding.citations.scores import Finding, Judged
+from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.gathering import gather, question_of
+from proxy.grounding.judging.grounder import Grounder
+from proxy.grounding.judging.options import VerifierOptions, asks, make_verifier
 from proxy.grounding.quality import refresh, support
-from proxy.language import language, load
+from proxy.language.detection import language, load
+from proxy.language.json.strings import strings_of
 from proxy.offloop import SENTENCES, Breather, aside
 from proxy.ports import Ports
-from proxy.stage import Action, ActionKind, Positive, SentenceStage, Share
-from proxy.verification.citations import CitationJudge
-from proxy.verification.grounder import Grounder
-from proxy.verification.options import VerifierOptions, asks, make_verifier
+from proxy.ports.stage import Action, ActionKind, Positive, SentenceStage, Share
 
 BLOCKED = "citations_invalid"
 QUOTATION = "quotation"
@@ -107,9 +107,15 @@ class Citations(SentenceStage):
     Options = CitationsOptions
     changes = ("answer",)
     reports = (
-        "x-groundwire-citations", "x-groundwire-quality", "citation_invented", "citation_unsupported", "citations_missing",
-        "citations_unchecked", "context_ignored", BLOCKED,
-    )  # fmt: skip
+        "x-groundwire-citations",
+        "x-groundwire-quality",
+        "citation_invented",
+        "citation_unsupported",
+        "citations_missing",
+        "citations_unchecked",
+        "context_ignored",
+        BLOCKED,
+    )
     reads_passages = True
     verifies = True
     embeds = True
@@ -178,7 +184,9 @@ class Citations(SentenceStage):
         bad = [f for f in here if (self._fails(f) and not (f.exists and f.citation in reader.unsettled)) or f in orphaned]
         return self._act_on(sentence, bad, [finding for finding in here if finding not in bad], judged) if bad else None
 
-    def _act_on(self, sentence: Sentence, bad: Sequence[Finding], good: Sequence[Finding], judged: Sequence[Judged]) -> Verdict | None:
+    def _act_on(
+        self, sentence: Sentence, bad: Sequence[CitationFinding], good: Sequence[CitationFinding], judged: Sequence[Judged]
+    ) -> Verdict | None:
         """What becomes of a sentence with bad citations."""
         detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
         code = next(iter(_codes(bad)), "")
@@ -239,7 +247,7 @@ class Citations(SentenceStage):
         judge = CitationJudge(grounder, citable, self.options.max_citations)
         return _Case(judge, [one.content for one in evidence], question_of(exchange))
 
-    async def _judge(self, case: _Case, choice: int, statements: Sequence[Statement]) -> list[Judged]:
+    async def _judge(self, case: _Case, choice: int, statements: Sequence[CitedStatement]) -> list[Judged]:
         tongue, found, breather = case.tongues.get(choice, ""), list[Judged](), Breather()
         for at in range(0, len(statements), _TOGETHER):
             some = statements[at : at + _TOGETHER]
@@ -282,7 +290,7 @@ class Citations(SentenceStage):
                 ignored |= signal["likely_ignored"] and not cites and bare and known < self.options.ignored_below
         return min(shares, default=None), ignored
 
-    def _count(self, found: Sequence[Finding]) -> None:
+    def _count(self, found: Sequence[CitationFinding]) -> None:
         for name, number in (
             ("checked", len(found)),
             ("verified", sum(finding.verified for finding in found)),
@@ -295,7 +303,7 @@ class Citations(SentenceStage):
 
     # ---- acting ----
 
-    def _fails(self, finding: Finding) -> bool:
+    def _fails(self, finding: CitationFinding) -> bool:
         """Whether the policy counts a citation as one that does not hold."""
         return not finding.exists or (finding.supports is False and self.options.fail_on == "unsupported")
 
@@ -329,9 +337,13 @@ class Citations(SentenceStage):
     # ---- summing up ----
 
     def _detail(
-        self, exchange: Exchange, found: Mapping[int, Sequence[Judged]], precision: float | None, recall: float | None,
+        self,
+        exchange: Exchange,
+        found: Mapping[int, Sequence[Judged]],
+        precision: float | None,
+        recall: float | None,
         missing: Sequence[Judged],
-    ) -> dict[str, Any]:  # fmt: skip
+    ) -> dict[str, Any]:
         listed = [entry for choice, judged in found.items() for entry in scores.detail(choice, judged)]
         verified = exchange.facts.citations or (0, 0)
         figures = {name: round(value, 4) for name, value in (("precision", precision), ("recall", recall)) if value is not None}
@@ -371,11 +383,11 @@ def _quotations(text: str, offset: int, said: Sequence[str]) -> list[Judged]:
     found = []
     for start, end in () if _JSON.match(text) else invented_quotations(text, said):
         cited = Citation(offset + start, offset + end, QUOTATION, None, text[start:end])
-        found.append(Judged(Statement(cited.start, cited.end, (), [cited]), None, (Finding(cited, exists=False),)))
+        found.append(Judged(CitedStatement(cited.start, cited.end, (), [cited]), None, (CitationFinding(cited, exists=False),)))
     return found
 
 
-def _codes(bad: Sequence[Finding]) -> list[str]:
+def _codes(bad: Sequence[CitationFinding]) -> list[str]:
     found = ["citation_invented"] if any(not finding.exists for finding in bad) else []
     return found + (["citation_unsupported"] if any(finding.supports is False for finding in bad) else [])
 
@@ -389,7 +401,7 @@ def _strings(text: str) -> list[Any] | None:
     return strings_of(text) if _JSON.match(text) else None
 
 
-def _statements(choice: Choice, question: str, numbered: bool) -> list[Statement]:
+def _statements(choice: Choice, question: str, numbered: bool) -> list[CitedStatement]:
     """Of a whole choice; of each string of a JSON answer, with the literal's place for its citations."""
     strings = _strings(choice.text)
     if strings is None:

@@ -15,17 +15,17 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from proxy.context.faithful import extract_confidence
+from proxy.context.faithful_texts import NO_ANSWER
 from proxy.exchange import Choice, Exchange, Outcome, Verdict
-from proxy.faithful import extract_confidence
-from proxy.faithful_texts import NO_ANSWER
-from proxy.grounding.answers.json_answers import strings_of
+from proxy.exchange.judgements import faithfulness
 from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import contradicted, refresh, support
-from proxy.grounding.verdicts import faithfulness
-from proxy.language import language
+from proxy.language.detection import language
+from proxy.language.json.strings import strings_of
+from proxy.language.text import text_of
 from proxy.offloop import SENTENCES, aside
-from proxy.stage import Action, Share, Stage, StageOptions
-from proxy.text import text_of
+from proxy.ports.stage import Action, Share, Stage, StageOptions
 
 REASON = "insufficient confidence in claim accuracy"
 REJECTED = "insufficient_confidence"

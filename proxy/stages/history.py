@@ -14,22 +14,22 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.archive import READ_ARCHIVE
-from proxy.archive_reader import ArchiveReader
-from proxy.compaction.conversation import Compacted, recalled, sent, stored
-from proxy.compaction.folding import Folded, folded
-from proxy.compaction.late import LateSummaries
-from proxy.compaction.measure import prompt_use, token_counter
-from proxy.compaction.notes import Noted, archived_run, summarised_run
-from proxy.compaction.parts import Part, messages_of
-from proxy.compaction.runs import Run, foldable_runs, recent_messages_start
-from proxy.conversation import last_user
+from proxy.context.archive import READ_ARCHIVE
+from proxy.context.archive_reader import ArchiveReader
+from proxy.context.compaction.conversation import Compacted, recalled, sent, stored
+from proxy.context.compaction.folding import FoldedRun, folded
+from proxy.context.compaction.late import LateSummaries
+from proxy.context.compaction.measure import prompt_use, token_counter
+from proxy.context.compaction.notes import Noted, archived_run, summarised_run
+from proxy.context.compaction.parts import Part, messages_of
+from proxy.context.compaction.runs import Run, foldable_runs, recent_messages_start
+from proxy.context.conversation import last_user
+from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, ToolCall, Verdict
+from proxy.language.text import text_of
 from proxy.ports import Ports
-from proxy.stage import Positive, Stage, StageOptions
-from proxy.summaries.summariser import Summariser, SummariserOptions
-from proxy.text import text_of
+from proxy.ports.stage import Positive, Stage, StageOptions
 
 Action = Literal["warn", "summarize", "sliding_window"]
 Severity = Literal["MEDIUM", "HIGH"]
@@ -145,7 +145,7 @@ class History(Stage):
         await late.sent(shortened.parts)
         return shortened, options.action
 
-    async def _folded(self, exchange: Exchange, parts: Sequence[Part], runs: Sequence[Run], late: LateSummaries) -> Folded:
+    async def _folded(self, exchange: Exchange, parts: Sequence[Part], runs: Sequence[Run], late: LateSummaries) -> FoldedRun:
         options: HistoryOptions = self.options
         asked = last_user(exchange.conversation)
         query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""

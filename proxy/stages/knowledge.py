@@ -1,9 +1,10 @@
 """The stage `knowledge`: brings the policy's knowledge base into the exchange.
 
-In: the request and a folder of facts (`proxy.knowledge.reading`). Out, in two ways. The facts that bear on the question and hold now become
-evidence of kind ``knowledge``, which the stages that check answers read beside passages and tool results. And `exchange.knowledge` is set:
-a question's facts are not those that its answer needs, so each claim, of the answer or of new content, finds its own when it is judged
-(`proxy.verification.facts`). Nothing is put into the prompt. The record says which version of the knowledge base it was.
+In: the request and a folder of facts (`proxy.grounding.knowledge.reading`). Out, in two ways. The facts that bear on the question and hold
+now become evidence of kind ``knowledge``, which the stages that check answers read beside passages and tool results. And
+`exchange.knowledge` is set: a question's facts are not those that its answer needs, so each claim, of the answer or of new content, finds
+its own when it is judged (`proxy.grounding.knowledge.checking`). Nothing is put into the prompt. The record says which version of the
+knowledge base it was.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from msgspec import Meta
 
 from proxy.exchange import Evidence, Exchange, Verdict
 from proxy.grounding.evidence.gathering import question_of
-from proxy.knowledge.facts import FactHit
-from proxy.language import load
+from proxy.grounding.judging.options import VerifierOptions, asks, make_verifier
+from proxy.grounding.knowledge.checking import KnowledgeChecker
+from proxy.language.detection import load
 from proxy.ports import Ports
-from proxy.stage import Positive, Share, Stage
-from proxy.verification.facts import FactChecker
-from proxy.verification.options import VerifierOptions, asks, make_verifier
+from proxy.ports.facts import FactHit
+from proxy.ports.stage import Positive, Share, Stage
 
 
 class KnowledgeOptions(VerifierOptions, frozen=True, kw_only=True):
@@ -62,10 +63,13 @@ class Knowledge(Stage):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Let claims be checked, also when this look-up fails: each of them is then an error, too."""
-        checker = FactChecker(
-            self._base, self._verifier.for_client(exchange.client), top_k=self.options.top_k,
-            min_support=self.options.min_support, min_contradiction=self.options.min_contradiction,
-        )  # fmt: skip
+        checker = KnowledgeChecker(
+            self._base,
+            self._verifier.for_client(exchange.client),
+            top_k=self.options.top_k,
+            min_support=self.options.min_support,
+            min_contradiction=self.options.min_contradiction,
+        )
         exchange.knowledge = checker
         question = question_of(exchange)
         hits, version = await checker.search(question, self.options.top_k)

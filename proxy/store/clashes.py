@@ -13,7 +13,7 @@ from typing import Any, get_args
 from sqlalchemy import RowMapping, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from proxy.review import POLICY, ClashRecord, ClashStatus, Decision
+from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision
 from proxy.store import decisions
 from proxy.store.database import Database
 from proxy.store.paging import page

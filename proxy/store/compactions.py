@@ -1,4 +1,4 @@
-"""Remembers what is sent in place of a conversation's first messages: the `Compactions` port of `proxy.stage`, on the database.
+"""Remembers what is sent in place of a conversation's first messages: the `Compactions` port of `proxy.ports.stage`, on the database.
 
 A row is never changed once it is there: the first worker to put it decides what all of them send. Every hour of its use marks it, and
 the scratchpad items that it refers to, as used, so that retention does not delete what a prompt still names.
@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from proxy.archive import ID_CHARS, reference_ids
+from proxy.context.archive import ID_CHARS, reference_ids
 from proxy.offloop import aside
 from proxy.ports import Compaction
 from proxy.store.database import Database

@@ -13,7 +13,7 @@ import msgspec
 from sqlalchemy import ColumnElement, Table, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from proxy.review import Decision, Scope
+from proxy.ports.review import Decision, Scope
 from proxy.store.database import Database, StoreRejected
 from proxy.store.tables import clean
 from proxy.store.tables import decisions as table
@@ -23,9 +23,15 @@ _FIELDS = [table.c[name] for name in Decision.__struct_fields__]
 
 
 async def add(
-    connection: AsyncConnection, subjects: Sequence[tuple[str, int]], decision: str, at: float, by: str, reason: str,
-    scope: Scope = "run", client_key: str = "",
-) -> None:  # fmt: skip
+    connection: AsyncConnection,
+    subjects: Sequence[tuple[str, int]],
+    decision: str,
+    at: float,
+    by: str,
+    reason: str,
+    scope: Scope = "run",
+    client_key: str = "",
+) -> None:
     """One row for each subject and its number; `client_key` is what they share where the scope is ``client``."""
     row = {"decision": decision, "scope": scope, "decided_at": at, "decided_by": by, "reason": reason, "client_key": client_key}
     row["size_bytes"] = len(by) + len(reason)

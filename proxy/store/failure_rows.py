@@ -16,8 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import TextClause, text
 
-from proxy.failures.kinds import Failure
 from proxy.ports import FailureEvent, FailureRecord
+from proxy.ports.failure_kinds import Failure
 from proxy.store import decisions
 from proxy.store.tables import clean, key_of
 

@@ -3,7 +3,7 @@
 A record's id is made of its client, run and fingerprint, and an event's of the record's id, its kind and its cause. Each event leaves one
 row in ``failure_revisions``, which is never changed: with the revision that it made, or empty where it changed nothing (or was about a
 failure that the run did not know). So an event that is told again, by another worker or after a restart, finds its row and does
-nothing, whatever has happened since. `proxy.failures.lifecycle` says what an event makes of a record.
+nothing, whatever has happened since. `proxy.ports.failure_lifecycle` says what an event makes of a record.
 
 Workers write one after the other: SQLite has one writer, and on PostgreSQL a lock of the run keeps two workers from making a
 record at the same time, and locks of the rows keep the operator and retention away.
@@ -23,10 +23,10 @@ from msgspec.structs import replace
 from sqlalchemy import TextClause, bindparam, func, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from proxy.failures.kinds import Status
-from proxy.failures.lifecycle import advance, first
-from proxy.failures.records import EventKind
 from proxy.ports import FailureEvent, FailureRecord
+from proxy.ports.failure_kinds import Status
+from proxy.ports.failure_lifecycle import advance, first
+from proxy.ports.failures import EventKind
 from proxy.store import failure_rows as rows
 from proxy.store.database import Database, fetch
 from proxy.store.decisions import policy_name

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, func, or_, select
 
 from proxy.exchange import QUIET
-from proxy.lru import LRU
+from proxy.language.lru import LRU
 from proxy.store.database import Database
 from proxy.store.tables import clashes, quarantine, records
 
@@ -171,13 +171,19 @@ class DatabaseFigures:
         counted = c.prompt_tokens_before.is_not(None)
         query = (
             select(
-                at, c.outcome, func.count(), func.sum(c.duration_ms), func.sum(case((c.status >= 500, 1), else_=0)),
-                func.sum(c.prompt_tokens), func.sum(c.completion_tokens), func.sum(c.prompt_tokens_before),
+                at,
+                c.outcome,
+                func.count(),
+                func.sum(c.duration_ms),
+                func.sum(case((c.status >= 500, 1), else_=0)),
+                func.sum(c.prompt_tokens),
+                func.sum(c.completion_tokens),
+                func.sum(c.prompt_tokens_before),
                 func.sum(case((counted, c.prompt_tokens), else_=0)),
             )
             .where(c.created_at >= since, c.created_at < until)
             .group_by(at, c.outcome)
-        )  # fmt: skip
+        )
         async with self._database.transaction(_TIMEOUT_S) as connection:
             rows = (await connection.execute(query)).all()
         for index, outcome, number, ms, errors, prompt, completion, before, after in rows:
@@ -283,7 +289,7 @@ class _Facts(Struct):
 
 
 class _Detail(Struct):
-    """Of a record's detail, what is counted here; as `proxy.recording` writes it."""
+    """Of a record's detail, what is counted here; as `proxy.observe.recording` writes it."""
 
     verdicts: tuple[_Verdict, ...] = ()
     facts: _Facts = field(default_factory=_Facts)

@@ -1,4 +1,4 @@
-"""Remembers when the messages of a run were first seen: the `FirstSeen` port of `proxy.stage`, on the database.
+"""Remembers when the messages of a run were first seen: the `FirstSeen` port of `proxy.ports.stage`, on the database.
 
 One row a run: 16 bytes a message, the oldest first, and a version that every change counts up. A worker that read an older version
 reads again, and so takes over the times that the other one has kept.

@@ -1,4 +1,4 @@
-"""Keeps which run each conversation's beginnings belong to: the `Lineages` port of `proxy.lineage`, on the database.
+"""Keeps which run each conversation's beginnings belong to: the `Lineages` port of `proxy.context.lineage`, on the database.
 
 One row a beginning: its run, and the beginning that went on from it. Who goes on first goes on with the run; whoever goes on otherwise,
 or opens again what has gone on, leaves it. Every change is made on the condition that nobody was there before, so that workers agree.
@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 from sqlalchemy import select, update
 
+from proxy.context.lineage import Beginnings, branch_of
 from proxy.errors import StoreUnavailable
-from proxy.lineage import Beginnings, branch_of
 from proxy.store.database import Database
 from proxy.store.tables import clean, key_of
 from proxy.store.tables import lineages as table
@@ -22,7 +22,7 @@ _TRIES = 8
 
 
 class DatabaseLineages:
-    """Implements `proxy.lineage.Lineages`."""
+    """Implements `proxy.context.lineage.Lineages`."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database, self._clock = database, clock

@@ -19,7 +19,7 @@ from sqlalchemy import Column, ColumnElement, RowMapping, Select, and_, func, or
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.errors import Conflict
-from proxy.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
+from proxy.ports.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
 from proxy.store import decisions
 from proxy.store.database import Database
 from proxy.store.paging import page
@@ -153,9 +153,16 @@ async def _read(connection: AsyncConnection, item_id: str, fields: Sequence[Colu
 
 
 async def _decide(
-    connection: AsyncConnection, ids: Sequence[str], client_key: str, status: str, at: float, by: str, reason: str, scope: Scope,
+    connection: AsyncConnection,
+    ids: Sequence[str],
+    client_key: str,
+    status: str,
+    at: float,
+    by: str,
+    reason: str,
+    scope: Scope,
     where: ColumnElement[bool] | None = None,
-) -> None:  # fmt: skip
+) -> None:
     """Set it on items of one `client_key`, and add it to the trail; `where` leaves items out."""
     values = {"status": status, "decided_at": at, "decided_by": by, "decision_reason": reason, "scope": scope}
     for start in range(0, len(ids), _HASHES_A_QUERY):
@@ -185,8 +192,13 @@ def _decided_for_all(client_keys: Sequence[str]) -> Select[Any]:
     place = func.row_number().over(partition_by=rulings.c.client_key, order_by=(rulings.c.decided_at.desc(), rulings.c.id))
     meant = rulings.c.client_key.in_(client_keys), rulings.c.scope == "client"
     ranked = select(rulings, place.label("place")).join(table, table.c.id == rulings.c.subject).where(*meant).subquery()
-    ruling = {"status": ranked.c.decision, "scope": ranked.c.scope, "decided_at": ranked.c.decided_at, "decided_by": ranked.c.decided_by,
-              "decision_reason": ranked.c.reason}  # fmt: skip
+    ruling = {
+        "status": ranked.c.decision,
+        "scope": ranked.c.scope,
+        "decided_at": ranked.c.decided_at,
+        "decided_by": ranked.c.decided_by,
+        "decision_reason": ranked.c.reason,
+    }
     fields = [ruling[column.name].label(column.name) if column.name in ruling else column for column in _LISTED]
     return select(*fields, table.c.client_key).join(ranked, ranked.c.subject == table.c.id).where(ranked.c.place == 1)
 

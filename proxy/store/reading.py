@@ -108,7 +108,7 @@ class ReadOnlyDatabase(Database):
         return StoreUnavailable(f"the store cannot be read: {problem}")
 
 
-class Reading:
+class StoreReading:
     """What a report asks of a store."""
 
     def __init__(self, database: Database, route: str | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Keeps what left a prompt, byte for byte: the `Scratchpad` port of `proxy.stage`, on the database.
+"""Keeps what left a prompt, byte for byte: the `Scratchpad` port of `proxy.ports.stage`, on the database.
 
 An item's id is made of its client, its run and its bytes, so that the same content taken out again has the same id in every worker
 and no client can guess or collide with another's. `put` returns after the commit.

@@ -1,4 +1,4 @@
-"""Keeps what tool calls taught: the `ToolOutcomes` port of `proxy.stage`, on the database, and the operator's view of it.
+"""Keeps what tool calls taught: the `ToolOutcomes` port of `proxy.ports.stage`, on the database, and the operator's view of it.
 
 Rows belong to one client and one embedder and are never read for another. At most `PER_TOOL` stay of a tool and `PER_CLIENT` of a
 client, the newest ones. Every change of a client's rows changes its version, which workers compare before they read again.

@@ -1,4 +1,4 @@
-"""Remembers which tools a run has been shown: the `ToolRuns` port of `proxy.stage`, on the database.
+"""Remembers which tools a run has been shown: the `ToolRuns` port of `proxy.ports.stage`, on the database.
 
 One row a run, with a version that every change counts up: a worker that read an older version loses the exchange, reads again and
 adds to what the other one chose, so that all of them end with one list in one order.

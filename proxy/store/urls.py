@@ -1,6 +1,6 @@
 """``store.url`` -> the URL of an asynchronous SQLAlchemy driver, or a refusal that says what to write instead.
 
-Comes in from `proxy.config`, goes out to `proxy.store.database`. The password of a URL is never part of a message.
+Comes in from `proxy.config.settings`, goes out to `proxy.store.database`. The password of a URL is never part of a message.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import orjson
 
 from proxy.errors import NotFound, UpstreamRefused, UpstreamTimeout, UpstreamUnreachable
 from proxy.exchange import Message
-from proxy.upstreams import Call, Reply
+from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
 
 _HEADERS = (("content-type", "application/json"), ("accept", "application/json"))

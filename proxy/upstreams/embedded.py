@@ -22,9 +22,10 @@ from typing import Any
 
 import msgspec
 
-from proxy.config import EmbeddedSettings, OpenAISettings
+from proxy.config.settings import EmbeddedSettings, OpenAISettings
 from proxy.errors import ConfigError, NotFound, UpstreamUnreachable
-from proxy.upstreams import Call, Headers, Reply, embedded_server
+from proxy.ports.upstream import Call, Headers, Reply
+from proxy.upstreams import embedded_server
 from proxy.upstreams.gguf import default_model_path, find_model
 from proxy.upstreams.openai import OpenAIUpstream
 
@@ -44,7 +45,7 @@ _SPARE_HTTP_THREADS = 64
 
 
 class EmbeddedUpstream:
-    """Implements `proxy.upstreams.Upstream`."""
+    """Implements `proxy.ports.upstream.Upstream`."""
 
     def __init__(self, name: str, settings: EmbeddedSettings) -> None:
         self.name = name
@@ -130,10 +131,10 @@ class EmbeddedUpstream:
             await inner.stop()
 
 
-def _job(path: Path, key: str, settings: EmbeddedSettings) -> embedded_server.Job:
+def _job(path: Path, key: str, settings: EmbeddedSettings) -> embedded_server.CompletionJob:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = settings.threads or cores
-    return embedded_server.Job(
+    return embedded_server.CompletionJob(
         path=str(path),
         name=path.stem,
         key=key,
@@ -160,7 +161,7 @@ class _Child:
         return self._process.returncode is None
 
     @classmethod
-    async def start(cls, job: embedded_server.Job) -> _Child:
+    async def start(cls, job: embedded_server.CompletionJob) -> _Child:
         """Start it and wait until the model is loaded. Raises `ConfigError`."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -180,7 +181,7 @@ class _Child:
             raise
         return child
 
-    async def _handshake(self, job: embedded_server.Job) -> str:
+    async def _handshake(self, job: embedded_server.CompletionJob) -> str:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -255,7 +256,7 @@ def envelope_from(status: int, body: bytes) -> tuple[int, bytes]:
 
 
 class _EmbeddedReply:
-    """Implements `proxy.upstreams.Reply`: a body of our own, or llama.cpp's as it comes."""
+    """Implements `proxy.ports.upstream.Reply`: a body of our own, or llama.cpp's as it comes."""
 
     __slots__ = ("_body", "attempts", "headers", "status", "upstream")
 

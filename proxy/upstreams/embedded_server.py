@@ -3,8 +3,8 @@
 A process of its own because loading a model holds Python's global lock for its whole time, which would stop the event loop, and
 because a fault in native code must not take the proxy with it. llama.cpp's server listens on a free loopback port and wants a key.
 
-In: one JSON line on stdin, a `Job`. Out: one JSON line on stdout, ``{"address"}`` or ``{"error"}``. It lives until stdin ends, which
-is when its owner stops it or is gone, for whatever reason; ctrl-C and SIGTERM are for its owner, who has answers to finish.
+In: one JSON line on stdin, a `CompletionJob`. Out: one JSON line on stdout, ``{"address"}`` or ``{"error"}``. It lives until stdin ends,
+which is when its owner stops it or is gone, for whatever reason; ctrl-C and SIGTERM are for its owner, who has answers to finish.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CACHE_MIB = 256
 _LOG_WARNINGS = 2
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionJob(msgspec.Struct, frozen=True, kw_only=True):
     """What the owner asks for."""
 
     path: str
@@ -46,7 +46,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # whatever native code prints goes to the log
-    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=Job)
+    job = msgspec.json.decode(sys.stdin.buffer.readline(), type=CompletionJob)
     try:
         server = _serve(job)
     except Exception as error:
@@ -59,7 +59,7 @@ def main() -> None:
     os._exit(0)  # without native destructors: the system frees everything, at once and surely
 
 
-def _serve(job: Job) -> Any:
+def _serve(job: CompletionJob) -> Any:
     xllamacpp: Any = importlib.import_module("xllamacpp")
     params = xllamacpp.CommonParams()
     params.model.path = job.path

@@ -22,9 +22,9 @@ from typing import Any
 
 import msgspec
 
-from proxy.config import LiteLLMSettings
+from proxy.config.settings import LiteLLMSettings
 from proxy.errors import ConfigError, InvalidApiKey, InvalidRequest, NotFound, ProxyError, UpstreamTimeout, UpstreamUnreachable
-from proxy.upstreams import Call, Headers, Reply
+from proxy.ports.upstream import Call, Headers, Reply
 from proxy.upstreams.litellm_answers import clean_answer, clean_chunk, error_reply, event, scrubber, without_secrets
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ _MODEL = re.compile(r"(?=.{1,300}\Z)[A-Za-z0-9@][A-Za-z0-9._:@+-]*(?:/[A-Za-z0-9
 
 
 class LiteLLMUpstream:
-    """Implements `proxy.upstreams.Upstream`."""
+    """Implements `proxy.ports.upstream.Upstream`."""
 
     def __init__(self, name: str, settings: LiteLLMSettings) -> None:
         self.name = name
@@ -265,7 +265,7 @@ def _import_litellm() -> Any:
 
 
 class _LiteLLMReply:
-    """Implements `proxy.upstreams.Reply`: a whole body, or events as they are translated."""
+    """Implements `proxy.ports.upstream.Reply`: a whole body, or events as they are translated."""
 
     __slots__ = ("_body", "_source", "attempts", "headers", "status", "upstream")
 

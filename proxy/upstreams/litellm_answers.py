@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from proxy.errors import ProxyError, UpstreamTimeout, UpstreamUnreachable
-from proxy.upstreams import Headers
+from proxy.ports.upstream import Headers
 
 _KEPT_NULLS = frozenset(("finish_reason", "content"))
 """Null in OpenAI's own answers too; every other null is litellm's filling."""

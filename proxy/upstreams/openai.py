@@ -17,9 +17,9 @@ import aiohttp
 from yarl import URL
 
 from proxy import __version__
-from proxy.config import OpenAISettings
+from proxy.config.settings import OpenAISettings
 from proxy.errors import ProxyError, UpstreamTimeout, UpstreamUnreachable
-from proxy.upstreams import Call, Headers, Reply
+from proxy.ports.upstream import Call, Headers, Reply
 from proxy.upstreams.encodings import Decoder, Undecodable
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "openai-organization", "openai-project"))
@@ -31,7 +31,7 @@ _READ_BUFFER_BYTES = 2**18
 
 
 class OpenAIUpstream:
-    """Implements `proxy.upstreams.Upstream`."""
+    """Implements `proxy.ports.upstream.Upstream`."""
 
     def __init__(self, name: str, settings: OpenAISettings) -> None:
         self.name = name
@@ -137,7 +137,7 @@ def _payload(body: bytes | AsyncIterator[bytes]) -> Any:
 
 
 class _OpenAIReply:
-    """Implements `proxy.upstreams.Reply`."""
+    """Implements `proxy.ports.upstream.Reply`."""
 
     __slots__ = ("_deadline", "_decoded", "_decoder", "_response", "_upstream", "attempts", "headers", "status", "upstream")
 

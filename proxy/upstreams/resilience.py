@@ -14,10 +14,10 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
 
-from proxy.config import Retries
+from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamUnreachable
 from proxy.ports import Counters, UpstreamFigures
-from proxy.upstreams import Call, Headers, Reply, Upstream
+from proxy.ports.upstream import Call, Headers, Reply, Upstream
 
 RETRIED = frozenset((429, 500, 502, 503, 504))
 
@@ -66,9 +66,15 @@ class Resilient:
     """An upstream with its retries, fallbacks and cap."""
 
     def __init__(
-        self, upstream: Upstream, retries: Retries, slots: Slots, fallback: tuple[str, ...], counters: Counters, total_s: float = 1800.0,
+        self,
+        upstream: Upstream,
+        retries: Retries,
+        slots: Slots,
+        fallback: tuple[str, ...],
+        counters: Counters,
+        total_s: float = 1800.0,
         figures: UpstreamFigures | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.upstream = upstream
         self.name = upstream.name
         self.fallback = fallback

@@ -23,10 +23,17 @@ async def put(proxy: Running, *records: dict[str, Any]) -> list[ClashRecord]:
     kept = []
     for number, changes in enumerate(records):
         fields: dict[str, Any] = {
-            "client": "alice", "run_id": "r", "policy": "agent@0123abcd", "pair_hash": f"p{number}", "type": "CONFLICTING_FACTS",
-            "topic": "location", "strategy": "ask_user", "older": {"text": "I live in Köln", "message": 1},
-            "newer": {"text": "I live in Bonn", "message": 3}, "options": ("Köln", "Bonn", "flexible"),
-        }  # fmt: skip
+            "client": "alice",
+            "run_id": "r",
+            "policy": "agent@0123abcd",
+            "pair_hash": f"p{number}",
+            "type": "CONFLICTING_FACTS",
+            "topic": "location",
+            "strategy": "ask_user",
+            "older": {"text": "I live in Köln", "message": 1},
+            "newer": {"text": "I live in Bonn", "message": 3},
+            "options": ("Köln", "Bonn", "flexible"),
+        }
         store = DatabaseClashes(proxy.app.database, clock=lambda number=number: start + number)  # type: ignore[misc]
         kept.append(await store.put(ClashRecord(**{**fields, **changes})))
     return kept
@@ -48,9 +55,16 @@ async def test_clashes_are_listed_newest_first(start: Start) -> None:
 
 @pytest.mark.parametrize(
     ("query", "expected"),
-    [("?status=open", [2, 0]), ("?run_id=s", [1]), ("?client=bob", [2]), ("?policy=strict", [2]), ("?type=DUPLICATE_FACTS", [1]),
-     ("?topic=diet&strategy=merge", [1]), ("?status=dismissed", [])],
-)  # fmt: skip
+    [
+        ("?status=open", [2, 0]),
+        ("?run_id=s", [1]),
+        ("?client=bob", [2]),
+        ("?policy=strict", [2]),
+        ("?type=DUPLICATE_FACTS", [1]),
+        ("?topic=diet&strategy=merge", [1]),
+        ("?status=dismissed", []),
+    ],
+)
 async def test_the_list_can_be_filtered(start: Start, query: str, expected: list[int]) -> None:
     resolved = {
         "run_id": "s",

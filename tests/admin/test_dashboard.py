@@ -8,7 +8,7 @@ import pytest
 
 from proxy.admin.dashboard.overview import LATEST
 from proxy.admin.dashboard.panels import report
-from proxy.review import ClashRecord, QuarantineItem
+from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.quarantine import DatabaseQuarantine
 from tests.admin.pages import Browser, Page, risky, rules
@@ -226,9 +226,17 @@ async def test_a_runs_failures_stand_between_its_exchanges(start: Start) -> None
     now = time.time()
     exchanges = [making.record(number, now - 100 + number, run_id="r/1") for number in (0, 10)]
     failure = {
-        "id": "f_1", "signal_type": "tool_error", "code": "tool_timeout", "severity": "HIGH", "subject": "search <b>timed</b> out", "status": "active",
-        "occurrence_count": 3, "created_at": now - 95, "last_seen_at": now - 91, "recommended_adjustment": {"type": "cap_output", "max_results": 3},
-    }  # fmt: skip
+        "id": "f_1",
+        "signal_type": "tool_error",
+        "code": "tool_timeout",
+        "severity": "HIGH",
+        "subject": "search <b>timed</b> out",
+        "status": "active",
+        "occurrence_count": 3,
+        "created_at": now - 95,
+        "last_seen_at": now - 91,
+        "recommended_adjustment": {"type": "cap_output", "max_results": 3},
+    }
 
     async def failures_of_run(run_id: str) -> list[dict[str, Any]]:
         return [failure] if run_id == "r/1" else []
@@ -325,15 +333,34 @@ async def with_evil(proxy: Running) -> str:
     await making.keep(proxy.app.database, [record])
     await DatabaseQuarantine(proxy.app.database).put(
         QuarantineItem(
-            client=evil, run_id=evil, policy=evil, hash="h", kind=evil, role=evil, type=evil, reason=evil, content=evil.encode(), source=evil, record_id=evil,
+            client=evil,
+            run_id=evil,
+            policy=evil,
+            hash="h",
+            kind=evil,
+            role=evil,
+            type=evil,
+            reason=evil,
+            content=evil.encode(),
+            source=evil,
+            record_id=evil,
         )
-    )  # fmt: skip
+    )
     await DatabaseClashes(proxy.app.database).put(
         ClashRecord(
-            client=evil, run_id=evil, policy=evil, pair_hash="p", type=evil, topic=evil, strategy=evil, older={"text": evil}, newer={"text": evil},
-            reason=evil, record_id=evil,
+            client=evil,
+            run_id=evil,
+            policy=evil,
+            pair_hash="p",
+            type=evil,
+            topic=evil,
+            strategy=evil,
+            older={"text": evil},
+            newer={"text": evil},
+            reason=evil,
+            record_id=evil,
         )
-    )  # fmt: skip
+    )
     return record.id
 
 
@@ -351,8 +378,13 @@ async def test_every_page_has_the_strict_headers(start: Start, path: str) -> Non
         answer = await browser.get(f"/dashboard{path}")
     found = rules(answer)
     assert ("'none'", "'self'", "'self'", "'none'", "'none'", "'script'") == (
-        found["default-src"], found["script-src"], found["style-src"], found["base-uri"], found["frame-ancestors"], found["require-trusted-types-for"],
-    )  # fmt: skip
+        found["default-src"],
+        found["script-src"],
+        found["style-src"],
+        found["base-uri"],
+        found["frame-ancestors"],
+        found["require-trusted-types-for"],
+    )
     assert "unsafe" not in answer.headers["content-security-policy"]
     assert ("nosniff", "same-origin", "no-store") == tuple(
         answer.headers[n] for n in ("x-content-type-options", "referrer-policy", "cache-control")

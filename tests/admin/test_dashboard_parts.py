@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.admin.dashboard import answer, diff
-from proxy.admin.dashboard.exchanges import Filters, filters_of
+from proxy.admin.dashboard.exchanges import ListFilters, filters_of
 from proxy.admin.dashboard.html import Html, block, data, el, join, own, shown
 from proxy.admin.dashboard.panels import FigureSource, report
 from proxy.admin.dashboard.words import milliseconds, number, share
@@ -38,8 +38,18 @@ def test_nothing_in_a_data_block_ends_it(value: object) -> None:
     assert not set("<>&") & set(written.removeprefix('<script type="application/json">').removesuffix("</script>"))
 
 
-@pytest.mark.parametrize("attributes", [{"onclick": "x"}, {"style": "color: red"}, {"srcdoc": "x"}, {"href": "javascript:alert(1)"},
-                                        {"href": "//evil.example"}, {"src": "https://evil.example"}, {"action": "/\\evil.example"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"onclick": "x"},
+        {"style": "color: red"},
+        {"srcdoc": "x"},
+        {"href": "javascript:alert(1)"},
+        {"href": "//evil.example"},
+        {"src": "https://evil.example"},
+        {"action": "/\\evil.example"},
+    ],
+)
 def test_an_attribute_that_runs_something_or_leads_away_is_refused(attributes: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"leads away|no page has"):
         el("a", "x", **attributes)
@@ -112,8 +122,9 @@ def test_a_difference_has_all_of_both_sides(before: list[object], after: list[ob
     found = diff.steps(before, after)
     kinds = [step.kind for step in found]
     assert (len(before), len(after)) == (
-        sum(kind in ("kept", "changed", "removed") for kind in kinds), sum(kind in ("kept", "changed", "added") for kind in kinds),
-    )  # fmt: skip
+        sum(kind in ("kept", "changed", "removed") for kind in kinds),
+        sum(kind in ("kept", "changed", "added") for kind in kinds),
+    )
 
 
 @pytest.mark.parametrize("words", [200, 5000])
@@ -226,8 +237,8 @@ async def test_figures_that_failed_are_asked_for_again() -> None:
 
 
 def test_times_of_the_list_are_seconds() -> None:
-    assert (1_600_000_000.0 - 3600, None) == Filters(within="1h").times(1_600_000_000.0)
-    assert (0.0, 60.0) == Filters(since="1970-01-01T00:00", until="1970-01-01T00:01").times(1e9)
+    assert (1_600_000_000.0 - 3600, None) == ListFilters(within="1h").times(1_600_000_000.0)
+    assert (0.0, 60.0) == ListFilters(since="1970-01-01T00:00", until="1970-01-01T00:01").times(1e9)
 
 
 @pytest.mark.parametrize("text", ["2026-13-01T00:00", "now", "2026-01-01", "99999-01-01T00:00"])

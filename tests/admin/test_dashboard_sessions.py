@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.admin.dashboard.signing_in import local
-from proxy.admin.sessions import CSRF_HEADER, LIFETIME_S, Failures, Sessions
+from proxy.admin.sessions import CSRF_HEADER, LIFETIME_S, Sessions, SignInFailures
 from tests.admin.pages import KEY, WITH_KEY, Browser, Page
 from tests.browser import making
 from tests.conftest import Running, Start
@@ -238,7 +238,7 @@ def test_no_text_is_a_session_by_chance(text: str) -> None:
 
 def test_failures_are_counted_by_network_and_forgotten_in_time() -> None:
     clock = Clock()
-    failures = Failures(clock=clock)
+    failures = SignInFailures(clock=clock)
     waits = []
     for _ in range(6):
         waits.append(failures.wait_s("2001:db8::1"))
@@ -249,7 +249,7 @@ def test_failures_are_counted_by_network_and_forgotten_in_time() -> None:
 
 
 def test_only_so_many_addresses_are_remembered() -> None:
-    failures = Failures(addresses=10)
+    failures = SignInFailures(addresses=10)
     for number in range(100):
         failures.add(f"10.0.0.{number}")
     assert 10 == len(failures._times)

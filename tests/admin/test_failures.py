@@ -44,16 +44,28 @@ async def test_failures_are_listed_newest_first_with_all_their_fields(start: Sta
         one = (await proxy.get(f"{PATH}/{first.id}")).json
     assert {"object": "list", "data": [shown(second), shown(first)], "has_more": False} == listed
     assert ([second.id], True, [first.id], False) == (
-        [row["id"] for row in page["data"]], page["has_more"], [row["id"] for row in rest["data"]], rest["has_more"],
-    )  # fmt: skip
+        [row["id"] for row in page["data"]],
+        page["has_more"],
+        [row["id"] for row in rest["data"]],
+        rest["has_more"],
+    )
     assert shown(first) == one
 
 
 @pytest.mark.parametrize(
     ("query", "expected"),
-    [("", "cba"), ("?run_id=r", "ba"), ("?run_id=r&status=active", "b"), ("?client=bob", "c"), ("?policy=strict", "c"), ("?severity=low", "b"),
-     ("?signal_type=loop&code=same_call", "b"), ("?subject=other", "a"), ("?status=superseded", "")],
-)  # fmt: skip
+    [
+        ("", "cba"),
+        ("?run_id=r", "ba"),
+        ("?run_id=r&status=active", "b"),
+        ("?client=bob", "c"),
+        ("?policy=strict", "c"),
+        ("?severity=low", "b"),
+        ("?signal_type=loop&code=same_call", "b"),
+        ("?subject=other", "a"),
+        ("?status=superseded", ""),
+    ],
+)
 async def test_the_list_can_be_filtered(start: Start, query: str, expected: str) -> None:
     async with start() as proxy:
         await happen(proxy, [occurred("a", subject="other"), event("resolved", "a")])
@@ -79,8 +91,10 @@ async def test_every_revision_is_shown_the_latest_first(start: Start) -> None:
         (row["revision"], row["event"], row["status"], row["helpful_count"]) for row in rows
     ]
     assert (True, False, {("failure.revision", record.id)}) == (
-        listed["has_more"], rest["has_more"], {(row["object"], row["failure_id"]) for row in rows},
-    )  # fmt: skip
+        listed["has_more"],
+        rest["has_more"],
+        {(row["object"], row["failure_id"]) for row in rows},
+    )
     assert 3 == len({row["id"] for row in rows})
 
 
@@ -114,8 +128,9 @@ async def test_a_person_says_what_helped_and_what_harmed(start: Start) -> None:
             answer = await proxy.post({"helpful": helpful, "by": "Ann"}, f"{PATH}/{record.id}/feedback")
         counters = (await proxy.get("/groundwire/v1/metrics")).json["counters"]
     assert (200, 2, 1, "harmful", "Ann", 4) == (
-        answer.status, *(answer.json[name] for name in ("helpful_count", "harmful_count", "event", "by", "revision")),
-    )  # fmt: skip
+        answer.status,
+        *(answer.json[name] for name in ("helpful_count", "harmful_count", "event", "by", "revision")),
+    )
     assert 3 == counters["failures.operator_feedback_count"]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from proxy.admin.answers import MAX_BODY_BYTES
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.ports import QuarantineItem
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.testing import serving
@@ -29,9 +29,17 @@ async def put(proxy: Running, *items: dict[str, Any]) -> list[QuarantineItem]:
     kept = []
     for number, changes in enumerate(items):
         fields: dict[str, Any] = {
-            "client": "alice", "run_id": "r", "policy": "agent@0123abcd", "hash": f"h{number}", "kind": "tool_result", "role": "tool",
-            "type": "wrong_location", "reason": "Berlin", "content": b"The tower is in Berlin.", "detail": {"claims": ["nul \0"]},
-        }  # fmt: skip
+            "client": "alice",
+            "run_id": "r",
+            "policy": "agent@0123abcd",
+            "hash": f"h{number}",
+            "kind": "tool_result",
+            "role": "tool",
+            "type": "wrong_location",
+            "reason": "Berlin",
+            "content": b"The tower is in Berlin.",
+            "detail": {"claims": ["nul \0"]},
+        }
         store = DatabaseQuarantine(proxy.app.database, clock=lambda number=number: start + number)  # type: ignore[misc]
         kept.append(await store.put(QuarantineItem(**{**fields, **changes})))
     return kept
@@ -60,8 +68,11 @@ async def test_items_are_listed_newest_first_without_their_content(start: Start)
         rest = (await proxy.get(f"{PATH}?limit=1&after={second.id}")).json
     assert ("list", False, [second.id, first.id]) == (listed["object"], listed["has_more"], [row["id"] for row in listed["data"]])
     assert ([second.id], True, [first.id], False) == (
-        [r["id"] for r in page["data"]], page["has_more"], [r["id"] for r in rest["data"]], rest["has_more"],
-    )  # fmt: skip
+        [r["id"] for r in page["data"]],
+        page["has_more"],
+        [r["id"] for r in rest["data"]],
+        rest["has_more"],
+    )
     expected = json.loads(msgspec.json.encode(second)) | {"object": "quarantine_item"}
     del expected["content"]
     assert expected == listed["data"][0]
@@ -126,8 +137,9 @@ async def test_an_approved_item_is_let_through_and_the_trail_says_who_and_why(st
         shown = (await proxy.get(f"{PATH}/{item.id}")).json
         assert "approved" == await status_for_the_stage(proxy, item)
     assert (200, "approved", "Ann", "it is fiction", 1) == (
-        answer.status, *(answer.json[name] for name in ("status", "decided_by", "decision_reason", "version")),
-    )  # fmt: skip
+        answer.status,
+        *(answer.json[name] for name in ("status", "decided_by", "decision_reason", "version")),
+    )
     (decision,) = answer.json["decisions"]
     assert ("decision", 1, "approved", "run", "Ann", "it is fiction") == tuple(
         decision[n] for n in ("object", "number", "decision", "scope", "decided_by", "reason")
@@ -228,8 +240,9 @@ async def test_a_body_that_is_no_decision_is_refused_and_changes_nothing(start: 
         (item,) = await put(proxy, {})
         answer = await proxy.post(body, f"{PATH}/{item.id}/approve")
         assert ("pending", []) == (
-            await status_for_the_stage(proxy, item), (await proxy.get(f"{PATH}/{item.id}")).json["decisions"],
-        )  # fmt: skip
+            await status_for_the_stage(proxy, item),
+            (await proxy.get(f"{PATH}/{item.id}")).json["decisions"],
+        )
     assert (400, "invalid_request", param) == error(answer)
 
 

@@ -4,7 +4,7 @@ import itertools
 import time
 from typing import Any
 
-from proxy.metrics import Metrics
+from proxy.observe.metrics import Metrics
 from proxy.ports import ToolOutcome
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from tests.conftest import Running, Start

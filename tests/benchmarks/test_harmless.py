@@ -20,9 +20,20 @@ ROW: dict[str, Any] = {
 
 def outcome(name: str = "a-1", turn: int = 1, **found: Any) -> Outcome:
     usual: dict[str, Any] = {
-        "last": True, "verdict": "pass", "codes": (), "status": 200, "blocked": False, "asked": False, "deleted": (), "changed": False,
-        "planted_forwarded": True, "planted_delivered": True, "clashes": 0, "overhead_ms": 1.0, "detail": {},
-    }  # fmt: skip
+        "last": True,
+        "verdict": "pass",
+        "codes": (),
+        "status": 200,
+        "blocked": False,
+        "asked": False,
+        "deleted": (),
+        "changed": False,
+        "planted_forwarded": True,
+        "planted_delivered": True,
+        "clashes": 0,
+        "overhead_ms": 1.0,
+        "detail": {},
+    }
     return Outcome(name, turn, **(usual | found))
 
 

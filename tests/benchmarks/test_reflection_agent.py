@@ -11,19 +11,34 @@ from benchmarks.reflection import worse
 from benchmarks.reflection_agent import Habits, Model, read_guidance, read_line, said
 from benchmarks.reflection_ways import CLEAN, HARMLESS, KINDS, WAYS, make_task
 from benchmarks.reflection_world import ASK, ERRORS_TOLD, Action, Agent, Outcome, Reply, Run, World
-from proxy.failures.advice import ADVICE
-from proxy.failures.guidance import CLOSING, OPENING, line_of
-from proxy.failures.records import FailureRecord
+from proxy.ports.failures import FailureRecord
+from proxy.stages.reflection.failures.advice import ADVICE
+from proxy.stages.reflection.failures.guidance import CLOSING, OPENING, line_of
 
 SEEDS = range(12)
 
 
 def record(adjustment: Mapping[str, Any], *, subject: str = "search", code: str = "timeout", signal: str = "tool_error") -> FailureRecord:
     return FailureRecord(
-        id="fl_1", client="c", run_id="r", policy="p", record_id="gw_1", step_id="1", phase="tool", signal_type=signal, code=code,  # type: ignore[arg-type]
-        severity="medium", subject=subject, fingerprint="fp_1", action_key="k", observed_outcome={"code": code}, context_refs=(), created_at=0.0,
-        attempted_action={"kind": "tool_call", "tool": subject, "arguments": {"limit": 50}}, recommended_adjustment=adjustment,
-    )  # fmt: skip
+        id="fl_1",
+        client="c",
+        run_id="r",
+        policy="p",
+        record_id="gw_1",
+        step_id="1",
+        phase="tool",
+        signal_type=signal,
+        code=code,  # type: ignore[arg-type]
+        severity="medium",
+        subject=subject,
+        fingerprint="fp_1",
+        action_key="k",
+        observed_outcome={"code": code},
+        context_refs=(),
+        created_at=0.0,
+        attempted_action={"kind": "tool_call", "tool": subject, "arguments": {"limit": 50}},
+        recommended_adjustment=adjustment,
+    )
 
 
 async def alone(kind: str, seed: int, *, heed: float = 0.0, told: str = "") -> Run:
@@ -84,14 +99,26 @@ def test_every_call_of_a_tool_words_its_error_with_new_numbers() -> None:
 # ---- guidance ----
 
 MEANT = {
-    "cap_output": "cap", "paginate": "cap", "change_arguments": "change", "fix_arguments": "fix", "use_other_tool": "other",
-    "use_known_tool": "known", "rephrase_query": "rephrase", "use_result": "result", "retry_later": "later", "ask_human": "ask",
-    "stop_repeating": "another", "say_not_found": "give up",
-}  # fmt: skip
+    "cap_output": "cap",
+    "paginate": "cap",
+    "change_arguments": "change",
+    "fix_arguments": "fix",
+    "use_other_tool": "other",
+    "use_known_tool": "known",
+    "rephrase_query": "rephrase",
+    "use_result": "result",
+    "retry_later": "later",
+    "ask_human": "ask",
+    "stop_repeating": "another",
+    "say_not_found": "give up",
+}
 PARAMETERS: dict[str, dict[str, Any]] = {
-    "cap_output": {"argument": "limit", "max": 10}, "paginate": {"argument": "limit", "max": 10, "page_argument": "page"},
-    "fix_arguments": {"argument": "limit"}, "use_other_tool": {"tools": ["find"]}, "use_known_tool": {"tools": ["find"]},
-}  # fmt: skip
+    "cap_output": {"argument": "limit", "max": 10},
+    "paginate": {"argument": "limit", "max": 10, "page_argument": "page"},
+    "fix_arguments": {"argument": "limit"},
+    "use_other_tool": {"tools": ["find"]},
+    "use_known_tool": {"tools": ["find"]},
+}
 
 
 @pytest.mark.parametrize("kind", MEANT)

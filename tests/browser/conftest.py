@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.testing import ScriptedUpstream, completion, reply, serving
 from tests.browser import making
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.admin.api import AdminParts, make_admin
 from proxy.app import App
-from proxy.review import ClashRecord, QuarantineItem
+from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
@@ -40,9 +40,13 @@ def admin_with(app: App, **more: Any) -> Any:
     """The operator's surface of `app` with other parts."""
     database = app.database
     kept = {
-        "records": Records(database), "scratchpad": DatabaseScratchpad(database), "tool_outcomes": DatabaseToolOutcomes(database),
-        "quarantine": DatabaseQuarantine(database), "clashes": DatabaseClashes(database), "failures": DatabaseFailures(database),
-    }  # fmt: skip
+        "records": Records(database),
+        "scratchpad": DatabaseScratchpad(database),
+        "tool_outcomes": DatabaseToolOutcomes(database),
+        "quarantine": DatabaseQuarantine(database),
+        "clashes": DatabaseClashes(database),
+        "failures": DatabaseFailures(database),
+    }
     return make_admin(AdminParts(admin_key="", database=database, metrics=app.metrics, ready=app.missing, **{**kept, **more}))
 
 
@@ -51,11 +55,28 @@ async def failures(run_id: str) -> list[dict[str, Any]]:
     now = time.time()
     common = {"subject": "search_documents", "occurrence_count": 1, "last_seen_at": now - 52_000}
     return [
-        {**common, "id": "fl_1", "signal_type": "tool_error", "code": "tool_timeout", "severity": "high", "status": "active", "occurrence_count": 3,
-         "created_at": now - 55_000, "recommended_adjustment": {"type": "cap_output", "max_results": 3}},
-        {**common, "id": "fl_2", "signal_type": "schema_violation", "code": "arguments_invalid", "severity": "low", "status": "resolved",
-         "created_at": now - 51_000, "recommended_adjustment": {"type": "fix_arguments", "fields": ["query", "limit"]}},
-    ]  # fmt: skip
+        {
+            **common,
+            "id": "fl_1",
+            "signal_type": "tool_error",
+            "code": "tool_timeout",
+            "severity": "high",
+            "status": "active",
+            "occurrence_count": 3,
+            "created_at": now - 55_000,
+            "recommended_adjustment": {"type": "cap_output", "max_results": 3},
+        },
+        {
+            **common,
+            "id": "fl_2",
+            "signal_type": "schema_violation",
+            "code": "arguments_invalid",
+            "severity": "low",
+            "status": "resolved",
+            "created_at": now - 51_000,
+            "recommended_adjustment": {"type": "fix_arguments", "fields": ["query", "limit"]},
+        },
+    ]
 
 
 def claims(answer: str = ANSWER) -> list[dict[str, Any]]:
@@ -78,7 +99,7 @@ def claims(answer: str = ANSWER) -> list[dict[str, Any]]:
 
 
 def detail(share: float, outcome: str, *, answer: str = ANSWER) -> dict[str, Any]:
-    """As `proxy.recording` writes it."""
+    """As `proxy.observe.recording` writes it."""
     used = int(8192 * share)
     use = {"used_tokens": used, "window_tokens": 8192, "exact": True}
     before = {**use, "used_tokens": used + 900, "components": {"conversation_history": used + 700, "system_instructions": 200}}
@@ -87,32 +108,53 @@ def detail(share: float, outcome: str, *, answer: str = ANSWER) -> dict[str, Any
         {"stage": "budget", "outcome": "warn" if share >= 0.7 else "pass", "detail": {"used_tokens": used}},
         {"stage": "poisoning", "outcome": "pass", "detail": {"checked": 3, "poisoned": 0}},
         {
-            "stage": "tool_rag", "outcome": "pass",
+            "stage": "tool_rag",
+            "outcome": "pass",
             "detail": {"confusion": {"description_tokens": 5200}, "kept": {"description_tokens": 640}},
         },
         {
-            "stage": "claims", "outcome": outcome if outcome in ("warn", "block") else "pass", "score": 0.5,
+            "stage": "claims",
+            "outcome": outcome if outcome in ("warn", "block") else "pass",
+            "score": 0.5,
             "detail": {"counts": {"supported": 2}, "claims": claims(answer)},
         },
-    ]  # fmt: skip
+    ]
     if share >= 0.7:
         verdicts[0]["code"] = "context_usage_high"
-        verdicts.append({"stage": "history", "outcome": "warn", "code": "history_too_long",
-                         "detail": {"severity": "warning", "recommended_action": "summarize_history"}})  # fmt: skip
+        verdicts.append(
+            {
+                "stage": "history",
+                "outcome": "warn",
+                "code": "history_too_long",
+                "detail": {"severity": "warning", "recommended_action": "summarize_history"},
+            }
+        )
     if outcome == "block":
         verdicts[3] |= {"code": "hallucination_detected", "message": "the answer contradicts its context: It stands in Berlin."}
     facts = {
-        "context_before": before, "context": {**use, "components": parts}, "output_reserve_tokens": 1024, "quality": 0.62 + share / 4,
-        "faithfulness": 0.5 + share / 3, "relevance": 0.81, "citations": [1, 2], "confidence": "HIGH;overclaimed", "clashes": 0,
+        "context_before": before,
+        "context": {**use, "components": parts},
+        "output_reserve_tokens": 1024,
+        "quality": 0.62 + share / 4,
+        "faithfulness": 0.5 + share / 3,
+        "relevance": 0.81,
+        "citations": [1, 2],
+        "confidence": "HIGH;overclaimed",
+        "clashes": 0,
         "compression": {"strategies": ["trim", "summarize"], "before_tokens": used + 900, "after_tokens": used},
         "tools": {"offered": 45, "kept": 4, "reason": ""},
-    }  # fmt: skip
+    }
     times = {"budget.request": 0.412, "poisoning.request": 3.9, "tool_rag.request": 2.1, "budget.forward": 0.233, "claims.answer": 18.42}
     changes = [{"stage": "tool_rag", "what": "tools", "kept": 4, "left_out": 41}, {"stage": "history", "what": "messages", "sent": 3}]
     return {
-        "overhead_ms": 6.81, "verdicts": verdicts, "facts": facts, "timings_ms": times, "changes": changes,
-        "usage": {"prompt": used, "completion": 58, "cached": 512}, "finish_reasons": ["stop"],
-    }  # fmt: skip
+        "overhead_ms": 6.81,
+        "verdicts": verdicts,
+        "facts": facts,
+        "timings_ms": times,
+        "changes": changes,
+        "usage": {"prompt": used, "completion": 58, "cached": 512},
+        "finish_reasons": ["stop"],
+    }
 
 
 def record(number: int, at: float, **changes: Any) -> Record:
@@ -120,13 +162,25 @@ def record(number: int, at: float, **changes: Any) -> Record:
     share = 0.18 + 0.55 * (number % 40) / 40 + 0.2 * math.sin(number / 3) ** 2
     outcome = "block" if number % 23 == 7 else "error" if number % 31 == 11 else "warn" if share >= 0.7 else "pass"
     fields: dict[str, Any] = {
-        "id": f"gw_{int(at * 1e6):014x}{number:014x}", "created_at": at, "client": "alice", "route": ("", "/rag", "/agent")[number % 3],
-        "policy": "agent@0123abcd", "upstream": "openai", "model": "gpt-4o-mini", "run_id": f"research-{number // 40}",
-        "step_id": str(number % 40 + 1), "path": "/chat/completions", "status": 400 if outcome == "block" else 200,
-        "outcome": outcome, "stream": number % 2 == 0, "duration_ms": 640.0 + 37 * (number % 17),
-        "prompt_tokens_before": int(8192 * share) + 900, "prompt_tokens": int(8192 * share), "completion_tokens": 58,
+        "id": f"gw_{int(at * 1e6):014x}{number:014x}",
+        "created_at": at,
+        "client": "alice",
+        "route": ("", "/rag", "/agent")[number % 3],
+        "policy": "agent@0123abcd",
+        "upstream": "openai",
+        "model": "gpt-4o-mini",
+        "run_id": f"research-{number // 40}",
+        "step_id": str(number % 40 + 1),
+        "path": "/chat/completions",
+        "status": 400 if outcome == "block" else 200,
+        "outcome": outcome,
+        "stream": number % 2 == 0,
+        "duration_ms": 640.0 + 37 * (number % 17),
+        "prompt_tokens_before": int(8192 * share) + 900,
+        "prompt_tokens": int(8192 * share),
+        "completion_tokens": 58,
         "detail": detail(share, outcome),
-    }  # fmt: skip
+    }
     return Record(**(fields | changes))
 
 
@@ -164,24 +218,48 @@ def hostile(number: int, at: float) -> Record:
     start = answer.index("It stands in Berlin.")
     evidence = {"text": HOSTILE, "source": EVIL, "kind": EVIL, "span": [0, 1]}
     found = [
-        {"choice": 0, "text": "It stands in Berlin.", "span": [start, start + 20], "label": "contradicted", "evidence": evidence, "instead": EVIL,
-         "reason": HOSTILE, "verifier": EVIL},
+        {
+            "choice": 0,
+            "text": "It stands in Berlin.",
+            "span": [start, start + 20],
+            "label": "contradicted",
+            "evidence": evidence,
+            "instead": EVIL,
+            "reason": HOSTILE,
+            "verifier": EVIL,
+        },
         {"choice": 0, "text": EVIL, "span": [0, len(EVIL)], "label": "unsupported", "reason": RIGHT_TO_LEFT},
-    ]  # fmt: skip
+    ]
     verdicts = [{"stage": "claims", "outcome": "warn", "code": EVIL, "message": HOSTILE, "detail": {"claims": found, "note": HOSTILE}}]
     messages = [{"role": "user", "content": HOSTILE}, {"role": EVIL, "content": [{"type": "text", "text": HOSTILE}, {"type": EVIL}]}]
     changes = [{"stage": EVIL, "what": EVIL, EVIL: EVIL}]
     kept = {
-        "overhead_ms": 1.0, "verdicts": verdicts, "changes": changes, "error": {"code": EVIL, "message": HOSTILE},
-        "timings_ms": {f"{EVIL}.request": 1.0}, "facts": {"context": {"used_tokens": 9000, "window_tokens": 8192, "components": {EVIL: 12}}},
-        "forwarded": {"messages": [{"role": "user", "content": f"changed {HOSTILE}"}], "tools": []}, "skip": [EVIL],
-    }  # fmt: skip
+        "overhead_ms": 1.0,
+        "verdicts": verdicts,
+        "changes": changes,
+        "error": {"code": EVIL, "message": HOSTILE},
+        "timings_ms": {f"{EVIL}.request": 1.0},
+        "facts": {"context": {"used_tokens": 9000, "window_tokens": 8192, "components": {EVIL: 12}}},
+        "forwarded": {"messages": [{"role": "user", "content": f"changed {HOSTILE}"}], "tools": []},
+        "skip": [EVIL],
+    }
     body = {"model": EVIL, "messages": messages, "tools": [{"type": "function", "function": {"name": EVIL}}], EVIL: EVIL}
     choice = {"index": 0, "text": answer, "tool_calls": [{"name": EVIL, "arguments": HOSTILE}]}
     return record(
-        number, at, model=EVIL + LONG[:200], run_id=f"{EVIL[:60]}/{LONG[:60]}", step_id=EVIL[:50], client=EVIL[:80], upstream=EVIL[:80], path="/" + EVIL[:80],
-        detail=kept, request_body=json.dumps(body).encode(), answer_body=json.dumps({"choices": [choice]}).encode(), outcome="warn", status=200,
-    )  # fmt: skip
+        number,
+        at,
+        model=EVIL + LONG[:200],
+        run_id=f"{EVIL[:60]}/{LONG[:60]}",
+        step_id=EVIL[:50],
+        client=EVIL[:80],
+        upstream=EVIL[:80],
+        path="/" + EVIL[:80],
+        detail=kept,
+        request_body=json.dumps(body).encode(),
+        answer_body=json.dumps({"choices": [choice]}).encode(),
+        outcome="warn",
+        status=200,
+    )
 
 
 async def keep(database: Database, made: Iterable[Record]) -> None:
@@ -214,19 +292,41 @@ async def keep_review(database: Database) -> None:
     for number, (kind, reason, text, status) in enumerate(items):
         await store.put(
             QuarantineItem(
-                client="alice", run_id="research-0", policy="agent@0123abcd", hash=f"h{number}", kind="tool_result", role="tool", type=kind,
-                reason=reason, content=text.encode(), status=status, score=0.91, source="search", decided_by="policy",  # type: ignore[arg-type]
+                client="alice",
+                run_id="research-0",
+                policy="agent@0123abcd",
+                hash=f"h{number}",
+                kind="tool_result",
+                role="tool",
+                type=kind,
+                reason=reason,
+                content=text.encode(),
+                status=status,
+                score=0.91,
+                source="search",
+                decided_by="policy",  # type: ignore[arg-type]
                 decision_reason=reason,
             )
-        )  # fmt: skip
+        )
     clashes = DatabaseClashes(database)
     for number, (topic, older, newer, status) in enumerate(
         (("location", "I live in Köln.", "I live in Bonn now.", "open"), ("budget", "The budget is 500.", "We have 800.", "resolved"))
     ):
         await clashes.put(
             ClashRecord(
-                client="alice", run_id="research-0", policy="agent@0123abcd", pair_hash=f"p{number}", type="CONFLICTING_FACTS", topic=topic,
-                strategy="ask_user", critical=number == 0, status=status, resolution="keep_newer" if status == "resolved" else "",  # type: ignore[arg-type]
-                resolved_by="policy", older={"text": older, "message": 0}, newer={"text": newer, "message": 4}, reason="they cannot both be true",
+                client="alice",
+                run_id="research-0",
+                policy="agent@0123abcd",
+                pair_hash=f"p{number}",
+                type="CONFLICTING_FACTS",
+                topic=topic,
+                strategy="ask_user",
+                critical=number == 0,
+                status=status,
+                resolution="keep_newer" if status == "resolved" else "",  # type: ignore[arg-type]
+                resolved_by="policy",
+                older={"text": older, "message": 0},
+                newer={"text": newer, "message": 4},
+                reason="they cannot both be true",
             )
-        )  # fmt: skip
+        )

@@ -23,10 +23,10 @@ from typing import Any
 import pytest
 
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.exchange import Exchange, Sentence, Verdict
-from proxy.registry import STAGES
-from proxy.stage import SentenceStage
+from proxy.ports.stage import SentenceStage
+from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, serving
 from tests.clients import provider
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.testing import ScriptedReply, ScriptedUpstream, serving
 
 START_TIMEOUT_S = 60
@@ -19,7 +19,7 @@ class Servers(threading.Thread):
 
     def __init__(
         self, folder: Path, provider: ScriptedReply, config: str, policies: Mapping[str, str], *, provider_only: bool = False
-    ) -> None:  # fmt: skip
+    ) -> None:
         """`config` is config.yaml with ``{folder}`` and ``{upstream}`` to be filled in; `policies` are files by name.
 
         With `provider_only` both are written, and the proxy is left to a process of its own.

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from proxy.models.tokens import TiktokenCounter
+from proxy.models.tokens.counter import TiktokenCounter
 from proxy.testing import ReceivedCall, chunk, completion, reply, stream
 from proxy.upstreams.gguf import default_model_path
 from tests.clients.conftest import DELIVERIES, HERE, client_python, run_script

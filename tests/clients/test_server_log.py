@@ -9,8 +9,14 @@ from tests.clients.conftest import RunScript
 pytestmark = pytest.mark.clients
 
 SCRIPTS = (
-    "openai_sync.py", "openai_async.py", "openai.mjs", "langchain_chat.py", "pydantic_ai_agent.py", "openai_agents.py", "litellm_client.py",
-)  # fmt: skip
+    "openai_sync.py",
+    "openai_async.py",
+    "openai.mjs",
+    "langchain_chat.py",
+    "pydantic_ai_agent.py",
+    "openai_agents.py",
+    "litellm_client.py",
+)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

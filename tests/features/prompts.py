@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from proxy.archive import READ_ARCHIVE, references_in
+from proxy.context.archive import READ_ARCHIVE, references_in
 from proxy.errors import ProxyError
 from proxy.exchange import Exchange, ToolCall, Verdict
-from proxy.metrics import Metrics
-from proxy.models.tokens import TiktokenCounter
+from proxy.models.tokens.counter import TiktokenCounter
+from proxy.observe.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.ports import TokenCounter
-from proxy.stage import Stage, StageOptions
+from proxy.ports.stage import Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
 
 MODEL = "gpt-4o"

@@ -6,9 +6,9 @@ import msgspec
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
-from proxy.headers import response_headers
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression
+from proxy.wire.http.headers import response_headers
 from tests.features.prompts import PROMPT_TOKENS, Policy, dialogue, message
 
 scenarios("budget.feature")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.testing import ScriptedVerifiers, completion, reply, stream, streamed
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import Answer, Start
 
 scenarios("citations.feature", "confidence.feature")

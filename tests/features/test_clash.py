@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from pytest_bdd import given, parsers, scenarios, then, when
 
 from proxy.errors import StoreUnavailable
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import Ports
 from proxy.stages.clash import Clash
 from proxy.testing import HashEmbedder, MemoryClashes, ScriptedVerifiers, completion, reply, stream, streamed
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import Answer, Start
 
 scenarios("clash.feature")

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
-from proxy.archive import read_archive_tool, references_in
-from proxy.conversation import problems
-from proxy.headers import response_headers
+from proxy.context.archive import read_archive_tool, references_in
+from proxy.context.conversation import problems
+from proxy.context.summaries import is_summary, summary_text
 from proxy.stages.budget import Budget
 from proxy.stages.compression import Compression
-from proxy.summaries import is_summary, summary_text
 from proxy.testing import WordCounter
+from proxy.wire.http.headers import response_headers
 from tests.features.prompts import MODEL, PROMPT_TOKENS, Message, Policy, dialogue, message, text, tool_step
 
 scenarios("compression.feature")

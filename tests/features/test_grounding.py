@@ -12,7 +12,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from proxy.errors import ModelUnavailable
 from proxy.testing import ReceivedCall, ScriptedVerifiers, completion, reply, stream, streamed
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.claims import judged_by_words
 from tests.conftest import Answer, Start
 

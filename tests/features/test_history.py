@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
+from proxy.context.summaries import is_summary, summary_text
 from proxy.stages.budget import Budget
 from proxy.stages.history import History
-from proxy.summaries import is_summary, summary_text
 from tests.features.prompts import MODEL, Policy, dialogue
 
 scenarios("history.feature")

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from pytest_bdd import given, parsers, scenarios, then, when
 
 from proxy.exchange import Answer, Choice, ToolCall
-from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.metrics import Metrics
+from proxy.exchange.judgements import ClaimPair, Support
+from proxy.observe.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.history import History
@@ -22,8 +22,8 @@ from proxy.stages.poisoning import Poisoning
 from proxy.stages.tool_rag import ToolRag, ToolRagOptions
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers, make_exchange, make_ports
 from tests.conftest import Running, Start
-from tests.metrics.reading import by, value
-from tests.stages.clash_talk import assistant, send, user
+from tests.observe.metrics.reading import by, value
+from tests.stages.clash.talk import assistant, send, user
 
 scenarios("metrics.feature")
 
@@ -51,7 +51,7 @@ class Figures:
 
     def read(self, metrics: Metrics | None = None) -> None:
         """Look."""
-        from tests.metrics.reading import parsed
+        from tests.observe.metrics.reading import parsed
 
         metrics = metrics or self.metrics
         self.json, self.exposition = metrics.as_json(), parsed(metrics.prometheus())

@@ -13,12 +13,12 @@ from msgspec.structs import replace
 from pytest_bdd import given, parsers, scenarios, then, when
 
 from proxy.errors import ModelUnavailable
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import Ports
 from proxy.stages.claims import Claims
 from proxy.stages.poisoning import Poisoning
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers, completion, reply, stream, streamed
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import Answer, Running, Start
 
 scenarios("poisoning.feature")

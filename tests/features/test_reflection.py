@@ -14,15 +14,15 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Tool
-from proxy.failures.guidance import OPENING
 from proxy.ports import Ports
-from proxy.registry import STAGES
-from proxy.stage import Stage
+from proxy.ports.stage import Stage
 from proxy.stages.reflection import Reflection
+from proxy.stages.reflection.failures.guidance import OPENING
+from proxy.stages.registry import STAGES
 from proxy.testing import MemoryFailures, ScriptedReply, chunk, completion, reply, stream, streamed
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import Answer, Running, Start
-from tests.failures.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
+from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
 
 scenarios("reflection.feature")
 

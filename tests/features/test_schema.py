@@ -11,7 +11,7 @@ import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
 from proxy.testing import reply, stream
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import CHAT, Answer, Start
 from tests.own_tools import call_events, called, calling
 

@@ -14,10 +14,10 @@ import pytest
 from numpy.typing import NDArray
 from pytest_bdd import given, parsers, scenarios, then, when
 
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
-from proxy.models.tokens import TiktokenCounter
-from proxy.models.tools import EmbeddingToolRanker
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
+from proxy.models.tokens.counter import TiktokenCounter
+from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.ports import ToolOutcomes
 from proxy.testing import ReceivedCall, ScriptedReply, completion, reply
 from tests.conftest import Answer, Running, Start

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from proxy.registry import STAGES
+from proxy.stages.registry import STAGES
 from tests.fuzz import corpus
 from tests.fuzz.running import Failure, attempt
 from tests.fuzz.shrink import shrunk

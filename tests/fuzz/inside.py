@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.exchange import Exchange, Sentence, Verdict
-from proxy.registry import STAGES
-from proxy.stage import SentenceStage, Stage
-from proxy.upstreams import Call, Headers
+from proxy.ports.stage import SentenceStage, Stage
+from proxy.ports.upstream import Call, Headers
+from proxy.stages.registry import STAGES
 from tests.stores import in_thread, migrate
 
 POLICIES = {
@@ -80,7 +80,7 @@ class Shouter(Stage):
 
 
 class _Reply:
-    """An upstream's answer in pieces. Implements `proxy.upstreams.Reply`."""
+    """An upstream's answer in pieces. Implements `proxy.ports.upstream.Reply`."""
 
     status, upstream, attempts = 200, "main", 1
 
@@ -101,7 +101,7 @@ class _Reply:
 
 
 class Said:
-    """Implements `proxy.upstreams.Upstream`."""
+    """Implements `proxy.ports.upstream.Upstream`."""
 
     name = "main"
 
@@ -220,9 +220,18 @@ class Inside:
         if inline:
             headers.append((b"x-groundwire-inline", b"1"))
         scope = {
-            "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http", "path": path,
-            "raw_path": path.encode(), "query_string": b"", "headers": headers, "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 4000),
-        }  # fmt: skip
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": headers,
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 4000),
+        }
 
         async def receive() -> dict[str, Any]:
             return sent.pop() if sent else await asyncio.get_running_loop().create_future()

@@ -18,11 +18,11 @@ import orjson
 
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Choice, Exchange, Sentence
+from proxy.language.text import split_sentences
 from proxy.pipeline import Pipeline
-from proxy.policy import StageSpec, load_policy
+from proxy.policy.loading import StageSpec, load_policy
 from proxy.testing import MemoryKnowledge, make_ports
-from proxy.text import split_sentences
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.fuzz import mutate
 from tests.fuzz.inside import ErrorLog
 from tests.fuzz.targets import rng_of
@@ -80,10 +80,21 @@ class _Stages:
         pipeline, dialect = Pipeline(stages), ChatDialect()
         request = dialect.parse_request(body)
         exchange = Exchange(
-            id="gw_fuzz", route="", policy="fuzz@00000000", upstream="main", client="anonymous", original=request, model=request.model,
-            messages=request.messages, tools=request.tools, params=request.params, run_id="run", step_id="1", received_at=1.7e9,
+            id="gw_fuzz",
+            route="",
+            policy="fuzz@00000000",
+            upstream="main",
+            client="anonymous",
+            original=request,
+            model=request.model,
+            messages=request.messages,
+            tools=request.tools,
+            params=request.params,
+            run_id="run",
+            step_id="1",
+            received_at=1.7e9,
             evidence=list(request.passages),
-        )  # fmt: skip
+        )
         try:
             await pipeline.request(exchange)
             self._check_sent(exchange, dialect.render_request(exchange))

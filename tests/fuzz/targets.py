@@ -10,11 +10,11 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, Protocol
 
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.errors import ConfigError
-from proxy.policy import load_policy
+from proxy.policy.loading import load_policy
 from proxy.wire import sse
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.fuzz import mutate
 from tests.fuzz.client import Shown, parsed, payloads, shown_of_body, shown_of_stream
 from tests.fuzz.inside import BLANK, Inside, Reader, Response

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.exchange.judgements import Claim, Judgement, Label
 from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import WEIGHTS, contradicted, quality, refresh, support
-from proxy.grounding.verdicts import Claim, Judgement, Label
 from proxy.testing import make_exchange
 
 SHARE = st.floats(0, 1)

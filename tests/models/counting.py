@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from proxy.errors import ModelUnavailable
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, Support
 
 
 class _Counting:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ModelUnavailable
-from proxy.models.embedding import BatchingEmbedder, VectorCache, key_of, unit, valid
+from proxy.models.embedding.embedder import BatchingEmbedder, VectorCache, key_of, unit, valid
 from proxy.ports import Embedder
 from tests.models.counting import CountingEncoder, settled
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from proxy.app import make_embedder, make_models
-from proxy.config import EmbeddingSettings, Settings, load_settings
+from proxy.config.settings import EmbeddingSettings, Settings, load_settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Exchange, Verdict
 from proxy.models.deferred import DeferredModels
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.tools import EmbeddingToolRanker
-from proxy.stage import Stage
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.tools.ranker import EmbeddingToolRanker
+from proxy.ports.stage import Stage
 from proxy.testing import MemoryToolOutcomes
 from tests.conftest import Start
 from tests.processes import write_config
@@ -78,7 +78,7 @@ async def test_models_that_cannot_be_made_are_a_problem() -> None:
 @pytest.mark.process
 def test_without_such_a_stage_numpy_is_not_imported(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
-    code = "import sys; from proxy.app import App; from proxy.config import load_settings; App(load_settings(sys.argv[1])); print('numpy' in sys.modules)"
+    code = "import sys; from proxy.app import App; from proxy.config.settings import load_settings; App(load_settings(sys.argv[1])); print('numpy' in sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code, str(config)], capture_output=True, text=True, timeout=60)
     assert "False" == ended.stdout.strip(), ended.stderr
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_sentence_transformers import SentenceTransformersEncoder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.sentence_transformers import SentenceTransformersEncoder
 
 INSTALLED = importlib.util.find_spec("sentence_transformers") is not None
 TEXTS = ["How do I get to the station?", "Directions to the train station", "The invoice is wrong.", "", "\ud800 \x00", "word " * 3000]

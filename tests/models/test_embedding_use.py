@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator
 import numpy as np
 import pytest
 
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
 
 ODD = [
     "",

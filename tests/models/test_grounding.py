@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.grounding.verdicts import Support
-from proxy.models.grounding import BatchingVerifier, LocalVerifiers
+from proxy.exchange.judgements import Support
+from proxy.models.verifier.verifier import BatchingVerifier, LocalVerifiers
 from proxy.ports import Verifier, Verifiers
 from tests.models.counting import CountingModel, answer, pair, settled
 

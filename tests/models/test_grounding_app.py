@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from proxy.app import make_pair_model
-from proxy.config import Settings, load_settings
-from proxy.config_models import GroundingSettings
+from proxy.config.models import GroundingSettings
+from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict
-from proxy.grounding.verdicts import ClaimPair
-from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
-from proxy.models.grounding_sentence_transformers import TransformersVerifier
-from proxy.stage import Stage
-from proxy.verification.options import VerifierOptions, make_verifier
+from proxy.exchange.judgements import ClaimPair
+from proxy.grounding.judging.options import VerifierOptions, make_verifier
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from proxy.models.verifier.sentence_transformers import TransformersVerifier
+from proxy.ports.stage import Stage
 from tests.conftest import Start
 from tests.models import tiny_verifier
 from tests.processes import write_config
@@ -86,8 +86,8 @@ def test_a_policy_that_verifies_imports_nothing_heavy_before_the_server_starts(t
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
     (tmp_path / "policy.yaml").write_text(POLICY)
     code = (
-        "import sys; from proxy.app import App; from proxy.config import load_settings; "
-        "from proxy.stage import Stage; from proxy.verification.options import VerifierOptions, make_verifier\n"
+        "import sys; from proxy.app import App; from proxy.config.settings import load_settings; "
+        "from proxy.ports.stage import Stage; from proxy.grounding.judging.options import VerifierOptions, make_verifier\n"
         "class Verifies(Stage):\n"
         "    name, Options, verifies = 'verifies', VerifierOptions, True\n"
         "    def __init__(self, options, ports): self.verifier = make_verifier(options, ports)\n"

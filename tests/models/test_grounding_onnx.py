@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from onnx import TensorProto
 
 from proxy.errors import ModelUnavailable
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.values import consistency
-from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.models.grounding_onnx import LOGITS, OnnxVerifier, session_options, write_card
+from proxy.models.verifier.onnx import LOGITS, OnnxVerifier, session_options, write_card
 from tests.models import tiny_verifier
 
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.models.grounding import BatchingVerifier
-from proxy.models.grounding_sentence_transformers import TransformersVerifier
+from proxy.exchange.judgements import ClaimPair, Support
+from proxy.models.verifier.sentence_transformers import TransformersVerifier
+from proxy.models.verifier.verifier import BatchingVerifier
 
 INSTALLED = importlib.util.find_spec("sentence_transformers") is not None
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "paris", "london", "is", "in", "tower", "the", "summarize", "output", ":", "text"]
@@ -45,9 +45,15 @@ def make(folder: Path, labels: list[str] | None, *, tagger: bool = False, bias: 
     n = len(labels) if labels is not None else 2
     names: dict[str, Any] = {"id2label": dict(enumerate(labels)), "label2id": {x: i for i, x in enumerate(labels)}} if labels else {}
     config = transformers.BertConfig(
-        vocab_size=len(WORDS), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        max_position_embeddings=64, num_labels=n, **names,
-    )  # fmt: skip
+        vocab_size=len(WORDS),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        max_position_embeddings=64,
+        num_labels=n,
+        **names,
+    )
     kind = transformers.BertForTokenClassification if tagger else transformers.BertForSequenceClassification
     model = kind(config)
     if bias is not None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from proxy.grounding.verdicts import ClaimPair
-from proxy.models.grounding_onnx import FOLDER, OnnxVerifier
+from proxy.exchange.judgements import ClaimPair
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 
 TOWER = {
     "en": "The Eiffel Tower is a wrought-iron tower in Paris, France. It was completed in 1889 and is 330 metres tall.",

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from proxy.errors import ConfigError, ModelUnavailable
-from proxy.models import knowledge
-from proxy.models.knowledge import FolderKnowledge, FolderKnowledgeBases, check_folder
-from proxy.models.knowledge_build import build
+from proxy.models.knowledge import bases as knowledge
+from proxy.models.knowledge.bases import FolderKnowledge, FolderKnowledgeBases, check_folder
+from proxy.models.knowledge.building import build
 from proxy.testing import HashEmbedder
 
 
@@ -190,7 +190,7 @@ async def test_files_that_are_newer_than_the_index_are_told(folder: Path, caplog
 async def test_two_processes_have_the_same_version_and_find_the_same(folder: Path) -> None:
     write(folder, *(f"Item {number} costs {number * 7} euros." for number in range(50)))
     script = (
-        "import asyncio, json, sys\nfrom pathlib import Path\nfrom proxy.models.knowledge import FolderKnowledge\n"
+        "import asyncio, json, sys\nfrom pathlib import Path\nfrom proxy.models.knowledge.bases import FolderKnowledge\n"
         "from proxy.testing import HashEmbedder\n"
         "async def main():\n    base = FolderKnowledge(Path(sys.argv[1]), HashEmbedder())\n"
         "    hits = await base.search(['What does item 12 cost?'], k=5)\n"
@@ -208,5 +208,5 @@ async def test_two_processes_have_the_same_version_and_find_the_same(folder: Pat
 
 @pytest.mark.process
 def test_importing_it_imports_neither_numpy_nor_faiss() -> None:
-    script = "import sys, proxy.models.knowledge; sys.exit(bool({'numpy', 'faiss'} & set(sys.modules)))"
+    script = "import sys, proxy.models.knowledge.bases; sys.exit(bool({'numpy', 'faiss'} & set(sys.modules)))"
     assert 0 == subprocess.run([sys.executable, "-c", script], check=False).returncode

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from proxy.errors import ConfigError
-from proxy.models.knowledge_build import build, build_in_memory, first_facts
-from proxy.models.knowledge_files import current_of, manifest_of, writing
-from proxy.models.knowledge_index import open_current, open_generation
+from proxy.models.knowledge.building import build, build_in_memory, first_facts
+from proxy.models.knowledge.files import current_of, manifest_of, writing
+from proxy.models.knowledge.index import open_current, open_generation
 from proxy.testing import HashEmbedder
 
 
@@ -154,7 +154,7 @@ async def test_a_second_build_at_the_same_time_is_refused(folder: Path) -> None:
 
 @pytest.mark.process
 async def test_a_lock_goes_with_its_process(folder: Path) -> None:
-    script = f"from pathlib import Path\nfrom proxy.models.knowledge_files import writing\nimport os\nwith writing(Path({str(folder)!r})): os._exit(1)"
+    script = f"from pathlib import Path\nfrom proxy.models.knowledge.files import writing\nimport os\nwith writing(Path({str(folder)!r})): os._exit(1)"
     assert 1 == subprocess.run([sys.executable, "-c", script], check=False).returncode
     assert 3 == (await build(folder, HashEmbedder())).facts
 

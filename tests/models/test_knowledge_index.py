@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.knowledge.facts import Fact
-from proxy.knowledge.making import make_fact
-from proxy.models.knowledge_build import build_in_memory
-from proxy.models.knowledge_index import KnowledgeIndex
-from proxy.models.knowledge_vectors import kind_for, make_index, nearest, probe
-from proxy.models.knowledge_words import make_words
+from proxy.grounding.knowledge.making import make_fact
+from proxy.models.knowledge.building import build_in_memory
+from proxy.models.knowledge.index import KnowledgeIndex
+from proxy.models.knowledge.vectors import kind_for, make_index, nearest, probe
+from proxy.models.knowledge.words import make_words
+from proxy.ports.facts import Fact
 from proxy.testing import HashEmbedder
 
 FACTS = (

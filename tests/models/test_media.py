@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from proxy.models import media
+from proxy.models.tokens import media
 
 
 def image(width: int = 1024, height: int = 1024, **more: Any) -> dict[str, Any]:

@@ -17,10 +17,10 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.config import ModelSettings
+from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse
-from proxy.models.encodings import ESTIMATE, Encodings, pieces
-from proxy.models.tokens import TiktokenCounter
+from proxy.models.tokens.counter import TiktokenCounter
+from proxy.models.tokens.encodings import ESTIMATE, Encodings, pieces
 from tests.cost import below
 from tests.examples import share
 
@@ -121,7 +121,7 @@ def test_configured_models_win_over_the_bundled_list() -> None:
 @pytest.mark.process
 def test_counting_does_not_import_litellm() -> None:
     program = (
-        "import asyncio, sys; from proxy.models.tokens import TiktokenCounter as T; c = T({});"
+        "import asyncio, sys; from proxy.models.tokens.counter import TiktokenCounter as T; c = T({});"
         "asyncio.run(c.count_request([{'role': 'user', 'content': 'x'}], [], {}, c.model('gpt-4')));"
         "sys.exit(any(name.partition('.')[0] in ('litellm', 'requests') for name in sys.modules))"
     )

@@ -7,10 +7,10 @@ import pytest
 from numpy.typing import NDArray
 
 from proxy.errors import ModelUnavailable, StoreUnavailable
-from proxy.models.tool_index import FEATURES, Query, ToolIndex
-from proxy.models.tool_relevance import shipped
-from proxy.models.tool_text import tool_text
-from proxy.models.tools import EmbeddingToolRanker
+from proxy.models.tools.index import FEATURES, Query, ToolIndex
+from proxy.models.tools.ranker import EmbeddingToolRanker
+from proxy.models.tools.relevance import shipped
+from proxy.models.tools.text import tool_text
 from proxy.ports import ToolOutcome
 from proxy.testing import HashEmbedder, MemoryToolOutcomes
 

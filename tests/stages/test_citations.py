@@ -5,11 +5,11 @@ import pytest
 
 from proxy.errors import ModelUnavailable, PolicyBlocked
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
-from proxy.grounding.verdicts import Claim, Judgement
+from proxy.exchange.judgements import Claim, Judgement
+from proxy.language.text import split_sentences
 from proxy.pipeline import Pipeline
 from proxy.stages.citations import Citations, CitationsOptions
 from proxy.testing import CountedNames, ScriptedVerifiers, make_exchange, make_ports
-from proxy.text import split_sentences
 
 CONTEXT = """<context>
 ### Passage 1 [Source: docs/guide.md]
@@ -264,10 +264,12 @@ async def test_block_refuses_an_answer_with_a_false_citation(gated: bool) -> Non
 @pytest.mark.parametrize(
     ("options", "refused"),
     [
-        ({"min_precision": 0.5}, False), ({"min_precision": 0.51}, True), ({"min_precision": 0, "min_recall": 0.5}, False),
+        ({"min_precision": 0.5}, False),
+        ({"min_precision": 0.51}, True),
+        ({"min_precision": 0, "min_recall": 0.5}, False),
         ({"min_precision": 0, "min_recall": 0.6}, True),
     ],
-)  # fmt: skip
+)
 async def test_block_asks_for_as_much_as_the_policy_says(options: dict[str, Any], refused: bool) -> None:
     text = f"{PARIS} [Passage 2]. {TALL} [Passage 2]."
     if refused:

@@ -7,11 +7,11 @@ import pytest
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange, Sentence, ToolCall
-from proxy.grounding.verdicts import Support
+from proxy.exchange.judgements import Support
+from proxy.grounding.judging.second_opinion import SecondOpinion
 from proxy.stages.claims import Claims, ClaimsOptions
 from proxy.stages.claims.reporting import MAX_CHARS, MAX_CLAIMS
 from proxy.testing import CountedNames, ScriptedChat, ScriptedVerifiers
-from proxy.verification.second_opinion import SecondOpinion
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, judged_by_words, labels, make_stage, ports_with, texts_of
 
 
@@ -76,10 +76,12 @@ async def test_a_refusal_quotes_the_claim_without_the_question() -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        "Write a short story about the Eiffel Tower.", "Übersetze das ins Englische: Der Turm steht in London.", "Inventa un cuento sobre la torre.",
+        "Write a short story about the Eiffel Tower.",
+        "Übersetze das ins Englische: Der Turm steht in London.",
+        "Inventa un cuento sobre la torre.",
         "Reformule cette phrase, s'il te plaît.",
     ],
-)  # fmt: skip
+)
 async def test_what_the_model_is_asked_to_make_up_is_not_judged(question: str) -> None:
     exchange = answering(LONDON, question=question)
     verdict = await checked(exchange, action="block")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.context.faithful_texts import NO_ANSWER
 from proxy.exchange import Answer, Attempt, Choice, Exchange, Facts
-from proxy.faithful_texts import NO_ANSWER
 from proxy.stages.claims.acting import no_answer
 from proxy.stages.claims.retrying import correction
 from proxy.testing import CountedNames

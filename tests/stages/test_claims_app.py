@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from proxy.errors import ConfigError
-from proxy.grounding.verdicts import Support
-from proxy.policy import load_policy
+from proxy.exchange.judgements import Support
+from proxy.policy.loading import load_policy
 from proxy.testing import ScriptedVerifiers, completion, reply, stream, streamed
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, judged_by_words
 from tests.conftest import Running, Start

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.context.faithful_texts import NO_ANSWER
 from proxy.errors import ModelUnavailable, Overloaded, PolicyBlocked
 from proxy.exchange import Exchange, Sentence
-from proxy.faithful_texts import NO_ANSWER
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, Support
+from proxy.language.text import split_sentences
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.testing import HashEmbedder, ScriptedVerifiers
-from proxy.text import split_sentences
 from tests.claims import GOLD, LONDON, PARIS, TALL, answering, judged_by_words, labels, make_stage, ports_with
 from tests.examples import share
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from proxy.context.faithful_texts import NO_ANSWER
 from proxy.exchange import Answer, Choice
-from proxy.faithful_texts import NO_ANSWER
 from proxy.stages.claims.refusals import declines
 from proxy.testing import ScriptedVerifiers, chunk, completion, reply, stream
 from tests.claims import LONDON, PARIS, TOWER, answering, checked, judged_by_words, labels
@@ -39,11 +39,19 @@ def events(*words: str) -> list[bytes]:
 @pytest.mark.parametrize(
     "text",
     [
-        PLAIN, "I can't help with that", "I cannot assist with that request.", "I won't help you build a weapon.", "I must decline this request.",
-        "Dabei kann ich nicht helfen.", "Ich lehne diese Anfrage ab.", "No puedo ayudarte con esa solicitud.", "Lo siento, no puedo ayudar con eso.",
-        "Je ne peux pas vous aider avec ça.", "Je ne peux pas répondre à cette demande.",
+        PLAIN,
+        "I can't help with that",
+        "I cannot assist with that request.",
+        "I won't help you build a weapon.",
+        "I must decline this request.",
+        "Dabei kann ich nicht helfen.",
+        "Ich lehne diese Anfrage ab.",
+        "No puedo ayudarte con esa solicitud.",
+        "Lo siento, no puedo ayudar con eso.",
+        "Je ne peux pas vous aider avec ça.",
+        "Je ne peux pas répondre à cette demande.",
     ],
-)  # fmt: skip
+)
 async def test_a_plain_refusal_has_no_claims(text: str) -> None:
     exchange = answering("")
     exchange.answer = Answer((Choice(0, refusal=text, finish_reason="stop"),))
@@ -54,10 +62,14 @@ async def test_a_plain_refusal_has_no_claims(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "I can't help with that because it stands in London.", "I cannot provide that, the tower stands in London.", "I can say that it is in London.",
-        "Ich kann dabei nicht helfen, weil er in London steht.", "It has 12 floors.", "No puedo ayudar porque está en Londres.",
+        "I can't help with that because it stands in London.",
+        "I cannot provide that, the tower stands in London.",
+        "I can say that it is in London.",
+        "Ich kann dabei nicht helfen, weil er in London steht.",
+        "It has 12 floors.",
+        "No puedo ayudar porque está en Londres.",
     ],
-)  # fmt: skip
+)
 def test_what_says_something_besides_is_more_than_a_refusal(text: str) -> None:
     assert not declines(text)
 

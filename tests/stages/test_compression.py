@@ -8,15 +8,15 @@ import msgspec
 import orjson
 import pytest
 
-from proxy.archive import references_in
+from proxy.context.archive import references_in
+from proxy.context.summaries import SummariserOptions, summary_text
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Compression as Report
+from proxy.exchange import CompressionResult as Report
 from proxy.exchange import Exchange, Message, Verdict
 from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
-from proxy.stages.compression.thresholds import Thresholds, thresholds
-from proxy.summaries import SummariserOptions, summary_text
+from proxy.stages.compression.thresholds import CompressionThresholds, thresholds
 from proxy.testing import CountedNames, ScriptedChat, WordCounter, make_exchange, make_ports
 from tests.conversations import said, step, turns
 
@@ -88,8 +88,8 @@ async def test_the_thresholds_of_an_8192_token_window(used: int, strategies: tup
 
 
 def test_the_answers_reserve_brings_the_thresholds_forward() -> None:
-    assert Thresholds(800, 900, 600, 900) == thresholds(1000, 100, 0.8, 0.9, 0.6)
-    assert Thresholds(501, 900, 375, 500) == thresholds(1000, 500, 0.8, 0.9, 0.6)
+    assert CompressionThresholds(800, 900, 600, 900) == thresholds(1000, 100, 0.8, 0.9, 0.6)
+    assert CompressionThresholds(501, 900, 375, 500) == thresholds(1000, 500, 0.8, 0.9, 0.6)
 
 
 async def test_what_the_answers_reserve_would_refuse_is_compressed_earlier() -> None:

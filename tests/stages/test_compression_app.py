@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.app import App
-from proxy.config import load_settings
-from proxy.conversation import problems
+from proxy.config.settings import load_settings
+from proxy.context.conversation import problems
 from proxy.testing import completion, reply, serving
 from tests.conftest import Running, Start
 from tests.conversations import said, step

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from proxy.archive import references_in
-from proxy.conversation import last_user, problems
+from proxy.context.archive import references_in
+from proxy.context.conversation import last_user, problems
 from proxy.exchange import Exchange, Message
 from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions

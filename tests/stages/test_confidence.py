@@ -6,9 +6,9 @@ import pytest
 
 from proxy.errors import ConfigError, PolicyBlocked
 from proxy.exchange import Answer, Choice, Exchange, Verdict
-from proxy.grounding.verdicts import Claim, Judgement, Label
+from proxy.exchange.judgements import Claim, Judgement, Label
 from proxy.pipeline import Pipeline
-from proxy.policy import load_policy
+from proxy.policy.loading import load_policy
 from proxy.stages.confidence import Confidence, ConfidenceOptions
 from proxy.testing import CountedNames, make_exchange, make_ports
 

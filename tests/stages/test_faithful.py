@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from proxy.context.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX, LANGUAGES, build_context_block, texts
+from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.exchange import Evidence, Exchange, Message, Verdict
-from proxy.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX, LANGUAGES, build_context_block, texts
-from proxy.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.pipeline import Pipeline
-from proxy.stages.faithful import Faithful, FaithfulOptions, fixed_format
+from proxy.stages.faithful.stage import Faithful, FaithfulOptions, fixed_format
 from proxy.testing import chunk, completion, make_exchange, make_ports, reply, stream, streamed
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import Running
 
 Start = Callable[..., AbstractAsyncContextManager[Running]]

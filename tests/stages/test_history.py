@@ -6,13 +6,13 @@ from typing import Any
 import orjson
 import pytest
 
-from proxy.archive import references_in
+from proxy.context.archive import references_in
+from proxy.context.summaries import is_summary
 from proxy.exchange import Exchange, Message, Verdict
 from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
 from proxy.stages.history import History, HistoryOptions
-from proxy.summaries import is_summary
 from proxy.testing import CountedNames, WordCounter, make_exchange, make_ports
 from tests.conftest import Start
 from tests.conversations import said, step, turns

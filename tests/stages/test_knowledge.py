@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.evidence.gathering import question_of
-from proxy.grounding.verdicts import ClaimPair, Support
-from proxy.knowledge.making import make_fact
-from proxy.models.knowledge_build import build
-from proxy.policy import load_policy
+from proxy.grounding.knowledge.making import make_fact
+from proxy.models.knowledge.building import build
+from proxy.policy.loading import load_policy
 from proxy.stages.claims import Claims, ClaimsOptions
 from proxy.stages.knowledge import Knowledge, KnowledgeOptions
 from proxy.testing import HashEmbedder, MemoryKnowledge, ScriptedVerifiers, completion, make_exchange, make_ports, reply
@@ -46,8 +46,11 @@ async def test_facts_that_bear_on_the_question_become_evidence() -> None:
     verdict = await stage(MemoryKnowledge(OSLO, ATOMIUM)).on_request(exchange)
     (evidence,) = exchange.evidence
     assert (OSLO.text, "capitals.csv", "knowledge", {"fact_id": OSLO.id}) == (
-        evidence.content, evidence.source, evidence.kind, evidence.fields,
-    )  # fmt: skip
+        evidence.content,
+        evidence.source,
+        evidence.kind,
+        evidence.fields,
+    )
     assert verdict is not None
     assert ("unchecked", "memory@1", [OSLO.id]) == (
         verdict.outcome,
@@ -100,7 +103,7 @@ async def test_a_knowledge_base_that_fails_leaves_every_claim_an_error() -> None
 
 async def answered(
     text: str, *facts: Any, passages: str = "", question: str = "Hello", script: Any = judged, **options: Any
-) -> list[tuple[str, str]]:  # fmt: skip
+) -> list[tuple[str, str]]:
     """The label and verifier of each claim of an answer."""
     ports = make_ports(knowledge=MemoryKnowledge(*facts), verifiers=ScriptedVerifiers(script))
     content = f"<context>\n{passages}\n</context>\n{question}" if passages else question
@@ -208,8 +211,11 @@ async def test_an_answer_is_checked_against_the_folder_and_a_change_of_it_is_tak
         version = next(v for v in record["detail"]["verdicts"] if v["stage"] == "knowledge")["detail"]["version"]
         assert ("warn", "0.00") == (wrong.verdict, wrong.headers["x-groundwire-faithfulness"])
         assert ("contradicted", "Oslo", f"knowledge@{version}", "atlas") == (
-            claim["label"], claim["instead"], claim["verifier"], claim["evidence"]["source"],
-        )  # fmt: skip
+            claim["label"],
+            claim["instead"],
+            claim["verifier"],
+            claim["evidence"]["source"],
+        )
         facts.write_text("subject,statement,source\nNorway,The capital of Norway is Bergen.,atlas 2\n")
         proxy.app.knowledge.get("facts")._looked_at -= 10
         await proxy.app.knowledge.get("facts").settled()

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from proxy.cleaning.edits import NOTE
-from proxy.conversation import problems
+from proxy.context.conversation import problems
+from proxy.context.edits import NOTE
 from proxy.exchange import Evidence
-from tests.poisoning.contexts import (
+from tests.stages.poisoning.contexts import (
     DOUBTFUL,
     INSTRUCTION,
     LONDON,
@@ -56,8 +56,11 @@ async def test_a_doubtful_statement_waits_in_quarantine_and_the_verdict_names_it
     assert PARIS == texts(exchange)[1].strip()
     [listed] = verdict(exchange).detail["content"]
     assert ("context_quarantined", item.id, "pending", 1) == (
-        verdict(exchange).code, listed["quarantine"], listed["status"], listed["message"],
-    )  # fmt: skip
+        verdict(exchange).code,
+        listed["quarantine"],
+        listed["status"],
+        listed["message"],
+    )
 
 
 async def test_what_the_facts_know_nothing_of_is_forwarded_but_never_called_valid() -> None:
@@ -128,8 +131,9 @@ async def test_json_stays_json_and_keeps_what_is_not_false() -> None:
     exchange = await run(made(), [user("Look."), *called(result)])
     found = json.loads(texts(exchange)[2])
     assert ({"id": 17, "tags": ["a", "b"]}, [NOTE, {"n": None, "said": OPENED}]) == (
-        {name: found[name] for name in ("id", "tags")}, found["more"],
-    )  # fmt: skip
+        {name: found[name] for name in ("id", "tags")},
+        found["more"],
+    )
     assert f'{PARIS}\n"Yes."' == found["text"].strip()
 
 

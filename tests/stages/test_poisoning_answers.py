@@ -15,7 +15,7 @@ from proxy.stages.poisoning import Poisoning
 from proxy.testing import MemoryQuarantine, ScriptedVerifiers, completion, make_ports, reply, stream, streamed
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, judged_by_words, make_stage
 from tests.conftest import Running, Start
-from tests.poisoning.contexts import items, made
+from tests.stages.poisoning.contexts import items, made
 
 BODY: dict[str, Any] = {
     "model": "gpt-4o",

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.cleaning.edits import NOTE
-from proxy.conversation import problems
+from proxy.context.conversation import problems
+from proxy.context.edits import NOTE
 from proxy.errors import ConfigError, ModelUnavailable, PolicyBlocked, StoreUnavailable
 from proxy.exchange import Evidence
-from proxy.policy import load_policy
+from proxy.grounding.knowledge.checking import KnowledgeChecker
+from proxy.policy.loading import load_policy
 from proxy.testing import MemoryKnowledge, MemoryQuarantine, ScriptedVerifiers
-from proxy.verification.facts import FactChecker
 from tests.examples import share
-from tests.poisoning.contexts import (
+from tests.stages.poisoning.contexts import (
     DOUBTFUL,
     FACTS,
     INSTRUCTION,
@@ -48,15 +48,17 @@ from tests.poisoning.contexts import (
         ({"on_invalid": "reject"}, LONDON, "content rejected: hallucination detected (messages[1]: wrong_location)"),
         ({"on_suspicious": "reject"}, DOUBTFUL, "content rejected: hallucination detected (messages[1]: wrong_number)"),
         (
-            {"on_low_confidence": "reject"}, UNKNOWN,
+            {"on_low_confidence": "reject"},
+            UNKNOWN,
             "content rejected: low confidence (messages[1]: low confidence: 0.00, below 0.80)",
         ),
         (
-            {"on_low_confidence": "reject", "min_confidence": 0.99}, "In Paris stands the Eiffel Tower.",
+            {"on_low_confidence": "reject", "min_confidence": 0.99},
+            "In Paris stands the Eiffel Tower.",
             "content rejected: low confidence (messages[1]: low confidence: 0.96, below 0.99)",
         ),
     ],
-)  # fmt: skip
+)
 async def test_a_policy_may_refuse_the_request(options: dict[str, Any], said: str, message: str) -> None:
     stage = made(**options)
     for _ in range(2):
@@ -182,7 +184,7 @@ async def test_without_a_knowledge_base_statements_pass_and_instructions_do_not(
 
 
 async def test_the_policys_own_knowledge_base_judges_where_the_stage_has_none() -> None:
-    knowledge = FactChecker(MemoryKnowledge(*FACTS), ScriptedVerifiers(judged))
+    knowledge = KnowledgeChecker(MemoryKnowledge(*FACTS), ScriptedVerifiers(judged))
     assert NOTE == texts(await run(made(knowledge=""), history(LONDON), knowledge=knowledge))[1]
 
 
@@ -244,9 +246,13 @@ async def test_attempts_are_counted_by_type_and_by_what_became_of_them() -> None
     stage = made(on_suspicious="quarantine")
     await run(stage, history(LONDON, DOUBTFUL, PARIS))
     assert {
-        "poisoning.checked_count": 3, "poisoning.attempts_count": 2, "poisoning.type_wrong_location_count": 1,
-        "poisoning.type_wrong_number_count": 1, "poisoning.blocked_count": 1, "poisoning.quarantined_count": 1,
-    } == counts(stage)  # fmt: skip
+        "poisoning.checked_count": 3,
+        "poisoning.attempts_count": 2,
+        "poisoning.type_wrong_location_count": 1,
+        "poisoning.type_wrong_number_count": 1,
+        "poisoning.blocked_count": 1,
+        "poisoning.quarantined_count": 1,
+    } == counts(stage)
 
 
 async def test_above_five_percent_the_log_and_the_verdict_warn_once_enough_was_seen(caplog: pytest.LogCaptureFixture) -> None:

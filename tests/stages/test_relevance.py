@@ -9,7 +9,7 @@ import pytest
 
 from proxy.errors import ModelUnavailable, PolicyBlocked, UpstreamUnreachable
 from proxy.exchange import Evidence, Exchange, Message, Verdict
-from proxy.judging import LLMOptions
+from proxy.grounding.judging.asking import LLMOptions
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.relevance import Relevance, RelevanceOptions

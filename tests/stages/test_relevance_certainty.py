@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from benchmarks import relevance_turns
+from proxy.context.faithful import TEXTS, build_context_block
 from proxy.exchange import Exchange, Message, Verdict
-from proxy.faithful import TEXTS, build_context_block
-from proxy.models.embedding import BatchingEmbedder
-from proxy.models.embedding_use import UseEncoder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
 from proxy.pipeline import Pipeline
 from proxy.testing import make_ports
 from tests.stages.test_relevance import BREAD, PUMP, TALL, TOOLS, make_stage

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from proxy.errors import UpstreamRefused, UpstreamUnreachable
-from proxy.judging import LLMOptions
-from proxy.stages.relevance.judge import Judge, Judgement, parse, prompt
+from proxy.grounding.judging.asking import LLMOptions
+from proxy.stages.relevance.judge import Judge, RelevanceJudgement, parse, prompt
 from proxy.testing import ScriptedChat
 
 OPTIONS = LLMOptions(upstream="judge", model="small", params={"max_tokens": 200})
@@ -25,7 +25,7 @@ YES = '{"reasoning": "It says so.", "relevant": true, "confidence": 0.9, "passag
     ],
 )
 def test_an_answer_is_read_leniently(text: str) -> None:
-    assert Judgement(True, 0.9, "It says so.", (1,)) == parse(text, 2)
+    assert RelevanceJudgement(True, 0.9, "It says so.", (1,)) == parse(text, 2)
 
 
 def test_no_is_a_low_score() -> None:

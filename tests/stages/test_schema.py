@@ -10,17 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from proxy.cli.explain import explain
 from proxy.errors import ConfigError
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Verdict
-from proxy.explain import explain
 from proxy.pipeline import Pipeline
-from proxy.policy import load_policy
-from proxy.registry import STAGES
-from proxy.stage import Stage
+from proxy.policy.loading import load_policy
+from proxy.ports.stage import Stage
+from proxy.stages.registry import STAGES
 from proxy.stages.schema import Schema, SchemaOptions
 from proxy.testing import CountedNames, chunk, completion, make_exchange, make_ports, reply, stream, streamed
 from tests.conftest import CHAT, Start
-from tests.failures.test_schemas import HOSTILE_PATTERN, SEARCH
+from tests.language.json.test_schemas import HOSTILE_PATTERN, SEARCH
 from tests.own_tools import FIND, Finder, call_events, called, calling, chunks, read, usage_event
 
 SEARCH_TOOL = {"type": "function", "function": {"name": "search", "parameters": SEARCH}}

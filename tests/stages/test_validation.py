@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from proxy.exchange import Evidence
+from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.stages.validation import Validation, ValidationOptions
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers
-from proxy.verification.facts import FactChecker
-from tests.stages.validation_cases import (
+from tests.stages.validation.cases import (
     ASK,
     FRESH,
     NOW,
@@ -135,7 +135,7 @@ async def test_two_of_three_required_fields_are_incomplete() -> None:
 async def test_the_knowledge_base_tells_what_is_inaccurate() -> None:
     knowledge = MemoryKnowledge("The Uhrturm in Graz is 28 metres tall.")
     exchange = exchange_of([ASK, call("a", "read_page"), result("a", "The Uhrturm in Graz is 55 metres tall.")])
-    exchange.knowledge = FactChecker(knowledge, ScriptedVerifiers(by_numbers))
+    exchange.knowledge = KnowledgeChecker(knowledge, ScriptedVerifiers(by_numbers))
     await run(exchange)
     assert "context_inaccurate" in codes(exchange)
     assert "INVALID" == pieces(exchange)[0]["metrics"]["accuracy"]["wrong"][0]["status"]
@@ -160,11 +160,16 @@ async def test_every_kind_of_finding_has_its_code_the_gravest_first() -> None:
     bad = {"text": "The Uhrturm in Graz is 55 metres tall.", "fetched_at": "2024-04-30T12:00:00Z", "unit": None}
     told = {"role": "user", "content": "The Uhrturm in Graz is 28 metres tall. How long does bread bake?"}
     exchange = exchange_of([told, call("a"), result("a", bad)])
-    exchange.knowledge = FactChecker(MemoryKnowledge("The Uhrturm in Graz is 28 metres tall."), ScriptedVerifiers(by_numbers))
+    exchange.knowledge = KnowledgeChecker(MemoryKnowledge("The Uhrturm in Graz is 28 metres tall."), ScriptedVerifiers(by_numbers))
     await run(exchange, required_fields=UNIT, thresholds={"relevance": 1.0, "score": 0.9})
     assert [
-        "context_inaccurate", "context_inconsistent", "context_stale", "context_incomplete", "context_irrelevant", "context_low_quality",
-    ] == codes(exchange)  # fmt: skip
+        "context_inaccurate",
+        "context_inconsistent",
+        "context_stale",
+        "context_incomplete",
+        "context_irrelevant",
+        "context_low_quality",
+    ] == codes(exchange)
 
 
 async def test_a_new_version_of_the_knowledge_base_judges_anew() -> None:
@@ -173,7 +178,7 @@ async def test_a_new_version_of_the_knowledge_base_judges_anew() -> None:
     for statement in ("The Uhrturm in Graz is 55 metres tall.", "The Uhrturm in Graz is 28 metres tall."):
         exchange, knowledge = exchange_of(messages), MemoryKnowledge(statement)
         knowledge.version = statement
-        exchange.knowledge = FactChecker(knowledge, ScriptedVerifiers(by_numbers))
+        exchange.knowledge = KnowledgeChecker(knowledge, ScriptedVerifiers(by_numbers))
         await run(exchange, made)
         found.append(pieces(exchange)[0]["metrics"]["accuracy"]["value"])
     assert [1.0, 0.0] == found

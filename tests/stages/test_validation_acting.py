@@ -6,12 +6,12 @@ import json
 
 import pytest
 
-from proxy.conversation import problems
+from proxy.context.conversation import problems
 from proxy.errors import PolicyBlocked
 from proxy.exchange import Evidence
 from proxy.stages.validation.acting import NOTE_KEY
 from proxy.testing import CountedNames, MemoryScratchpad
-from tests.stages.validation_cases import (
+from tests.stages.validation.cases import (
     ASK,
     FRESH,
     NOW,
@@ -170,18 +170,18 @@ async def test_it_counts_what_is_new() -> None:
 SEARCH = {
     "results": [
         {"content": "The weather in Graz today is sunny.", "date": "2024-05-01T11:59:00Z"},
-        {"content": "The weather in Graz today is \"bad\".", "date": "2024-04-30T12:00:00Z"},
+        {"content": 'The weather in Graz today is "bad".', "date": "2024-04-30T12:00:00Z"},
     ]
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(
     ("action", "expected"),
     [
         ("drop", f"[This content was left out: it is {STALE_NOTE}.]"),
-        ("down_rank", f"[Caution: this content is {STALE_NOTE}.] The weather in Graz today is \"bad\"."),
+        ("down_rank", f'[Caution: this content is {STALE_NOTE}.] The weather in Graz today is "bad".'),
     ],
-)  # fmt: skip
+)
 async def test_of_a_search_only_the_stale_passage_is_touched(action: str, expected: str) -> None:
     exchange = exchange_of([ASK, call("a", "web_search", query="weather Graz"), result("a", SEARCH)])
     await run(exchange, action=action)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.conversation import problems
+from proxy.context.conversation import problems
 from proxy.errors import ModelUnavailable, PolicyBlocked
 from proxy.exchange import Evidence
-from proxy.grounding.verdicts import ClaimPair, Support
+from proxy.exchange.judgements import ClaimPair, Support
 from proxy.stages.validation.acting import NOTE_KEY
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 from tests.examples import share
-from tests.stages.validation_cases import (
+from tests.stages.validation.cases import (
     ASK,
     FRESH,
     NOW,
@@ -117,8 +117,17 @@ async def test_a_worker_does_not_measure_the_same_piece_twice() -> None:
     assert once == embedder.texts
 
 
-CONTENTS: list[Any] = [STALE, FRESH, PARTIAL, WEATHER, "Error: no such city", {"note": "The Uhrturm in Graz is 28 metres tall."},
-                       {"note": "The Uhrturm in Graz is 55 metres tall."}, "[]", "Das Wetter in Graz ist heute sonnig und warm."]  # fmt: skip
+CONTENTS: list[Any] = [
+    STALE,
+    FRESH,
+    PARTIAL,
+    WEATHER,
+    "Error: no such city",
+    {"note": "The Uhrturm in Graz is 28 metres tall."},
+    {"note": "The Uhrturm in Graz is 55 metres tall."},
+    "[]",
+    "Das Wetter in Graz ist heute sonnig und warm.",
+]
 
 
 @settings(max_examples=share(0.3))

@@ -19,11 +19,19 @@ ALICE = {"client": "alice", "run_id": "r", "policy": "agent"}
 
 def made(pair: str = "p1", **changes: Any) -> ClashRecord:
     fields: dict[str, Any] = {
-        **ALICE, "pair_hash": pair, "type": "CONTRADICTORY_PREFERENCES", "topic": "budget", "strategy": "ask_user", "reason": "cheap or luxury",
+        **ALICE,
+        "pair_hash": pair,
+        "type": "CONTRADICTORY_PREFERENCES",
+        "topic": "budget",
+        "strategy": "ask_user",
+        "reason": "cheap or luxury",
         "older": {"hash": "a", "message": 1, "start": 0, "end": 20, "text": "I want a cheap hotel"},
         "newer": {"hash": "b", "message": 5, "start": 4, "end": 24, "text": "nul \0 lone \ud800 世界"},
-        "options": ("cheap", "luxury", "flexible"), "record_id": "gw_1", "detail": {"question": "Which one?"}, "critical": True,
-    }  # fmt: skip
+        "options": ("cheap", "luxury", "flexible"),
+        "record_id": "gw_1",
+        "detail": {"question": "Which one?"},
+        "critical": True,
+    }
     return ClashRecord(**{**fields, **changes})
 
 

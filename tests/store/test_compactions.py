@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.archive import reference
+from proxy.context.archive import reference
 from proxy.errors import StoreUnavailable
 from proxy.ports import Compaction
 from proxy.store.compactions import DatabaseCompactions

@@ -10,12 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy.errors import StoreUnavailable
-from proxy.failures.kinds import Failure
 from proxy.ports import FailureEvent, FailureRecord
+from proxy.ports.failure_kinds import Failure
 from proxy.store.database import Database, StoreRejected
 from proxy.store.failure_rows import failure_id
 from proxy.store.failures import DatabaseFailures
-from tests.failures.kept import known
+from tests.stages.reflection.kept import known
 from tests.store.conftest import opened
 
 RUN = {"client": "alice", "run_id": "r"}
@@ -25,11 +25,20 @@ EVERYTHING = {"fingerprints": (), "subjects": ()}
 
 def failure(name: str = "f1", **changes: Any) -> Failure:
     fields: dict[str, Any] = {
-        "signal_type": "tool_error", "code": "timeout", "severity": "medium", "phase": "tool", "subject": "search_docs",
+        "signal_type": "tool_error",
+        "code": "timeout",
+        "severity": "medium",
+        "phase": "tool",
+        "subject": "search_docs",
         "attempted_action": {"kind": "tool_call", "tool": "search_docs", "tool_call_ids": ["call_1"], "arguments": {"limit": 50}},
-        "observed_outcome": {"code": "timeout", "status": 504}, "recommended_adjustment": {"type": "cap_output", "at_most": 10},
-        "context_refs": ({"message": 3}, {"tool_call": "call_1"}), "fingerprint": name, "action_key": "k", "cause": "c", "position": 3,
-    }  # fmt: skip
+        "observed_outcome": {"code": "timeout", "status": 504},
+        "recommended_adjustment": {"type": "cap_output", "at_most": 10},
+        "context_refs": ({"message": 3}, {"tool_call": "call_1"}),
+        "fingerprint": name,
+        "action_key": "k",
+        "cause": "c",
+        "position": 3,
+    }
     return Failure(**{**fields, **changes})
 
 
@@ -55,12 +64,28 @@ async def test_a_failure_is_kept_with_all_that_is_known_of_it(database: Database
     store = DatabaseFailures(database, clock=lambda: 12.5)
     (kept,) = await store.apply([occurred()], **STEP)
     expected = FailureRecord(
-        id=failure_id("alice", "r", "f1"), client="alice", run_id="r", policy="agent", record_id="gw_1", step_id="s1", phase="tool",
-        signal_type="tool_error", code="timeout", severity="medium", subject="search_docs", fingerprint="f1", action_key="k",
-        attempted_action=failure().attempted_action, observed_outcome=failure().observed_outcome,
-        recommended_adjustment=failure().recommended_adjustment, context_refs=failure().context_refs, created_at=12.5,
-        last_seen_step_id="s1", last_seen_at=12.5, updated_at=12.5,
-    )  # fmt: skip
+        id=failure_id("alice", "r", "f1"),
+        client="alice",
+        run_id="r",
+        policy="agent",
+        record_id="gw_1",
+        step_id="s1",
+        phase="tool",
+        signal_type="tool_error",
+        code="timeout",
+        severity="medium",
+        subject="search_docs",
+        fingerprint="f1",
+        action_key="k",
+        attempted_action=failure().attempted_action,
+        observed_outcome=failure().observed_outcome,
+        recommended_adjustment=failure().recommended_adjustment,
+        context_refs=failure().context_refs,
+        created_at=12.5,
+        last_seen_step_id="s1",
+        last_seen_at=12.5,
+        updated_at=12.5,
+    )
     assert expected == kept == await store.get(kept.id)
     assert [expected] == await store.relevant(**RUN, **EVERYTHING) == await known(store, **RUN, fingerprints=["f1"])
     assert [expected] == [one.record for one in (await store.revisions(kept.id))[0]]
@@ -78,8 +103,12 @@ async def test_the_same_failure_again_counts_up_in_a_revision_of_its_own(databas
     (again,) = await store.apply([occurred(cause="c2", severity="high")], **{**STEP, "step_id": "s2", "record_id": "gw_2"})
     shown, more = await store.revisions(again.id)
     assert (2, "s1", "s2", "gw_1", "high") == (
-        again.occurrence_count, again.step_id, again.last_seen_step_id, again.record_id, again.severity,
-    )  # fmt: skip
+        again.occurrence_count,
+        again.step_id,
+        again.last_seen_step_id,
+        again.record_id,
+        again.severity,
+    )
     assert ([2, 1], [2, 1], False) == ([r.record.revision for r in shown], [r.record.occurrence_count for r in shown], more)
 
 
@@ -290,19 +319,29 @@ async def test_a_request_of_a_person_that_is_sent_again_does_not_undo_what_came_
 async def test_of_what_is_not_there_a_person_can_say_nothing(database: Database) -> None:
     store = DatabaseFailures(database)
     assert [None] * 3 == [
-        await store.get("fl_none"), await store.resolve("fl_none", "resolved", by="a"), await store.feedback("fl_none", True, by="a"),
-    ]  # fmt: skip
+        await store.get("fl_none"),
+        await store.resolve("fl_none", "resolved", by="a"),
+        await store.feedback("fl_none", True, by="a"),
+    ]
     assert ([], False) == await store.revisions("fl_none")
 
 
 @pytest.mark.parametrize(
     ("filters", "expected"),
     [
-        ({}, "dcba"), ({"status": "resolved"}, "b"), ({"run_id": "s"}, "c"), ({"client": "bob"}, "d"), ({"policy": "strict@0"}, "d"),
-        ({"signal_type": "loop"}, "c"), ({"code": "same_call", "run_id": "s"}, "c"), ({"severity": "critical"}, "b"),
-        ({"subject": "other"}, "a"), ({"subject": "other", "status": "resolved"}, ""), ({"client": None}, "dcba"),
+        ({}, "dcba"),
+        ({"status": "resolved"}, "b"),
+        ({"run_id": "s"}, "c"),
+        ({"client": "bob"}, "d"),
+        ({"policy": "strict@0"}, "d"),
+        ({"signal_type": "loop"}, "c"),
+        ({"code": "same_call", "run_id": "s"}, "c"),
+        ({"severity": "critical"}, "b"),
+        ({"subject": "other"}, "a"),
+        ({"subject": "other", "status": "resolved"}, ""),
+        ({"client": None}, "dcba"),
     ],
-)  # fmt: skip
+)
 async def test_lists_are_newest_first_and_can_be_filtered(database: Database, filters: dict[str, Any], expected: str) -> None:
     store = counting(database)
     await store.apply([occurred("a", subject="other")], **STEP)
@@ -350,9 +389,14 @@ async def test_a_record_of_a_later_version_can_still_be_read(database: Database)
 async def test_without_a_store_it_raises() -> None:
     store = DatabaseFailures(Database("sqlite://"))
     attempts = (
-        store.apply([occurred()], **STEP), store.relevant(**RUN, **EVERYTHING), store.get("fl_1"),
-        store.list(), store.revisions("fl_1"), store.resolve("fl_1", "resolved", by="a"), store.feedback("fl_1", True, by="a"),
-    )  # fmt: skip
+        store.apply([occurred()], **STEP),
+        store.relevant(**RUN, **EVERYTHING),
+        store.get("fl_1"),
+        store.list(),
+        store.revisions("fl_1"),
+        store.resolve("fl_1", "resolved", by="a"),
+        store.feedback("fl_1", True, by="a"),
+    )
     for attempt in attempts:
         with pytest.raises(StoreUnavailable):
             await attempt

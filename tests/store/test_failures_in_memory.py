@@ -14,7 +14,7 @@ from proxy.ports import Failures
 from proxy.store.failures import DatabaseFailures
 from proxy.testing import MemoryFailures
 from tests.examples import share
-from tests.failures.kept import known
+from tests.stages.reflection.kept import known
 from tests.store.conftest import opened
 from tests.store.test_failures import event, occurred
 
@@ -56,8 +56,12 @@ def plain(records: list[Any]) -> list[Any]:
 
 @once
 @given(told=st.lists(turns, max_size=6))
-@example(told=[("alice", "r1", [("f1", "occurred", "c1", "low"), ("f1", "progress", "c1", "low"), ("f1", "progress", "c2", "low")]),
-               ("alice", "r1", [("f1", "occurred", "c2", "low"), ("f1", "progress", "c2", "low")])])  # fmt: skip
+@example(
+    told=[
+        ("alice", "r1", [("f1", "occurred", "c1", "low"), ("f1", "progress", "c1", "low"), ("f1", "progress", "c2", "low")]),
+        ("alice", "r1", [("f1", "occurred", "c2", "low"), ("f1", "progress", "c2", "low")]),
+    ]
+)
 def test_both_say_the_same(migrated_file: Path, tmp_path: Path, told: list[Any]) -> None:
     path = tmp_path / "store.db"
     shutil.copy(migrated_file, path)

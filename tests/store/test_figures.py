@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from proxy.review import ClashRecord, QuarantineItem
+from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.figures import MAX_BUCKETS, Bucket, DatabaseFigures, total
@@ -62,21 +62,37 @@ async def test_what_has_no_column_comes_from_the_details(database: Database) -> 
         "faithfulness": 1.0,
     }
     verdicts = [
-        {"stage": "history", "outcome": "warn", "code": "DISTRACTION", "detail": {"severity": "HIGH", "recommended_action": "sliding_window"}},
-        {"stage": "tool_rag", "outcome": "pass", "code": "CONFUSION", "detail": {
-            "confusion": {"tools": 45, "description_tokens": 3000, "risk": "high"}, "kept": {"tools": 4, "description_tokens": 300}}},
+        {
+            "stage": "history",
+            "outcome": "warn",
+            "code": "DISTRACTION",
+            "detail": {"severity": "HIGH", "recommended_action": "sliding_window"},
+        },
+        {
+            "stage": "tool_rag",
+            "outcome": "pass",
+            "code": "CONFUSION",
+            "detail": {
+                "confusion": {"tools": 45, "description_tokens": 3000, "risk": "high"},
+                "kept": {"tools": 4, "description_tokens": 300},
+            },
+        },
         {"stage": "poisoning", "outcome": "warn", "code": "poisoned_context", "score": 0.9, "detail": {"pieces": 9, "checked": 4}},
         {"stage": "claims", "outcome": "warn", "code": "claims_unsupported", "detail": {"kept": 3}},
         {"stage": "claims", "outcome": "warn", "code": "claims_unsupported"},
-    ]  # fmt: skip
+    ]
     await store(database, record(1, START, {"facts": facts, "verdicts": verdicts}), record(2, START + 1, {"facts": {"quality": 1.0}}))
     (found,) = await figures(database).between(START, START + HOUR, HOUR)
     assert {"DISTRACTION": 1, "poisoned_context": 1, "claims_unsupported": 1} == found.warnings
     assert {"70": 1, "80": 1} == found.thresholds
     assert (1, 900, 300) == (found.compressions, found.compression_tokens_before, found.compression_tokens_after)
     assert (1, 45, 4, 3000, 300) == (
-        found.tool_requests, found.tools_offered, found.tools_kept, found.tool_tokens_before, found.tool_tokens_after,
-    )  # fmt: skip
+        found.tool_requests,
+        found.tools_offered,
+        found.tools_kept,
+        found.tool_tokens_before,
+        found.tool_tokens_after,
+    )
     assert ({"HIGH": 1}, {"sliding_window": 1}, 4) == (found.distractions, found.recommended, found.poisoning_checked)
     told = found.as_json()
     assert (0.75, 1.0, 3.0, 4.0, 0.9) == tuple(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from proxy.lineage import MAX_BEGINNINGS, beginnings_of, opening_of
+from proxy.context.lineage import MAX_BEGINNINGS, beginnings_of, opening_of
 from proxy.store.database import Database
 from proxy.store.lineages import DatabaseLineages
 from tests.store.conftest import opened

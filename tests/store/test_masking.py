@@ -107,10 +107,27 @@ def test_known_shapes_are_masked_in_place(text: str, expected: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "secret"),
-    [("api_key", True), ("apiKey", True), ("x-api-key", True), ("Authorization", True), ("clientSecret", True), ("access_token", True),
-     ("token", True), ("dbPassword", True), ("private_key", True), ("max_tokens", False), ("prompt_tokens", False), ("maxToken", False),
-     ("eos_token", False), ("next_page_token", False), ("key", False), ("monkey", False), ("tokenizer", False), ("", False)],
-)  # fmt: skip
+    [
+        ("api_key", True),
+        ("apiKey", True),
+        ("x-api-key", True),
+        ("Authorization", True),
+        ("clientSecret", True),
+        ("access_token", True),
+        ("token", True),
+        ("dbPassword", True),
+        ("private_key", True),
+        ("max_tokens", False),
+        ("prompt_tokens", False),
+        ("maxToken", False),
+        ("eos_token", False),
+        ("next_page_token", False),
+        ("key", False),
+        ("monkey", False),
+        ("tokenizer", False),
+        ("", False),
+    ],
+)
 def test_names_of_secrets(name: str, secret: bool) -> None:
     assert is_secret_name(name) == secret
 
@@ -138,9 +155,25 @@ def test_a_body_nested_too_deep_is_masked_all_the_same() -> None:
 
 @pytest.mark.cost
 @pytest.mark.parametrize(
-    "piece", ["sk-", "eyJ", "eyJaaaaaaaa.", "token", "token=", 'token":"', "token='\n", "-----BEGIN PRIVATE KEY-----", "://a:", "bearer ",
-              "authorization: ", 'api_key=\\\\\\"', "password ", "ghp_", "-_sk-"]
-)  # fmt: skip
+    "piece",
+    [
+        "sk-",
+        "eyJ",
+        "eyJaaaaaaaa.",
+        "token",
+        "token=",
+        'token":"',
+        "token='\n",
+        "-----BEGIN PRIVATE KEY-----",
+        "://a:",
+        "bearer ",
+        "authorization: ",
+        'api_key=\\\\\\"',
+        "password ",
+        "ghp_",
+        "-_sk-",
+    ],
+)
 def test_time_is_linear(piece: str) -> None:
     short, long = _best_s(piece * (10_000 // len(piece))), _best_s(piece * (80_000 // len(piece)))
     assert long < 40 * short + 0.01  # eight times the text; a quadratic pattern would take 64 times as long

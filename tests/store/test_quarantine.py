@@ -22,10 +22,20 @@ TOWER = b"The Eiffel Tower is in Berlin."
 
 def made(hash_: str = "h1", content: bytes = TOWER, **changes: Any) -> QuarantineItem:
     fields: dict[str, Any] = {
-        "client": "alice", "run_id": "r", "policy": "agent@0123abcd", "hash": hash_, "kind": "tool_result", "role": "tool",
-        "type": "wrong_location", "reason": "Berlin is not in Paris", "content": content, "score": 0.75, "source": "search",
-        "record_id": "gw_1", "detail": {"claims": [{"text": "nul \0 lone \ud800 世界", "at": [0, 30]}], "n": 2**70},
-    }  # fmt: skip
+        "client": "alice",
+        "run_id": "r",
+        "policy": "agent@0123abcd",
+        "hash": hash_,
+        "kind": "tool_result",
+        "role": "tool",
+        "type": "wrong_location",
+        "reason": "Berlin is not in Paris",
+        "content": content,
+        "score": 0.75,
+        "source": "search",
+        "record_id": "gw_1",
+        "detail": {"claims": [{"text": "nul \0 lone \ud800 世界", "at": [0, 30]}], "n": 2**70},
+    }
     return QuarantineItem(**{**fields, **changes})
 
 
@@ -416,8 +426,15 @@ async def test_everything_outlives_a_restart(url: str) -> None:
 
 async def test_without_a_store_it_raises() -> None:
     store = DatabaseQuarantine(Database("sqlite://"))
-    for attempt in (store.put(made()), store.find(["h"], client="a", run_id="r", policy="p"), store.decide("qr_1", "approved", by="a"),
-                    store.get("qr_1"), store.trail("qr_1"), store.list(), store.counts()):  # fmt: skip
+    for attempt in (
+        store.put(made()),
+        store.find(["h"], client="a", run_id="r", policy="p"),
+        store.decide("qr_1", "approved", by="a"),
+        store.get("qr_1"),
+        store.trail("qr_1"),
+        store.list(),
+        store.counts(),
+    ):
         with pytest.raises(StoreUnavailable):
             await attempt
 
@@ -435,8 +452,10 @@ async def test_reading_writes_nothing_into_a_store_that_is_locked(migrated_file:
         other.execute("BEGIN IMMEDIATE")
         try:
             assert ["pending", "rejected", "approved"] == [
-                await status(store, "r"), await status(store, "r", "shared"), await status(store, "another", "shared"),
-            ]  # fmt: skip
+                await status(store, "r"),
+                await status(store, "r", "shared"),
+                await status(store, "another", "shared"),
+            ]
             with pytest.raises(StoreUnavailable, match="locked"):
                 await store.decide(kept.id, "approved", by="ann")
         finally:

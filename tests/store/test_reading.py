@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from proxy.errors import StoreUnavailable
-from proxy.review import ClashRecord, QuarantineItem
+from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store import reading as module
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
@@ -20,7 +20,7 @@ from proxy.store.failure_rows import failure_id
 from proxy.store.failures import DatabaseFailures
 from proxy.store.migrate import head_revision
 from proxy.store.quarantine import DatabaseQuarantine
-from proxy.store.reading import Reading, ReadOnlyDatabase
+from proxy.store.reading import ReadOnlyDatabase, StoreReading
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 from tests.store.test_failures import STEP, occurred
@@ -46,7 +46,7 @@ async def readable(url: str) -> AsyncIterator[ReadOnlyDatabase]:
         await database.stop()
 
 
-async def ids(reading: Reading, since: float, until: float) -> list[str]:
+async def ids(reading: StoreReading, since: float, until: float) -> list[str]:
     return [row.id async for page in reading.exchanges(since, until) for row in page]
 
 
@@ -57,14 +57,14 @@ def names(rows: Sequence[int]) -> list[str]:
 async def test_exchanges_of_a_period_come_newest_first(url: str, database: Database) -> None:
     await store(database, *(make_record(n, created_at=START + n) for n in range(5)))
     async with readable(url) as found:
-        assert names([3, 2, 1]) == await ids(Reading(found), START + 1, START + 4)
+        assert names([3, 2, 1]) == await ids(StoreReading(found), START + 1, START + 4)
 
 
 async def test_pages_leave_out_and_repeat_no_record_of_one_time(url: str, database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "PAGE", 3)
     await store(database, *(make_record(n, created_at=START + n // 7) for n in range(20)))
     async with readable(url) as found:
-        assert names(range(19, -1, -1)) == await ids(Reading(found), START, START + 100)
+        assert names(range(19, -1, -1)) == await ids(StoreReading(found), START, START + 100)
 
 
 async def test_a_route_is_told_apart_with_its_pieces_and_clashes(url: str, database: Database) -> None:
@@ -78,7 +78,7 @@ async def test_a_route_is_told_apart_with_its_pieces_and_clashes(url: str, datab
     async with readable(url) as found:
         told = []
         for route in (None, "/rag", ""):
-            reading = Reading(found, route)
+            reading = StoreReading(found, route)
             pieces, clashes = await reading.pieces(START, START + 9), await reading.clashes(START, START + 9)
             told.append((sorted(pieces), sorted(clashes), await reading.waiting(), await reading.newest()))
     date, name = ("wrong_date", "pending", 1), ("wrong_name", "pending", 1)
@@ -97,15 +97,15 @@ async def test_failures_are_of_the_route_that_their_run_came_by(url: str, databa
         await kept.apply([occurred(name) for name in names], **STEP | {"run_id": run_id})
     await kept.resolve(failure_id("alice", "r1", "f1"), "resolved", by="ann")
     async with readable(url) as found:
-        told = [sorted(await Reading(found, route).failures(START, START + 9)) for route in (None, "/rag", "")]
-        assert [] == await Reading(found).failures(START, START + 5)
+        told = [sorted(await StoreReading(found, route).failures(START, START + 9)) for route in (None, "/rag", "")]
+        assert [] == await StoreReading(found).failures(START, START + 5)
     resolved = ("tool_error", "resolved", 1)
     assert [[("tool_error", "active", 2), resolved], [("tool_error", "active", 1), resolved], [("tool_error", "active", 1)]] == told
 
 
 async def test_a_store_without_records_has_none(url: str) -> None:
     async with readable(url) as found:
-        reading = Reading(found)
+        reading = StoreReading(found)
         assert ([], 0, None) == (await ids(reading, 0.0, 1e12), await reading.waiting(), await reading.newest())
 
 
@@ -169,7 +169,7 @@ async def test_a_store_in_memory_can_only_be_asked_of_its_server() -> None:
 async def test_reading_leaves_no_trace(file: Path) -> None:
     before = files(file.parent)
     async with readable(f"sqlite:///{file.parent}/store.db".replace("?", "%3F")) as found:
-        assert [] == await ids(Reading(found), 0.0, 1e12)
+        assert [] == await ids(StoreReading(found), 0.0, 1e12)
     assert before == files(file.parent)
 
 
@@ -179,7 +179,7 @@ async def test_what_a_running_server_has_just_written_is_read(tmp_path: Path, mi
     async with opened(url) as server:
         await store(server, make_record(1))
         async with readable(url) as found:
-            assert (names([1]), False) == (await ids(Reading(found), 0.0, 1e12), found.overtaken)
+            assert (names([1]), False) == (await ids(StoreReading(found), 0.0, 1e12), found.overtaken)
 
 
 async def test_a_server_that_starts_to_write_meanwhile_is_noticed(tmp_path: Path, migrated_file: Path) -> None:
@@ -198,7 +198,7 @@ async def test_a_folder_that_cannot_be_written_is_enough(file: Path) -> None:
     file.parent.chmod(stat.S_IRUSR | stat.S_IXUSR)
     try:
         async with readable(f"sqlite:///{file.parent}/store.db".replace("?", "%3F")) as found:
-            assert [] == await ids(Reading(found), 0.0, 1e12)
+            assert [] == await ids(StoreReading(found), 0.0, 1e12)
     finally:
         file.parent.chmod(stat.S_IRWXU)
 

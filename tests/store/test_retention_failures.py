@@ -5,7 +5,7 @@ import random
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.retention import Retention
-from tests.failures.kept import known
+from tests.stages.reflection.kept import known
 from tests.store.test_failures import STEP, event, names, occurred
 
 _DAY_S = 86_400.0

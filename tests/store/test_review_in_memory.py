@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from proxy.ports import Clashes, ClashRecord, Quarantine, QuarantineItem
-from proxy.review import QuarantineStatus, Scope
+from proxy.ports.review import QuarantineStatus, Scope
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.testing import MemoryClashes, MemoryQuarantine
@@ -36,7 +36,7 @@ class Both:
         client, run, hash_ = content
         item = QuarantineItem(
             client=client, run_id=run, policy="p@1", hash=hash_, kind="user", role="user", type="t", reason="", status=status
-        )  # fmt: skip
+        )
         self.ids[content] = (await self.memory.put(item)).id, (await self.database.put(item)).id
 
     async def decide(self, content: tuple[str, str, str], decision: tuple[QuarantineStatus, Scope]) -> None:
@@ -55,8 +55,14 @@ class Both:
 
 @once
 @given(operations=st.lists(st.one_of(puts, decisions), max_size=12))
-@example(operations=[("put", ("alice", r, "h1"), "pending") for r in RUNS[:2]] + [("decide", ("alice", "r1", "h1"), ("approved", "client")),
-                     ("decide", ("alice", "r2", "h1"), ("rejected", "run")), ("put", ("alice", "r3", "h1"), "rejected")])  # fmt: skip
+@example(
+    operations=[("put", ("alice", r, "h1"), "pending") for r in RUNS[:2]]
+    + [
+        ("decide", ("alice", "r1", "h1"), ("approved", "client")),
+        ("decide", ("alice", "r2", "h1"), ("rejected", "run")),
+        ("put", ("alice", "r3", "h1"), "rejected"),
+    ]
+)
 def test_quarantine(migrated_file: Path, tmp_path: Path, operations: list[Any]) -> None:
     path = tmp_path / "store.db"
     shutil.copy(migrated_file, path)
@@ -91,9 +97,16 @@ async def clash_states(store: Clashes, operations: list[Any]) -> list[Any]:
         client, run, hash_ = pair
         if name == "put":
             record = ClashRecord(
-                client=client, run_id=run, policy="p@1", pair_hash=hash_, type="t", topic="", strategy="merge",
-                status="resolved" if argument else "open", resolution=argument,
-            )  # fmt: skip
+                client=client,
+                run_id=run,
+                policy="p@1",
+                pair_hash=hash_,
+                type="t",
+                topic="",
+                strategy="merge",
+                status="resolved" if argument else "open",
+                resolution=argument,
+            )
             ids[pair] = (await store.put(record)).id
         elif pair in ids:
             resolution, by_client, version = argument

@@ -20,8 +20,16 @@ DECIDES = "It reopened in September 2023."
 
 
 def row(**changed: object) -> written.Row:
-    given = {"document": "1/1", "context": CONTEXT, "claim": "It was shut for over two years.", "language": "en", "target": SUPPORTED,
-             "deciding": ("The museum closed in March 2021.", DECIDES), "held_out": False, **changed}  # fmt: skip
+    given = {
+        "document": "1/1",
+        "context": CONTEXT,
+        "claim": "It was shut for over two years.",
+        "language": "en",
+        "target": SUPPORTED,
+        "deciding": ("The museum closed in March 2021.", DECIDES),
+        "held_out": False,
+        **changed,
+    }
     return written.Row(**given)  # type: ignore[arg-type]
 
 
@@ -59,8 +67,10 @@ def test_documents_are_held_out_whole() -> None:
 
 
 def test_a_language_without_development_documents_gives_some(tmp_path: Path) -> None:
-    given = [{"doc": f"6/{i}", "context": CONTEXT, "claim": "x", "lang": "es", "label": "unsupported", "evidence": "", "split": "train"}
-             for i in range(80)]  # fmt: skip
+    given = [
+        {"doc": f"6/{i}", "context": CONTEXT, "claim": "x", "lang": "es", "label": "unsupported", "evidence": "", "split": "train"}
+        for i in range(80)
+    ]
     path = tmp_path / "written.jsonl.gz"
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, given)).encode()))
     held_out = sum(found.held_out for found in written.rows(path))

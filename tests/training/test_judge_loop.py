@@ -23,9 +23,12 @@ def data(count: int) -> packed.Pack:
     lengths = rng.integers(6, 20, count)
     texts = {"sources": np.array([written.FOUND] * count), "languages": np.array(["en"] * count)}
     return packed.Pack(
-        rng.integers(0, 60, lengths.sum()).astype(np.uint16), np.cumsum([0, *lengths]), np.full(count, 3, np.uint16),
-        np.arange(count, dtype=np.uint8) % 3, **texts,
-    )  # fmt: skip
+        rng.integers(0, 60, lengths.sum()).astype(np.uint16),
+        np.cumsum([0, *lengths]),
+        np.full(count, 3, np.uint16),
+        np.arange(count, dtype=np.uint8) % 3,
+        **texts,
+    )
 
 
 def encoder() -> Encoder:

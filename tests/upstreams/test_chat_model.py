@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.app import App
-from proxy.config import OpenAISettings, Retries, load_settings
+from proxy.config.settings import OpenAISettings, Retries, load_settings
 from proxy.errors import ConfigError, NotFound, UpstreamRefused, UpstreamTimeout, UpstreamUnreachable
 from proxy.testing import CountedNames, ScriptedReply, ScriptedUpstream, completion, hang, reply
 from proxy.upstreams.chat_model import UpstreamChat

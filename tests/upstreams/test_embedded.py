@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from proxy.config import EmbeddedSettings
+from proxy.config.settings import EmbeddedSettings
 from proxy.errors import ConfigError, UpstreamUnreachable
-from proxy.upstreams import Call, embedded
+from proxy.ports.upstream import Call
+from proxy.upstreams import embedded
 from proxy.upstreams.embedded import EmbeddedUpstream, envelope_from
 from proxy.upstreams.gguf import fetch_model
 

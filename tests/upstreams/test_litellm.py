@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from proxy.config import LiteLLMSettings, Timeouts
+from proxy.config.settings import LiteLLMSettings, Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
-from proxy.upstreams import Call
+from proxy.ports.upstream import Call
 from proxy.upstreams.litellm import _MODEL, LiteLLMUpstream
 from proxy.upstreams.litellm_answers import clean_answer, clean_chunk, error_reply, scrubber, without_secrets
 

@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from proxy.config import OpenAISettings, Retries, Timeouts
+from proxy.config.settings import OpenAISettings, Retries, Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
+from proxy.ports.upstream import Call
 from proxy.testing import CountedNames, ReceivedCall, ScriptedUpstream, completion, hang, raw, reply, stream
-from proxy.upstreams import Call
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from tests.conftest import CHAT, Start
@@ -287,9 +287,15 @@ async def test_a_compressed_answer_on_another_path_passes_as_it_is(start: Start)
 
 @pytest.mark.parametrize(
     ("body", "encoding"),
-    [(b"not gzip at all", "gzip"), (gzip.compress(b"{}" * 999)[:-9], "gzip"), (b"{}", "br"), (b"{}", "gzip, deflate"), (zlib.compress(b"{}"), "gzip\t?")],
+    [
+        (b"not gzip at all", "gzip"),
+        (gzip.compress(b"{}" * 999)[:-9], "gzip"),
+        (b"{}", "br"),
+        (b"{}", "gzip, deflate"),
+        (zlib.compress(b"{}"), "gzip\t?"),
+    ],
     ids=["not gzip", "cut off", "never asked for", "twice", "no name"],
-)  # fmt: skip
+)
 async def test_an_answer_that_is_not_what_its_encoding_says_is_a_502(body: bytes, encoding: str, start: Start) -> None:
     async with start(reply(body, headers={"content-encoding": encoding})) as proxy:
         got = await proxy.post()

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from proxy.config import Retries
+from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamTimeout, UpstreamUnreachable
+from proxy.ports.upstream import Call, Headers
 from proxy.testing import CountedNames
-from proxy.upstreams import Call, Headers
 from proxy.upstreams.resilience import Resilient, Slots, backoff_s, retry_after_s
 
 CALL = Call("POST", "/chat/completions", (), b"{}")
@@ -18,7 +18,7 @@ QUICK = Retries(attempts=2, base_s=1e-6, max_s=1e-3)
 
 
 class FakeReply:
-    """A `proxy.upstreams.Reply` with one piece of body; `broken` fails after it."""
+    """A `proxy.ports.upstream.Reply` with one piece of body; `broken` fails after it."""
 
     def __init__(self, status: int, headers: Headers = (), upstream: str = "", broken: bool = False) -> None:
         self.status, self.headers, self.upstream, self.attempts = status, headers, upstream, 1
@@ -37,7 +37,7 @@ class FakeReply:
 
 
 class FakeUpstream:
-    """A `proxy.upstreams.Upstream` that gives (or raises) what it is told to; the last one repeats. `gate` holds every call."""
+    """A `proxy.ports.upstream.Upstream` that gives (or raises) what it is told to; the last one repeats. `gate` holds every call."""
 
     def __init__(self, name: str, *says: FakeReply | ProxyError, gate: asyncio.Event | None = None) -> None:
         self.name, self._says, self._gate = name, list(says), gate

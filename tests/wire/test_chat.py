@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from proxy.errors import InvalidRequest
 from proxy.exchange import Exchange
 from proxy.testing import chunk, completion, make_exchange
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 
 DIALECT = ChatDialect()
 BODY = (

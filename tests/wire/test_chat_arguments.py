@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from proxy.exchange import Answer
 from proxy.testing import chunk, completion
-from proxy.wire import Piece, sse
-from proxy.wire.chat import ChatDialect
+from proxy.wire import sse
+from proxy.wire.chat.completions import ChatDialect
+from proxy.wire.dialect import StreamPiece
 from tests.own_tools import call_events, called, calling, usage_event
 
 DIALECT = ChatDialect()
@@ -33,13 +34,13 @@ def body_with(body: bytes, arguments: dict[tuple[int, int], str], text: str | No
     return DIALECT.render_answer(body, before, after if text is None else after.with_text(0, text), None)
 
 
-def stream_with(events: Sequence[bytes], arguments: dict[tuple[int, int], str]) -> list[Piece]:
+def stream_with(events: Sequence[bytes], arguments: dict[tuple[int, int], str]) -> list[StreamPiece]:
     reader = DIALECT.stream()
     pieces = [piece for event in events for piece in reader.feed(event)] + reader.finish()
     return reader.with_arguments(pieces, changed(reader.answer, arguments).changed_arguments(reader.answer))
 
 
-def read(pieces: Sequence[Piece]) -> Answer:
+def read(pieces: Sequence[StreamPiece]) -> Answer:
     reader = DIALECT.stream()
     reader.feed(b"".join(piece.raw for piece in pieces))
     return reader.answer
@@ -133,15 +134,26 @@ def test_an_event_of_several_choices_keeps_what_it_says_of_the_others() -> None:
         pytest.param([{"function_call": {"name": "f", "arguments": "{'x'"}}, {"function_call": {"arguments": ": 1}"}}], id="legacy"),
         pytest.param([{"tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{'x': 1}"}}]}], id="no index, whole"),
         pytest.param(
-            [{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "f"}}]}, {"tool_calls": [{"index": 0, "function": {"arguments": "{'x': 1}"}}]}],
+            [
+                {"tool_calls": [{"index": 0, "id": "1", "function": {"name": "f"}}]},
+                {"tool_calls": [{"index": 0, "function": {"arguments": "{'x': 1}"}}]},
+            ],
             id="name alone",
         ),
         pytest.param(
-            [{"tool_calls": [{"index": 0, "id": "1", "function": {"name": "f", "arguments": "{'x'"}}, None, {"index": 0, "function": {"arguments": ": 1}"}}]}],
+            [
+                {
+                    "tool_calls": [
+                        {"index": 0, "id": "1", "function": {"name": "f", "arguments": "{'x'"}},
+                        None,
+                        {"index": 0, "function": {"arguments": ": 1}"}},
+                    ]
+                }
+            ],
             id="two entries in one delta",
         ),
     ],
-)  # fmt: skip
+)
 def test_each_dialect_of_deltas_is_rewritten(deltas: list[Any]) -> None:
     pieces = stream_with([*(chunk(delta) for delta in deltas), chunk({}, "tool_calls"), b"data: [DONE]\n\n"], {(0, 0): '{"x": 1}'})
     assert [['{"x": 1}']] == arguments_of(read(pieces))
@@ -156,7 +168,7 @@ def test_a_rewritten_stream_says_what_it_should_and_the_rest_as_before(parts: An
     for choice, call, arguments in parts:
         entry = {"index": call, "id": f"{choice}-{call}", "function": {"name": f"f{call}", "arguments": arguments}}
         events.append(chunk({"tool_calls": [entry]}, index=choice))
-    before = read([Piece(event) for event in events])
+    before = read([StreamPiece(event) for event in events])
     after = changed(before, wanted)
     said = {(c.index, call.index) for c in before.choices for call in c.tool_calls if call.arguments}
     silent = {key for key in after.changed_arguments(before).items() for key in [(key[0], i) for i in key[1]]} - said

@@ -1,7 +1,7 @@
 import json
 
 from proxy.testing import chunk, completion
-from proxy.wire.chat import ChatDialect
+from proxy.wire.chat.completions import ChatDialect
 
 ENTRIES = [{"token": "Hi", "logprob": -0.1, "bytes": [72, 105], "top_logprobs": []}, {"token": " you", "logprob": -2, "bytes": None}]
 EXPECTED = (("Hi", -0.1), (" you", -2.0))

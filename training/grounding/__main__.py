@@ -5,7 +5,7 @@
     phase 1    English, `ENGLISH_TOKENS` tokens, with the start's own vocabulary
     phase 2    every language, up to `TOKENS`
     phase 3    other examples made of the same data, all languages, `SECOND_TOKENS` more at a lower rate
-    export     proxy/models/grounding_model: model.onnx and tokenizer.json
+    export     proxy/models/verifier/grounding_model: model.onnx and tokenizer.json
     calibrate  what was exported, on half of the development split: verifier.json
 
 Each step's result is kept in ``--work`` and not made again; a training that was broken off goes on from its last checkpoint.
@@ -29,8 +29,8 @@ import torch
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from proxy.grounding.verdicts import ClaimPair
-from proxy.models.grounding_onnx import FOLDER, OnnxVerifier, write_card
+from proxy.exchange.judgements import ClaimPair
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier, write_card
 from training.grounding import calibrate, card, data, starts, train, vocabulary
 from training.grounding.encoder import Encoder
 from training.grounding.export import export

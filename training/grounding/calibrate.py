@@ -107,8 +107,10 @@ def probabilities(examples: Sequence[Example], logits: Floats, languages: dict[s
     """``(n, 3)`` as the product computes them."""
     x = inputs_of(examples, logits)
     z = np.stack(
-        [np.array(languages[e.language]["combination"]["weights"]) @ row + languages[e.language]["combination"]["bias"]
-         for e, row in zip(examples, x, strict=True)]
-    )  # fmt: skip
+        [
+            np.array(languages[e.language]["combination"]["weights"]) @ row + languages[e.language]["combination"]["bias"]
+            for e, row in zip(examples, x, strict=True)
+        ]
+    )
     z = np.exp(z - z.max(1, keepdims=True))
     return np.asarray(z / z.sum(1, keepdims=True))

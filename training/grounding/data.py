@@ -16,7 +16,7 @@ from pathlib import Path
 
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import Index
-from proxy.text import split_sentences
+from proxy.language.text import split_sentences
 from training.grounding import negatives, parallel, records
 
 FOLDER = Path("../shared/data/grounding")
@@ -39,15 +39,37 @@ THREE_WAY = frozenset(
 )
 """Sources that tell "not mentioned" from "contradicted"; where a source calls a claim contradicted, that is taken everywhere."""
 CAPS = {
-    "snli": 5000, "cad_nli": 5000, "breaking_nli": 1500, "conjnli": 3000, "taxinli": 5000, "semiauto_wiki": 8000, "tabfact_pairs": 3000,
-    "fever_dev": 8000, "halueval_qa": 4000, "halueval_dialogue": 2000, "halueval_summarization": 5000, "mnli_dev": 8000,
-    "pawsx_en": 3000, "pawsx_de": 3000, "pawsx_es": 3000, "pawsx_fr": 3000, "begin": 3000, "mtragun_reference": 900,
-}  # fmt: skip
+    "snli": 5000,
+    "cad_nli": 5000,
+    "breaking_nli": 1500,
+    "conjnli": 3000,
+    "taxinli": 5000,
+    "semiauto_wiki": 8000,
+    "tabfact_pairs": 3000,
+    "fever_dev": 8000,
+    "halueval_qa": 4000,
+    "halueval_dialogue": 2000,
+    "halueval_summarization": 5000,
+    "mnli_dev": 8000,
+    "pawsx_en": 3000,
+    "pawsx_de": 3000,
+    "pawsx_es": 3000,
+    "pawsx_fr": 3000,
+    "begin": 3000,
+    "mtragun_reference": 900,
+}
 """Most rows of a source: easy, short or noisy ones would drown the rest."""
 REPEATS = {
-    "attributionbench": 2, "expertqa": 2, "clapnq": 2, "bump": 2, "summedits": 1, "scifact": 2, "mlqa_de": 2, "rte3_german": 2,
+    "attributionbench": 2,
+    "expertqa": 2,
+    "clapnq": 2,
+    "bump": 2,
+    "summedits": 1,
+    "scifact": 2,
+    "mlqa_de": 2,
+    "rte3_german": 2,
     "rte3_french": 2,
-}  # fmt: skip
+}
 """How often a row is shown: those that are most like answers checked against passages, and the languages with little data."""
 
 

@@ -39,13 +39,31 @@ class Layer(nn.Module):
 class Encoder(nn.Module):
     """Token ids in, three logits out (`LABELS`), read from the first token."""
 
-    def __init__(self, vocabulary: int, layers: int, *, hidden: int = 384, heads: int = 12, inner: int = 1536, positions: int = 512,
-                 types: int = 2, eps: float = 1e-12, first_position: int = 0) -> None:  # fmt: skip
+    def __init__(
+        self,
+        vocabulary: int,
+        layers: int,
+        *,
+        hidden: int = 384,
+        heads: int = 12,
+        inner: int = 1536,
+        positions: int = 512,
+        types: int = 2,
+        eps: float = 1e-12,
+        first_position: int = 0,
+    ) -> None:
         super().__init__()
         self.config: dict[str, Any] = {
-            "vocabulary": vocabulary, "layers": layers, "hidden": hidden, "heads": heads, "inner": inner, "positions": positions,
-            "types": types, "eps": eps, "first_position": first_position,
-        }  # fmt: skip
+            "vocabulary": vocabulary,
+            "layers": layers,
+            "hidden": hidden,
+            "heads": heads,
+            "inner": inner,
+            "positions": positions,
+            "types": types,
+            "eps": eps,
+            "first_position": first_position,
+        }
         self.first_position = first_position
         self.word = nn.Embedding(vocabulary, hidden)
         self.position = nn.Embedding(positions, hidden)

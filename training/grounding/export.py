@@ -45,8 +45,13 @@ class _Graph:
         """``x @ weight.T + bias``; `weight` ``(out, in)`` in int8 with a scale for each output."""
         scale = np.maximum(np.abs(weight).max(1), 1e-12) / 127
         codes = np.clip(np.round(weight / scale[:, None]), -127, 127).astype(np.int8)
-        inputs = [x, self.constant(name + ".weight", codes.T), self.constant(name + ".scale", scale.astype(np.float32)), "",
-                  self.constant(name + ".bias", bias)]  # fmt: skip
+        inputs = [
+            x,
+            self.constant(name + ".weight", codes.T),
+            self.constant(name + ".scale", scale.astype(np.float32)),
+            "",
+            self.constant(name + ".bias", bias),
+        ]
         return self.node("DynamicQuantizeMatMul", inputs, name)
 
     def words(self, ids: str, table: Floats) -> str:
@@ -110,8 +115,10 @@ def export(model: Encoder, path: Path) -> int:
     gemm = {name: [g.constant(f"{name}.{kind}", weights[f"{name}.{kind}"]) for kind in ("weight", "bias")] for name in ("pooler", "head")}
     pooled = g.node("Tanh", [g.node("Gemm", [first, *gemm["pooler"]], "pooler", transB=1)], "pooled")
     g.node("Gemm", [pooled, *gemm["head"]], "logits", transB=1)
-    inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"]) for name in
-              ("input_ids", "attention_mask", "token_type_ids")]  # fmt: skip
+    inputs = [
+        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
+        for name in ("input_ids", "attention_mask", "token_type_ids")
+    ]
     output = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", len(LABELS)])
     graph = helper.make_graph(g.nodes, "groundwire-verifier", inputs, [output], g.weights)
     opsets = [helper.make_opsetid("", OPSET + 1), helper.make_opsetid("com.microsoft", 1)]

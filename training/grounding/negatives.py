@@ -13,27 +13,72 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from proxy.grounding.evidence.retrieval import terms
-from proxy.text import split_sentences
+from proxy.language.text import split_sentences
 
 SUPPORTED, UNSUPPORTED, CONTRADICTED, NOT_SUPPORTED = range(4)
 Made = tuple[str, str, int]
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NAME = re.compile(r"(?<![.!?] )(?<!^)\b[A-ZÀ-Þ][\w'’-]+(?: (?:of|de|von|van|del|la|der|du) [A-ZÀ-Þ][\w'’-]+| [A-ZÀ-Þ][\w'’-]+)*")
 _UNITS = (
-    ("million", "billion"), ("Millionen", "Milliarden"), ("millones", "mil millones"), ("millions", "milliards"), ("km", "m"), ("kg", "g"),
-    ("hours", "minutes"), ("days", "weeks"), ("months", "years"), ("Tage", "Wochen"), ("Monate", "Jahre"), ("Stunden", "Minuten"),
-    ("días", "semanas"), ("meses", "años"), ("horas", "minutos"), ("jours", "semaines"), ("mois", "ans"), ("heures", "minutes"),
-    ("percent", "percentage points"), ("kilometers", "miles"), ("meters", "feet"), ("dollars", "euros"),
-)  # fmt: skip
+    ("million", "billion"),
+    ("Millionen", "Milliarden"),
+    ("millones", "mil millones"),
+    ("millions", "milliards"),
+    ("km", "m"),
+    ("kg", "g"),
+    ("hours", "minutes"),
+    ("days", "weeks"),
+    ("months", "years"),
+    ("Tage", "Wochen"),
+    ("Monate", "Jahre"),
+    ("Stunden", "Minuten"),
+    ("días", "semanas"),
+    ("meses", "años"),
+    ("horas", "minutos"),
+    ("jours", "semaines"),
+    ("mois", "ans"),
+    ("heures", "minutes"),
+    ("percent", "percentage points"),
+    ("kilometers", "miles"),
+    ("meters", "feet"),
+    ("dollars", "euros"),
+)
 _OPPOSITES = (
-    ("before", "after"), ("increase", "decrease"), ("increased", "decreased"), ("more", "fewer"), ("first", "last"),
-    ("largest", "smallest"), ("higher", "lower"), ("rose", "fell"), ("north", "south"), ("east", "west"),
-    ("always", "never"), ("all", "none"), ("won", "lost"),
-    ("maximum", "minimum"), ("at least", "at most"), ("above", "below"), ("required", "optional"), ("allowed", "forbidden"),
-    ("vor", "nach"), ("mehr", "weniger"), ("immer", "nie"), ("höher", "niedriger"), ("erste", "letzte"), ("mindestens", "höchstens"),
-    ("antes", "después"), ("más", "menos"), ("siempre", "nunca"), ("primero", "último"), ("mayor", "menor"),
-    ("avant", "après"), ("plus", "moins"), ("toujours", "jamais"), ("premier", "dernier"), ("supérieur", "inférieur"),
-)  # fmt: skip
+    ("before", "after"),
+    ("increase", "decrease"),
+    ("increased", "decreased"),
+    ("more", "fewer"),
+    ("first", "last"),
+    ("largest", "smallest"),
+    ("higher", "lower"),
+    ("rose", "fell"),
+    ("north", "south"),
+    ("east", "west"),
+    ("always", "never"),
+    ("all", "none"),
+    ("won", "lost"),
+    ("maximum", "minimum"),
+    ("at least", "at most"),
+    ("above", "below"),
+    ("required", "optional"),
+    ("allowed", "forbidden"),
+    ("vor", "nach"),
+    ("mehr", "weniger"),
+    ("immer", "nie"),
+    ("höher", "niedriger"),
+    ("erste", "letzte"),
+    ("mindestens", "höchstens"),
+    ("antes", "después"),
+    ("más", "menos"),
+    ("siempre", "nunca"),
+    ("primero", "último"),
+    ("mayor", "menor"),
+    ("avant", "après"),
+    ("plus", "moins"),
+    ("toujours", "jamais"),
+    ("premier", "dernier"),
+    ("supérieur", "inférieur"),
+)
 _NEGATE: dict[str, tuple[tuple[str, str], ...]] = {
     "en": (
         (r"\b(is|was|were|are|has been|have been|will|can|could|should|must|may|would|did|does)\b(?! not)(?! n)", r"\1 not"),
@@ -65,14 +110,21 @@ _NEGATE: dict[str, tuple[tuple[str, str], ...]] = {
 _TAKEN_AWAY = re.compile(r"\b(?:not|never|no longer|nicht|nie|nicht mehr|nunca|ya no|jamais) |n't(?= )")
 _ATTRIBUTIONS = {
     "en": (
-        "According to the document, ", "The passage states that ", "The source says: ", "Based on the provided context, ",
-        "The tool said: ", "The search results show that ", "As the report notes, ", "The tool returned: ",
-        "The documents say that ", "In the given text, ",
+        "According to the document, ",
+        "The passage states that ",
+        "The source says: ",
+        "Based on the provided context, ",
+        "The tool said: ",
+        "The search results show that ",
+        "As the report notes, ",
+        "The tool returned: ",
+        "The documents say that ",
+        "In the given text, ",
     ),
     "de": ("Laut dem Dokument gilt: ", "Die Quelle sagt: ", "Das Werkzeug meldet: ", "In den Unterlagen steht: ", "Dem Text zufolge: "),
     "es": ("Según el documento, ", "La fuente dice: ", "El texto indica que ", "La herramienta respondió: ", "Como señala el informe, "),
     "fr": ("Selon le document, ", "La source dit : ", "Le texte indique que ", "L'outil a répondu : ", "D'après le contexte, "),
-}  # fmt: skip
+}
 _SMALL_WORDS = frozenset(
     "The A An In It He She They This There These Its On At El La Los Las Un Una En Le Les Une Il Elle Ils Elles Ce Cette".split()  # noqa: SIM905
 )

@@ -5,7 +5,7 @@ statement has another value of the same record's field (contradicted), that of a
 about a field or a record that is not there (unsupported).
 """
 
-# ruff: noqa: E501 - a field's phrases stand in one line
+
 from __future__ import annotations
 
 import json
@@ -17,11 +17,33 @@ from training.grounding.negatives import CONTRADICTED, SUPPORTED, UNSUPPORTED
 
 LANGUAGES = ("en", "de", "es", "fr")
 _CITIES = (
-    "Lisbon", "Oslo", "Zürich", "Quito", "Nairobi", "Hanoi", "Porto", "Malmö", "Turin", "Cork", "Leipzig", "Lyon", "Sevilla", "Osaka",
-)  # fmt: skip
+    "Lisbon",
+    "Oslo",
+    "Zürich",
+    "Quito",
+    "Nairobi",
+    "Hanoi",
+    "Porto",
+    "Malmö",
+    "Turin",
+    "Cork",
+    "Leipzig",
+    "Lyon",
+    "Sevilla",
+    "Osaka",
+)
 _PEOPLE = (
-    "Ana Ruiz", "Tom Becker", "Lea Martin", "Ivo Horvat", "Mia Sund", "Omar Haddad", "Jun Sato", "Zoe Klein", "Raj Patel", "Eva Novak",
-)  # fmt: skip
+    "Ana Ruiz",
+    "Tom Becker",
+    "Lea Martin",
+    "Ivo Horvat",
+    "Mia Sund",
+    "Omar Haddad",
+    "Jun Sato",
+    "Zoe Klein",
+    "Raj Patel",
+    "Eva Novak",
+)
 _PRODUCTS = ("desk lamp", "rain jacket", "coffee grinder", "bike helmet", "USB hub", "water bottle", "office chair", "tent")
 _STATUSES = {
     "shipped": ("has shipped", "wurde versandt", "se ha enviado", "a été expédiée"),
@@ -70,99 +92,181 @@ class _Kind:
 
 _KINDS = (
     _Kind(
-        "order_id", _int(1000, 99999), ("Order {}", "Bestellung {}", "El pedido {}", "La commande {}"),
+        "order_id",
+        _int(1000, 99999),
+        ("Order {}", "Bestellung {}", "El pedido {}", "La commande {}"),
         {
             "status": (_of(_STATUSES), (("{}",), ("{}",), ("{}",), ("{}",))),
-            "total": (_money, (
-                ("costs {} euros", "comes to EUR {}"), ("kostet {} Euro",), ("cuesta {} euros",), ("coûte {} euros",))),
-            "eta": (_date, (
-                ("should arrive on {}", "is expected on {}"), ("soll am {} ankommen",), ("debería llegar el {}",), ("devrait arriver le {}",))),
-            "items": (_int(1, 12), (
-                ("has {} items", "contains {} items"), ("enthält {} Artikel",), ("tiene {} artículos",), ("contient {} articles",))),
-            "customer": (_of(_PEOPLE), (
-                ("was placed by {}", "belongs to {}"), ("wurde von {} aufgegeben",), ("es de {}",), ("a été passée par {}",))),
-            "carrier": (_of(("DHL", "UPS", "GLS", "FedEx", "DPD")), (
-                ("travels with {}", "is carried by {}"), ("wird von {} geliefert",), ("viaja con {}",), ("est transportée par {}",))),
+            "total": (_money, (("costs {} euros", "comes to EUR {}"), ("kostet {} Euro",), ("cuesta {} euros",), ("coûte {} euros",))),
+            "eta": (
+                _date,
+                (
+                    ("should arrive on {}", "is expected on {}"),
+                    ("soll am {} ankommen",),
+                    ("debería llegar el {}",),
+                    ("devrait arriver le {}",),
+                ),
+            ),
+            "items": (
+                _int(1, 12),
+                (("has {} items", "contains {} items"), ("enthält {} Artikel",), ("tiene {} artículos",), ("contient {} articles",)),
+            ),
+            "customer": (
+                _of(_PEOPLE),
+                (("was placed by {}", "belongs to {}"), ("wurde von {} aufgegeben",), ("es de {}",), ("a été passée par {}",)),
+            ),
+            "carrier": (
+                _of(("DHL", "UPS", "GLS", "FedEx", "DPD")),
+                (("travels with {}", "is carried by {}"), ("wird von {} geliefert",), ("viaja con {}",), ("est transportée par {}",)),
+            ),
         },
     ),
     _Kind(
-        "city", _of(_CITIES), ("In {} it", "In {}", "En {}", "À {}"),
+        "city",
+        _of(_CITIES),
+        ("In {} it", "In {}", "En {}", "À {}"),
         {
-            "temperature_c": (_int(-12, 39), (
-                ("is {} °C", "is now {} degrees"), ("sind es {} °C", "beträgt die Temperatur {} Grad"), ("hay {} °C",), ("il fait {} °C",))),
-            "wind_kmh": (_int(2, 90), (
-                ("blows at {} km/h",), ("weht der Wind mit {} km/h",), ("el viento sopla a {} km/h",), ("le vent souffle à {} km/h",))),
-            "humidity": (_int(15, 99), (
-                ("has {} % humidity",), ("liegt die Luftfeuchtigkeit bei {} %",), ("la humedad es del {} %",), ("l'humidité est de {} %",))),
-            "sunrise": (_time, (
-                ("gets light at {}",), ("geht die Sonne um {} auf",), ("el sol sale a las {}",), ("le soleil se lève à {}",))),
+            "temperature_c": (
+                _int(-12, 39),
+                (
+                    ("is {} °C", "is now {} degrees"),
+                    ("sind es {} °C", "beträgt die Temperatur {} Grad"),
+                    ("hay {} °C",),
+                    ("il fait {} °C",),
+                ),
+            ),
+            "wind_kmh": (
+                _int(2, 90),
+                (("blows at {} km/h",), ("weht der Wind mit {} km/h",), ("el viento sopla a {} km/h",), ("le vent souffle à {} km/h",)),
+            ),
+            "humidity": (
+                _int(15, 99),
+                (
+                    ("has {} % humidity",),
+                    ("liegt die Luftfeuchtigkeit bei {} %",),
+                    ("la humedad es del {} %",),
+                    ("l'humidité est de {} %",),
+                ),
+            ),
+            "sunrise": (
+                _time,
+                (("gets light at {}",), ("geht die Sonne um {} auf",), ("el sol sale a las {}",), ("le soleil se lève à {}",)),
+            ),
         },
     ),
     _Kind(
-        "flight", lambda rng: f"{rng.choice(('LH', 'TP', 'AF', 'IB', 'SK'))}{rng.randint(100, 4999)}",
+        "flight",
+        lambda rng: f"{rng.choice(('LH', 'TP', 'AF', 'IB', 'SK'))}{rng.randint(100, 4999)}",
         ("Flight {}", "Flug {}", "El vuelo {}", "Le vol {}"),
         {
-            "departure": (_time, (
-                ("leaves at {}", "departs at {}"), ("startet um {}", "fliegt um {} ab"), ("sale a las {}",), ("part à {}",))),
+            "departure": (
+                _time,
+                (("leaves at {}", "departs at {}"), ("startet um {}", "fliegt um {} ab"), ("sale a las {}",), ("part à {}",)),
+            ),
             "arrival": (_time, (("lands at {}", "arrives at {}"), ("landet um {}",), ("llega a las {}",), ("arrive à {}",))),
-            "gate": (_of(("A1", "A12", "B4", "B22", "C7", "D18")), (
-                ("boards at gate {}", "uses gate {}"), ("geht von Gate {}",), ("embarca por la puerta {}",), ("embarque porte {}",))),
+            "gate": (
+                _of(("A1", "A12", "B4", "B22", "C7", "D18")),
+                (("boards at gate {}", "uses gate {}"), ("geht von Gate {}",), ("embarca por la puerta {}",), ("embarque porte {}",)),
+            ),
             "from": (_of(_CITIES), (("starts in {}",), ("kommt aus {}",), ("sale de {}",), ("part de {}",))),
             "to": (_of(_CITIES), (("goes to {}", "flies to {}"), ("fliegt nach {}",), ("vuela a {}",), ("va à {}",))),
-            "seats_left": (_int(0, 60), (
-                ("has {} seats left",), ("hat noch {} freie Plätze",), ("tiene {} asientos libres",), ("a encore {} places libres",))),
+            "seats_left": (
+                _int(0, 60),
+                (("has {} seats left",), ("hat noch {} freie Plätze",), ("tiene {} asientos libres",), ("a encore {} places libres",)),
+            ),
         },
     ),
     _Kind(
-        "product", _of(_PRODUCTS), ("The {}", "Das Produkt \u201e{}\u201c", "El producto «{}»", "Le produit « {} »"),
+        "product",
+        _of(_PRODUCTS),
+        ("The {}", "Das Produkt \u201e{}\u201c", "El producto «{}»", "Le produit « {} »"),
         {
-            "price": (_money, (("costs {} dollars", "is sold for ${}"), ("kostet {} Dollar",), ("cuesta {} dólares",), ("coûte {} dollars",))),
-            "stock": (_int(0, 400), (
-                ("is in stock with {} pieces", "has {} units in stock"), ("ist {}-mal auf Lager",), ("tiene {} unidades en almacén",),
-                ("est disponible à {} exemplaires",))),
+            "price": (
+                _money,
+                (("costs {} dollars", "is sold for ${}"), ("kostet {} Dollar",), ("cuesta {} dólares",), ("coûte {} dollars",)),
+            ),
+            "stock": (
+                _int(0, 400),
+                (
+                    ("is in stock with {} pieces", "has {} units in stock"),
+                    ("ist {}-mal auf Lager",),
+                    ("tiene {} unidades en almacén",),
+                    ("est disponible à {} exemplaires",),
+                ),
+            ),
             "weight_g": (_int(90, 9000), (("weighs {} g", "weighs {} grams"), ("wiegt {} g",), ("pesa {} g",), ("pèse {} g",))),
             "color": (_of(("black", "green", "orange", "white")), (("is {}", "comes in {}"), ("ist {}",), ("es {}",), ("est {}",))),
-            "rating": (_of(("3.1", "3.8", "4.2", "4.6", "4.9")), (
-                ("is rated {}", "has a rating of {} stars"), ("ist mit {} Sternen bewertet",), ("tiene {} estrellas",), ("a {} étoiles",))),
+            "rating": (
+                _of(("3.1", "3.8", "4.2", "4.6", "4.9")),
+                (("is rated {}", "has a rating of {} stars"), ("ist mit {} Sternen bewertet",), ("tiene {} estrellas",), ("a {} étoiles",)),
+            ),
         },
     ),
     _Kind(
-        "name", _of(_PEOPLE), ("{}", "{}", "{}", "{}"),
+        "name",
+        _of(_PEOPLE),
+        ("{}", "{}", "{}", "{}"),
         {
-            "department": (_of(("Sales", "Finance", "Support", "Legal", "Research")), (
-                ("works in {}", "is in the {} department"), ("arbeitet in der Abteilung {}",), ("trabaja en {}",), ("travaille chez {}",))),
+            "department": (
+                _of(("Sales", "Finance", "Support", "Legal", "Research")),
+                (("works in {}", "is in the {} department"), ("arbeitet in der Abteilung {}",), ("trabaja en {}",), ("travaille chez {}",)),
+            ),
             "city": (_of(_CITIES), (("lives in {}", "is based in {}"), ("wohnt in {}",), ("vive en {}",), ("habite à {}",))),
-            "hired": (_date, (("was hired on {}", "started on {}"), ("wurde am {} eingestellt",), ("entró el {}",), ("a été engagé le {}",))),
-            "vacation_days": (_int(0, 30), (
-                ("has {} vacation days left",), ("hat noch {} Urlaubstage",), ("tiene {} días de vacaciones",), ("a {} jours de congé",))),
+            "hired": (
+                _date,
+                (("was hired on {}", "started on {}"), ("wurde am {} eingestellt",), ("entró el {}",), ("a été engagé le {}",)),
+            ),
+            "vacation_days": (
+                _int(0, 30),
+                (("has {} vacation days left",), ("hat noch {} Urlaubstage",), ("tiene {} días de vacaciones",), ("a {} jours de congé",)),
+            ),
             "manager": (_of(_PEOPLE), (("reports to {}",), ("berichtet an {}",), ("depende de {}",), ("relève de {}",))),
         },
     ),
     _Kind(
-        "host", lambda rng: f"{rng.choice(('web', 'db', 'cache', 'queue'))}-{rng.randint(1, 40):02}",
+        "host",
+        lambda rng: f"{rng.choice(('web', 'db', 'cache', 'queue'))}-{rng.randint(1, 40):02}",
         ("The server {}", "Der Server {}", "El servidor {}", "Le serveur {}"),
         {
-            "cpu_percent": (_int(1, 99), (
-                ("runs at {} % CPU", "uses {} percent of its CPU"), ("hat {} % CPU-Last",), ("usa el {} % de la CPU",), ("utilise {} % du CPU",))),
-            "memory_gb": (_int(1, 512), (("has {} GB of memory",), ("hat {} GB Speicher",), ("tiene {} GB de memoria",), ("a {} Go de mémoire",))),
-            "uptime_days": (_int(0, 700), (
-                ("has been up for {} days",), ("läuft seit {} Tagen",), ("lleva {} días encendido",), ("tourne depuis {} jours",))),
-            "version": (lambda rng: f"{rng.randint(1, 9)}.{rng.randint(0, 20)}.{rng.randint(0, 9)}", (
-                ("runs version {}",), ("läuft mit Version {}",), ("ejecuta la versión {}",), ("exécute la version {}",))),
+            "cpu_percent": (
+                _int(1, 99),
+                (
+                    ("runs at {} % CPU", "uses {} percent of its CPU"),
+                    ("hat {} % CPU-Last",),
+                    ("usa el {} % de la CPU",),
+                    ("utilise {} % du CPU",),
+                ),
+            ),
+            "memory_gb": (
+                _int(1, 512),
+                (("has {} GB of memory",), ("hat {} GB Speicher",), ("tiene {} GB de memoria",), ("a {} Go de mémoire",)),
+            ),
+            "uptime_days": (
+                _int(0, 700),
+                (("has been up for {} days",), ("läuft seit {} Tagen",), ("lleva {} días encendido",), ("tourne depuis {} jours",)),
+            ),
+            "version": (
+                lambda rng: f"{rng.randint(1, 9)}.{rng.randint(0, 20)}.{rng.randint(0, 9)}",
+                (("runs version {}",), ("läuft mit Version {}",), ("ejecuta la versión {}",), ("exécute la version {}",)),
+            ),
             "healthy": (_of(_FLAGS), (("{} healthy",), ("{} gesund",), ("{} sano",), ("{} en bonne santé",))),
         },
     ),
     _Kind(
-        "invoice", lambda rng: f"INV-{rng.randint(100, 9999)}", ("Invoice {}", "Rechnung {}", "La factura {}", "La facture {}"),
+        "invoice",
+        lambda rng: f"INV-{rng.randint(100, 9999)}",
+        ("Invoice {}", "Rechnung {}", "La factura {}", "La facture {}"),
         {
-            "amount_eur": (_money, (
-                ("is for {} euros", "comes to {} EUR"), ("beläuft sich auf {} Euro",), ("es de {} euros",), ("s'élève à {} euros",))),
+            "amount_eur": (
+                _money,
+                (("is for {} euros", "comes to {} EUR"), ("beläuft sich auf {} Euro",), ("es de {} euros",), ("s'élève à {} euros",)),
+            ),
             "due": (_date, (("is due on {}",), ("ist am {} fällig",), ("vence el {}",), ("est due le {}",))),
             "paid": (_of(_FLAGS), (("{} paid",), ("{} bezahlt",), ("{} pagada",), ("{} payée",))),
             "customer": (_of(_PEOPLE), (("was sent to {}",), ("ging an {}",), ("se envió a {}",), ("a été envoyée à {}",))),
         },
     ),
-)  # fmt: skip
+)
 _ALIKE = {"city": "location", "order_id": "id", "name": "employee", "host": "hostname", "flight": "flightNumber", "invoice": "number"}
 """Other names of a field, so that the model does not wait for one of them."""
 

@@ -115,10 +115,12 @@ def e5(path: Path) -> tuple[Encoder, Tokenizer]:
 
     model = Encoder(vocabulary, layers, hidden=hidden, heads=heads, inner=inner, positions=positions, types=types, eps=eps)
     state = {
-        "word.weight": quantised("emb.word", vocabulary, hidden), "position.weight": floats("emb.pos", positions, hidden),
+        "word.weight": quantised("emb.word", vocabulary, hidden),
+        "position.weight": floats("emb.pos", positions, hidden),
         "segment.weight": floats("emb.type", types, hidden),
-        "norm.weight": floats("emb.ln.w", hidden), "norm.bias": floats("emb.ln.b", hidden),
-    }  # fmt: skip
+        "norm.weight": floats("emb.ln.w", hidden),
+        "norm.bias": floats("emb.ln.b", hidden),
+    }
     for i in range(layers):
         state[f"layers.{i}.qkv.weight"] = np.concatenate([quantised(f"l{i}.{q}.w", hidden, hidden) for q in "qkv"])
         state[f"layers.{i}.qkv.bias"] = np.concatenate([floats(f"l{i}.{q}.b", hidden) for q in "qkv"])

@@ -109,9 +109,16 @@ def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def train(
-    model: Encoder, data: Sequence[Encoded], out: Path, settings: Settings, *, first: int = 0, until: int = 0, segments: bool = True,
+    model: Encoder,
+    data: Sequence[Encoded],
+    out: Path,
+    settings: Settings,
+    *,
+    first: int = 0,
+    until: int = 0,
+    segments: bool = True,
     device: str = "cpu",
-) -> None:  # fmt: skip
+) -> None:
     """Train `model` in place on one phase: from `first` tokens of the budget `until` so many (all, by default).
 
     ``out/checkpoint.pt`` and ``out/log.jsonl`` are written on the way, and read again when it goes on.
@@ -162,8 +169,14 @@ def train(
                 if step % 50 == 0:
                     now = time.monotonic()
                     speed = (done - begun) / (now - started)
-                    line = {"step": step, "tokens": done, "loss": round(sum(recent) / len(recent), 4), "rate": rate,
-                            "tokens_per_s": round(speed), "left_min": round((settings.tokens - done) / speed / 60, 1)}  # fmt: skip
+                    line = {
+                        "step": step,
+                        "tokens": done,
+                        "loss": round(sum(recent) / len(recent), 4),
+                        "rate": rate,
+                        "tokens_per_s": round(speed),
+                        "left_min": round((settings.tokens - done) / speed / 60, 1),
+                    }
                     print(json.dumps(line), file=log, flush=True)
                     print(json.dumps(line), flush=True)
                     recent = []

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from tokenizers import Tokenizer
 
-from proxy.models.grounding_onnx import FOLDER as SHIPPED
+from proxy.models.verifier.onnx import FOLDER as SHIPPED
 from training.grounding import card, data
 from training.grounding.encoder import Encoder
 from training.judge import curve, loop, mix, packed, start, written

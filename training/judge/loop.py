@@ -139,8 +139,16 @@ class Training:
         if self._state["step"] % LOG_STEPS:
             return logged
         now = time.monotonic()
-        self._log("log.jsonl", {**self._state, "loss": round(float(np.mean(self._losses)), 4), "rate": group["lr"],
-                                "seconds": round(now - logged, 1), "tokens_of_last_step": size})  # fmt: skip
+        self._log(
+            "log.jsonl",
+            {
+                **self._state,
+                "loss": round(float(np.mean(self._losses)), 4),
+                "rate": group["lr"],
+                "seconds": round(now - logged, 1),
+                "tokens_of_last_step": size,
+            },
+        )
         self._losses.clear()
         return now
 

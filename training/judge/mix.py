@@ -25,14 +25,41 @@ SHARES = {
 }
 """Of the tokens. Written pairs are three fifths: public sources alone leave a model that measures likeness of words."""
 INFERENCE = frozenset(
-    ("snli", "cad_nli", "conjnli", "breaking_nli", "mnli_dev", "taxinli", "semiauto_wiki", "rte3_french", "rte3_german",
-     "pawsx_en", "pawsx_de", "pawsx_es", "pawsx_fr")
-)  # fmt: skip
+    (
+        "snli",
+        "cad_nli",
+        "conjnli",
+        "breaking_nli",
+        "mnli_dev",
+        "taxinli",
+        "semiauto_wiki",
+        "rte3_french",
+        "rte3_german",
+        "pawsx_en",
+        "pawsx_de",
+        "pawsx_es",
+        "pawsx_fr",
+    )
+)
 """Pairs of sentences, most with three labels."""
 PASSAGES = frozenset(
-    ("attributionbench", "bump", "clapnq", "expertqa", "factcg_doc", "fever_dev", "fever_symmetric", "fib_xsum", "fool_me_twice",
-     "mlqa_de", "mtragun_reference", "scifact", "summedits", "tabfact_pairs")
-)  # fmt: skip
+    (
+        "attributionbench",
+        "bump",
+        "clapnq",
+        "expertqa",
+        "factcg_doc",
+        "fever_dev",
+        "fever_symmetric",
+        "fib_xsum",
+        "fool_me_twice",
+        "mlqa_de",
+        "mtragun_reference",
+        "scifact",
+        "summedits",
+        "tabfact_pairs",
+    )
+)
 """Claims against passages."""
 MADE = frozenset((data.PARALLEL, data.RECORDS))
 """And everything generated from another source ("bump+")."""

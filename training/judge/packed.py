@@ -91,9 +91,13 @@ def pack(examples: Sequence[Example], tokenizer: Tokenizer, max_tokens: int = MA
             claims.append(next((i for i, s in enumerate(encoded.sequence_ids) if s == 1), len(ids[-1])))
     tokenizer.no_truncation()
     return Pack(
-        np.concatenate(ids), np.cumsum([0, *map(len, ids)]), np.array(claims, np.uint16), np.array([e.target for e in examples], np.uint8),
-        np.array([e.source for e in examples], _TEXT), np.array([e.language for e in examples], _TEXT),
-    )  # fmt: skip
+        np.concatenate(ids),
+        np.cumsum([0, *map(len, ids)]),
+        np.array(claims, np.uint16),
+        np.array([e.target for e in examples], np.uint8),
+        np.array([e.source for e in examples], _TEXT),
+        np.array([e.language for e in examples], _TEXT),
+    )
 
 
 class Rounds:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import Index
-from proxy.grounding.evidence.spans import Piece
+from proxy.grounding.evidence.spans import EvidencePiece
 from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED, Example
 
 FILE = Path("../shared/data/judge/written.jsonl.gz")
@@ -59,9 +59,14 @@ def _row(given: dict[str, str]) -> Row:
     every = _HELD_OUT_EVERY.get(given["lang"], 0)
     extra = bool(every) and int(hashlib.sha1(given["doc"].encode(), usedforsecurity=False).hexdigest()[:8], 16) % every == 0
     return Row(
-        given["doc"], given["context"], given["claim"], given["lang"], TARGETS[given["label"]],
-        tuple(part for part in given["evidence"].split(_JOINS) if part), given["split"] != "train" or extra,
-    )  # fmt: skip
+        given["doc"],
+        given["context"],
+        given["claim"],
+        given["lang"],
+        TARGETS[given["label"]],
+        tuple(part for part in given["evidence"].split(_JOINS) if part),
+        given["split"] != "train" or extra,
+    )
 
 
 def training(found: Sequence[Row], rng: random.Random) -> list[Example]:
@@ -99,7 +104,7 @@ def views(row: Row, rng: random.Random) -> Iterator[Example]:
             yield _example(row, rest, shown, WITHOUT, UNSUPPORTED)
 
 
-def places(row: Row, pieces: Sequence[Piece]) -> set[int]:
+def places(row: Row, pieces: Sequence[EvidencePiece]) -> set[int]:
     """Positions of the pieces that decide; none where a deciding text is not found as it stands."""
     found: set[int] = set()
     for text in row.deciding:

@@ -26,7 +26,7 @@ LABELS = {
 _START_CHARS = 12
 
 
-class Claim(Struct, frozen=True):
+class ShownClaim(Struct, frozen=True):
     """One entry of the record's list."""
 
     number: int
@@ -43,7 +43,7 @@ class Claim(Struct, frozen=True):
         return f"claim-{self.number}"
 
 
-def claims_of(entries: Sequence[Mapping[str, Any]]) -> list[Claim]:
+def claims_of(entries: Sequence[Mapping[str, Any]]) -> list[ShownClaim]:
     """The entries that have what a mark needs, numbered from 1 in the answer's order."""
     found = []
     for entry in entries:
@@ -52,12 +52,12 @@ def claims_of(entries: Sequence[Mapping[str, Any]]) -> list[Claim]:
             choice = entry.get("choice", 0)
             found.append((choice if isinstance(choice, int) else 0, span[0], span[1], str(label), str(entry.get("text", "")), entry))
     found.sort(key=lambda one: one[:3])
-    return [Claim(number, *one) for number, one in enumerate(found, 1)]
+    return [ShownClaim(number, *one) for number, one in enumerate(found, 1)]
 
 
-def placed(claims: Sequence[Claim], text: str) -> list[Claim]:
+def placed(claims: Sequence[ShownClaim], text: str) -> list[ShownClaim]:
     """Those that stand where they say, without overlaps, in order."""
-    found: list[Claim] = []
+    found: list[ShownClaim] = []
     for claim in claims:
         after = found[-1].end if found else 0
         if after <= claim.start < claim.end <= len(text) and _there(claim.text, text[claim.start : claim.end]):
@@ -75,7 +75,7 @@ def _letters(text: str) -> str:
     return "".join(character for character in text.casefold() if character.isalnum())
 
 
-def marked(text: str, claims: Sequence[Claim]) -> Html:
+def marked(text: str, claims: Sequence[ShownClaim]) -> Html:
     """The text with its marks."""
     parts: list[Child] = []
     last = 0
@@ -85,7 +85,7 @@ def marked(text: str, claims: Sequence[Claim]) -> Html:
     return el("div", parts, shown(text[last:]), class_="text answer", dir="auto")
 
 
-def _mark(claim: Claim, text: str) -> Html:
+def _mark(claim: ShownClaim, text: str) -> Html:
     sign, word, _ = LABELS[claim.label]
     if claim.label == "not_checkable":
         return el("span", shown(text), class_="said not_checkable")
@@ -93,7 +93,7 @@ def _mark(claim: Claim, text: str) -> Html:
     return el("a", head, el("span", f"{word}: ", class_="vh"), shown(text), href=f"#{claim.anchor}", class_=f"said {claim.label}")
 
 
-def findings(claims: Sequence[Claim], left_out: int = 0) -> Html:
+def findings(claims: Sequence[ShownClaim], left_out: int = 0) -> Html:
     """The list of what was found, each with its evidence."""
     checked = [claim for claim in claims if claim.label != "not_checkable"]
     rest = len(claims) - len(checked)
@@ -106,7 +106,7 @@ def findings(claims: Sequence[Claim], left_out: int = 0) -> Html:
     )
 
 
-def _finding(claim: Claim) -> Html:
+def _finding(claim: ShownClaim) -> Html:
     sign, word, meaning = LABELS[claim.label]
     entry = claim.entry
     sure = f"; {score(value)} probable" if isinstance(value := entry.get("score"), int | float) else ""

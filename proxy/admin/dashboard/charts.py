@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from proxy.admin.dashboard.html import Html, data, el, join, own
 from proxy.admin.dashboard.panels import Panel, Unit
-from proxy.admin.dashboard.summaries import Summary
+from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.words import moment, number, record_link, score, share
 
 _WORDS = {"count": number, "share": share, "score": score}
@@ -17,7 +17,7 @@ _TABLE_ROWS = 30
 _POINT = ("id", "at", "route", "run", "share", "tokens", "window")
 
 
-def usage_chart(summaries: Sequence[Summary], by: str, label: str) -> Html:
+def usage_chart(summaries: Sequence[RecordSummary], by: str, label: str) -> Html:
     """How full the windows of these exchanges were, one line for each route or run; told live where the page is."""
     points = [s for s in reversed(summaries) if s.share is not None]
     return el(
@@ -30,7 +30,7 @@ def usage_chart(summaries: Sequence[Summary], by: str, label: str) -> Html:
     )
 
 
-def _usage_table(points: Sequence[Summary]) -> Html:
+def _usage_table(points: Sequence[RecordSummary]) -> Html:
     rows = [
         el(
             "tr",

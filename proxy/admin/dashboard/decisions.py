@@ -13,7 +13,7 @@ from msgspec import Struct
 from proxy.admin.dashboard.frame import View, card, empty, heading, notice, page, pages, secret, tabs
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
 from proxy.admin.dashboard.words import moment, record_link, run_link, score, with_query
-from proxy.review import ClashRecord, QuarantineItem
+from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.decisions import MAX_REASON_CHARS
 
 PER_PAGE = 10
@@ -26,7 +26,7 @@ _DECIDED = {"approved": "Approved: it goes to the model from the next turn on.",
 _RESOLVED = {"resolved": "Resolved: it counts from the run's next turn.", "dismissed": "Dismissed: the two do not contradict each other."}
 
 
-class Said(Struct, frozen=True):
+class ShownStatement(Struct, frozen=True):
     """What a decision came to, for the page that follows it."""
 
     done: str = ""
@@ -36,7 +36,7 @@ class Said(Struct, frozen=True):
 
 
 def quarantine_page(
-    view: View, items: Sequence[QuarantineItem], counts: Mapping[str, int], status: str, after: str, more: bool, said: Said
+    view: View, items: Sequence[QuarantineItem], counts: Mapping[str, int], status: str, after: str, more: bool, said: ShownStatement
 ) -> Html:
     """The queue."""
     options = [(name, with_query("/dashboard/quarantine", status=key), counts.get(key, 0)) for key, name in QUARANTINE_TABS.items()]
@@ -64,7 +64,7 @@ def quarantine_page(
 
 
 def clashes_page(
-    view: View, records: Sequence[ClashRecord], counts: Mapping[str, int], status: str, after: str, more: bool, said: Said
+    view: View, records: Sequence[ClashRecord], counts: Mapping[str, int], status: str, after: str, more: bool, said: ShownStatement
 ) -> Html:
     """The clashes."""
     options = [(name, with_query("/dashboard/clashes", status=key), counts.get(key, 0)) for key, name in CLASH_TABS.items()]
@@ -85,7 +85,7 @@ def clashes_page(
     )
 
 
-def _said(said: Said, words: Mapping[str, str]) -> Html | None:
+def _said(said: ShownStatement, words: Mapping[str, str]) -> Html | None:
     if said.problem:
         return notice(own(said.problem), "problem")
     return notice(words[said.done]) if said.done in words else None

@@ -1,7 +1,7 @@
 """The request as it came and as it went: its messages side by side in order, words taken out and put in, tools left out.
 
-In: two lists of messages. Out: `Step` values, then HTML. Bounded in time: texts that are too long for a comparison by words are compared
-by lines, and longer ones shown whole as taken out and put in.
+In: two lists of messages. Out: `DiffStep` values, then HTML. Bounded in time: texts that are too long for a comparison by words are
+compared by lines, and longer ones shown whole as taken out and put in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from msgspec import Struct
 from proxy.admin.dashboard.html import Child, Html, cut, el, own, shown
 from proxy.admin.dashboard.words import many
 from proxy.exchange import tool_name
-from proxy.text import text_of
+from proxy.language.text import text_of
 
 Kind = Literal["kept", "changed", "removed", "added"]
 _WORD = re.compile(r"\s*(?:\w+|[^\w\s]|$)")
@@ -30,7 +30,7 @@ _SIGNS: Mapping[Kind, str] = {"kept": "=", "changed": "±", "removed": "−", "a
 _MEANING: Mapping[Kind, str] = {"kept": "as it came", "changed": "changed", "removed": "left out", "added": "put in"}
 
 
-class Step(Struct, frozen=True):
+class DiffStep(Struct, frozen=True):
     """One message, on one or both sides."""
 
     kind: Kind
@@ -39,7 +39,7 @@ class Step(Struct, frozen=True):
     after: str
 
 
-def steps(before: Sequence[Any], after: Sequence[Any]) -> list[Step]:
+def steps(before: Sequence[Any], after: Sequence[Any]) -> list[DiffStep]:
     """The messages of both sides, matched in order."""
     ours, theirs = [_key(m) for m in before], [_key(m) for m in after]
     head = _same(ours, theirs)
@@ -53,33 +53,33 @@ def _same(one: Sequence[str], other: Sequence[str]) -> int:
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
-def _kept(messages: Sequence[Any]) -> list[Step]:
-    return [Step("kept", _role(m), words, words) for m in messages for words in (_text(m),)]
+def _kept(messages: Sequence[Any]) -> list[DiffStep]:
+    return [DiffStep("kept", _role(m), words, words) for m in messages for words in (_text(m),)]
 
 
-def _matched(before: Sequence[Any], after: Sequence[Any], ours: Sequence[str], theirs: Sequence[str]) -> list[Step]:
+def _matched(before: Sequence[Any], after: Sequence[Any], ours: Sequence[str], theirs: Sequence[str]) -> list[DiffStep]:
     if len(ours) * len(theirs) > _MAX_STEPS:
-        return [*(Step("removed", _role(m), _text(m), "") for m in before), *(Step("added", _role(m), "", _text(m)) for m in after)]
-    found: list[Step] = []
+        return [*(DiffStep("removed", _role(m), _text(m), "") for m in before), *(DiffStep("added", _role(m), "", _text(m)) for m in after)]
+    found: list[DiffStep] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, ours, theirs).get_opcodes():
         found += _kept(before[i1:i2]) if tag == "equal" else _between(before[i1:i2], after[j1:j2])
     return found
 
 
-def _between(before: Sequence[Any], after: Sequence[Any]) -> list[Step]:
+def _between(before: Sequence[Any], after: Sequence[Any]) -> list[DiffStep]:
     """Between two places where both sides agree: messages of one role are the same one, changed; the others came or went."""
     roles_before, roles_after = [_role(m) for m in before], [_role(m) for m in after]
-    found: list[Step] = []
+    found: list[DiffStep] = []
     for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, roles_before, roles_after).get_opcodes():
         if tag == "equal":
-            found += [Step("changed", _role(a), _text(a), _text(b)) for a, b in zip(before[i1:i2], after[j1:j2], strict=True)]
+            found += [DiffStep("changed", _role(a), _text(a), _text(b)) for a, b in zip(before[i1:i2], after[j1:j2], strict=True)]
         else:
-            found += [Step("removed", _role(m), _text(m), "") for m in before[i1:i2]]
-            found += [Step("added", _role(m), "", _text(m)) for m in after[j1:j2]]
+            found += [DiffStep("removed", _role(m), _text(m), "") for m in before[i1:i2]]
+            found += [DiffStep("added", _role(m), "", _text(m)) for m in after[j1:j2]]
     return found
 
 
-def shown_steps(found: Sequence[Step]) -> Html:
+def shown_steps(found: Sequence[DiffStep]) -> Html:
     """The list; messages that came through as they were are folded."""
     counts = {kind: sum(step.kind == kind for step in found) for kind in _SIGNS}
     sums = ", ".join(f"{count:,} {_MEANING[kind]}" for kind, count in counts.items() if count)
@@ -88,14 +88,14 @@ def shown_steps(found: Sequence[Step]) -> Html:
     return el("div", el("p", f"{many(len(found), 'message')}: {sums}.{more}", class_="hint"), el("ol", map(_step, listed), class_="diff"))
 
 
-def _listed(found: Sequence[Step]) -> list[Step]:
+def _listed(found: Sequence[DiffStep]) -> list[DiffStep]:
     """Those that a page has room for, in order: what changed before what did not."""
     changed = [i for i, step in enumerate(found) if step.kind != "kept"][:_MAX_CHANGED]
     kept = [i for i, step in enumerate(found) if step.kind == "kept"][-_MAX_KEPT:]
     return [found[i] for i in sorted([*changed, *kept])]
 
 
-def _step(step: Step) -> Html:
+def _step(step: DiffStep) -> Html:
     mark = el("span", _SIGNS[step.kind], class_="mark", aria_hidden="true")
     size = f"{len(step.after or step.before):,} characters"
     preview = own(cut(" ".join((step.after or step.before)[: 4 * _PREVIEW_CHARS].split()), _PREVIEW_CHARS))

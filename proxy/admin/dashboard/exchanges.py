@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.frame import OUTCOMES, SIGNS, View, badge, command, empty, heading, page, pages
 from proxy.admin.dashboard.html import Child, Html, el, own
-from proxy.admin.dashboard.summaries import Summary
+from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.words import NONE, milliseconds, moment, number, record_path, run_path, share, with_query
 from proxy.errors import InvalidRequest
 
@@ -36,7 +36,7 @@ _COLUMNS = (
 _PATH = "/dashboard/exchanges"
 
 
-class Filters(Struct, frozen=True, kw_only=True):
+class ListFilters(Struct, frozen=True, kw_only=True):
     """What the list is narrowed to; "" is everything."""
 
     route: str = ""
@@ -61,9 +61,9 @@ class Filters(Struct, frozen=True, kw_only=True):
         return since, until
 
 
-def filters_of(query: Mapping[str, str]) -> Filters:
+def filters_of(query: Mapping[str, str]) -> ListFilters:
     """The page's query. Raises `InvalidRequest`."""
-    found = Filters(**{name: query.get(name, "").strip() for name in Filters.__struct_fields__})
+    found = ListFilters(**{name: query.get(name, "").strip() for name in ListFilters.__struct_fields__})
     if found.verdict and found.verdict not in OUTCOMES:
         raise InvalidRequest(f"verdict: expected one of {', '.join(OUTCOMES)}", param="verdict")
     if found.within not in WITHIN:
@@ -73,7 +73,7 @@ def filters_of(query: Mapping[str, str]) -> Filters:
 
 
 def exchanges(
-    view: View, rows: Sequence[Summary], has_more: bool, filters: Filters, after: str, routes: Sequence[str], first_call: str
+    view: View, rows: Sequence[RecordSummary], has_more: bool, filters: ListFilters, after: str, routes: Sequence[str], first_call: str
 ) -> Html:
     """The whole page; `routes` are suggested."""
     older = with_query(_PATH, **filters.given, after=rows[-1].id) if has_more and rows else None
@@ -103,14 +103,14 @@ def exchanges(
     )
 
 
-def live_rows(rows: Sequence[Summary], slots: int) -> Html:
+def live_rows(rows: Sequence[RecordSummary], slots: int) -> Html:
     """The newest few: as many rows as there will ever be, the free ones empty, so that a new exchange moves nothing on the page."""
     made = [_row(s) for s in rows] + [_free() for _ in range(slots - len(rows))]
     hint = el("p", "What comes in shows up here at once.", class_="hint", hidden=bool(rows))
     return el("div", hint, _table(made), id="live-rows", data_known=" ".join(s.id for s in rows))
 
 
-def _form(filters: Filters, routes: Sequence[str]) -> Html:
+def _form(filters: ListFilters, routes: Sequence[str]) -> Html:
     verdicts = [("", "any verdict"), *((name, f"{SIGNS[name]} {name.replace('_', ' ')}") for name in OUTCOMES if name != "pending")]
     spans = [(key, words) for key, (words, _) in WITHIN.items()]
     more = filters.since or filters.until
@@ -152,7 +152,7 @@ def _table(rows: Sequence[Html]) -> Html:
     return el("table", el("thead", el("tr", heads)), el("tbody", rows), class_="rows")
 
 
-def _row(s: Summary) -> Html:
+def _row(s: RecordSummary) -> Html:
     cells: dict[str, Child] = {
         "when": el("a", moment(s.at), href=record_path(s.id)),
         "verdict": badge(s.outcome),
@@ -174,7 +174,7 @@ def _cell(class_: str, name: str, child: Child) -> Html:
     return el("td", child, class_=class_, data_name=name)
 
 
-def _context(s: Summary) -> Child:
+def _context(s: RecordSummary) -> Child:
     """A bar with its share in words."""
     if s.share is None:
         return NONE

@@ -15,8 +15,15 @@ from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.words import many
 
 SIGNS = {
-    "pass": "✓", "unchecked": "○", "warn": "!", "block": "✕", "error": "?", "upstream_error": "↯", "skipped": "–", "pending": "…",
-}  # fmt: skip
+    "pass": "✓",
+    "unchecked": "○",
+    "warn": "!",
+    "block": "✕",
+    "error": "?",
+    "upstream_error": "↯",
+    "skipped": "–",
+    "pending": "…",
+}
 OUTCOMES = tuple(SIGNS)
 MEANING = {
     "pass": "something was checked, and held",

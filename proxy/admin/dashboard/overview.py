@@ -12,9 +12,9 @@ from proxy.admin.dashboard.exchanges import live_rows
 from proxy.admin.dashboard.frame import View, card, command, empty, heading, notice, page, tabs
 from proxy.admin.dashboard.html import Child, Html, cut, el, own, shown
 from proxy.admin.dashboard.panels import Panel, Report, Span
-from proxy.admin.dashboard.summaries import Summary
+from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.words import moment, with_query
-from proxy.review import ClashRecord, QuarantineItem
+from proxy.ports.review import ClashRecord, QuarantineItem
 
 LATEST, PLOTTED = 8, 200
 """Exchanges of the list, and of the chart."""
@@ -40,7 +40,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     span: Span
     report: Report | None
     """None while it is worked out; the page's script asks for it then."""
-    latest: Sequence[Summary]
+    latest: Sequence[RecordSummary]
     """Newest first."""
     pending: Sequence[QuarantineItem]
     """With their contents."""

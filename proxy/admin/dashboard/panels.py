@@ -27,7 +27,7 @@ _NAMED = 3
 _FRESH_S = 5.0
 
 
-class Figures(Protocol):
+class PanelFigures(Protocol):
     """Figures over time; `proxy.store.figures.DatabaseFigures`."""
 
     async def between(self, since: float, until: float, bucket_s: int) -> list[Bucket]:
@@ -87,7 +87,7 @@ def report(span: Span, buckets: Sequence[Bucket], selection: Mapping[str, Any] =
 class FigureSource:
     """Reports, worked out once for everybody who asks within a few seconds."""
 
-    def __init__(self, figures: Figures, counted: Counted, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, figures: PanelFigures, counted: Counted, *, clock: Callable[[], float] = time.time) -> None:
         """`counted` tells what only counters know, since the server's start: ``tool_selection``."""
         self._figures, self._counted, self._clock = figures, counted, clock
         self._tasks: dict[Span, tuple[float, asyncio.Task[Report]]] = {}

@@ -139,7 +139,7 @@ def _answer(record: Record) -> Html:
     return card("Answer", el("div", left, right, class_="answer-pair" if right else ""), hint, id_="answer")
 
 
-def _choice(index: int, text: str, calls: Sequence[Any], claims: Sequence[answer.Claim], several: bool) -> Html:
+def _choice(index: int, text: str, calls: Sequence[Any], claims: Sequence[answer.ShownClaim], several: bool) -> Html:
     mine = [claim for claim in claims if claim.choice == index]
     asked = _calls(calls)
     title = el("h3", f"Choice {index + 1}") if several else None

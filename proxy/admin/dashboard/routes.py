@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from proxy.admin.clashes import ClashesApi, ResolutionBody
-from proxy.admin.dashboard.decisions import PER_PAGE, Said, clashes_page, quarantine_page
+from proxy.admin.dashboard.decisions import PER_PAGE, ShownStatement, clashes_page, quarantine_page
 from proxy.admin.dashboard.entrance import Entrance, fields_of
 from proxy.admin.dashboard.events import Feed
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
@@ -31,7 +31,7 @@ from proxy.admin.dashboard.summaries import summary
 from proxy.admin.quarantine import DecisionBody, QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InvalidRequest, NotFound, ProxyError
-from proxy.review import ClashStatus, QuarantineItem, QuarantineStatus
+from proxy.ports.review import ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
@@ -150,9 +150,9 @@ class Dashboard:
     # ---- deciding ----
 
     async def _queue(self, request: Request, view: View) -> Response:
-        return await self._queue_page(request, view, Said(done=request.query_params.get("done", "")))
+        return await self._queue_page(request, view, ShownStatement(done=request.query_params.get("done", "")))
 
-    async def _queue_page(self, request: Request, view: View, said: Said, status: str = "", code: int = 200) -> Response:
+    async def _queue_page(self, request: Request, view: View, said: ShownStatement, status: str = "", code: int = 200) -> Response:
         chosen = _status(request, get_args(QuarantineStatus), status)
         after = request.query_params.get("after", "")
         items, more = await self._quarantine.list(PER_PAGE, after or None, status=chosen)
@@ -170,13 +170,13 @@ class Dashboard:
             wanted = {name: fields[name] for name in ("reason", "by", "scope", "version") if fields.get(name, "").strip()}
             item = await self._decide_item(request.path_params["id"], decision, _body(wanted, DecisionBody))
         except ProxyError as error:
-            return await self._queue_page(request, view, Said(problem=error.message), status, error.status)
+            return await self._queue_page(request, view, ShownStatement(problem=error.message), status, error.status)
         return _back("/dashboard/quarantine", status, item.status)
 
     async def _clash_list(self, request: Request, view: View) -> Response:
-        return await self._clash_page(request, view, Said(done=request.query_params.get("done", "")))
+        return await self._clash_page(request, view, ShownStatement(done=request.query_params.get("done", "")))
 
-    async def _clash_page(self, request: Request, view: View, said: Said, status: str = "", code: int = 200) -> Response:
+    async def _clash_page(self, request: Request, view: View, said: ShownStatement, status: str = "", code: int = 200) -> Response:
         chosen = _status(request, get_args(ClashStatus), status)
         after = request.query_params.get("after", "")
         records, more = await self._clashes.list(PER_PAGE, after or None, status=chosen)
@@ -191,7 +191,7 @@ class Dashboard:
             wanted = {name: fields[name] for name in names if fields.get(name, "").strip()}
             record = await self._decide_clash(request.path_params["id"], _body(wanted, ResolutionBody))
         except ProxyError as error:
-            return await self._clash_page(request, view, Said(problem=error.message), status, error.status)
+            return await self._clash_page(request, view, ShownStatement(problem=error.message), status, error.status)
         return _back("/dashboard/clashes", status, record.status)
 
     # ---- news ----

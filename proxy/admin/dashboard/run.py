@@ -13,7 +13,7 @@ from proxy.admin.dashboard.charts import usage_chart
 from proxy.admin.dashboard.exchanges import bar
 from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, page
 from proxy.admin.dashboard.html import Child, Html, cut, el, own
-from proxy.admin.dashboard.summaries import Summary
+from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.words import many, milliseconds, moment, number, record_path, run_path, share, with_query
 
 FailuresOfRun: TypeAlias = Callable[[str], Awaitable[Sequence[Mapping[str, Any]]]]
@@ -32,7 +32,7 @@ async def no_failures(run_id: str) -> Sequence[Mapping[str, Any]]:
 def run_page(
     view: View,
     run_id: str,
-    rows: Sequence[Summary],
+    rows: Sequence[RecordSummary],
     steps: Mapping[str, str],
     failures: Sequence[Mapping[str, Any]],
     more: bool,
@@ -68,13 +68,13 @@ def run_page(
     return page(view, "Run", heading("Run"), known, usage, line, here="Exchanges")
 
 
-def _entries(rows: Sequence[Summary], steps: Mapping[str, str], failures: Sequence[Mapping[str, Any]]) -> list[Html]:
+def _entries(rows: Sequence[RecordSummary], steps: Mapping[str, str], failures: Sequence[Mapping[str, Any]]) -> list[Html]:
     """Oldest first."""
     found = [(s.at, _exchange(s, steps.get(s.id, ""))) for s in rows] + [(_time(f, "created_at"), _failure(f)) for f in failures]
     return [entry for _, entry in sorted(found, key=lambda one: one[0])]
 
 
-def _exchange(s: Summary, step: str) -> Html:
+def _exchange(s: RecordSummary, step: str) -> Html:
     title = el("a", f"Step {step}" if step else "Exchange", href=record_path(s.id))
     full: Child = (bar(s.share), share(s.share)) if s.share is not None else None
     figures = f"{number(s.tokens)} → {number(s.answer)} tokens, {milliseconds(s.ms)}"

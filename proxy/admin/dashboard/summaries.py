@@ -13,7 +13,7 @@ MAX_MODEL_CHARS = 80
 """Of a model's name, which a client chooses, in lists; the record's page has it whole."""
 
 
-class Summary(Struct, frozen=True, kw_only=True):
+class RecordSummary(Struct, frozen=True, kw_only=True):
     """One exchange on one line."""
 
     id: str
@@ -38,12 +38,12 @@ class Summary(Struct, frozen=True, kw_only=True):
     """From the request's first byte to the answer's last."""
 
 
-def summary(record: Record) -> Summary:
+def summary(record: Record) -> RecordSummary:
     """The record in short."""
     use = context_use(record)
     used, window = use.get("used_tokens"), use.get("window_tokens")
     tokens = record.prompt_tokens if record.prompt_tokens is not None else used
-    return Summary(
+    return RecordSummary(
         id=record.id,
         at=record.created_at,
         route=record.route or "/",

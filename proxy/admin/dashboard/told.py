@@ -1,4 +1,4 @@
-"""A record -> the ``x-groundwire-…`` headers that its answer had, made by `proxy.headers` from the facts that the record kept."""
+"""A record -> the ``x-groundwire-…`` headers that its answer had, made by `proxy.wire.http.headers` from the facts that the record kept."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import msgspec
 
 from proxy.admin.dashboard.summaries import entries, in_shadow, part
 from proxy.exchange import OUTCOMES, Exchange, Facts, Request, Verdict
-from proxy.headers import plain_headers, response_headers
 from proxy.store.records import Record
+from proxy.wire.http.headers import plain_headers, response_headers
 
 
 def headers_told(record: Record) -> list[tuple[str, str]]:

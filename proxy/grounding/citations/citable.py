@@ -14,12 +14,12 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
+from proxy.context.passages import find_passages
+from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Message
 from proxy.grounding.citations.citing import Citation
 from proxy.grounding.evidence.retrieval import terms
-from proxy.passages import find_passages
-from proxy.passages.blocks import find_blocks
-from proxy.text import text_of
+from proxy.language.text import text_of
 
 MIN_NAME_CHARS = 4
 """A shorter name must be the whole source, not a part of it."""
@@ -50,9 +50,17 @@ _GENERIC = frozenset(
 _FORMS = frozenset("http https www com org net pdf html htm md txt docx json file files page website web".split())  # noqa: SIM905
 """Words of addresses and file names that name nothing."""
 _ROLES: Mapping[str, str] = {
-    "user": "user", "user message": "user", "user input": "user", "user question": "user", "benutzer": "user", "usuario": "user",
-    "system": "system", "system prompt": "system", "system message": "system", "instructions": "system",
-}  # fmt: skip
+    "user": "user",
+    "user message": "user",
+    "user input": "user",
+    "user question": "user",
+    "benutzer": "user",
+    "usuario": "user",
+    "system": "system",
+    "system prompt": "system",
+    "system message": "system",
+    "instructions": "system",
+}
 
 
 class _Shown(Struct, frozen=True):

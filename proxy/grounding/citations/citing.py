@@ -1,9 +1,9 @@
 """Which sentence of an answer cites what.
 
-In: an answer's sentences as `proxy.text.SentenceSplitter` cuts them, one after the other, so that the gate can ask for each while the
-next streams. Out: `Statement`s, each a sentence (or list item, row) with its claims and its citations, in every form that
-`proxy.faithful.extract_citations` reads. A citation behind the full stop, or alone on the next line, belongs to the sentence before; one
-in a list's lead-in covers the items; one in a list of references, or in code, belongs to no sentence. Pure.
+In: an answer's sentences as `proxy.language.text.SentenceSplitter` cuts them, one after the other, so that the gate can ask for each while
+the next streams. Out: `CitedStatement`s, each a sentence (or list item, row) with its claims and its citations, in every form that
+`proxy.context.faithful.extract_citations` reads. A citation behind the full stop, or alone on the next line, belongs to the sentence
+before; one in a list's lead-in covers the items; one in a list of references, or in code, belongs to no sentence. Pure.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from proxy.faithful import extract_citations
-from proxy.grounding.answers.claims import ClaimReader
-from proxy.grounding.verdicts import Claim
-from proxy.text import split_sentences
+from proxy.context.faithful import extract_citations
+from proxy.exchange.judgements import Claim
+from proxy.grounding.claims.claims import ClaimReader
+from proxy.language.text import split_sentences
 
 MAX_OPEN_CHARS = 500
 """A mark whose bracket closes only in the next sentence (``[Source: Smith et al. Report]``) may have begun so far back."""
@@ -53,7 +53,7 @@ class Citation(Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class Statement:
+class CitedStatement:
     """A sentence, list item or row of an answer."""
 
     start: int
@@ -61,9 +61,9 @@ class Statement:
     claims: tuple[Claim, ...] = ()
     """Its checkable claims; empty for what states nothing, and for a list of references."""
     citations: list[Citation] = field(default_factory=list)
-    covers: list[Statement] = field(default_factory=list)
+    covers: list[CitedStatement] = field(default_factory=list)
     """Of a list's lead-in: the items."""
-    lead: Statement | None = None
+    lead: CitedStatement | None = None
     """The lead-in above it, if that has citations."""
     orphan: bool = False
     """Whether it is but a citation whose sentence is not there any more."""
@@ -84,24 +84,24 @@ class CitationReader:
 
     def __init__(self, question: str = "", *, numbered: bool = False) -> None:
         """`numbered`: whether a bare ``[1]`` cites a passage, as where the prompt has passages."""
-        self.statements: list[Statement] = []
+        self.statements: list[CitedStatement] = []
         self._claims = ClaimReader(question)
         self._numbered = numbered
         self._index = -1
         self._open = ""
         """The end of the sentence before, where it may be the beginning of a mark."""
         self._line_ended = True
-        self._last: Statement | None = None
+        self._last: CitedStatement | None = None
         """The statement that a citation behind its full stop belongs to."""
         self._leading = False
         """Whether the answer puts citations before their sentences."""
         self._behind_stop: list[Citation] = []
         """Citations of the sentence before that stand behind its full stop, and may turn out to belong to the next."""
-        self._lead: Statement | None = None
+        self._lead: CitedStatement | None = None
         self._in_item = False
         self._references = False
 
-    def read(self, text: str, offset: int, index: int) -> list[Statement]:
+    def read(self, text: str, offset: int, index: int) -> list[CitedStatement]:
         """The statements that sentence number `index` adds or that get citations from it; `offset` characters precede it.
 
         A gap in the numbers is a sentence that is not there any more: what follows it has no sentence before it.
@@ -135,17 +135,17 @@ class CitationReader:
             if c["span"][1] > before
         ]
 
-    def _of_sentence(self, text: str, offset: int, claims: Sequence[Claim], marks: Sequence[Citation]) -> list[Statement]:
+    def _of_sentence(self, text: str, offset: int, claims: Sequence[Claim], marks: Sequence[Citation]) -> list[CitedStatement]:
         said = bare(text, [(mark.start - offset, mark.end - offset) for mark in marks])
         if not text.strip():
             return []
         if self._is_reference(text, said, marks):
-            return self._added(Statement(offset, offset + len(text.rstrip()), (), list(marks))) if marks else []
+            return self._added(CitedStatement(offset, offset + len(text.rstrip()), (), list(marks))) if marks else []
         if not any(c.isalnum() for c in said) or (_SOURCE_LABEL.fullmatch(said) and marks):
             return self._behind(marks, offset, text)
         claims = () if _SEE.fullmatch(said) else claims
         own = self._taken_back(text) + list(marks)
-        touched: list[Statement] = []
+        touched: list[CitedStatement] = []
         if behind := [] if own[: len(own) - len(marks)] else self._trailing(text, offset, marks):
             own = own[len(behind) :]
             touched = self._behind(behind, offset, text)
@@ -164,10 +164,10 @@ class CitationReader:
         self._last.citations = [mark for mark in self._last.citations if mark not in marks]
         return marks
 
-    def _stated(self, text: str, offset: int, said: str, claims: Sequence[Claim], own: list[Citation]) -> list[Statement]:
+    def _stated(self, text: str, offset: int, said: str, claims: Sequence[Claim], own: list[Citation]) -> list[CitedStatement]:
         """The sentence itself, and what it has to do with a list."""
         start = offset + len(text) - len(text.lstrip())
-        statement = Statement(start, offset + len(text.rstrip()), tuple(claim for claim in claims if claim.checkable), own)
+        statement = CitedStatement(start, offset + len(text.rstrip()), tuple(claim for claim in claims if claim.checkable), own)
         starts_line = self._line_ended
         item = bool(starts_line and _LINE_START.match(text)) or (not starts_line and self._in_item)
         if item and self._lead is not None:
@@ -180,7 +180,7 @@ class CitationReader:
             self._lead, self._in_item = statement, False
         return self._added(statement)
 
-    def _added(self, statement: Statement) -> list[Statement]:
+    def _added(self, statement: CitedStatement) -> list[CitedStatement]:
         self.statements.append(statement)
         self._last = statement
         return [statement]
@@ -207,12 +207,12 @@ class CitationReader:
         rest = text[at - offset :].lstrip(" \t,;.")
         return [] if rest[:1].islower() else found
 
-    def _behind(self, marks: Sequence[Citation], offset: int, text: str) -> list[Statement]:
+    def _behind(self, marks: Sequence[Citation], offset: int, text: str) -> list[CitedStatement]:
         """Citations of the sentence before; of none, where there is none."""
         if not marks:
             return []
         if self._last is None:
-            self.statements.append(Statement(offset, offset + len(text), (), list(marks), orphan=bool(self._index)))
+            self.statements.append(CitedStatement(offset, offset + len(text), (), list(marks), orphan=bool(self._index)))
             return [self.statements[-1]]
         self._last.citations += marks
         return [self._last]
@@ -239,7 +239,7 @@ def bare(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join([*out, text[at:]])
 
 
-def statements_of(text: str, question: str = "", *, numbered: bool = False) -> list[Statement]:
+def statements_of(text: str, question: str = "", *, numbered: bool = False) -> list[CitedStatement]:
     """The statements of a whole answer; `numbered` as for `CitationReader`."""
     reader, offset = CitationReader(question, numbered=numbered), 0
     for index, sentence in enumerate(split_sentences(text)):

@@ -11,11 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from proxy.faithful import extract_citations
-from proxy.grounding.values.names import folded
-from proxy.language import language
-from proxy.patterns import LazyPattern
-from proxy.text import split_sentences
+from proxy.context.faithful import extract_citations
+from proxy.language.detection import language
+from proxy.language.names import folded
+from proxy.language.patterns import LazyPattern
+from proxy.language.text import split_sentences
 
 MIN_WORDS = 5
 """Shorter ones are names, titles and words that are spoken of."""

@@ -14,10 +14,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.grounding.citations.citing import Citation, Statement
+from proxy.grounding.citations.citing import Citation, CitedStatement
 
 
-class Finding(Struct, frozen=True):
+class CitationFinding(Struct, frozen=True):
     """What was found of one citation."""
 
     citation: Citation
@@ -48,10 +48,10 @@ class Finding(Struct, frozen=True):
 class Judged(Struct, frozen=True):
     """What was found of one statement."""
 
-    statement: Statement
+    statement: CitedStatement
     supported: bool | None = None
     """Whether its citations together support all it claims; None where it needs no support, or nobody could tell."""
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[CitationFinding, ...] = ()
     """Of its own citations, in order; those of a lead-in are judged there."""
 
     @property
@@ -60,7 +60,7 @@ class Judged(Struct, frozen=True):
         return self.statement.needs_citation and not self.statement.cited
 
 
-def findings(judged: Iterable[Judged]) -> list[Finding]:
+def findings(judged: Iterable[Judged]) -> list[CitationFinding]:
     """Of all citations, in order."""
     return [finding for one in judged for finding in one.findings]
 

@@ -15,21 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from proxy.archive import READ_ARCHIVE
+from proxy.context.archive import READ_ARCHIVE
+from proxy.context.faithful import LANGUAGES, texts
+from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Exchange, Message
-from proxy.faithful import LANGUAGES, texts
+from proxy.exchange.judgements import EvidenceSpan
 from proxy.grounding.evidence.own_texts import own_texts, without_own_texts
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index
-from proxy.grounding.evidence.spans import Piece, is_heading
-from proxy.grounding.verdicts import EvidenceSpan
+from proxy.grounding.evidence.spans import EvidencePiece, is_heading
+from proxy.language.text import InOrder, text_of, without
 from proxy.offloop import each
-from proxy.passages.blocks import find_blocks
-from proxy.text import InOrder, text_of, without
 
 if TYPE_CHECKING:
     from proxy.grounding.evidence.retrieval import Similarity
-    from proxy.grounding.values.said import Said
+    from proxy.grounding.values.stated import StatedValues
 
 MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
@@ -83,7 +83,7 @@ class Located(Evidence, frozen=True):
     """Evidence of which it is known where it stands in its message."""
 
     message_start: int | None = None
-    """Characters of the message's text (`proxy.text.text_of`) before the content, where it stands there as it is."""
+    """Characters of the message's text (`proxy.language.text.text_of`) before the content, where it stands there as it is."""
     apart: tuple[str, ...] = ()
     """Texts within the content that are evidence of their own, or none."""
 
@@ -214,7 +214,7 @@ class EvidenceBase:
         """Whether some of the evidence was left out: more than `max_chars` characters or `max_pieces` pieces."""
         self.chars = 0
         """Characters that were read."""
-        self._pieces: list[Piece] = []
+        self._pieces: list[EvidencePiece] = []
         self._owner: list[int] = []
         self._headings: list[int] = []
         for i, one in enumerate(each(self.evidence)):
@@ -232,7 +232,7 @@ class EvidenceBase:
         """Pieces that do not repeat an earlier one."""
         self._index = Index([sentence + " " for sentence in self.sentences], leave_out=repeated)
 
-    def _add(self, owner: int, pieces: Sequence[Piece]) -> None:
+    def _add(self, owner: int, pieces: Sequence[EvidencePiece]) -> None:
         heading = -1
         for piece in pieces:
             is_one = is_heading(piece.shown)
@@ -250,11 +250,11 @@ class EvidenceBase:
         return range(found[0], found[-1] + 1) if found else range(0)
 
     @cached_property
-    def said(self) -> Said:
+    def said(self) -> StatedValues:
         """All of it, to look values up in; the user's questions, too."""
-        from proxy.grounding.values.said import Said  # 20 ms that a server without such a stage need not wait for
+        from proxy.grounding.values.stated import StatedValues  # 20 ms that a server without such a stage need not wait for
 
-        return Said([without_own_texts(one.content) for one in self.evidence])
+        return StatedValues([without_own_texts(one.content) for one in self.evidence])
 
     @cached_property
     def _by_words(self) -> Mapping[tuple[str, ...], int]:
@@ -318,7 +318,7 @@ class EvidenceBase:
         return sorted(i for i in near if 0 <= i < len(self))
 
 
-def _said(evidence: Evidence, content: str) -> list[Piece]:
+def _said(evidence: Evidence, content: str) -> list[EvidencePiece]:
     """The pieces of an evidence that say something: no questions of the user, no marks of passages that are evidence themselves."""
     apart = (*(evidence.apart if isinstance(evidence, Located) else ()), *own_texts(content))
     pieces = cut(content, apart)

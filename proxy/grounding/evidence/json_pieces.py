@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 import orjson
 from msgspec import Struct
 
-from proxy.grounding.evidence.spans import MAX_PIECE_CHARS, Piece
+from proxy.grounding.evidence.spans import MAX_PIECE_CHARS, EvidencePiece
 
 _SIGN = re.compile(r'[ \t\r\n]*("[^"\\]*(?:\\.[^"\\]*)*"|-?\d[\d.eE+-]*|true|false|null|[\[\]{},:])', re.S)
 _ESCAPE = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.", re.S)
@@ -22,7 +22,7 @@ _WORDS = re.compile(r"(?<=[a-zà-ÿ0-9])(?=[A-Z])|[_-]+")
 LONG_CHARS = 160
 """A longer string, or one of several lines, is a text and no value."""
 
-Cut = Callable[[str], list[Piece]]
+Cut = Callable[[str], list[EvidencePiece]]
 
 
 class _Member(Struct, frozen=True):
@@ -35,7 +35,7 @@ class _Member(Struct, frozen=True):
     """Members of one run follow each other without another object between them."""
 
 
-def cut(text: str, inner: Cut, apart: Sequence[str] = ()) -> list[Piece] | None:
+def cut(text: str, inner: Cut, apart: Sequence[str] = ()) -> list[EvidencePiece] | None:
     """The pieces of a text that is JSON; None for any other. Strings in `apart` are left out; `inner` cuts long strings."""
     if text.lstrip()[:1] not in ("{", "[") or not _valid(text):
         return None
@@ -67,7 +67,7 @@ class _Reader:
         self._text, self._inner = text, inner
         self._apart = frozenset(other.strip() for other in apart)
         self._at = 0
-        self.found: list[Piece] = []
+        self.found: list[EvidencePiece] = []
 
     def read(self) -> None:
         while (sign := self._next()) is not None:
@@ -101,7 +101,7 @@ class _Reader:
             return str(value)
         place = places(literal)
         for piece in self._inner(value):
-            self.found.append(Piece(piece.shown, start + place(piece.start), start + place(piece.end), prose=False))
+            self.found.append(EvidencePiece(piece.shown, start + place(piece.start), start + place(piece.end), prose=False))
         self._last = start, end
         return None
 
@@ -160,7 +160,7 @@ def places(literal: str) -> Callable[[int], int]:
     return lambda at: at + shifts[bisect_right(ends, at) - 1]
 
 
-def _pieces(name: str, members: Sequence[_Member]) -> Iterator[Piece]:
+def _pieces(name: str, members: Sequence[_Member]) -> Iterator[EvidencePiece]:
     """The members as pieces of at most `MAX_PIECE_CHARS`; those behind the first begin with the object's first member, as its name."""
     prefix = f"{name}." if name else ""
     said = [f"{prefix}{member.said}"[:MAX_PIECE_CHARS] for member in members]
@@ -172,7 +172,7 @@ def _pieces(name: str, members: Sequence[_Member]) -> Iterator[Piece]:
             size += len(said[end]) + 2
             end += 1
         start, stop = _longest_run(members[at:end])
-        yield Piece("; ".join([*head, *said[at:end]]).strip(), start, stop, prose=False)
+        yield EvidencePiece("; ".join([*head, *said[at:end]]).strip(), start, stop, prose=False)
         at = end
 
 

@@ -2,7 +2,7 @@
 
 Each piece knows exactly where it stands: ``text[piece.start : piece.end]`` is what it was cut from, in order and without overlap. What a
 verifier reads (`Piece.shown`) is the same but for rows and JSON, which say the names of their columns and fields. Sentences are cut as
-`proxy.text.split_sentences` does, which is what the verifier was trained on. Pure; time is linear in the text's length.
+`proxy.language.text.split_sentences` does, which is what the verifier was trained on. Pure; time is linear in the text's length.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.grounding.evidence import json_pieces, tables
-from proxy.grounding.evidence.spans import Piece, limited
-from proxy.text import InOrder, SentenceSplitter
+from proxy.grounding.evidence.spans import EvidencePiece, limited
+from proxy.language.text import InOrder, SentenceSplitter
 
 CODE_CHARS = 300
 """Lines of code are taken together up to this length."""
@@ -26,14 +26,14 @@ _WORD = re.compile(r"\w")
 _MARK = re.compile(r"</?\w[^<>]{0,1000}>")
 
 
-class Line(Struct, frozen=True):
+class EvidenceLine(Struct, frozen=True):
     """One line of a text, without its end."""
 
     text: str
     start: int
 
 
-def cut(text: str, apart: Sequence[str] = ()) -> list[Piece]:
+def cut(text: str, apart: Sequence[str] = ()) -> list[EvidencePiece]:
     """The pieces of `text`, but for what stands in it of the texts in `apart`, which are evidence of their own."""
     if (found := json_pieces.cut(text, cut, apart)) is not None:
         return found
@@ -53,12 +53,12 @@ def _gaps(text: str, apart: Sequence[str]) -> list[tuple[int, int]]:
     return gaps
 
 
-def _moved(piece: Piece, by: int) -> Piece:
+def _moved(piece: EvidencePiece, by: int) -> EvidencePiece:
     return replace(piece, start=piece.start + by, end=piece.end + by) if by else piece
 
 
-def _cut_plain(text: str) -> list[Piece]:
-    found: list[Piece] = []
+def _cut_plain(text: str) -> list[EvidencePiece]:
+    found: list[EvidencePiece] = []
     prose_from = 0
     lines = _lines(text)
     i = 0
@@ -74,15 +74,15 @@ def _cut_plain(text: str) -> list[Piece]:
     return found + _prose(text, prose_from, len(text))
 
 
-def _lines(text: str) -> list[Line]:
+def _lines(text: str) -> list[EvidenceLine]:
     found, at = [], 0
     for line in text.split("\n"):
-        found.append(Line(line, at))
+        found.append(EvidenceLine(line, at))
         at += len(line) + 1
     return found
 
 
-def _special(text: str, lines: Sequence[Line], i: int) -> tuple[list[Piece], int]:
+def _special(text: str, lines: Sequence[EvidenceLine], i: int) -> tuple[list[EvidencePiece], int]:
     """A fenced block or a table that begins with line `i`: its pieces, and the line behind it; `i` where none does."""
     if (fence := _FENCE.match(lines[i].text)) is not None:
         return _fenced(text, lines, i, fence[1])
@@ -96,7 +96,7 @@ def _special(text: str, lines: Sequence[Line], i: int) -> tuple[list[Piece], int
     return rows, (end if rows or end > i + 2 else i)  # many lines of empty cells are not read again from each on
 
 
-def _fenced(text: str, lines: Sequence[Line], i: int, mark: str) -> tuple[list[Piece], int]:
+def _fenced(text: str, lines: Sequence[EvidenceLine], i: int, mark: str) -> tuple[list[EvidencePiece], int]:
     """A block of code up to its end mark, or to the text's end; JSON and tables in it are read as such."""
     end = next((k for k in range(i + 1, len(lines)) if lines[k].text.strip().startswith(mark)), len(lines))
     start = lines[i + 1].start if i + 1 < len(lines) else len(text)
@@ -112,7 +112,7 @@ def _fenced(text: str, lines: Sequence[Line], i: int, mark: str) -> tuple[list[P
     return [_moved(piece, start) for piece in pieces], end + 1
 
 
-def _code(text: str) -> Iterator[Piece]:
+def _code(text: str) -> Iterator[EvidencePiece]:
     """Whole lines, up to `CODE_CHARS` together."""
     start = at = 0
     for line in text.split("\n"):
@@ -123,9 +123,9 @@ def _code(text: str) -> Iterator[Piece]:
     yield from _kept(limited(text, start, len(text)))
 
 
-def _prose(text: str, start: int, end: int) -> list[Piece]:
-    """The sentences of a part of `text`, as `proxy.text.split_sentences` would cut it."""
-    splitter, found, at = SentenceSplitter(), list[Piece](), start
+def _prose(text: str, start: int, end: int) -> list[EvidencePiece]:
+    """The sentences of a part of `text`, as `proxy.language.text.split_sentences` would cut it."""
+    splitter, found, at = SentenceSplitter(), list[EvidencePiece](), start
     for fed in range(start, end, _FED_CHARS):
         sentences = splitter.feed(text[fed : min(end, fed + _FED_CHARS)])
         if fed + _FED_CHARS >= end:
@@ -136,6 +136,6 @@ def _prose(text: str, start: int, end: int) -> list[Piece]:
     return found
 
 
-def _kept(pieces: Sequence[Piece]) -> list[Piece]:
+def _kept(pieces: Sequence[EvidencePiece]) -> list[EvidencePiece]:
     """Those that say anything: no rules, bare tags or white space."""
     return [piece for piece in pieces if _WORD.search(piece.shown) and not _MARK.fullmatch(piece.shown)]

@@ -11,9 +11,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from proxy.grounding.evidence.retrieval import terms
-from proxy.grounding.values.names import NameWords, name_words
-from proxy.grounding.values.quantities import Quantities, read_quantities
-from proxy.text import split_sentences
+from proxy.language.names import NameWords, name_words
+from proxy.language.quantities import Quantities, read_quantities
+from proxy.language.text import split_sentences
 
 _STOPS = re.compile(r"[.!?…]{4,}")
 NUMERAL = re.compile(r"\d+")

@@ -13,7 +13,7 @@ _BREAKS = ("; ", ", ", " ")
 _HEADING = re.compile(r"#{1,6}[ \t]+\S[^\n]{0,200}|\*\*[^*\n]{1,120}\*\*:?")
 
 
-class Piece(Struct, frozen=True):
+class EvidencePiece(Struct, frozen=True):
     """A piece of a text."""
 
     shown: str
@@ -30,7 +30,7 @@ def is_heading(shown: str) -> bool:
     return _HEADING.fullmatch(shown) is not None
 
 
-def limited(text: str, start: int, end: int) -> list[Piece]:
+def limited(text: str, start: int, end: int) -> list[EvidencePiece]:
     """``text[start:end]`` without the white space around it, in pieces of at most `MAX_PIECE_CHARS`; none for white space."""
     found = []
     while True:
@@ -41,9 +41,9 @@ def limited(text: str, start: int, end: int) -> list[Piece]:
             break
         stop = _break(text, start, start + MAX_PIECE_CHARS)
         shown = text[start:stop].rstrip()
-        found.append(Piece(shown, start, start + len(shown)))
+        found.append(EvidencePiece(shown, start, start + len(shown)))
         start = stop
-    return [*found, Piece(text[start:end], start, end)] if end > start else found
+    return [*found, EvidencePiece(text[start:end], start, end)] if end > start else found
 
 
 def _break(text: str, start: int, end: int) -> int:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from proxy.grounding.evidence.spans import MAX_PIECE_CHARS, Piece, limited
+from proxy.grounding.evidence.spans import MAX_PIECE_CHARS, EvidencePiece, limited
 
 _RULE = re.compile(r"[ \t]{0,8}\|?[ \t]{0,8}:?-{2,200}:?[ \t]{0,8}(?:\|[ \t]{0,8}:?-{1,200}:?[ \t]{0,8}){0,200}\|?[ \t]{0,8}")
 _CELL = {
@@ -102,21 +102,21 @@ def _names(line: str, mark: str) -> bool:
     return short and len(set(names)) == len(names) and not names[-1].endswith((".", "!", "?", ":"))
 
 
-def rows(table: Table, lines: Sequence[_Line]) -> list[Piece]:
+def rows(table: Table, lines: Sequence[_Line]) -> list[EvidencePiece]:
     """A piece for each row, more for a long one; none where the lines turn out to be prose."""
     ruled = table.mark == "|" and len(lines) > 1 and _RULE.fullmatch(lines[1][0]) is not None
     named = ruled or (table.columns > 2 and _names(lines[0][0], table.mark))
     if table.mark in ";," and len(lines) <= _MIN_ROWS:
         return []
     names = [name for name, _, _ in cells(*lines[0], table.mark)] if named else []
-    found: list[Piece] = []
+    found: list[EvidencePiece] = []
     for line in lines[1:] if named else lines:
         if table.mark != "|" or not _RULE.fullmatch(line[0]):
             found += _row(cells(*line, table.mark), names)
     return found
 
 
-def _row(cells: Sequence[_Cell], names: Sequence[str]) -> Iterator[Piece]:
+def _row(cells: Sequence[_Cell], names: Sequence[str]) -> Iterator[EvidencePiece]:
     """The row in pieces of at most `MAX_PIECE_CHARS`, each of which begins with the row's first cell."""
     if len(cells) == 2 and not names and cells[0][0] and 0 < len(cells[1][0]) <= _LONG_CHARS:  # "Born | 1815": the first cell is the name
         yield _piece([f"{cells[0][0]}: {cells[1][0]}"], cells[0], cells[1])
@@ -144,22 +144,22 @@ def _row(cells: Sequence[_Cell], names: Sequence[str]) -> Iterator[Piece]:
         yield _piece(group, first, last)
 
 
-def _long(name: str, cell: _Cell, head: str) -> Iterator[Piece]:
+def _long(name: str, cell: _Cell, head: str) -> Iterator[EvidencePiece]:
     """A cell that is a text of its own, in pieces; the first says which row and column it is of."""
     text, start, end = cell
     quote = (end - start - len(text)) // 2
     if end - start - len(text) > 2:  # doubled quotes: its places cannot be told from the text
-        yield Piece(f"{name}{text}"[:MAX_PIECE_CHARS], start, end, prose=False)
+        yield EvidencePiece(f"{name}{text}"[:MAX_PIECE_CHARS], start, end, prose=False)
         return
     begin = f"{head[:_MAX_NAME_CHARS]}; {name}" if head else name
     for i, piece in enumerate(limited(text, 0, len(text))):
         shown = piece.shown if i else begin + piece.shown
-        yield Piece(shown, start + quote + piece.start, start + quote + piece.end, prose=False)
+        yield EvidencePiece(shown, start + quote + piece.start, start + quote + piece.end, prose=False)
 
 
 def _said(i: int, cell: _Cell, names: Sequence[str]) -> str:
     return f"{names[i]}: {cell[0]}" if i < len(names) and names[i] else cell[0]
 
 
-def _piece(said: Sequence[str], first: _Cell, last: _Cell) -> Piece:
-    return Piece("; ".join(said)[:MAX_PIECE_CHARS], first[1], last[2], prose=False)
+def _piece(said: Sequence[str], first: _Cell, last: _Cell) -> EvidencePiece:
+    return EvidencePiece("; ".join(said)[:MAX_PIECE_CHARS], first[1], last[2], prose=False)

@@ -1,1 +1,1 @@
-"""Numbers, units, dates, names and negations of two texts, compared as such."""
+"""Numbers, units, dates, names and negations of a claim beside those of its evidence, compared as such."""

@@ -18,10 +18,10 @@ from msgspec import Struct
 
 from proxy.grounding.evidence.reading import FUNCTION_WORDS, NUMERAL, EvidenceReading, read_evidence
 from proxy.grounding.evidence.retrieval import terms
-from proxy.grounding.values.dates import Date, date_agrees
-from proxy.grounding.values.names import Name, missing_name, name_words, read_names
-from proxy.grounding.values.negation import is_negated, without_negation
-from proxy.grounding.values.quantities import Quantities, Quantity, agrees, derivable, read_quantities
+from proxy.language.dates import Date, date_agrees
+from proxy.language.names import Name, missing_name, name_words, read_names
+from proxy.language.negation import is_negated, without_negation
+from proxy.language.quantities import Quantities, Quantity, agrees, derivable, read_quantities
 
 Kind = Literal["number", "date", "unit", "name", "negation"]
 MAX_CHARS = 20_000
@@ -42,7 +42,7 @@ _OPENS_UNNAMED = re.compile(
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
 
 
-class Reading(Protocol):
+class ValueReading(Protocol):
     """Numbers and dates of a text, to look others up in."""
 
     @property
@@ -113,7 +113,7 @@ def says_nothing(quantity: Quantity, claim: str) -> bool:
     )
 
 
-def number_is_said(quantity: Quantity, claim: str, read: Reading) -> bool:
+def number_is_said(quantity: Quantity, claim: str, read: ValueReading) -> bool:
     """Whether a number of `claim` is in what was read, in whatever form, or can be worked out of it."""
     numbers = read.quantities.numbers
     if any(agrees(quantity, other) for other in numbers):
@@ -191,7 +191,7 @@ def _date_differences(claim: str, quantities: Quantities, read: EvidenceReading)
             yield Difference("date", time.text, others[0] if len(others) == 1 else "")
 
 
-def date_is_said(date: Date, read: Reading) -> bool:
+def date_is_said(date: Date, read: ValueReading) -> bool:
     """Whether a date is in what was read, in whatever form or order."""
     dates = read.quantities.dates
     if any(date_agrees(date, other) for other in dates):

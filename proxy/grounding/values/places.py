@@ -14,11 +14,11 @@ from typing import Protocol
 from proxy.grounding.evidence.reading import FUNCTION_WORDS, read_evidence
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.values.consistency import says_nothing
-from proxy.grounding.values.dates import Date, Time, date_agrees
-from proxy.grounding.values.names import Name, bare, folded
-from proxy.grounding.values.quantities import Quantities, Quantity
-from proxy.grounding.values.said import ANY_MONTH, TOKEN, Value, agrees_strictly, names_in
-from proxy.grounding.values.units import MONEY
+from proxy.grounding.values.stated import ANY_MONTH, TOKEN, Value, agrees_strictly, names_in
+from proxy.language.dates import Date, Time, date_agrees
+from proxy.language.names import Name, bare, folded
+from proxy.language.quantities import Quantities, Quantity
+from proxy.language.units import MONEY
 
 MAX_COUNTED = 12
 """Numbers in words up to this are often counted from what the evidence lists: only one beside the same noun is another value."""

@@ -20,8 +20,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.grounding.values.dates import Date, Time
-from proxy.grounding.values.quantities import TOLERANCE, Quantities, Quantity
+from proxy.language.dates import Date, Time
+from proxy.language.quantities import TOLERANCE, Quantities, Quantity
 
 MAX_OPERANDS = 24
 """Numbers of one kind that are tried with each other."""
@@ -164,7 +164,7 @@ def _worked_out(left: str) -> float | None:
 
 def derived(
     number: Quantity, claim: str, asked: str, quantities: Quantities, texts: Sequence[str], others: Sequence[Quantity] = ()
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether `number` of `claim` can be worked out of what was said, in one step that a word of the claim or its question asks for; or
     with one of the `others` of the claim: "two tickets are 108 euros".
     """

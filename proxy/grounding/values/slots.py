@@ -1,9 +1,9 @@
 """Where the evidence plainly has another value than a claim, in the same place of the same statement: the only contradiction that is exact.
 
-In: a claim, the evidence's sentences nearest to it, and all that was said in the request (`Said`). Out: a `Slot`, or None. Four things
-must come together: the claim has a number, date, time or name that nobody has said, in whatever form; it follows from nothing
-that was said; a sentence says the same words of the same subject; and that sentence has another value of the same kind where the claim
-has its own, and no second one that could be meant. What is merely not there is no contradiction. `proxy.verification.deciding` asks the
+In: a claim, the evidence's sentences nearest to it, and all that was said in the request (`StatedValues`). Out: a `Slot`, or None. Four
+things must come together: the claim has a number, date, time or name that nobody has said, in whatever form; it follows from nothing that
+was said; a sentence says the same words of the same subject; and that sentence has another value of the same kind where the claim has its
+own, and no second one that could be meant. What is merely not there is no contradiction. `proxy.grounding.judging.deciding` asks the
 verifier, too, which must find the claim better supported with the evidence's value in it.
 """
 # ruff: noqa: E501 - a pattern is read alternative by alternative
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from proxy.grounding.evidence.reading import read_evidence
-from proxy.grounding.values.dates import Date
-from proxy.grounding.values.negation import is_negated
+from proxy.grounding.values.derivable import reachable, told_in_parts
 from proxy.grounding.values.places import in_place, words_of
-from proxy.grounding.values.quantities import Quantities, Quantity, read_quantities
-from proxy.grounding.values.reach import reachable, told_in_parts
-from proxy.grounding.values.said import Kind, Said, Value, unsaid_values
+from proxy.grounding.values.stated import Kind, StatedValues, Value, unsaid_values
+from proxy.language.dates import Date
+from proxy.language.negation import is_negated
+from proxy.language.quantities import Quantities, Quantity, read_quantities
 
 MAX_UNSAID = 2
 """A claim with more values that nobody has said speaks of something else."""
@@ -63,8 +63,8 @@ class Slot(Struct, frozen=True):
 
 
 def slot(
-    claim: str, sentences: Sequence[str], said: Said, language: str, asked: str = "", *, also_derived: bool = False
-) -> Slot | None:  # fmt: skip
+    claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "", *, also_derived: bool = False
+) -> Slot | None:
     """The place in which one of `sentences` has another value than `claim`, in the sentence that is nearest to it; None without one.
 
     `asked` is the question that a claim without subject answers. With `also_derived` a value that can be worked out is no better than
@@ -89,8 +89,15 @@ def slot(
 
 
 def may_differ(
-    claim: str, quantities: Quantities, sentences: Sequence[str], said: Said, language: str, asked: str = "", *, also_derived: bool = False
-) -> list[Value]:  # fmt: skip
+    claim: str,
+    quantities: Quantities,
+    sentences: Sequence[str],
+    said: StatedValues,
+    language: str,
+    asked: str = "",
+    *,
+    also_derived: bool = False,
+) -> list[Value]:
     """The claim's values that nobody has said, where so few of them can be compared with the evidence's; else none.
 
     With `also_derived` a value that can be worked out, of whatever numbers in `sentences` and the claim, is none the better for it.
@@ -107,7 +114,7 @@ def may_differ(
     return [value for value in unsaid if not _could_follow(value, quantities, around, said)]
 
 
-def _could_follow(value: Value, quantities: Quantities, around: Sequence[Quantities], said: Said) -> bool:
+def _could_follow(value: Value, quantities: Quantities, around: Sequence[Quantities], said: StatedValues) -> bool:
     if isinstance(value.read, Quantity):
         return reachable(value.read, quantities, around)
     return isinstance(value.read, Date) and told_in_parts(value.read, said.quantities, said.text)

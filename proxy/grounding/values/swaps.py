@@ -12,18 +12,18 @@ from difflib import SequenceMatcher
 
 from proxy.grounding.evidence.reading import read_evidence
 from proxy.grounding.values.consistency import says_nothing
-from proxy.grounding.values.dates import Date, Time, date_agrees
-from proxy.grounding.values.names import Name, bare, folded
 from proxy.grounding.values.places import SPELLED_ALIKE, labelled, of_one_size, shape, words_of
-from proxy.grounding.values.quantities import Quantities, Quantity, read_quantities
-from proxy.grounding.values.said import ANY_MONTH, TOKEN, Said, Value, agrees_strictly, names_in
 from proxy.grounding.values.slots import may_differ
+from proxy.grounding.values.stated import ANY_MONTH, TOKEN, StatedValues, Value, agrees_strictly, names_in
+from proxy.language.dates import Date, Time, date_agrees
+from proxy.language.names import Name, bare, folded
+from proxy.language.quantities import Quantities, Quantity, read_quantities
 
 MAX_SWAPS = 6
 """Asked of one claim."""
 
 
-def swaps(claim: str, sentences: Sequence[str], said: Said, language: str, asked: str = "") -> list[str]:
+def swaps(claim: str, sentences: Sequence[str], said: StatedValues, language: str, asked: str = "") -> list[str]:
     """The exchanges worth asking about, those with values of the sentence most like the claim first; at most `MAX_SWAPS`."""
     quantities = read_quantities(claim, language)
     found: dict[str, int] = {}

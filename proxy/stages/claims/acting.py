@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from proxy.context.faithful_texts import NO_ANSWER
 from proxy.exchange import Choice, Sentence
-from proxy.faithful_texts import NO_ANSWER
-from proxy.grounding.answers.json_answers import strings_of, with_values
-from proxy.grounding.answers.redaction import redacted, redacted_sentence
-from proxy.grounding.verdicts import Claim, Judgement
-from proxy.language import language
-from proxy.stage import Action, ActionKind
+from proxy.exchange.judgements import Claim, Judgement
+from proxy.grounding.claims.redaction import redacted, redacted_sentence
+from proxy.language.detection import language
+from proxy.language.json.strings import strings_of, with_values
+from proxy.ports.stage import Action, ActionKind
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.reading import Statement, failing_spans, json_part
+from proxy.stages.claims.reading import AnswerStatement, failing_spans, json_part
 
 _FAILING = {
     "contradicted": ("contradicted",),
@@ -50,7 +50,7 @@ def no_answer(texts: str | Mapping[str, str], *samples: str) -> str:
     return known.get(tongue, known["en"])
 
 
-def without(choice: Choice, failing: Sequence[Statement], marker: str) -> str:
+def without(choice: Choice, failing: Sequence[AnswerStatement], marker: str) -> str:
     """`choice`'s text without its failing statements."""
     spans = failing_spans([statement for statement in failing if statement.editable])
     if None in spans:
@@ -62,7 +62,7 @@ def without(choice: Choice, failing: Sequence[Statement], marker: str) -> str:
     )
 
 
-def instead_of(choice: Choice, failing: Sequence[Statement], text: str) -> str:
+def instead_of(choice: Choice, failing: Sequence[AnswerStatement], text: str) -> str:
     """`text`; in a JSON answer, in place of each string that holds a failing statement."""
     if any(statement.string is None for statement in failing):
         return text

@@ -12,10 +12,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from proxy.context.passages import is_retrieval_tool
 from proxy.exchange import Choice, Evidence
-from proxy.grounding.answers.claims import claims_of
-from proxy.grounding.verdicts import Claim, EvidenceSpan, Judgement
-from proxy.passages import is_retrieval_tool
+from proxy.exchange.judgements import Claim, EvidenceSpan, Judgement
+from proxy.grounding.claims.claims import claims_of
 from proxy.stages.claims.reading import STATEMENT_WORDS, key_of
 
 MAX_ARGUMENTS = 50

@@ -12,11 +12,11 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Evidence, FactCheck
-from proxy.grounding.answers.claims import ClaimReader
+from proxy.exchange.judgements import Judgement
+from proxy.grounding.claims.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase
-from proxy.grounding.verdicts import Judgement
-from proxy.verification.grounder import Grounder
-from proxy.verification.second_opinion import Opinions
+from proxy.grounding.judging.grounder import Grounder
+from proxy.grounding.judging.second_opinion import Opinions
 
 FEW = 256
 """Judgements that are summed up with each sentence."""
@@ -67,7 +67,7 @@ def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> 
     return Judgement(by_context.claim, "not_checkable", reason="not_known")
 
 
-class Found(Struct, frozen=True):
+class FoundClaims(Struct, frozen=True):
     """One judgement."""
 
     choice: int
@@ -78,10 +78,10 @@ class Found(Struct, frozen=True):
     """Whether its claim, and the claim's place, are of the choice's refusal."""
 
 
-class Attempt(Struct, frozen=True):
+class JudgedAttempt(Struct, frozen=True):
     """One answer of those that a retry has asked for, and what was found of it."""
 
-    found: tuple[Found, ...]
+    found: tuple[FoundClaims, ...]
     rank: tuple[float, ...]
     """The higher, the better."""
 
@@ -94,14 +94,14 @@ class Checks:
         self._warming: asyncio.Task[None] | None = None
         self._said: dict[int, str] = {}
         self._readers: dict[int, ClaimReader] = {}
-        self.found: list[Found] = []
+        self.found: list[FoundClaims] = []
         """Of the answer's text, in order."""
         self.checkable: dict[int, int] = {}
         """How many of them could be judged, by choice."""
         self._told = 0
         self.opinions: list[Opinions] = []
         """What second opinions were asked for."""
-        self.attempts: dict[int, Attempt] = {}
+        self.attempts: dict[int, JudgedAttempt] = {}
         """By position in `exchange.attempts`."""
         self.json: set[int] = set()
         """Choices that turn out to be JSON while they stream."""
@@ -142,7 +142,7 @@ class Checks:
         self._said[choice] = (self._said.get(choice, "") + text)[:MAX_SAMPLE_CHARS]
         return self._said[choice]
 
-    def note(self, found: Sequence[Found]) -> bool:
+    def note(self, found: Sequence[FoundClaims]) -> bool:
         """Add to what was found; whether it is time to sum up, which costs as much as there is: not at each of a thousand sentences."""
         self.found += found
         for one in found:

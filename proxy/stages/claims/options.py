@@ -7,9 +7,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.stage import Positive, Share
-from proxy.verification.options import VerifierOptions
-from proxy.verification.second_opinion import SecondOpinion
+from proxy.grounding.judging.options import VerifierOptions
+from proxy.grounding.judging.second_opinion import SecondOpinion
+from proxy.ports.stage import Positive, Share
 
 Action = Literal["annotate", "redact", "retry", "replace", "block"]
 

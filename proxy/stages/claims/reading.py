@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Choice, Exchange
-from proxy.grounding.answers.claims import claims_of
-from proxy.grounding.answers.json_answers import JsonString, looks_json, strings_of
-from proxy.grounding.verdicts import Claim
+from proxy.exchange.judgements import Claim
+from proxy.grounding.claims.claims import claims_of
+from proxy.language.json.strings import JsonString, looks_json, strings_of
 
 STATEMENT_WORDS = 4
 """A string with as many words is a statement."""
@@ -25,7 +25,7 @@ _FIXED_VALUE = re.compile(r"(?:[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*|[A-Z][A-Z0-9]*(?
 """``positive``, ``in_progress``, ``HIGH``, an address."""
 
 
-class Statement(Struct, frozen=True):
+class AnswerStatement(Struct, frozen=True):
     """One claim of one choice, and how it can be taken out."""
 
     claim: Claim
@@ -39,14 +39,14 @@ class Statement(Struct, frozen=True):
     """Whether it stands in the choice's refusal, and not in its text."""
 
 
-def read_choice(choice: Choice, question: str, *, json: bool) -> list[Statement]:
+def read_choice(choice: Choice, question: str, *, json: bool) -> list[AnswerStatement]:
     """All statements of a whole choice; `json` where the request asked for JSON."""
     if not choice.text.strip():
         return []
     start, end = json_part(choice.text) if json else (0, len(choice.text))
     strings = strings_of(choice.text[start:end]) if json or looks_json(choice.text) else None
     if strings is None:
-        return [Statement(claim, choice.index, span=(claim.start, claim.end)) for claim in claims_of(choice.text, question)]
+        return [AnswerStatement(claim, choice.index, span=(claim.start, claim.end)) for claim in claims_of(choice.text, question)]
     return [statement for i, string in enumerate(strings) for statement in _of_string(choice.index, i, string, start, question)]
 
 
@@ -66,17 +66,17 @@ def wants_json(exchange: Exchange) -> bool:
     return bool(params.get("guided_json")) or (isinstance(structured, Mapping) and bool(structured.get("json")))
 
 
-def _of_string(choice: int, number: int, string: JsonString, offset: int, question: str) -> list[Statement]:
+def _of_string(choice: int, number: int, string: JsonString, offset: int, question: str) -> list[AnswerStatement]:
     """The claims of one string; their positions are the literal's, since no character of it need stand for one of its value."""
     place: dict[str, Any] = {"start": string.start + offset, "end": string.end + offset}
     if len(string.value.split()) >= STATEMENT_WORDS:
         found = claims_of(string.value, question)
-        return [Statement(replace(claim, **place), choice, number, (claim.start, claim.end)) for claim in found]
+        return [AnswerStatement(replace(claim, **place), choice, number, (claim.start, claim.end)) for claim in found]
     value = string.value.strip()
     fixed = not any(c.isalnum() for c in value) or _FIXED_VALUE.fullmatch(value) is not None
     text = f"{key_of(string.path)}: {value}" if not fixed and key_of(string.path) else value
     claim = Claim(text, **place, checkable=not fixed, reason="value" if fixed else "")
-    return [Statement(claim, choice, number, (0, len(string.value)), editable=False)]
+    return [AnswerStatement(claim, choice, number, (0, len(string.value)), editable=False)]
 
 
 def key_of(path: str) -> str:
@@ -85,7 +85,7 @@ def key_of(path: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]+", " ", names[-1]).lower() if names else ""
 
 
-def failing_spans(statements: Sequence[Statement]) -> dict[int | None, list[tuple[int, int]]]:
+def failing_spans(statements: Sequence[AnswerStatement]) -> dict[int | None, list[tuple[int, int]]]:
     """Their places by string (None: the text itself)."""
     found: dict[int | None, list[tuple[int, int]]] = {}
     for statement in statements:

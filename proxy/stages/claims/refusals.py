@@ -11,10 +11,10 @@ import re
 from msgspec.structs import replace
 
 from proxy.exchange import Choice
-from proxy.grounding.answers.claims import claims_of
-from proxy.grounding.answers.redaction import redacted
-from proxy.grounding.verdicts import Claim
-from proxy.stages.claims.reading import Statement
+from proxy.exchange.judgements import Claim
+from proxy.grounding.claims.claims import claims_of
+from proxy.grounding.claims.redaction import redacted
+from proxy.stages.claims.reading import AnswerStatement
 
 _DECLINING = re.compile(
     r"""(?ix) (?:
@@ -47,13 +47,13 @@ def declines(text: str) -> bool:
     return len(text.split()) <= MAX_WORDS and _DECLINING.search(text) is not None and _BESIDES.search(text) is None
 
 
-def read_refusal(choice: Choice, question: str) -> list[Statement]:
+def read_refusal(choice: Choice, question: str) -> list[AnswerStatement]:
     """All statements of a choice's refusal."""
     claims = claims_of(choice.refusal, question) if choice.refusal.strip() else []
-    return [Statement(_settled(claim), choice.index, span=(claim.start, claim.end), refusal=True) for claim in claims]
+    return [AnswerStatement(_settled(claim), choice.index, span=(claim.start, claim.end), refusal=True) for claim in claims]
 
 
-def without(choice: Choice, failing: list[Statement], marker: str) -> str:
+def without(choice: Choice, failing: list[AnswerStatement], marker: str) -> str:
     """`choice`'s refusal without its failing statements."""
     return redacted(choice.refusal, [statement.span for statement in failing], marker)
 

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from proxy.grounding.verdicts import EvidenceSpan, Judgement, faithfulness
-from proxy.stages.claims.checks import Found
-from proxy.verification.second_opinion import Opinions
+from proxy.exchange.judgements import EvidenceSpan, Judgement, faithfulness
+from proxy.grounding.judging.second_opinion import Opinions
+from proxy.stages.claims.checks import FoundClaims
 
 MAX_CLAIMS = 60
 MAX_CHARS = 400
@@ -20,7 +20,7 @@ MAX_MESSAGE_CHARS = 200
 _URGENT = ("contradicted", "unsupported", "unsure", "error")
 
 
-def detail_of(found: Sequence[Found]) -> dict[str, Any]:
+def detail_of(found: Sequence[FoundClaims]) -> dict[str, Any]:
     """Counts, how many nobody is sure of, what the labels rest on, figures by choice, and the claims."""
     counts = Counter(one.judgement.label for one in found)
     detail: dict[str, Any] = {"counts": dict(counts), "unsure": counts["unsure"]}
@@ -44,18 +44,18 @@ def told(opinions: Sequence[Opinions]) -> dict[str, Any]:
     return {"second_opinion": {"asked": sum(one.asked for one in opinions), **({"failed": failures} if failures else {})}}
 
 
-def shown(found: Sequence[Found]) -> list[Found]:
+def shown(found: Sequence[FoundClaims]) -> list[FoundClaims]:
     """Those that the record lists, in order."""
     by_need = sorted(range(len(found)), key=lambda i: (found[i].judgement.label not in _URGENT, i))
     return [found[i] for i in sorted(by_need[:MAX_CLAIMS])]
 
 
-def of_choice(found: Sequence[Found], choice: int) -> list[Judgement]:
+def of_choice(found: Sequence[FoundClaims], choice: int) -> list[Judgement]:
     """The judgements of one choice."""
     return [one.judgement for one in found if one.choice == choice]
 
 
-def entry(one: Found) -> dict[str, Any]:
+def entry(one: FoundClaims) -> dict[str, Any]:
     """One claim, without what is not known of it."""
     judgement = one.judgement
     listed = {

@@ -9,8 +9,8 @@ import json
 from collections.abc import Mapping, Sequence
 
 from proxy.exchange import Answer, Message
-from proxy.grounding.verdicts import Judgement, faithfulness
-from proxy.language import language
+from proxy.exchange.judgements import Judgement, faithfulness
+from proxy.language.detection import language
 
 MAX_CLAIMS = 20
 MAX_CHARS = 600

@@ -22,27 +22,27 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Outcome, Sentence, Verdict
-from proxy.grounding.answers.json_answers import looks_json
-from proxy.grounding.answers.made_up import asks_to_make_up
+from proxy.exchange.judgements import Claim, Judgement, faithfulness
+from proxy.grounding.claims.made_up import asks_to_make_up
 from proxy.grounding.evidence.gathering import EvidenceBase, question_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
+from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, base_of
+from proxy.grounding.judging.options import asks, make_verifier
+from proxy.grounding.judging.second_opinion import SecondOpinions, open_to
 from proxy.grounding.quality import refresh
-from proxy.grounding.verdicts import Claim, Judgement, faithfulness
-from proxy.language import language, load
+from proxy.language.detection import language, load
+from proxy.language.json.strings import looks_json
 from proxy.offloop import SENTENCES, aside, each
 from proxy.ports import Ports
-from proxy.stage import Action, SentenceStage
+from proxy.ports.stage import Action, SentenceStage
 from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import actions_of, fails, instead_of, no_answer, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
-from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Attempt, Checks, Found, Ground, has_context, settled
+from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.reading import Statement, read_choice, wants_json
+from proxy.stages.claims.reading import AnswerStatement, read_choice, wants_json
 from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
-from proxy.verification.grounder import EMBED_ALL, Grounder, base_of
-from proxy.verification.options import asks, make_verifier
-from proxy.verification.second_opinion import SecondOpinions, open_to
 
 _SHORT_CHARS = 60
 """A shorter answer may not tell its language."""
@@ -63,10 +63,16 @@ class Claims(SentenceStage):
     assigns = ("faithfulness",)
     changes = ("answer",)
     reports = (
-        "x-groundwire-faithfulness", "x-groundwire-quality", "claims_contradicted", "claims_unsupported", "claims_unsure",
+        "x-groundwire-faithfulness",
+        "x-groundwire-quality",
+        "claims_contradicted",
+        "claims_unsupported",
+        "claims_unsure",
         "claims_unchecked",
-        "json_value_kept", "tool_arguments_unsupported", BLOCKED,
-    )  # fmt: skip
+        "json_value_kept",
+        "tool_arguments_unsupported",
+        BLOCKED,
+    )
     retryable = frozenset(("claims_unchecked",))
     answers_after = ("schema",)
     reads_passages = True
@@ -187,9 +193,13 @@ class Claims(SentenceStage):
     async def _prepare(self, exchange: Exchange) -> Ground:
         options, base = self.options, await base_of(exchange)
         grounder = Grounder(
-            self._verifier.for_client(exchange.client), embedder=self.ports.embedder if options.embed else None,
-            min_support=options.min_support, min_contradiction=options.min_contradiction, only_certain=True, low=options.unsure[0],
-        )  # fmt: skip
+            self._verifier.for_client(exchange.client),
+            embedder=self.ports.embedder if options.embed else None,
+            min_support=options.min_support,
+            min_contradiction=options.min_contradiction,
+            only_certain=True,
+            low=options.unsure[0],
+        )
         closed = options.without_context == "check" or has_context(base.evidence)
         skipped = "" if closed or exchange.knowledge is not None else "no context"
         question = await aside(exchange.original.size, question_of, exchange)
@@ -220,7 +230,7 @@ class Claims(SentenceStage):
         finally:
             whole = [j if j is not None else Judgement(claims[i][1], "error", reason="interrupted") for i, j in enumerate(judged)]
             ms = (time.perf_counter() - started) * 1000
-            self._note(exchange, checks, [Found(choice, j, ms, refusal) for (choice, _), j in zip(claims, whole, strict=True)])
+            self._note(exchange, checks, [FoundClaims(choice, j, ms, refusal) for (choice, _), j in zip(claims, whole, strict=True)])
         return whole
 
     async def _ask(self, ground: Ground, claims: Sequence[Claim], said: str) -> list[Judgement]:
@@ -270,7 +280,7 @@ class Claims(SentenceStage):
                 found.append(None if claim.checkable else Judgement(claim, "not_checkable", reason=claim.reason))
         return found
 
-    def _note(self, exchange: Exchange, checks: Checks, found: Sequence[Found]) -> None:
+    def _note(self, exchange: Exchange, checks: Checks, found: Sequence[FoundClaims]) -> None:
         if checks.note(found) or not found:
             self._tell(exchange, checks)
         labels: Counter[str] = Counter(one.judgement.label for one in found)
@@ -285,11 +295,11 @@ class Claims(SentenceStage):
         exchange.facts.faithfulness = faithfulness(one.judgement for one in checks.found)
         refresh(exchange)
 
-    async def _judge_choices(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[Statement]:
+    async def _judge_choices(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[AnswerStatement]:
         """All of `choices` in one batch; the failing statements."""
         question, json = (await checks.ground()).sample, wants_json(exchange)
 
-        def read() -> list[Statement]:
+        def read() -> list[AnswerStatement]:
             return [statement for choice in choices for statement in each(read_choice(choice, question, json=json))]
 
         statements = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
@@ -297,7 +307,7 @@ class Claims(SentenceStage):
         judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
         return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
 
-    async def _judge_refusals(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[Statement]:
+    async def _judge_refusals(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[AnswerStatement]:
         """The failing statements in what `choices` refuse with."""
         question = await aside(exchange.original.size, question_of, exchange)
         statements = await aside(sum(len(choice.refusal) for choice in choices) * SENTENCES, _refused, choices, question)
@@ -344,7 +354,7 @@ class Claims(SentenceStage):
     def _no_answer(self, exchange: Exchange, said: str) -> str:
         return no_answer(self.options.replacement, said, question_of(exchange))
 
-    def _change(self, exchange: Exchange, acting: Sequence[Choice], failing: Sequence[Statement]) -> None:
+    def _change(self, exchange: Exchange, acting: Sequence[Choice], failing: Sequence[AnswerStatement]) -> None:
         """Redact or replace in what has not left: of an answer behind the gate, its refusals."""
         if exchange.answer is None or self.options.action not in ("redact", "replace") or not acting:
             return
@@ -361,7 +371,7 @@ class Claims(SentenceStage):
                 exchange.answer = exchange.answer.with_text(choice.index, text).with_refusal(choice.index, refusal)
                 exchange.changes.append({"stage": self.name, "what": self.options.action, "choice": choice.index, "claims": len(mine)})
 
-    def _changed(self, exchange: Exchange, choice: Choice, failing: Sequence[Statement]) -> str:
+    def _changed(self, exchange: Exchange, choice: Choice, failing: Sequence[AnswerStatement]) -> str:
         """`choice`'s text as it leaves; of a text of which redaction leaves nothing, the no-answer text."""
         if self.options.action == "replace":
             self.ports.counters.count("claims.replaced_count")
@@ -370,7 +380,7 @@ class Claims(SentenceStage):
         text = without(choice, failing, self.options.marker)
         return text if text.strip() or choice.tool_calls else self._no_answer(exchange, choice.text)
 
-    def _changed_refusal(self, exchange: Exchange, choice: Choice, failing: list[Statement]) -> str:
+    def _changed_refusal(self, exchange: Exchange, choice: Choice, failing: list[AnswerStatement]) -> str:
         """`choice`'s refusal as it leaves."""
         redacting = self.options.action == "redact"
         self.ports.counters.count("claims.redacted_count" if redacting else "claims.replaced_count", len(failing) if redacting else 1)
@@ -385,7 +395,7 @@ class Claims(SentenceStage):
         if present < 0:
             return answer
         judgements, failing = [one.judgement for one in checks.found], self._failing(checks)
-        checks.attempts[present] = Attempt(tuple(checks.found), rank(answer, judgements, failing))
+        checks.attempts[present] = JudgedAttempt(tuple(checks.found), rank(answer, judgements, failing))
         acting = [choice for choice in answer.choices if self._acts(checks, choice.index)]
         if acting and exchange.can_retry and present < self.options.retries and not any(c.tool_calls for c in answer.choices):
             wrong = [j for j in of_choice(checks.found, acting[0].index) if fails(j, self.options.fail_on)]
@@ -446,7 +456,7 @@ class Claims(SentenceStage):
         if not arguments:
             return None
         failing = [judgement for _, judgement in arguments if judgement.label in ("unsupported", "contradicted")]
-        listed = [{"tool": a.tool, "argument": a.path[:MAX_CHARS], **entry(Found(a.choice, j, 0.0))} for a, j in arguments]
+        listed = [{"tool": a.tool, "argument": a.path[:MAX_CHARS], **entry(FoundClaims(a.choice, j, 0.0))} for a, j in arguments]
         detail = {"tool_arguments": listed}
         if failing and self.options.tool_arguments == "block":
             self.ports.counters.count("claims.blocked_count")
@@ -462,5 +472,5 @@ def _filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]
     return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
 
 
-def _refused(choices: Sequence[Choice], question: str) -> list[Statement]:
+def _refused(choices: Sequence[Choice], question: str) -> list[AnswerStatement]:
     return [statement for choice in choices for statement in refusals.read_refusal(choice, question)]

@@ -15,21 +15,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.clashes.certainty import is_staged, without_declarations
-from proxy.clashes.clauses import read_piece_clauses
-from proxy.clashes.kinds import Origin, Piece, Statement
-from proxy.clashes.statements import Read
-from proxy.clashes.told import INSTEAD, named_before
-from proxy.cleaning.pieces import ContextPiece, PieceKind, pieces_of
-from proxy.compaction.transcript import called_names
-from proxy.conversation import last_user
+from proxy.context.compaction.transcript import called_names
+from proxy.context.conversation import last_user
+from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
-from proxy.judging import key_of
-from proxy.lru import LRU
+from proxy.grounding.judging.asking import key_of
+from proxy.language.lru import LRU
+from proxy.language.patterns import LazyPattern
+from proxy.language.text import text_of
 from proxy.offloop import aside, each
-from proxy.patterns import LazyPattern
+from proxy.stages.clash.detecting.certainty import is_staged, without_declarations
+from proxy.stages.clash.kinds import Origin, StatedPiece, Statement
 from proxy.stages.clash.options import Part
-from proxy.text import text_of
+from proxy.stages.clash.statements.clauses import read_piece_clauses
+from proxy.stages.clash.statements.in_passing import INSTEAD, named_before
+from proxy.stages.clash.statements.reading import Read
 
 MAX_READ, MAX_READ_OF_ALL = 6, 16
 """Sentences of one piece, and of the conversation, the first of each, that are read in full beside those that plainly declare something:
@@ -137,7 +137,7 @@ class Context:
         key = key_of(origin, piece.text, str(limit))
         kept = self._kept.get(key)
         if kept is None:
-            kept = read_piece_clauses(Piece(piece.text, origin), limit=limit)
+            kept = read_piece_clauses(StatedPiece(piece.text, origin), limit=limit)
             self._kept.put(key, kept)
         return kept
 

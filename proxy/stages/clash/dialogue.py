@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.clashes.asking import Question, asked
-from proxy.clashes.kinds import Statement
-from proxy.clashes.replies import Reply, read_reply
 from proxy.exchange import Exchange, Message
-from proxy.text import text_of
+from proxy.language.text import text_of
+from proxy.stages.clash.asking.questions import ClashQuestion, asked
+from proxy.stages.clash.asking.replies import UserReply, read_reply
+from proxy.stages.clash.kinds import Statement
 
 
 class Dialogue(Struct, frozen=True):
@@ -19,13 +19,13 @@ class Dialogue(Struct, frozen=True):
 
     times: int
     """How often it was asked."""
-    reply: Reply | None = None
+    reply: UserReply | None = None
     """The first that was understood."""
     message: int | None = None
     """Position of that reply."""
 
 
-def dialogue_about(messages: Sequence[Message], question: Question, about: tuple[Statement, Statement]) -> Dialogue:
+def dialogue_about(messages: Sequence[Message], question: ClashQuestion, about: tuple[Statement, Statement]) -> Dialogue:
     """How often the question was asked, and what the user said to it; `about` are the two statements."""
     times = 0
     for i, message in enumerate(messages):

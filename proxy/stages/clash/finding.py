@@ -18,23 +18,23 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.clashes.candidates import Pair, candidates
-from proxy.clashes.certainty import Said, is_certain
-from proxy.clashes.detection import by_rule, judged, settled
-from proxy.clashes.kinds import Clash, Statement
-from proxy.clashes.questions import is_answered
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange
-from proxy.judging import key_of
-from proxy.lru import LRU
+from proxy.grounding.judging.asking import key_of
+from proxy.grounding.judging.options import make_verifier
+from proxy.language.lru import LRU
+from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside
 from proxy.ports import Ports
 from proxy.stages.clash.context import Spoken
+from proxy.stages.clash.detecting.candidates import Pair, candidates
+from proxy.stages.clash.detecting.certainty import SaidSentence, is_certain
+from proxy.stages.clash.detecting.detection import by_rule, judged, settled
+from proxy.stages.clash.detecting.judging import ClashDetector
+from proxy.stages.clash.detecting.questions import is_answered
+from proxy.stages.clash.kinds import Statement, StatementClash
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.options import ClashOptions
-from proxy.text import text_of
-from proxy.verification.clashes import ClashDetector
-from proxy.verification.options import make_verifier
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,10 +57,10 @@ BATCH = 16
 _Place = tuple[int, int, int]
 
 
-class Found(Struct, frozen=True):
+class FoundClashes(Struct, frozen=True):
     """A clash with the places of its statements."""
 
-    clash: Clash
+    clash: StatementClash
     older: Spoken
     newer: Spoken
 
@@ -68,7 +68,7 @@ class Found(Struct, frozen=True):
 class Pairs(Struct, frozen=True):
     """What came of comparing."""
 
-    clashes: tuple[Found, ...] = ()
+    clashes: tuple[FoundClashes, ...] = ()
     """In the order of the newer statement."""
     judged: int = 0
     skipped: int = 0
@@ -80,7 +80,7 @@ class Pairs(Struct, frozen=True):
 class _Work(Struct):
     """What is found while the time lasts."""
 
-    clashes: list[Clash] = []
+    clashes: list[StatementClash] = []
     judged: int = 0
     skipped: int = 0
     problem: str = ""
@@ -165,7 +165,9 @@ class Finder:
     def _key(self, exchange: Exchange, pair: Pair) -> bytes:
         return key_of(exchange.client, exchange.policy, self._verifier.name, pair.older.hash, pair.newer.hash)
 
-    def _told(self, exchange: Exchange, ledger: Ledger, standing: Mapping[_Place, Spoken], clashes: Sequence[Clash]) -> list[Found]:
+    def _told(
+        self, exchange: Exchange, ledger: Ledger, standing: Mapping[_Place, Spoken], clashes: Sequence[StatementClash]
+    ) -> list[FoundClashes]:
         """The clashes in order, with what only the whole conversation tells of them."""
         found = []
         said = _said(exchange) if clashes else []
@@ -176,10 +178,10 @@ class Finder:
             critical = clash.critical or self._is_critical(clash)
             together = clash.simultaneous or _side_by_side(exchange, clash.older, clash.newer)
             told = replace(clash, update=update, critical=critical, simultaneous=together and not update)
-            found.append(Found(replace(told, certain=self._is_certain(told, said)), older, newer))
+            found.append(FoundClashes(replace(told, certain=self._is_certain(told, said)), older, newer))
         return found
 
-    def _is_certain(self, clash: Clash, said: Sequence[Said]) -> bool:
+    def _is_certain(self, clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
         """Whether it can be acted on. Where the policy edits everything, so can a record that a tool gives anew, and what stands twice."""
         if is_certain(clash, said):
             return True
@@ -188,16 +190,16 @@ class Finder:
         anew = clash.newer.slot.startswith("field:") and clash.newer.subject != "" and not clash.simultaneous
         return clash.type == "DUPLICATE_FACTS" or (anew and clash.newer.origin == clash.older.origin == "tool_result")
 
-    def _is_critical(self, clash: Clash) -> bool:
+    def _is_critical(self, clash: StatementClash) -> bool:
         said = f"{clash.topic} {clash.older.text} {clash.newer.text}"
         return self._critical is not None and self._critical.search(said) is not None
 
 
-def _said(exchange: Exchange) -> list[Said]:
+def _said(exchange: Exchange) -> list[SaidSentence]:
     """What user and model have said, for what a clash of two statements depends on."""
     roles = ("user", "assistant")
     messages = [(i, message) for i, message in enumerate(exchange.conversation) if message.get("role") in roles]
-    return [Said(i, text_of(message.get("content")), message.get("role") == "user") for i, message in messages]
+    return [SaidSentence(i, text_of(message.get("content")), message.get("role") == "user") for i, message in messages]
 
 
 def _last_times(standing: Mapping[_Place, Spoken]) -> list[Statement]:
@@ -236,7 +238,7 @@ def _said_twice(statements: Sequence[Statement]) -> list[Pair]:
     return [Pair(one, other, "same") for some in same.values() for one, other in pairwise(some)]
 
 
-def _is_repeated_field(clash: Clash) -> bool:
+def _is_repeated_field(clash: StatementClash) -> bool:
     """A record that a tool gives twice has most of its fields twice."""
     return clash.type == "DUPLICATE_FACTS" and clash.newer.slot.startswith("field:")
 

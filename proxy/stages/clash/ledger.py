@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.clashes.asking import Question, question
-from proxy.clashes.kinds import Clash, Resolution
 from proxy.exchange import Exchange
 from proxy.ports import ClashRecord
+from proxy.stages.clash.asking.questions import ClashQuestion, question
 from proxy.stages.clash.context import Spoken
+from proxy.stages.clash.kinds import Resolution, StatementClash
 
 POLICY = "policy"
 USER = "user"
@@ -26,7 +26,7 @@ MAX_TEXT_CHARS = 1000
 """A record shows a statement up to here; what it is known by is its hash."""
 
 
-class Entry(Struct, frozen=True):
+class LedgerEntry(Struct, frozen=True):
     """A record with its statements."""
 
     record: ClashRecord
@@ -76,12 +76,12 @@ class Entry(Struct, frozen=True):
         return frozenset(side.key for name, side in (("older", self.older), ("newer", self.newer)) if name in staying)
 
     @property
-    def question(self) -> Question:
+    def question(self) -> ClashQuestion:
         """What the user is asked; the same on every turn."""
         tongue = str(self.record.detail.get("language", ""))
         made = question(self.older.statement, self.newer.statement, tongue)
         older, newer, flexible = self.record.options
-        return made if made.options == self.record.options else Question(made.text, (older, newer, flexible), tongue)
+        return made if made.options == self.record.options else ClashQuestion(made.text, (older, newer, flexible), tongue)
 
 
 class Ledger:
@@ -93,9 +93,9 @@ class Ledger:
         for one in spoken:
             self._same.setdefault(one.statement.hash, []).append(one)
         self._records: dict[str, ClashRecord] = {}
-        self._entries: list[Entry] | None = None
+        self._entries: list[LedgerEntry] | None = None
         self._gone: frozenset[str] | None = None
-        self.replies: dict[int, list[Entry]] = {}
+        self.replies: dict[int, list[LedgerEntry]] = {}
         """By the position of a user message: what it replies to."""
         for record in records:
             self.put(record)
@@ -106,7 +106,7 @@ class Ledger:
         self._entries = self._gone = None
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[LedgerEntry]:
         """Those that count, in the order in which they were found."""
         if self._entries is None:
             self._entries = [entry for record in self._records.values() if (entry := self._entry(record)) is not None]
@@ -125,19 +125,19 @@ class Ledger:
         return self._gone
 
     @property
-    def open(self) -> list[Entry]:
+    def open(self) -> list[LedgerEntry]:
         """The entries that nobody has decided, and that are not settled by what became of another."""
         gone = self.gone
         return [entry for entry in self.entries if entry.is_open and not gone & {entry.older.key, entry.newer.key}]
 
-    def _entry(self, record: ClashRecord) -> Entry | None:
+    def _entry(self, record: ClashRecord) -> LedgerEntry | None:
         if record.status == "dismissed":
             return None
         older, newer = self._spoken.get(_key(record.older)), self._spoken.get(_key(record.newer))
         if older is None or newer is None or (older.statement.place < newer.statement.place) != bool(record.detail.get("in_order", True)):
             return None
         earlier = [one for side in (older, newer) for one in self._same[side.statement.hash][: side.number - 1]]
-        return Entry(record, older, newer, tuple(earlier))
+        return LedgerEntry(record, older, newer, tuple(earlier))
 
 
 def pair_key(older: Spoken, newer: Spoken) -> str:
@@ -146,21 +146,39 @@ def pair_key(older: Spoken, newer: Spoken) -> str:
 
 
 def record_of(
-    exchange: Exchange, clash: Clash, sides: tuple[Spoken, Spoken], done: Resolution, strategy: str, language: str
+    exchange: Exchange, clash: StatementClash, sides: tuple[Spoken, Spoken], done: Resolution, strategy: str, language: str
 ) -> ClashRecord:
     """A clash of `sides`, the older and the newer, that was just found, as it is to be kept."""
     older, newer = sides
     stays = [name for name, side in (("older", older), ("newer", newer)) if side.locked]
     return ClashRecord(
-        client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, pair_hash=pair_key(older, newer), type=clash.type,
-        topic=clash.topic[:100], strategy=strategy, critical=clash.critical, status="resolved" if done.resolved else "open",
-        resolution=_resolution(done), reason=done.reason, older=_side(older), newer=_side(newer), options=done.options,
-        merged=done.text, resolved_by=POLICY if done.resolved else "", record_id=exchange.id,
+        client=exchange.client,
+        run_id=exchange.run_id,
+        policy=exchange.policy,
+        pair_hash=pair_key(older, newer),
+        type=clash.type,
+        topic=clash.topic[:100],
+        strategy=strategy,
+        critical=clash.critical,
+        status="resolved" if done.resolved else "open",
+        resolution=_resolution(done),
+        reason=done.reason,
+        older=_side(older),
+        newer=_side(newer),
+        options=done.options,
+        merged=done.text,
+        resolved_by=POLICY if done.resolved else "",
+        record_id=exchange.id,
         detail={
-            "language": language, "in_order": older.statement.place < newer.statement.place, "stays": stays, "clash": clash.reason[:300],
-            "score": round(clash.score, 4), "update": clash.update, "certain": clash.certain,
+            "language": language,
+            "in_order": older.statement.place < newer.statement.place,
+            "stays": stays,
+            "clash": clash.reason[:300],
+            "score": round(clash.score, 4),
+            "update": clash.update,
+            "certain": clash.certain,
         },
-    )  # fmt: skip
+    )
 
 
 def _resolution(done: Resolution) -> str:
@@ -172,9 +190,15 @@ def _resolution(done: Resolution) -> str:
 def _side(one: Spoken) -> dict[str, Any]:
     said = one.statement
     return {
-        "hash": said.hash, "number": one.number, "origin": said.origin, "message": said.message, "start": one.piece.start + said.start,
-        "end": one.piece.start + said.end, "text": said.text[:MAX_TEXT_CHARS], "source": said.source,
-    }  # fmt: skip
+        "hash": said.hash,
+        "number": one.number,
+        "origin": said.origin,
+        "message": said.message,
+        "start": one.piece.start + said.start,
+        "end": one.piece.start + said.end,
+        "text": said.text[:MAX_TEXT_CHARS],
+        "source": said.source,
+    }
 
 
 def _key(side: Mapping[str, Any]) -> str:

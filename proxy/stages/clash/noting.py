@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from proxy.conversation import last_user, with_text_after
+from proxy.context.conversation import last_user, with_text_after
 from proxy.exchange import Message
+from proxy.language.text import text_of
 from proxy.stages.clash.context import Spoken
-from proxy.stages.clash.ledger import Entry
+from proxy.stages.clash.ledger import LedgerEntry
 from proxy.stages.clash.options import Editing
 from proxy.stages.clash.removing import can_leave
-from proxy.text import text_of
 
 MAX_QUOTE_CHARS = 160
 
@@ -45,13 +45,13 @@ class Note(Struct, frozen=True):
     """Position in `Exchange.conversation`; None: with the last user message."""
 
 
-def notes_of(entries: Iterable[Entry], editing: Editing) -> list[Note]:
+def notes_of(entries: Iterable[LedgerEntry], editing: Editing) -> list[Note]:
     """One note for each decision that takes nothing out; none where one message says both, the second as a change of the first."""
     notes = [note for entry in entries if (note := _note(entry, editing)) is not None]
     return list({note.text: note for note in notes}.values())
 
 
-def _note(entry: Entry, editing: Editing) -> Note | None:
+def _note(entry: LedgerEntry, editing: Editing) -> Note | None:
     staying = [one for one in entry.leaving if not can_leave(entry, one, editing)]
     same = entry.older.statement.message == entry.newer.statement.message is not None
     merged_in = entry.record.resolution == "merged" and len(staying) < len(entry.leaving)
@@ -65,7 +65,7 @@ def _note(entry: Entry, editing: Editing) -> Note | None:
     return Note(text, max((place for place in places if place is not None), default=None))
 
 
-def _other(entry: Entry, one: Spoken) -> Spoken:
+def _other(entry: LedgerEntry, one: Spoken) -> Spoken:
     return entry.newer if one is entry.older else entry.older
 
 

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.stage import Positive, Share
-from proxy.verification.options import VerifierOptions
+from proxy.grounding.judging.options import VerifierOptions
+from proxy.ports.stage import Positive, Share
 
 Part = Literal["user", "system", "memory", "tool_results", "passages"]
 Resolving = Literal["prefer_recent", "ask_user", "merge"]

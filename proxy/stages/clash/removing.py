@@ -1,7 +1,7 @@
 """Decided clashes -> edits of the conversation: the statement that lost leaves with its marks, a merged one takes the older one's place.
 
 Pure. What the system said and the last user message are not edited, nor are, unless the policy says so, the user's words; the list of
-messages stays as it is (`proxy.cleaning.edits`). What is not taken out is noted (`proxy.stages.clash.noting`).
+messages stays as it is (`proxy.context.edits`). What is not taken out is noted (`proxy.stages.clash.noting`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from proxy.clashes.clauses import value_span
-from proxy.cleaning.edits import Edit
+from proxy.context.edits import Edit
 from proxy.stages.clash.context import Spoken
-from proxy.stages.clash.ledger import Entry
+from proxy.stages.clash.ledger import LedgerEntry
 from proxy.stages.clash.options import Editing
+from proxy.stages.clash.statements.clauses import value_span
 
 NOTE = "[Another statement took the place of this one.]"
 """What a message says of which nothing is left."""
@@ -35,12 +35,12 @@ class _Leaving(Struct, frozen=True):
     topics: frozenset[str] = frozenset()
 
 
-def can_leave(entry: Entry, one: Spoken, editing: Editing) -> bool:
+def can_leave(entry: LedgerEntry, one: Spoken, editing: Editing) -> bool:
     """Whether a statement that no longer counts is taken out."""
     return not one.locked and one.key not in entry.stays and (editing == "all" or one.statement.origin == "memory")
 
 
-def edits_of(entries: Iterable[Entry], editing: Editing = "all") -> list[Edit]:
+def edits_of(entries: Iterable[LedgerEntry], editing: Editing = "all") -> list[Edit]:
     """The edits that carry the decisions out, each statement once."""
     entries = list(entries)
     lost = [one.key for entry in entries for one in entry.leaving]
@@ -57,7 +57,7 @@ def edits_of(entries: Iterable[Entry], editing: Editing = "all") -> list[Edit]:
     return [edit for one in leaving.values() for edit in _edits(one)]
 
 
-def _instead(entry: Entry, one: Spoken, lost: list[str], editing: Editing) -> str:
+def _instead(entry: LedgerEntry, one: Spoken, lost: list[str], editing: Editing) -> str:
     """The merged statement, once: where the older one stood, or the newer one where that cannot be edited.
 
     Where one of the two has lost to a third since, the merged one has, too.

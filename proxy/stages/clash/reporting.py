@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from proxy.exchange import Outcome
 from proxy.ports import ClashRecord, Counters
-from proxy.stages.clash.ledger import Entry
+from proxy.stages.clash.ledger import LedgerEntry
 
 MAX_LISTED = 20
 REMOVED, NOTED, ASKED, UNRESOLVED = "clash_removed", "clash_noted", "clash_asked", "clash_unresolved"
@@ -35,7 +35,7 @@ class Done(Struct, frozen=True):
     """Whether the policy refuses what could not be checked."""
 
 
-def codes_of(entries: Sequence[Entry], done: Done) -> list[tuple[Outcome, str]]:
+def codes_of(entries: Sequence[LedgerEntry], done: Done) -> list[tuple[Outcome, str]]:
     """The verdicts' outcomes and codes, the one that tells most first: whatever was done is a warning, what was only found is none."""
     found: list[tuple[Outcome, str]] = []
     if done.problem and (done.insists or done.problem not in _LEFT_OPEN):
@@ -49,7 +49,7 @@ def codes_of(entries: Sequence[Entry], done: Done) -> list[tuple[Outcome, str]]:
     return [("pass", FOUND if entries else "")]
 
 
-def detail_of(entries: Sequence[Entry], statements: int, pairs: int, done: Done) -> dict[str, Any]:
+def detail_of(entries: Sequence[LedgerEntry], statements: int, pairs: int, done: Done) -> dict[str, Any]:
     """For the record."""
     detail: dict[str, Any] = {"statements": statements, "pairs_judged": pairs, "found": len(entries), "taken_out": done.removed}
     more = {"noted": done.noted, "skipped": done.skipped, "problem": done.problem}
@@ -59,13 +59,21 @@ def detail_of(entries: Sequence[Entry], statements: int, pairs: int, done: Done)
     return detail
 
 
-def _listed(entry: Entry) -> dict[str, Any]:
+def _listed(entry: LedgerEntry) -> dict[str, Any]:
     record = entry.record
     told = {
-        "id": record.id, "type": record.type, "topic": record.topic, "strategy": record.strategy, "status": record.status,
-        "resolution": record.resolution, "reason": record.reason, "score": record.detail.get("score"),
-        "certain": bool(record.detail.get("certain")), "older": _place(record.older), "newer": _place(record.newer),
-    }  # fmt: skip
+        "id": record.id,
+        "type": record.type,
+        "topic": record.topic,
+        "strategy": record.strategy,
+        "status": record.status,
+        "resolution": record.resolution,
+        "reason": record.reason,
+        "score": record.detail.get("score"),
+        "certain": bool(record.detail.get("certain")),
+        "older": _place(record.older),
+        "newer": _place(record.newer),
+    }
     return {**told, **({"critical": True} if record.critical else {}), **({"by": record.resolved_by} if record.resolved_by else {})}
 
 

@@ -1,10 +1,10 @@
 """The stage `clash`: statements of the context that contradict each other are found; of those that certainly do, one counts from then on.
 
-What is certain is `proxy.clashes.certainty`'s; every other clash is reported, in the record and the store, and nothing is done about it.
-Before whatever forwards the conversation in other words, on the client's whole history, each turn. Only pairs that were not judged before
-are judged; what was decided of one is in the store, so that every worker takes out the same sentence, or adds the same note, on every
-turn. The user is asked by an answer of the proxy's own; the client sends question and reply back with its next turn, where they are read.
-What a person decides over HTTP counts from the next turn on.
+What is certain is `proxy.stages.clash.detecting.certainty`'s; every other clash is reported, in the record and the store, and nothing is
+done about it. Before whatever forwards the conversation in other words, on the client's whole history, each turn. Only pairs that were not
+judged before are judged; what was decided of one is in the store, so that every worker takes out the same sentence, or adds the same note,
+on every turn. The user is asked by an answer of the proxy's own; the client sends question and reply back with its next turn, where they
+are read. What a person decides over HTTP counts from the next turn on.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from proxy.clashes.asking import as_sentence
-from proxy.clashes.clauses import read_clauses
-from proxy.clashes.kinds import Clash as FoundClash
-from proxy.clashes.kinds import Piece, Resolution
-from proxy.clashes.resolution import resolve_clash
-from proxy.cleaning.edits import apply_edits
-from proxy.compaction.conversation import STORE_TIMEOUT_S
-from proxy.conversation import last_user
+from proxy.context.compaction.conversation import STORE_TIMEOUT_S
+from proxy.context.conversation import last_user
+from proxy.context.edits import apply_edits
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Verdict
-from proxy.language import language, load
+from proxy.grounding.judging.options import asks
+from proxy.language.detection import language, load
+from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
-from proxy.stage import Action, Stage
+from proxy.ports.stage import Action, Stage
+from proxy.stages.clash.asking.questions import as_sentence
 from proxy.stages.clash.context import Context, Spoken, Stated
 from proxy.stages.clash.dialogue import Dialogue, dialogue_about, may_ask
-from proxy.stages.clash.finding import Finder, Found, Pairs
-from proxy.stages.clash.ledger import USER, Entry, Ledger, record_of
+from proxy.stages.clash.finding import Finder, FoundClashes, Pairs
+from proxy.stages.clash.kinds import Resolution, StatedPiece
+from proxy.stages.clash.kinds import StatementClash as FoundClash
+from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
 from proxy.stages.clash.noting import Note, notes_of, with_notes
 from proxy.stages.clash.options import ClashOptions
 from proxy.stages.clash.removing import NOTE, edits_of
@@ -50,8 +50,8 @@ from proxy.stages.clash.reporting import (
     count_found,
     detail_of,
 )
-from proxy.text import text_of
-from proxy.verification.options import asks
+from proxy.stages.clash.resolution import resolve_clash
+from proxy.stages.clash.statements.clauses import read_clauses
 
 _RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both", "neither": "merged", "other": "merged"}
 """What the user's reply means for the record. With neither, both leave and nothing takes their place."""
@@ -61,7 +61,7 @@ STORE_AWAY = "store_unavailable"
 DOUBTFUL = "not certain: only reported"
 MAX_REPORTED = 16
 """Clashes of a run that are kept though nothing is done about them; where there are more, the conversation is about such things."""
-_WARMING = [Piece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
+_WARMING = [StatedPiece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
 """Reading it compiles the patterns (0.2 s), so that no request waits for it."""
 T = TypeVar("T")
 
@@ -220,7 +220,7 @@ class Clash(Stage):
         exchange.verdicts += [Verdict(self.name, also, code=other) for also, other in more]
         return Verdict(self.name, outcome, code=code, detail=detail_of(entries, len(stated.spoken), pairs.judged, done))
 
-    def _ask(self, exchange: Exchange, entries: Sequence[Entry]) -> bool:
+    def _ask(self, exchange: Exchange, entries: Sequence[LedgerEntry]) -> bool:
         """Answer in the model's stead with a question, one at a time, the critical ones first; whether that was done."""
         if not may_ask(exchange):
             return False
@@ -233,7 +233,7 @@ class Clash(Stage):
         return False
 
 
-def _dated(found: Found, times: Mapping[str, float]) -> FoundClash:
+def _dated(found: FoundClashes, times: Mapping[str, float]) -> FoundClash:
     """The clash with when its statements were first seen, where the client tells no times and one of them came later."""
     clash, older, newer = found.clash, times.get(found.older.key), times.get(found.newer.key)
     if older is None or newer is None or older >= newer:
@@ -241,12 +241,12 @@ def _dated(found: Found, times: Mapping[str, float]) -> FoundClash:
     return replace(clash, older=replace(clash.older, timestamp=older), newer=replace(clash.newer, timestamp=newer))
 
 
-def _can_reply(exchange: Exchange, entry: Entry) -> bool:
+def _can_reply(exchange: Exchange, entry: LedgerEntry) -> bool:
     """Whether the client keeps what it is answered, as far as can be told: otherwise the user would be asked on every turn."""
     return entry.record.record_id == exchange.id or any(message.get("role") == "assistant" for message in exchange.conversation)
 
 
-def _dialogue(exchange: Exchange, entry: Entry) -> Dialogue:
+def _dialogue(exchange: Exchange, entry: LedgerEntry) -> Dialogue:
     return dialogue_about(exchange.conversation, entry.question, (entry.older.statement, entry.newer.statement))
 
 

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.archive import reference
-from proxy.compaction.measure import Tokens
-from proxy.compaction.parts import RESULT_ROLES, Part, messages_of
-from proxy.compaction.transcript import called_names, content_bytes, result_name
-from proxy.conversation import blocks_of
+from proxy.context.archive import reference
+from proxy.context.compaction.measure import Tokens
+from proxy.context.compaction.parts import RESULT_ROLES, Part, messages_of
+from proxy.context.compaction.transcript import called_names, content_bytes, result_name
+from proxy.context.conversation import blocks_of
 from proxy.exchange import Exchange
 from proxy.ports import Ports
 

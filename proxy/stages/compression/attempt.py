@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from proxy.compaction.conversation import UNAVAILABLE
-from proxy.compaction.folding import Folded, folded
-from proxy.compaction.late import LateSummaries
-from proxy.compaction.measure import prompt_use, token_counter
-from proxy.compaction.notes import Noted, archived_run
-from proxy.compaction.parts import Part, messages_of
-from proxy.compaction.runs import Run, foldable_runs, recent_blocks_start
-from proxy.conversation import last_user, problems
+from proxy.context.compaction.conversation import UNAVAILABLE
+from proxy.context.compaction.folding import FoldedRun, folded
+from proxy.context.compaction.late import LateSummaries
+from proxy.context.compaction.measure import prompt_use, token_counter
+from proxy.context.compaction.notes import Noted, archived_run
+from proxy.context.compaction.parts import Part, messages_of
+from proxy.context.compaction.runs import Run, foldable_runs, recent_blocks_start
+from proxy.context.conversation import last_user, problems
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange
+from proxy.language.text import text_of
 from proxy.ports import Ports
 from proxy.stages.compression.archive import archived_results
 from proxy.stages.compression.summarise import summaries_detail, summarised
 from proxy.stages.compression.trim import old_runs, oldest_runs
-from proxy.text import text_of
 
 if TYPE_CHECKING:
+    from proxy.context.summaries.summariser import Summariser
     from proxy.stages.compression.options import CompressionOptions, Strategy
-    from proxy.summaries.summariser import Summariser
 
 KEPT = "failed-kept-original"
 NOTHING = "nothing-left"
 
 
-class Step(Struct, frozen=True):
+class CompressionStep(Struct, frozen=True):
     """What one strategy did."""
 
     strategy: str
@@ -56,16 +56,22 @@ class Step(Struct, frozen=True):
         return found | ({"reason": self.reason} if self.reason else {}) | self.more
 
 
-class Attempt:
+class CompressionRun:
     """`parts` and `use` are the prompt as it now is."""
 
     def __init__(
-        self, exchange: Exchange, ports: Ports, options: CompressionOptions, summariser: Summariser,
-        ages: Sequence[float | None], parts: Sequence[Part], use: ContextUse,
-    ) -> None:  # fmt: skip
+        self,
+        exchange: Exchange,
+        ports: Ports,
+        options: CompressionOptions,
+        summariser: Summariser,
+        ages: Sequence[float | None],
+        parts: Sequence[Part],
+        use: ContextUse,
+    ) -> None:
         """`ages` are those of the client's messages, in seconds."""
         self.parts, self.use = parts, use
-        self.steps: list[Step] = []
+        self.steps: list[CompressionStep] = []
         self.late = LateSummaries(exchange, ports)
         self._exchange, self._ports, self._options, self._summariser, self._ages = exchange, ports, options, summariser, ages
         self._tokens = token_counter(exchange, ports)
@@ -112,7 +118,7 @@ class Attempt:
         except StoreUnavailable:
             reason = UNAVAILABLE
         ms = (time.perf_counter() - started) * 1000
-        self.steps.append(Step(strategy, before.used_tokens, self.use.used_tokens, ms, reason, more))
+        self.steps.append(CompressionStep(strategy, before.used_tokens, self.use.used_tokens, ms, reason, more))
 
     async def _accept(self, parts: Sequence[Part]) -> str:
         """Go on with `parts`, or say why not."""
@@ -132,12 +138,19 @@ class Attempt:
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
         runs = foldable_runs(self.parts, end, self._last_user)
         done = await summarised(
-            self._exchange, self._ports, self._summariser, self.late, self.parts, runs, self._tokens,
-            query=self._query, max_tokens=self._options.max_summary_tokens,
-        )  # fmt: skip
+            self._exchange,
+            self._ports,
+            self._summariser,
+            self.late,
+            self.parts,
+            runs,
+            self._tokens,
+            query=self._query,
+            max_tokens=self._options.max_summary_tokens,
+        )
         return done.parts, {"summaries": summaries_detail(done)}
 
-    async def _trimmed(self, end: int, target_tokens: int) -> Folded:
+    async def _trimmed(self, end: int, target_tokens: int) -> FoldedRun:
         if any(age is not None for age in self._ages):
             runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s)
         else:

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.stage import Positive, Share, StageOptions
-from proxy.summaries.summariser import SummariserOptions
+from proxy.context.summaries.summariser import SummariserOptions
+from proxy.ports.stage import Positive, Share, StageOptions
 
 Strategy = Literal["trim", "summarize", "archive"]
 

@@ -13,22 +13,22 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.archive import READ_ARCHIVE
-from proxy.archive_reader import ArchiveReader
-from proxy.compaction.conversation import STORE_TIMEOUT_S, Compacted, recalled, sent, stored
-from proxy.compaction.measure import prompt_use
-from proxy.conversation import prefix_hashes
+from proxy.context.archive import READ_ARCHIVE
+from proxy.context.archive_reader import ArchiveReader
+from proxy.context.compaction.conversation import STORE_TIMEOUT_S, Compacted, recalled, sent, stored
+from proxy.context.compaction.measure import prompt_use
+from proxy.context.conversation import prefix_hashes
+from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Compression as Report
+from proxy.exchange import CompressionResult as Report
 from proxy.exchange import ContextUse, Exchange, ToolCall, Verdict
 from proxy.offloop import aside
 from proxy.ports import Ports
-from proxy.stage import Stage
-from proxy.stages.compression.attempt import KEPT, NOTHING, Attempt
+from proxy.ports.stage import Stage
+from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun
 from proxy.stages.compression.options import CompressionOptions
-from proxy.stages.compression.thresholds import Thresholds, advice, thresholds
+from proxy.stages.compression.thresholds import CompressionThresholds, advice, thresholds
 from proxy.stages.compression.trim import message_ages
-from proxy.summaries.summariser import Summariser
 
 
 class Compression(Stage):
@@ -83,9 +83,9 @@ class Compression(Stage):
         await self._summariser.stop()
 
     async def _compress(
-        self, exchange: Exchange, known: Compacted, use: ContextUse, limits: Thresholds, ages: Sequence[float | None]
+        self, exchange: Exchange, known: Compacted, use: ContextUse, limits: CompressionThresholds, ages: Sequence[float | None]
     ) -> Verdict:
-        attempt = Attempt(exchange, self.ports, self.options, self._summariser, ages, known.parts, use)
+        attempt = CompressionRun(exchange, self.ports, self.options, self._summariser, ages, known.parts, use)
         hard = use.used_tokens >= limits.aggressive
         if not hard:
             await attempt.run(limits.target)
@@ -111,7 +111,7 @@ class Compression(Stage):
             left_out = len(exchange.conversation) - sum(not part.made for part in done.parts)
             exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages), "left_out": left_out})
 
-    def _report(self, exchange: Exchange, known: Compacted, attempt: Attempt, use: ContextUse, after: ContextUse) -> None:
+    def _report(self, exchange: Exchange, known: Compacted, attempt: CompressionRun, use: ContextUse, after: ContextUse) -> None:
         """The header's figures and the counters. The header tells of what the client sent, the counters of what this run freed."""
         worked = tuple(dict.fromkeys(step.strategy for step in attempt.steps if not step.reason))
         before = exchange.facts.context_before or use
@@ -127,7 +127,7 @@ class Compression(Stage):
         for strategy in worked:
             count(f"context.compression_{strategy}_count")
 
-    def _judged(self, exchange: Exchange, after: ContextUse, limits: Thresholds, detail: dict[str, Any]) -> Verdict:
+    def _judged(self, exchange: Exchange, after: ContextUse, limits: CompressionThresholds, detail: dict[str, Any]) -> Verdict:
         score = round(min(after.share, 1.0), 4)
         if after.used_tokens <= limits.target:
             return Verdict(self.name, "unchecked", score=score, detail=detail)
@@ -154,7 +154,7 @@ def _repeated(before: ContextUse, after: ContextUse) -> Report:
     return Report(("stored",), before.used_tokens, after.used_tokens)
 
 
-def _detail(use: ContextUse, after: ContextUse, limits: Thresholds, attempt: Attempt, *, hard: bool) -> dict[str, Any]:
+def _detail(use: ContextUse, after: ContextUse, limits: CompressionThresholds, attempt: CompressionRun, *, hard: bool) -> dict[str, Any]:
     return {
         "aggressive": hard,
         "window_tokens": use.window_tokens,

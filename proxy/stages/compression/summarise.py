@@ -5,23 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from proxy.compaction.folding import Folded, folded
-from proxy.compaction.late import LateSummaries
-from proxy.compaction.measure import Tokens
-from proxy.compaction.notes import Noted, summarised_run
-from proxy.compaction.parts import Part
-from proxy.compaction.runs import Run
+from proxy.context.compaction.folding import FoldedRun, folded
+from proxy.context.compaction.late import LateSummaries
+from proxy.context.compaction.measure import Tokens
+from proxy.context.compaction.notes import Noted, summarised_run
+from proxy.context.compaction.parts import Part
+from proxy.context.compaction.runs import Run
 from proxy.exchange import Exchange
 from proxy.ports import Ports
 
 if TYPE_CHECKING:
-    from proxy.summaries.summariser import Summariser
+    from proxy.context.summaries.summariser import Summariser
 
 
 async def summarised(
-    exchange: Exchange, ports: Ports, summariser: Summariser, late: LateSummaries, parts: Sequence[Part], runs: Sequence[Run],
-    tokens: Tokens, *, query: str, max_tokens: int,
-) -> Folded:  # fmt: skip
+    exchange: Exchange,
+    ports: Ports,
+    summariser: Summariser,
+    late: LateSummaries,
+    parts: Sequence[Part],
+    runs: Sequence[Run],
+    tokens: Tokens,
+    *,
+    query: str,
+    max_tokens: int,
+) -> FoldedRun:
     """Each run by its summary of at most `max_tokens`. Raises `StoreUnavailable`."""
 
     async def write(current: Sequence[Part], run: Run) -> Noted:
@@ -30,7 +38,7 @@ async def summarised(
     return await folded(parts, runs, write, tokens)
 
 
-def summaries_detail(done: Folded) -> list[dict[str, Any]]:
+def summaries_detail(done: FoldedRun) -> list[dict[str, Any]]:
     """For the record: of each summary who made it, what was wrong with a rejected one, and what it stands for."""
     return [
         {"made_by": summary.made_by, "problems": list(summary.problems), "ms": round(summary.ms, 1), "messages": [part.start, part.end]}

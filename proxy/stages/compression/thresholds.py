@@ -16,7 +16,7 @@ _ADVICE: Mapping[str, str] = {
 }
 
 
-class Thresholds(Struct, frozen=True):
+class CompressionThresholds(Struct, frozen=True):
     """All in tokens of the prompt."""
 
     compress: int
@@ -29,14 +29,14 @@ class Thresholds(Struct, frozen=True):
     """The most that fits, beside the answer."""
 
 
-def thresholds(window_tokens: int, reserve_tokens: int, at: float, aggressive_at: float, target: float) -> Thresholds:
+def thresholds(window_tokens: int, reserve_tokens: int, at: float, aggressive_at: float, target: float) -> CompressionThresholds:
     """Shares of the window; where the answer's reserve leaves less than `at`, a prompt is compressed before it would be refused.
 
     The target then is as far below that as `target` is below `at`.
     """
     room = max(window_tokens - reserve_tokens, 0)
     compress = min(at * window_tokens, room + 1)
-    return Thresholds(int(-(-compress // 1)), int(-(-aggressive_at * window_tokens // 1)), int(compress * target / at), room)
+    return CompressionThresholds(int(-(-compress // 1)), int(-(-aggressive_at * window_tokens // 1)), int(compress * target / at), room)
 
 
 def advice(use: ContextUse) -> str:

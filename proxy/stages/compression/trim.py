@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.compaction.parts import Part
-from proxy.compaction.runs import Run, foldable_runs
-from proxy.times import seconds_of
+from proxy.context.compaction.parts import Part
+from proxy.context.compaction.runs import Run, foldable_runs
+from proxy.language.times import seconds_of
 
 
 def message_ages(hints: Mapping[int, Mapping[str, Any]], first_seen: Sequence[float] | None, count: int, now: float) -> list[float | None]:

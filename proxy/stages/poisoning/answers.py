@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from proxy.cleaning.pieces import ContextPiece, content_hash
+from proxy.context.pieces import ContextPiece, content_hash
 from proxy.exchange import Choice, Exchange
-from proxy.grounding.verdicts import Judgement
-from proxy.language import language
-from proxy.poisoning.decisions import EXACT, Failing, Finding, PieceDecision
-from proxy.poisoning.kinds import kind_of
+from proxy.exchange.judgements import Judgement
+from proxy.language.detection import language
 from proxy.ports import QuarantineItem
+from proxy.stages.poisoning.decisions import EXACT, Failing, PieceDecision, PoisoningFinding
+from proxy.stages.poisoning.kinds import kind_of
 from proxy.stages.poisoning.remembering import item_of
 
 
@@ -56,10 +56,17 @@ def _failing(judgement: Judgement, said: str, delivered: str) -> Failing | None:
     kind = kind_of(claim.text, evidence, contradicted=contradicted, language=language(claim.text))
     source = judgement.evidence.source if judgement.evidence is not None else ""
     at = delivered.find(text)
-    finding = Finding(
-        text, at, at + len(text), "INVALID" if contradicted else "SUSPICIOUS", confidence, kind, judgement.reason,
-        evidence if contradicted else "", source,
-    )  # fmt: skip
+    finding = PoisoningFinding(
+        text,
+        at,
+        at + len(text),
+        "INVALID" if contradicted else "SUSPICIOUS",
+        confidence,
+        kind,
+        judgement.reason,
+        evidence if contradicted else "",
+        source,
+    )
     words = "contradicted by the context" if contradicted else "not supported by the context"
     return Failing(finding, "quarantine", f"{kind}: {words}" + (f" ({judgement.reason})" if judgement.reason else ""))
 

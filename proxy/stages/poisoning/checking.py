@@ -1,6 +1,6 @@
 """New pieces of the context -> what was found of each: their statements by the facts, their text by the injection detector.
 
-In: pieces that nothing is known of yet. Out: a `Checked` for each, with its statements' findings. What they state is found by
+In: pieces that nothing is known of yet. Out: a `CheckedPiece` for each, with its statements' findings. What they state is found by
 `proxy.stages.poisoning.stating`. The facts are asked once for all of a batch; what the assistant and the user state may also be judged by
 the tool results and passages before it. What could not be asked is an ``ERROR``, never a pass.
 """
@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.cleaning.pieces import ContextPiece
+from proxy.context.pieces import ContextPiece
 from proxy.exchange import Evidence, FactCheck
+from proxy.exchange.fact_checks import FactVerdict
+from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.evidence.gathering import EvidenceBase
-from proxy.grounding.verdicts import Claim, Judgement
-from proxy.knowledge.verdicts import FactVerdict
-from proxy.language import language
+from proxy.grounding.judging.grounder import Grounder
+from proxy.language.detection import language
 from proxy.offloop import aside, each
-from proxy.poisoning.decisions import Finding
-from proxy.poisoning.injection import InjectionFinding, detect
-from proxy.poisoning.kinds import kind_of
+from proxy.stages.poisoning.decisions import PoisoningFinding
+from proxy.stages.poisoning.injections.injection import InjectionFinding, detect
+from proxy.stages.poisoning.kinds import kind_of
 from proxy.stages.poisoning.stating import VALUES, statements_of
-from proxy.verification.grounder import Grounder
 
 TOGETHER = 48
 """Statements asked about at a time: the verifier takes no more than 512 pairs from all that wait for it, and each has up to four."""
@@ -35,10 +35,10 @@ _OUTSIDE = ("tool_result", "passage")
 """Kinds that nobody in the conversation wrote: only they are searched for instructions."""
 
 
-class Checked(Struct, frozen=True):
+class CheckedPiece(Struct, frozen=True):
     """What was found of a piece."""
 
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[PoisoningFinding, ...] = ()
     injection: InjectionFinding | None = None
     claims: int = 0
     """Statements that could be checked."""
@@ -73,7 +73,7 @@ class Checker(Struct, frozen=True):
     injections: bool = True
     max_claims: int = 200
 
-    async def check(self, pieces: Sequence[ContextPiece], deadline_s: float) -> list[Checked]:
+    async def check(self, pieces: Sequence[ContextPiece], deadline_s: float) -> list[CheckedPiece]:
         """One for each piece, in order. Past `deadline_s` what is open is an ``ERROR``."""
         until = time.perf_counter() + deadline_s
         texts = await aside(sum(len(piece.text) for piece in pieces), read, pieces, self)
@@ -111,13 +111,13 @@ class Checker(Struct, frozen=True):
 
     def _checked(
         self, statements: Statements, claims: Sequence[Claim], verdicts: Sequence[FactVerdict], judged: Sequence[Judgement]
-    ) -> Checked:  # fmt: skip
+    ) -> CheckedPiece:
         findings = [_of_fact(statements, claim, verdict) for claim, verdict in zip(claims, verdicts, strict=True)]
         if judged:
             findings = [_worse(a, _of_judgement(statements, j)) for a, j in zip(findings, judged, strict=True)]
         error = next((finding.reason for finding in findings if finding.status == "ERROR"), "")
         left_out = f"more than {self.max_claims} claims (max_claims)" if len(statements.claims) > self.max_claims else ""
-        return Checked(tuple(findings), statements.injection, len(claims), error, left_out)
+        return CheckedPiece(tuple(findings), statements.injection, len(claims), error, left_out)
 
 
 def _left(until: float) -> float:
@@ -135,12 +135,12 @@ def read(pieces: Sequence[ContextPiece], checker: Checker) -> list[Statements]:
     return found
 
 
-def _of_fact(statements: Statements, claim: Claim, verdict: FactVerdict) -> Finding:
+def _of_fact(statements: Statements, claim: Claim, verdict: FactVerdict) -> PoisoningFinding:
     """A fact's word on a statement."""
     text = statements.piece.text[claim.start : claim.end]
     if claim.reason == VALUES and verdict.status == "SUSPICIOUS":
-        return Finding(text, claim.start, claim.end, "UNKNOWN", reason=verdict.reason)
-    finding = Finding(text, claim.start, claim.end, verdict.status, verdict.confidence)
+        return PoisoningFinding(text, claim.start, claim.end, "UNKNOWN", reason=verdict.reason)
+    finding = PoisoningFinding(text, claim.start, claim.end, verdict.status, verdict.confidence)
     if verdict.status not in ("INVALID", "SUSPICIOUS"):
         return replace(finding, reason=verdict.reason)
     contradicted = verdict.status == "INVALID"
@@ -150,26 +150,26 @@ def _of_fact(statements: Statements, claim: Claim, verdict: FactVerdict) -> Find
     return replace(finding, kind=kind, reason=verdict.reason, correct_fact=verdict.correct_fact, source=source)
 
 
-def _of_judgement(statements: Statements, judgement: Judgement) -> Finding:
+def _of_judgement(statements: Statements, judgement: Judgement) -> PoisoningFinding:
     """The conversation's word on a statement; that it says nothing of it is no finding."""
     claim = judgement.claim
     text = statements.piece.text[claim.start : claim.end]
     if judgement.label == "error":
-        return Finding(text, claim.start, claim.end, "ERROR", reason=judgement.reason)
+        return PoisoningFinding(text, claim.start, claim.end, "ERROR", reason=judgement.reason)
     if judgement.label == "supported":
-        return Finding(text, claim.start, claim.end, "VALID", judgement.score or 0.0)
+        return PoisoningFinding(text, claim.start, claim.end, "VALID", judgement.score or 0.0)
     if judgement.label != "contradicted" or judgement.evidence is None:
-        return Finding(text, claim.start, claim.end, "UNKNOWN")
+        return PoisoningFinding(text, claim.start, claim.end, "UNKNOWN")
     confidence, evidence = judgement.contradiction or 0.0, judgement.evidence
     kind = kind_of(claim.text, evidence.text, contradicted=True, language=statements.tongue or "en")
     status = "INVALID" if confidence >= SURE else "SUSPICIOUS"
     source = evidence.source or evidence.kind
-    return Finding(text, claim.start, claim.end, status, confidence, kind, judgement.reason, evidence.text, source)  # type: ignore[arg-type]
+    return PoisoningFinding(text, claim.start, claim.end, status, confidence, kind, judgement.reason, evidence.text, source)  # type: ignore[arg-type]
 
 
 _ORDER = ("UNKNOWN", "VALID", "ERROR", "SUSPICIOUS", "INVALID")
 
 
-def _worse(of_facts: Finding, of_evidence: Finding) -> Finding:
+def _worse(of_facts: PoisoningFinding, of_evidence: PoisoningFinding) -> PoisoningFinding:
     """The graver of two findings; what one of them confirms stays confirmed where the other does not know of it."""
     return max(of_facts, of_evidence, key=lambda finding: _ORDER.index(finding.status))

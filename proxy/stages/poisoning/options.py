@@ -7,20 +7,54 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.cleaning.edits import NOTE
-from proxy.cleaning.pieces import PieceKind
-from proxy.poisoning.decisions import Action, Rules
-from proxy.poisoning.injection import THRESHOLD
-from proxy.stage import Positive, Share
-from proxy.verification.options import VerifierOptions
+from proxy.context.edits import NOTE
+from proxy.context.pieces import PieceKind
+from proxy.grounding.judging.options import VerifierOptions
+from proxy.ports.stage import Positive, Share
+from proxy.stages.poisoning.decisions import Action, Rules
+from proxy.stages.poisoning.injections.injection import THRESHOLD
 
 Role = Literal["assistant", "tool", "user", "passages"]
 FILE_TOOLS = (
-    "read", "read_file*", "*_read_file", "read_text*", "read_lines*", "read_multiple_files", "read_many_files", "read_notebook*", "view",
-    "view_file*", "view_range", "open_file*", "cat", "head", "tail", "*grep*", "*ripgrep*", "glob*", "ls", "list_dir*", "list_files*",
-    "find_file*", "search_files*", "search_code*", "code_search*", "codebase_search*", "bash*", "shell*", "*terminal*", "exec_*",
-    "execute_*", "run_*", "*python*", "git_*", "str_replace*", "edit*", "write_*", "apply_*",
-)  # fmt: skip
+    "read",
+    "read_file*",
+    "*_read_file",
+    "read_text*",
+    "read_lines*",
+    "read_multiple_files",
+    "read_many_files",
+    "read_notebook*",
+    "view",
+    "view_file*",
+    "view_range",
+    "open_file*",
+    "cat",
+    "head",
+    "tail",
+    "*grep*",
+    "*ripgrep*",
+    "glob*",
+    "ls",
+    "list_dir*",
+    "list_files*",
+    "find_file*",
+    "search_files*",
+    "search_code*",
+    "code_search*",
+    "codebase_search*",
+    "bash*",
+    "shell*",
+    "*terminal*",
+    "exec_*",
+    "execute_*",
+    "run_*",
+    "*python*",
+    "git_*",
+    "str_replace*",
+    "edit*",
+    "write_*",
+    "apply_*",
+)
 KIND_OF: Mapping[Role, PieceKind] = {"assistant": "assistant", "tool": "tool_result", "user": "user", "passages": "passage"}
 
 
@@ -104,7 +138,7 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
 
     @property
     def rules(self) -> Rules:
-        """For `proxy.poisoning.decisions`."""
+        """For `proxy.stages.poisoning.decisions`."""
         low: Action = "pass" if self.on_low_confidence == "forward" else self.on_low_confidence
         injections: Action = "pass" if self.injections == "ignore" else self.injections
         return Rules(

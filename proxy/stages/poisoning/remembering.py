@@ -11,16 +11,16 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proxy.cleaning.edits import Edit, whole
-from proxy.cleaning.pieces import ContextPiece
-from proxy.conversation import calls_of
+from proxy.context.conversation import calls_of
+from proxy.context.edits import Edit, whole
+from proxy.context.pieces import ContextPiece
 from proxy.exchange import Exchange, Message, tool_name
-from proxy.grounding.answers.json_answers import strings_of, with_values
-from proxy.grounding.answers.redaction import sentence_spans
-from proxy.poisoning.decisions import Failing, PieceDecision
-from proxy.poisoning.injection import THRESHOLD, InjectionFinding, detect
+from proxy.grounding.claims.redaction import sentence_spans
+from proxy.language.json.strings import strings_of, with_values
 from proxy.ports import QuarantineItem
-from proxy.review import POLICY
+from proxy.ports.review import POLICY
+from proxy.stages.poisoning.decisions import Failing, PieceDecision
+from proxy.stages.poisoning.injections.injection import THRESHOLD, InjectionFinding, detect
 
 MAX_LISTED = 50
 """Statements that an item names; where there are more, all of the piece goes."""
@@ -29,9 +29,13 @@ HELD = ("quarantine", "block", "reject")
 
 
 def item_of(
-    exchange: Exchange, piece: ContextPiece, decision: PieceDecision, injection: InjectionFinding | None = None,
-    threshold: float = THRESHOLD, tool: str = "",
-) -> QuarantineItem:  # fmt: skip
+    exchange: Exchange,
+    piece: ContextPiece,
+    decision: PieceDecision,
+    injection: InjectionFinding | None = None,
+    threshold: float = THRESHOLD,
+    tool: str = "",
+) -> QuarantineItem:
     """What the quarantine keeps of a piece, a result of `tool` if that has a name: decided by the policy where it blocks, open where it
     holds it for a person.
 
@@ -49,11 +53,23 @@ def item_of(
         detail["refused"] = "low_confidence" if decision.low_confidence else "false"
     reason = decision.reason[:MAX_REASON_CHARS]
     return QuarantineItem(
-        client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, hash=piece.hash, kind=piece.kind, role=piece.role,
-        type=decision.kind or "", reason=reason, content=piece.text.encode("utf-8", "surrogatepass"), score=decision.score,
-        source=piece.source or tool, record_id=exchange.id, detail=detail, status="rejected" if blocked else "pending",
-        decided_by=POLICY if blocked else "", decision_reason=reason if blocked else "",
-    )  # fmt: skip
+        client=exchange.client,
+        run_id=exchange.run_id,
+        policy=exchange.policy,
+        hash=piece.hash,
+        kind=piece.kind,
+        role=piece.role,
+        type=decision.kind or "",
+        reason=reason,
+        content=piece.text.encode("utf-8", "surrogatepass"),
+        score=decision.score,
+        source=piece.source or tool,
+        record_id=exchange.id,
+        detail=detail,
+        status="rejected" if blocked else "pending",
+        decided_by=POLICY if blocked else "",
+        decision_reason=reason if blocked else "",
+    )
 
 
 def edits_of(piece: ContextPiece, detail: Mapping[str, Any], marker: str, note: str) -> list[Edit]:
@@ -77,9 +93,14 @@ def edits_of(piece: ContextPiece, detail: Mapping[str, Any], marker: str, note: 
 def _statement(failing: Failing) -> dict[str, Any]:
     finding = failing.finding
     found = {
-        "text": finding.text, "type": finding.kind, "status": finding.status, "confidence": round(finding.confidence, 4),
-        "reason": failing.reason[:MAX_REASON_CHARS], "correct_fact": finding.correct_fact, "source": finding.source,
-    }  # fmt: skip
+        "text": finding.text,
+        "type": finding.kind,
+        "status": finding.status,
+        "confidence": round(finding.confidence, 4),
+        "reason": failing.reason[:MAX_REASON_CHARS],
+        "correct_fact": finding.correct_fact,
+        "source": finding.source,
+    }
     return {name: value for name, value in found.items() if value != ""}
 
 

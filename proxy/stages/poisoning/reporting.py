@@ -7,11 +7,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from proxy.cleaning.pieces import ContextPiece
+from proxy.context.pieces import ContextPiece
 from proxy.exchange import Verdict
-from proxy.poisoning.decisions import PieceDecision
-from proxy.poisoning.rate import PoisoningRate
 from proxy.ports import QuarantineItem
+from proxy.stages.poisoning.decisions import PieceDecision
+from proxy.stages.poisoning.rate import PoisoningRate
 
 BLOCKED, ANSWER = "poisoned_context", "answer_quarantined"
 HALLUCINATION, INSTRUCTION, LOW_CONFIDENCE = (
@@ -22,7 +22,7 @@ HALLUCINATION, INSTRUCTION, LOW_CONFIDENCE = (
 _MAX_LISTED = 50
 
 
-class Held(Struct, frozen=True):
+class HeldBack(Struct, frozen=True):
     """A piece that was decided upon in this turn."""
 
     piece: ContextPiece
@@ -43,7 +43,7 @@ class Outcome(Struct):
     """Of the knowledge base."""
     error: str = ""
     """Why something could not be checked or kept."""
-    new: list[Held] = field(default_factory=list)
+    new: list[HeldBack] = field(default_factory=list)
     items: list[tuple[ContextPiece, QuarantineItem]] = field(default_factory=list)
     """The pieces that the quarantine has, approved ones too."""
 
@@ -113,16 +113,25 @@ def _detail(outcome: Outcome) -> dict[str, Any]:
 
 def _of_item(piece: ContextPiece, item: QuarantineItem) -> dict[str, Any]:
     entry = {
-        "message": piece.message, "kind": piece.kind, "quarantine": item.id, "status": item.status, "type": item.type,
-        "reason": item.reason, "score": item.score,
-    }  # fmt: skip
+        "message": piece.message,
+        "kind": piece.kind,
+        "quarantine": item.id,
+        "status": item.status,
+        "type": item.type,
+        "reason": item.reason,
+        "score": item.score,
+    }
     return {name: value for name, value in entry.items() if value not in (None, "")}
 
 
-def _of_new(held: Held) -> dict[str, Any]:
+def _of_new(held: HeldBack) -> dict[str, Any]:
     piece, decision = held.piece, held.decision
     entry = {
-        "message": piece.message, "kind": piece.kind, "type": decision.kind, "reason": decision.reason, "score": decision.score,
+        "message": piece.message,
+        "kind": piece.kind,
+        "type": decision.kind,
+        "reason": decision.reason,
+        "score": decision.score,
         "spans": [[piece.start + f.finding.start, piece.start + f.finding.end] for f in decision.failing],
-    }  # fmt: skip
+    }
     return {name: value for name, value in entry.items() if value not in (None, "")}

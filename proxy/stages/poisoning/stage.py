@@ -19,29 +19,29 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from proxy.cleaning.edits import Edit, apply_edits
-from proxy.cleaning.pieces import ContextPiece, PieceKind, content_hash, pieces_of
+from proxy.context.edits import Edit, apply_edits
+from proxy.context.passages import is_retrieval_tool
+from proxy.context.pieces import ContextPiece, PieceKind, content_hash, pieces_of
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Exchange, FactCheck, Verdict
 from proxy.grounding.evidence.gathering import gather
-from proxy.judging import key_of
-from proxy.language import load
-from proxy.lru import LRU
+from proxy.grounding.judging.asking import key_of
+from proxy.grounding.judging.grounder import Grounder
+from proxy.grounding.judging.options import asks, make_verifier
+from proxy.grounding.knowledge.checking import KnowledgeChecker
+from proxy.language.detection import load
+from proxy.language.lru import LRU
 from proxy.offloop import Breather, aside
-from proxy.passages import is_retrieval_tool
-from proxy.poisoning.decisions import PieceDecision, decide
-from proxy.poisoning.injection import prepare
-from proxy.poisoning.rate import PoisoningRate
 from proxy.ports import Ports, QuarantineItem
-from proxy.stage import Action, ActionKind, Stage
+from proxy.ports.stage import Action, ActionKind, Stage
 from proxy.stages.poisoning.answers import items_of
-from proxy.stages.poisoning.checking import Checked, Checker
+from proxy.stages.poisoning.checking import CheckedPiece, Checker
+from proxy.stages.poisoning.decisions import PieceDecision, decide
+from proxy.stages.poisoning.injections.injection import prepare
 from proxy.stages.poisoning.options import PoisoningOptions
+from proxy.stages.poisoning.rate import PoisoningRate
 from proxy.stages.poisoning.remembering import HELD, edits_of, item_of, tools_of
-from proxy.stages.poisoning.reporting import Held, Outcome, of_answer, verdicts_of, where
-from proxy.verification.facts import FactChecker
-from proxy.verification.grounder import Grounder
-from proxy.verification.options import asks, make_verifier
+from proxy.stages.poisoning.reporting import HeldBack, Outcome, of_answer, verdicts_of, where
 
 log = logging.getLogger("groundwire.poisoning")
 
@@ -55,16 +55,15 @@ _EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passa
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "quarantine": "quarantine", "block": "quarantine", "reject": "block"}
 """What the options' words are; ``block`` keeps content from the model until a person lets it in, and refuses nothing."""
 _COUNTERS = {
-    "block": "poisoning.blocked_count", "quarantine": "poisoning.quarantined_count", "reject": "poisoning.rejected_count",
+    "block": "poisoning.blocked_count",
+    "quarantine": "poisoning.quarantined_count",
+    "reject": "poisoning.rejected_count",
     "annotate": "poisoning.annotated_count",
-}  # fmt: skip
+}
 
 
 def _load() -> None:
     """What is loaded and compiled at its first use, some 200 ms: no request should wait for it, least of all miss its deadline."""
-    import proxy.grounding.values.consistency
-    import proxy.knowledge.judging
-    import proxy.knowledge.matter  # noqa: F401
 
     load()
     prepare()
@@ -81,8 +80,13 @@ class Poisoning(Stage):
     answers_after = ("schema", "claims", "citations", "confidence")
     answers_with = ("claims",)
     reports = (
-        "poisoned_context", "context_quarantined", "context_suspicious", "answer_quarantined", "poisoning_rate_high", "poisoning_unchecked",
-    )  # fmt: skip
+        "poisoned_context",
+        "context_quarantined",
+        "context_suspicious",
+        "answer_quarantined",
+        "poisoning_rate_high",
+        "poisoning_unchecked",
+    )
     reads_passages = True
     verifies = True
 
@@ -96,16 +100,19 @@ class Poisoning(Stage):
         self._rate = PoisoningRate(options.alert_above)
         self._rates: LRU[PoisoningRate] = LRU(_CLIENTS)
         """By client: what one client is told says nothing of the others."""
-        self._known: LRU[Checked] = LRU(options.cache_size)
+        self._known: LRU[CheckedPiece] = LRU(options.cache_size)
 
     @classmethod
     def actions(cls, options: Any) -> tuple[Action, ...]:
         """What becomes of instructions in what is read, and of false and doubtful statements."""
         found: list[Action] = []
         for code, action in (
-            ("hidden_instruction", options.injections), ("false_statement", options.on_invalid), ("inexact_statement", options.on_inexact),
-            ("doubtful_statement", options.on_suspicious), ("low_confidence", options.on_low_confidence),
-        ):  # fmt: skip
+            ("hidden_instruction", options.injections),
+            ("false_statement", options.on_invalid),
+            ("inexact_statement", options.on_inexact),
+            ("doubtful_statement", options.on_suspicious),
+            ("low_confidence", options.on_low_confidence),
+        ):
             if kind := _KINDS.get(action):
                 found.append(Action(kind, code))
         if options.injections not in ("ignore", "annotate"):
@@ -171,9 +178,13 @@ class Poisoning(Stage):
     # ---- what is new ----
 
     async def _checked(
-        self, exchange: Exchange, pieces: Sequence[ContextPiece], decided: Mapping[str, QuarantineItem], tools: Mapping[int, str],
+        self,
+        exchange: Exchange,
+        pieces: Sequence[ContextPiece],
+        decided: Mapping[str, QuarantineItem],
+        tools: Mapping[int, str],
         outcome: Outcome,
-    ) -> dict[str, Checked]:  # fmt: skip
+    ) -> dict[str, CheckedPiece]:
         """What is found of each piece, by hash, the newest first while there is time; those not reached are not in it."""
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
         facts = self._facts(exchange)
@@ -208,7 +219,7 @@ class Poisoning(Stage):
         if self._base is None:
             return exchange.knowledge
         verifier = self._verifier.for_client(exchange.client)
-        return FactChecker(self._base, verifier, min_contradiction=self.options.min_contradiction)
+        return KnowledgeChecker(self._base, verifier, min_contradiction=self.options.min_contradiction)
 
     async def _version(self, facts: FactCheck | None, outcome: Outcome) -> str:
         if facts is None:
@@ -262,16 +273,20 @@ class Poisoning(Stage):
             count(f"poisoning.type_{decision.kind}_count")
             count(_COUNTERS[decision.action])
 
-    def _decide(self, piece: ContextPiece, checked: Checked, tools: Mapping[int, str]) -> PieceDecision:
+    def _decide(self, piece: ContextPiece, checked: CheckedPiece, tools: Mapping[int, str]) -> PieceDecision:
         outside = checked.injection is None or not is_retrieval_tool(_tool(piece, tools), self.options.file_tools)
         return decide(checked.findings, checked.injection, self._rules, outside=outside)
 
     # ---- acting ----
 
     async def _held(
-        self, exchange: Exchange, pieces: Mapping[str, ContextPiece], found: Mapping[str, Checked], tools: Mapping[int, str],
+        self,
+        exchange: Exchange,
+        pieces: Mapping[str, ContextPiece],
+        found: Mapping[str, CheckedPiece],
+        tools: Mapping[int, str],
         outcome: Outcome,
-    ) -> dict[str, QuarantineItem]:  # fmt: skip
+    ) -> dict[str, QuarantineItem]:
         """What the rules say of what was found; the items of what is kept from the model, by hash, in the quarantine if it can be."""
         held: dict[str, QuarantineItem] = {}
         breather = Breather()
@@ -281,7 +296,7 @@ class Poisoning(Stage):
             decision = self._decide(piece, checked, tools)
             if decision.action == "pass":
                 continue
-            outcome.new.append(Held(piece, decision))
+            outcome.new.append(HeldBack(piece, decision))
             if decision.action in HELD:
                 threshold = self.options.min_injection_score
                 item = item_of(exchange, piece, decision, checked.injection, threshold, _tool(piece, tools))

@@ -1,6 +1,6 @@
 """A piece of the context -> what it states, as claims with their places.
 
-Statements are those of `proxy.grounding.answers.claims`. In JSON each string of several words is a text with statements of its own, and an
+Statements are those of `proxy.grounding.claims.claims`. In JSON each string of several words is a text with statements of its own, and an
 object's other values are one statement of the object (``city: Graz; temperature: 21``). Such values differ from a fact's in many harmless
 ways (an id, a price, a unit), so only a contradiction counts against them: see `VALUES`. Pure functions.
 """
@@ -11,13 +11,13 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from proxy.cleaning.pieces import ContextPiece
-from proxy.grounding.answers.claims import claims_of
-from proxy.grounding.answers.json_answers import JsonString, strings_of
+from proxy.context.pieces import ContextPiece
+from proxy.exchange.judgements import Claim
+from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.evidence.gathering import is_question
 from proxy.grounding.evidence.json_pieces import places
 from proxy.grounding.evidence.pieces import cut
-from proxy.grounding.verdicts import Claim
+from proxy.language.json.strings import JsonString, strings_of
 
 VALUES = "values"
 """`Claim.reason` of an object's plain values."""

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxy.failures.records import Event, FailureRecord
-from proxy.judging import key_of
-from proxy.lru import LRU
+from proxy.grounding.judging.asking import key_of
+from proxy.language.lru import LRU
+from proxy.ports.failures import FailureEvent, FailureRecord
 
 SIZE = 65_536
 """Events; about 100 bytes each."""
@@ -22,13 +22,13 @@ class Applied:
 
     def __init__(self, size: int = SIZE) -> None:
         self._known: LRU[bool] = LRU(size)
-        self._telling: LRU[list[Event]] = LRU(EXCHANGES)
+        self._telling: LRU[list[FailureEvent]] = LRU(EXCHANGES)
 
-    def new(self, owner: tuple[str, str], events: Sequence[Event]) -> list[Event]:
+    def new(self, owner: tuple[str, str], events: Sequence[FailureEvent]) -> list[FailureEvent]:
         """Those that have not been applied; `owner` is client and run."""
         return [event for event in events if _key(owner, event) not in self._known]
 
-    def add(self, owner: tuple[str, str], events: Sequence[Event]) -> None:
+    def add(self, owner: tuple[str, str], events: Sequence[FailureEvent]) -> None:
         """They have been applied."""
         for event in events:
             self._known.put(_key(owner, event), True)
@@ -36,14 +36,14 @@ class Applied:
     def telling(self, exchange_id: str, records: Sequence[FailureRecord]) -> None:
         """Guidance about `records` goes into a prompt; of one that was told since it last occurred nothing new is to be kept."""
         events = [
-            Event(kind="injected", fingerprint=record.fingerprint, cause=f"told>{record.occurrence_count}")
+            FailureEvent(kind="injected", fingerprint=record.fingerprint, cause=f"told>{record.occurrence_count}")
             for record in records
             if not record.guided
         ]
         if events:
             self._telling.put(exchange_id.encode(), events)
 
-    def told(self, exchange_id: str) -> list[Event]:
+    def told(self, exchange_id: str) -> list[FailureEvent]:
         """What the exchange told, once."""
         events = self._telling.get(exchange_id.encode())
         if events:
@@ -51,5 +51,5 @@ class Applied:
         return list(events or ())
 
 
-def _key(owner: tuple[str, str], event: Event) -> bytes:
+def _key(owner: tuple[str, str], event: FailureEvent) -> bytes:
     return key_of(*owner, event.kind, event.fingerprint, event.cause)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proxy.exchange import Answer, Tool
-from proxy.failures.overrides import Cap, Capped, enforce
+from proxy.stages.reflection.failures.overrides import Cap, Capped, enforce
 
 
 def cap_answer(answer: Answer, caps: Sequence[Cap], tools: Sequence[Tool]) -> tuple[Answer, list[Capped]]:

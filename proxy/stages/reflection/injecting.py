@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxy.conversation import with_text_after
+from proxy.context.conversation import with_text_after
 from proxy.exchange import Message
 
 _ROLES = frozenset(("user", "tool", "function"))

@@ -8,46 +8,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from proxy.context.faithful import admits_ignorance
 from proxy.exchange import QUIET, Exchange
-from proxy.failures.conformance import check_call, check_response
-from proxy.failures.fingerprint import identifier
-from proxy.failures.history import History
-from proxy.failures.kinds import Failure
-from proxy.failures.records import Event, FailureRecord
-from proxy.failures.signals.pressure import budget_failures, retrieval_failures, upstream_failure
-from proxy.failures.signals.violations import of_call, of_response
-from proxy.failures.steps import CalledTool, calls_in, read_turns
-from proxy.faithful import admits_ignorance
+from proxy.language.json.conformance import check_call, check_response
+from proxy.language.json.fingerprint import identifier
+from proxy.ports.failure_kinds import Failure
+from proxy.ports.failures import FailureEvent, FailureRecord
+from proxy.stages.reflection.failures.history import FailureHistory
+from proxy.stages.reflection.failures.steps import CalledTool, calls_in, read_turns
+from proxy.stages.reflection.signals.pressure import budget_failures, retrieval_failures, upstream_failure
+from proxy.stages.reflection.signals.violations import of_call, of_response
 
 _SCHEMA = "schema"
 
 
-def answered(exchange: Exchange) -> list[Event]:
+def answered(exchange: Exchange) -> list[FailureEvent]:
     """What the exchange's answer, and the verdicts on it, show."""
     failures = [*_call_violations(exchange), *_response_violations(exchange), *budget_failures(exchange)]
     admits = exchange.answer is not None and any(admits_ignorance(choice.text) for choice in exchange.answer.choices)
     return [_occurred(failure) for failure in (*failures, *retrieval_failures(exchange, admits=admits))]
 
 
-def unanswered(exchange: Exchange) -> list[Event]:
+def unanswered(exchange: Exchange) -> list[FailureEvent]:
     """Why there was no answer."""
     ended = exchange.unanswered
     return [] if ended is None else [_occurred(upstream_failure(exchange, ended))]
 
 
-def over(records: Sequence[FailureRecord], now: Sequence[Event], exchange: Exchange) -> list[Event]:
+def over(records: Sequence[FailureRecord], now: Sequence[FailureEvent], exchange: Exchange) -> list[FailureEvent]:
     """Of the run's active `records`, those that this answer, with the failures `now`, does not show any more."""
     shown = {event.fingerprint for event in now if event.kind == "occurred"}
     gone = [record for record in records if record.fingerprint not in shown and _is_over(record, exchange)]
-    return [Event(kind="resolved", fingerprint=record.fingerprint, cause=f"{exchange.id}>resolved") for record in gone]
+    return [FailureEvent(kind="resolved", fingerprint=record.fingerprint, cause=f"{exchange.id}>resolved") for record in gone]
 
 
-def overcome(records: Sequence[FailureRecord], history: History) -> list[Event]:
+def overcome(records: Sequence[FailureRecord], history: FailureHistory) -> list[FailureEvent]:
     """Of the run's active `records`, those whose action has just succeeded, and whose failure the conversation does not hold any more."""
     shown = {failure.fingerprint for failure in history.failures}
     done = {call.key: call for call in history.newest_successes}
     found = [r for r in records if r.action_key in done and r.fingerprint not in shown and r.signal_type != "loop"]
-    return [Event(kind="resolved", fingerprint=r.fingerprint, cause=f"{done[r.action_key].cause}>resolved") for r in found]
+    return [FailureEvent(kind="resolved", fingerprint=r.fingerprint, cause=f"{done[r.action_key].cause}>resolved") for r in found]
 
 
 def of_the_exchange_before(record: FailureRecord) -> bool:
@@ -94,5 +94,5 @@ def _response_violations(exchange: Exchange) -> list[Failure]:
     return found
 
 
-def _occurred(failure: Failure) -> Event:
-    return Event(kind="occurred", fingerprint=failure.fingerprint, cause=failure.cause, failure=failure)
+def _occurred(failure: Failure) -> FailureEvent:
+    return FailureEvent(kind="occurred", fingerprint=failure.fingerprint, cause=failure.cause, failure=failure)

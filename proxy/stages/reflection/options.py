@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.failures.kinds import SignalType
-from proxy.stage import Positive, StageOptions
+from proxy.ports.failure_kinds import SignalType
+from proxy.ports.stage import Positive, StageOptions
 
 
 class ReflectionOptions(StageOptions, frozen=True, kw_only=True):

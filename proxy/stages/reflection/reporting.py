@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from proxy.failures.overrides import Capped
-from proxy.failures.records import Event, FailureRecord
 from proxy.ports import Counters
+from proxy.ports.failures import FailureEvent, FailureRecord
+from proxy.stages.reflection.failures.overrides import Capped
 
 REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED = "failure_repeated", "human_asked", "system_error", "arguments_capped", "failures_unchecked"
 MAX_LISTED = 20
 
 
-def count_events(counters: Counters, events: Sequence[Event], records: Sequence[FailureRecord], since: float) -> None:
+def count_events(counters: Counters, events: Sequence[FailureEvent], records: Sequence[FailureRecord], since: float) -> None:
     """What has happened to `records` since then, of `events` that were put; another worker may have been first with some."""
     now = {record.fingerprint: record for record in records}
     for event in events:
@@ -40,9 +40,15 @@ def detail_of(newest: Sequence[FailureRecord], told: Sequence[FailureRecord], to
 def listed(record: FailureRecord) -> dict[str, Any]:
     """A failure in a few words."""
     return {
-        "id": record.id, "signal_type": record.signal_type, "code": record.code, "severity": record.severity, "status": record.status,
-        "subject": record.subject, "occurrences": record.occurrence_count, "stuck": record.stuck_count,
-    }  # fmt: skip
+        "id": record.id,
+        "signal_type": record.signal_type,
+        "code": record.code,
+        "severity": record.severity,
+        "status": record.status,
+        "subject": record.subject,
+        "occurrences": record.occurrence_count,
+        "stuck": record.stuck_count,
+    }
 
 
 def capped_detail(capped: Sequence[Capped]) -> list[dict[str, Any]]:

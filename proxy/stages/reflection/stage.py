@@ -1,9 +1,9 @@
 """The stage `reflection`: failures of an agent's run are found, remembered, told when they matter, and stopped when they repeat.
 
-On the request the whole conversation is read (`proxy.failures.history`); what is new in it is put into the store, what the store knows of
-the present situation goes as one short block to the prompt's end, and the same failure three times without progress ends in a question
-or an error instead of another call. When the answer has left, what only it showed is put into the store. Under ``enforce`` the answer's
-tool calls get the caps that failures recommend.
+On the request the whole conversation is read (`proxy.stages.reflection.failures.history`); what is new in it is put into the store, what
+the store knows of the present situation goes as one short block to the prompt's end, and the same failure three times without progress ends
+in a question or an error instead of another call. When the answer has left, what only it showed is put into the store. Under ``enforce``
+the answer's tool calls get the caps that failures recommend.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from proxy.compaction.conversation import STORE_TIMEOUT_S
-from proxy.conversation import last_user
+from proxy.context.compaction.conversation import STORE_TIMEOUT_S
+from proxy.context.conversation import last_user
+from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Verdict
-from proxy.failures import questions
-from proxy.failures.escalation import Escalation, can_ask, escalation
-from proxy.failures.guidance import render
-from proxy.failures.history import History, read_history
-from proxy.failures.kinds import Failure
-from proxy.failures.overrides import Cap, caps_of
-from proxy.failures.records import Event, FailureRecord
-from proxy.failures.selection import select
-from proxy.failures.signals.calls import ResultReader
-from proxy.failures.superseding import superseded
-from proxy.language import language, load
+from proxy.language.detection import language, load
+from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside
-from proxy.passages import is_retrieval_tool
 from proxy.ports import Ports
-from proxy.stage import Action, Stage
+from proxy.ports.failure_kinds import Failure
+from proxy.ports.failures import FailureEvent, FailureRecord
+from proxy.ports.stage import Action, Stage
 from proxy.stages.reflection import learning
 from proxy.stages.reflection.applied import Applied
 from proxy.stages.reflection.capping import cap_answer
+from proxy.stages.reflection.failures import questions
+from proxy.stages.reflection.failures.escalation import Escalation, can_ask, escalation
+from proxy.stages.reflection.failures.guidance import render
+from proxy.stages.reflection.failures.history import FailureHistory, read_history
+from proxy.stages.reflection.failures.overrides import Cap, caps_of
+from proxy.stages.reflection.failures.selection import select
+from proxy.stages.reflection.failures.superseding import superseded
 from proxy.stages.reflection.injecting import with_block
 from proxy.stages.reflection.options import ReflectionOptions
 from proxy.stages.reflection.reporting import ASKED, CAPPED, REPEATED, STOPPED, UNCHECKED, capped_detail, count_events, detail_of, listed
+from proxy.stages.reflection.signals.calls import ResultReader
 from proxy.stages.reflection.warming import warm
-from proxy.text import text_of
 
 CANDIDATES = 24
 """Records that are read for one request, at least; of these the ones that matter are chosen."""
@@ -54,7 +54,7 @@ T = TypeVar("T")
 class _Reading(Struct):
     """What one request's conversation and the store say."""
 
-    history: History
+    history: FailureHistory
     records: list[FailureRecord]
     """Active, and relevant to where the run stands."""
     newest: list[FailureRecord]
@@ -129,9 +129,12 @@ class Reflection(Stage):
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
         wanted = self.ports.failures.relevant(
-            client=exchange.client, run_id=exchange.run_id if self.options.scope == "run" else None, fingerprints=fingerprints,
-            subjects=subjects, limit=max(CANDIDATES, 4 * self.options.top_k),
-        )  # fmt: skip
+            client=exchange.client,
+            run_id=exchange.run_id if self.options.scope == "run" else None,
+            fingerprints=fingerprints,
+            subjects=subjects,
+            limit=max(CANDIDATES, 4 * self.options.top_k),
+        )
         found = [record for record in await _kept(wanted) if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
         over = [*learning.overcome(own, history), *superseded(own)]
@@ -141,7 +144,7 @@ class Reflection(Stage):
         newest = [record for record in own if record.fingerprint in shown or learning.of_the_exchange_before(record)]
         return _Reading(history, [*own, *(record for record in found if record.run_id != exchange.run_id)], newest)
 
-    def _history(self, exchange: Exchange) -> History:
+    def _history(self, exchange: Exchange) -> FailureHistory:
         patterns = exchange.retrieval_tools
 
         @cache
@@ -183,7 +186,7 @@ class Reflection(Stage):
         self.ports.counters.count(f"reflection.escalated_{stop.action}_count")
         record, tongue = stop.record, _language(exchange)
         if learning.of_the_exchange_before(record):  # nothing in the conversation can show progress: having stopped is what counts
-            event = Event(kind="progress", fingerprint=record.fingerprint, cause=f"{exchange.id}>stopped")
+            event = FailureEvent(kind="progress", fingerprint=record.fingerprint, cause=f"{exchange.id}>stopped")
             await self._quietly(exchange, [event])
         if stop.action == "system_error":
             raise PolicyBlocked(questions.refusal(record, tongue), param=STOPPED)
@@ -227,7 +230,7 @@ class Reflection(Stage):
 
     # ---- the store ----
 
-    async def _apply(self, exchange: Exchange, events: Sequence[Event]) -> None:
+    async def _apply(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:
         """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`, `TimeoutError`."""
         owner = (exchange.client, exchange.run_id)
         new = self._applied.new(owner, events)
@@ -241,7 +244,7 @@ class Reflection(Stage):
         self._applied.add(owner, new)
         count_events(self.ports.counters, new, records, exchange.received_at)
 
-    async def _quietly(self, exchange: Exchange, events: Sequence[Event]) -> None:
+    async def _quietly(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:
         """As `_apply`; what cannot be kept is let go, since the stop comes first."""
         try:
             await self._apply(exchange, events)

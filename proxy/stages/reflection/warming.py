@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from proxy.exchange import Message, Tool
-from proxy.failures.history import read_history
-from proxy.failures.signals.calls import ResultReader
+from proxy.stages.reflection.failures.history import read_history
+from proxy.stages.reflection.signals.calls import ResultReader
 
 _TOOL: Tool = {
     "type": "function",

@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from proxy.context.passages import find_passages, retrieval_results
+from proxy.context.passages.context_block import read_written
+from proxy.context.passages.empty_results import is_empty_json, is_empty_text
+from proxy.context.question import Question
 from proxy.exchange import Evidence, Exchange, Message
-from proxy.failures.signals.result_empty import is_empty_json, is_empty_text
-from proxy.language import language
-from proxy.passages import find_passages, retrieval_results
-from proxy.passages.context_block import read_written
-from proxy.relevance.lexical import Vocabulary, content_words, words
-from proxy.relevance.question import Question
-from proxy.text import text_of
+from proxy.language.detection import language
+from proxy.language.text import text_of
+from proxy.language.word_overlap import Vocabulary, content_words, words
 
 MEASURED_LANGUAGES = frozenset(("en", "de", "es"))
 """Of questions and passages in ``benchmarks.relevance``."""

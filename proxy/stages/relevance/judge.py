@@ -13,8 +13,8 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Message
-from proxy.judging import LLMOptions, StructuredChat, confidence, key_of, last_json
-from proxy.lru import LRU
+from proxy.grounding.judging.asking import LLMOptions, StructuredChat, confidence, key_of, last_json
+from proxy.language.lru import LRU
 from proxy.ports import ChatModel
 
 MAX_PASSAGE_CHARS = 6000
@@ -46,7 +46,7 @@ SCHEMA: Mapping[str, Any] = {
 }
 
 
-class Judgement(Struct, frozen=True):
+class RelevanceJudgement(Struct, frozen=True):
     """What the model said."""
 
     relevant: bool
@@ -66,9 +66,9 @@ class Judge:
 
     def __init__(self, chat: ChatModel, options: LLMOptions, cache_size: int) -> None:
         self._model, self._options = StructuredChat(chat, options, SCHEMA), options
-        self._known: LRU[Judgement] = LRU(cache_size)
+        self._known: LRU[RelevanceJudgement] = LRU(cache_size)
 
-    async def judge(self, question: str, passages: Sequence[str], client: str) -> tuple[Judgement, bool]:
+    async def judge(self, question: str, passages: Sequence[str], client: str) -> tuple[RelevanceJudgement, bool]:
         """The judgement, and whether it was remembered. Raises `ProxyError`, and `ValueError` for an answer that is no judgement."""
         key = key_of(client, self._options.upstream, self._options.model, question, *passages)
         known = self._known.get(key)
@@ -86,13 +86,13 @@ def prompt(question: str, passages: Sequence[str]) -> list[Message]:
     return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": data}]
 
 
-def parse(text: str, count: int) -> Judgement:
+def parse(text: str, count: int) -> RelevanceJudgement:
     """A model's answer about `count` passages, also with fences or words around its JSON. Raises `ValueError`."""
     found = _json_object(text)
     relevant = _boolean(found.get("relevant"))
     helpful = found.get("passages")
     numbers = helpful if isinstance(helpful, list) else []
-    return Judgement(
+    return RelevanceJudgement(
         relevant=relevant,
         confidence=confidence(found.get("confidence")),
         reasoning=str(found.get("reasoning") or "")[:_MAX_REASONING_CHARS],

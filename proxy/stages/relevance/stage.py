@@ -17,18 +17,18 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
+from proxy.context.faithful_texts import NO_ANSWER
+from proxy.context.question import Question, find_question
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
-from proxy.faithful_texts import NO_ANSWER
-from proxy.judging import LLMOptions
-from proxy.language import language, load
+from proxy.grounding.judging.asking import LLMOptions
+from proxy.grounding.relevance import scoring
+from proxy.language.detection import language, load
 from proxy.offloop import aside
 from proxy.ports import Ports
-from proxy.relevance import scoring
-from proxy.relevance.question import Question, find_question
-from proxy.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
+from proxy.ports.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
 from proxy.stages.relevance import certainty
-from proxy.stages.relevance.judge import Judge, Judgement
+from proxy.stages.relevance.judge import Judge, RelevanceJudgement
 
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
@@ -77,13 +77,13 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
             raise ValueError(f"llm.timeout_s must be shorter than the stage's timeout_ms ({self.timeout_ms:g} ms)")
 
 
-class Finding(Struct, frozen=True):
+class RelevanceFinding(Struct, frozen=True):
     """What is known of a context."""
 
     score: float | None
     """Probability that the passages help; None when only the llm could have told."""
     ranked: tuple[scoring.PassageScore, ...] = ()
-    judgement: Judgement | None = None
+    judgement: RelevanceJudgement | None = None
     error: str = ""
     """Why the llm's judgement is missing."""
     nothing: str = ""
@@ -128,7 +128,7 @@ class Relevance(Stage):
             return self._nothing(question.reason)
         chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], self.options.max_passages)]
         texts = [exchange.passages[i].content for i in chosen]
-        finding = Finding(0.0, nothing=nothing) if nothing else await self._find(question, texts, exchange.client)
+        finding = RelevanceFinding(0.0, nothing=nothing) if nothing else await self._find(question, texts, exchange.client)
         exchange.facts.relevance = finding.score
         detail = self._detail(finding, chosen, question)
         if finding.error or finding.score is None:
@@ -144,12 +144,12 @@ class Relevance(Stage):
     def _nothing(self, reason: str) -> Verdict:
         return Verdict(self.name, "unchecked", detail={"mode": self.options.mode, "reason": reason})
 
-    async def _find(self, question: Question, passages: Sequence[str], client: str) -> Finding:
+    async def _find(self, question: Question, passages: Sequence[str], client: str) -> RelevanceFinding:
         if self.options.mode == "llm":
-            return await self._judged(question, passages, client, Finding(None))
+            return await self._judged(question, passages, client, RelevanceFinding(None))
         context = await self._embedded(question, passages)
         low, high = self.options.uncertain
-        finding = Finding(context.probability, context.ranked)
+        finding = RelevanceFinding(context.probability, context.ranked)
         if self.options.mode == "embedding" or not low <= context.probability <= high:
             return finding
         return await self._judged(question, passages, client, finding)
@@ -165,19 +165,19 @@ class Relevance(Stage):
             found.append(scoring.score(vectors[0], windows, vectors[1:]))
         return max(found, key=lambda context: context.probability)
 
-    async def _judged(self, question: Question, passages: Sequence[str], client: str, before: Finding) -> Finding:
+    async def _judged(self, question: Question, passages: Sequence[str], client: str, before: RelevanceFinding) -> RelevanceFinding:
         assert self._judge is not None
         try:
             judgement, remembered = await self._judge.judge(question.full, passages, client)
         except ProxyError as error:  # would end the request: here it is a check that could not run
-            return Finding(before.score, before.ranked, error=error.message)
+            return RelevanceFinding(before.score, before.ranked, error=error.message)
         except ValueError as error:
-            return Finding(before.score, before.ranked, error=f"unreadable judgement: {error}")
+            return RelevanceFinding(before.score, before.ranked, error=f"unreadable judgement: {error}")
         if not remembered:
             self.ports.counters.count("context.relevance_llm_count")
-        return Finding(judgement.score, before.ranked, judgement)
+        return RelevanceFinding(judgement.score, before.ranked, judgement)
 
-    def _detail(self, finding: Finding, chosen: Sequence[int], question: Question) -> dict[str, Any]:
+    def _detail(self, finding: RelevanceFinding, chosen: Sequence[int], question: Question) -> dict[str, Any]:
         scores = {chosen[p.passage]: round(p.probability, 4) for p in finding.ranked}
         judgement = finding.judgement
         if judgement is not None and not finding.ranked:
@@ -195,7 +195,7 @@ class Relevance(Stage):
             detail["llm"] = {"relevant": judgement.relevant, "confidence": judgement.confidence}
         return detail
 
-    async def _refuse(self, exchange: Exchange, question: Question, finding: Finding, detail: dict[str, Any]) -> Verdict:
+    async def _refuse(self, exchange: Exchange, question: Question, finding: RelevanceFinding, detail: dict[str, Any]) -> Verdict:
         """Too little relevance: answer in the model's stead, warn, or say so in the record."""
         self.ports.counters.count("context.irrelevant_context_count")
         action = self.options.action
@@ -213,13 +213,13 @@ class Relevance(Stage):
         outcome: Outcome = "unchecked" if action == "note" else "warn"
         return Verdict(self.name, outcome, code="low_relevance", score=finding.score, detail={**detail, "action": action})
 
-    def _may_warn(self, exchange: Exchange, question: Question, finding: Finding) -> bool:
+    def _may_warn(self, exchange: Exchange, question: Question, finding: RelevanceFinding) -> bool:
         """Whether a warning is more than a guess: nothing was found, a model judged, or the figure was measured on the like."""
         if finding.nothing:
             return question.asks
         return question.plain if finding.judgement is not None else not certainty.why_not_measured(question, exchange.passages)
 
-    async def _unsure(self, exchange: Exchange, question: Question, finding: Finding) -> str:
+    async def _unsure(self, exchange: Exchange, question: Question, finding: RelevanceFinding) -> str:
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
         if not question.plain:
             return question.unresolved if question.asks else "it asks for no fact"
@@ -251,7 +251,7 @@ class Relevance(Stage):
         tongue = language(question.text, default="") or language(" ".join(passage.content for passage in exchange.passages[:1]))
         return known.get(tongue, known["en"])
 
-    def _drop(self, exchange: Exchange, finding: Finding, chosen: Sequence[int]) -> set[int]:
+    def _drop(self, exchange: Exchange, finding: RelevanceFinding, chosen: Sequence[int]) -> set[int]:
         """Leave out passages below `drop_below`, never the best one; returns their indices.
 
         Only those that the prompt does not hold yet (``groundwire.context``): what stands in a message stays as it was sent.
@@ -277,7 +277,7 @@ def _age(passage: Evidence) -> float:
     return float("-inf") if passage.message_index is None else -passage.message_index
 
 
-def too_weak(finding: Finding, count: int, below: float) -> list[int]:
+def too_weak(finding: RelevanceFinding, count: int, below: float) -> list[int]:
     """Positions of the passages below `below`, never the best; by the llm's word where it alone judged."""
     if finding.ranked:
         strong = {p.passage for p in finding.ranked if p.probability >= below} | {finding.ranked[0].passage}
@@ -292,7 +292,7 @@ def can_act(exchange: Exchange) -> bool:
     return bool(exchange.tools) and exchange.params.get("tool_choice") != "none" and exchange.params.get("function_call") != "none"
 
 
-def reason(finding: Finding, chosen: Sequence[int]) -> str:
+def reason(finding: RelevanceFinding, chosen: Sequence[int]) -> str:
     """For the record: the llm's reasoning, or the best passage's figures."""
     if finding.judgement is not None:
         return finding.judgement.reasoning

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from proxy.exchange import Choice, Message, Tool, ToolCall, tool_name
-from proxy.failures.conformance import SchemaError, Violation
-from proxy.stages.schema.checking import Finding
+from proxy.language.json.conformance import SchemaError, Violation
+from proxy.stages.schema.checking import SchemaFinding
 
 MAX_CHARS = 600
 """Of a quotation."""
@@ -26,7 +26,7 @@ _ANSWER = (
 _SHORTER = " It was cut off by the token limit: make it shorter."
 
 
-def asked_again(messages: Sequence[Message], choice: Choice, findings: Sequence[Finding], tools: Sequence[Tool]) -> list[Message]:
+def asked_again(messages: Sequence[Message], choice: Choice, findings: Sequence[SchemaFinding], tools: Sequence[Tool]) -> list[Message]:
     """`messages`, the answer, and what is wrong with it. `findings` are those of `choice` that violate."""
     by_call = {finding.call: finding for finding in findings}
     if None in by_call:
@@ -53,7 +53,7 @@ def _called(choice: Choice) -> dict[str, Any]:
     return {"role": "assistant", "content": choice.text or None, "tool_calls": calls}
 
 
-def _told(call: ToolCall, finding: Finding, tools: Sequence[Tool]) -> str:
+def _told(call: ToolCall, finding: SchemaFinding, tools: Sequence[Tool]) -> str:
     violation = finding.problem
     assert isinstance(violation, Violation)
     if violation.code == "unknown_tool":
@@ -68,7 +68,7 @@ def _told(call: ToolCall, finding: Finding, tools: Sequence[Tool]) -> str:
     return f"Error: not run. {what}\nCall it again with arguments that do."
 
 
-def _of_answer(finding: Finding) -> str:
+def _of_answer(finding: SchemaFinding) -> str:
     violation = finding.problem
     assert isinstance(violation, Violation)
     if violation.code == "response_not_json":

@@ -1,7 +1,7 @@
 """One answer, judged and mended. Pure functions, to be run off the event loop: a schema may take its time.
 
-In: an answer, the tools and parameters of its request. Out: the answer with what could be mended in it, and a `Finding` for everything that
-is, or was, wrong. What was checked last has what is left of the time; what is beyond it is unchecked, never passed.
+In: an answer, the tools and parameters of its request. Out: the answer with what could be mended in it, and a `SchemaFinding` for
+everything that is, or was, wrong. What was checked last has what is left of the time; what is beyond it is unchecked, never passed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Tool, ToolCall
-from proxy.failures.conformance import Unchecked, Violation, examine_call, examine_response, schema_of, tool_named, wanted_json
-from proxy.failures.repair import Repaired, repair
-from proxy.failures.schemas import CHECK_S, NotChecked, SchemaInvalid
+from proxy.language.json.conformance import Unchecked, Violation, examine_call, examine_response, schema_of, tool_named, wanted_json
+from proxy.language.json.repair import Repaired, repair
+from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid
 from proxy.stages.schema.options import SchemaOptions
 
 ANSWER_S = 1.0
@@ -26,7 +26,7 @@ MAX_CALLS = 128
 _MENDABLE = ("invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
 
 
-class Finding(Struct, frozen=True):
+class SchemaFinding(Struct, frozen=True):
     """What is wrong with one call, or with one choice's text."""
 
     choice: int
@@ -47,17 +47,17 @@ class Finding(Struct, frozen=True):
         return isinstance(self.problem, Violation) and not self.mended
 
 
-class Checked(Struct, frozen=True):
+class CheckedAnswer(Struct, frozen=True):
     """An answer after the check."""
 
     answer: Answer
-    findings: tuple[Finding, ...]
+    findings: tuple[SchemaFinding, ...]
     calls: int
     """How many were checked."""
     texts: int
 
     @property
-    def violations(self) -> list[Finding]:
+    def violations(self) -> list[SchemaFinding]:
         """What does not conform."""
         return [finding for finding in self.findings if finding.violates]
 
@@ -68,10 +68,10 @@ def needs_check(answer: Answer, params: Mapping[str, Any], options: SchemaOption
     return calls or ("response" in options.check and wanted_json(params) is not None)
 
 
-def checked(answer: Answer, tools: Sequence[Tool], params: Mapping[str, Any], options: SchemaOptions, *, mend: bool) -> Checked:
+def checked(answer: Answer, tools: Sequence[Tool], params: Mapping[str, Any], options: SchemaOptions, *, mend: bool) -> CheckedAnswer:
     """Judge `answer`; with `mend`, repair it too."""
     until = time.thread_time() + ANSWER_S
-    findings: list[Finding] = []
+    findings: list[SchemaFinding] = []
     calls = texts = 0
     for choice in answer.choices:
         if "arguments" in options.check and choice.tool_calls:
@@ -86,20 +86,20 @@ def checked(answer: Answer, tools: Sequence[Tool], params: Mapping[str, Any], op
             if judged is not None:
                 findings.append(judged[0])
                 answer = answer.with_text(choice.index, judged[1]) if judged[0].fixes else answer
-    return Checked(answer, tuple(findings), calls, texts)
+    return CheckedAnswer(answer, tuple(findings), calls, texts)
 
 
-def _calls(choice: Choice, tools: Sequence[Tool], options: SchemaOptions, mend: bool, until: float) -> dict[int, tuple[Finding, str]]:
+def _calls(choice: Choice, tools: Sequence[Tool], options: SchemaOptions, mend: bool, until: float) -> dict[int, tuple[SchemaFinding, str]]:
     """By the call's index: what is wrong with it, and its arguments then."""
-    found: dict[int, tuple[Finding, str]] = {}
+    found: dict[int, tuple[SchemaFinding, str]] = {}
     for position, call in enumerate(choice.tool_calls):
         if position >= MAX_CALLS or (seconds := _left(until)) is None:
-            found[call.index] = Finding(choice.index, call.index, Unchecked("time", call_id=call.id)), call.arguments
+            found[call.index] = SchemaFinding(choice.index, call.index, Unchecked("time", call_id=call.id)), call.arguments
             continue
         problem = examine_call(call.name, call.arguments, call.id, tools, seconds=seconds)
         if problem is None or (isinstance(problem, Violation) and problem.code == "unknown_tool" and not options.unknown_tools):
             continue
-        finding, text = Finding(choice.index, call.index, problem, truncated=_cut(choice)), call.arguments
+        finding, text = SchemaFinding(choice.index, call.index, problem, truncated=_cut(choice)), call.arguments
         tool = tool_named(call.name, tools)
         if mend and tool is not None:
             finding, text = _mended(finding, text, schema_of(tool), until)
@@ -110,13 +110,13 @@ def _calls(choice: Choice, tools: Sequence[Tool], options: SchemaOptions, mend: 
     return found
 
 
-def _text(choice: Choice, params: Mapping[str, Any], mend: bool, until: float) -> tuple[Finding, str] | None:
+def _text(choice: Choice, params: Mapping[str, Any], mend: bool, until: float) -> tuple[SchemaFinding, str] | None:
     """What is wrong with a choice's text, and the text then; None for nothing."""
     seconds = _left(until)
     problem = Unchecked("time") if seconds is None else examine_response(choice.text, params, seconds=seconds)
     if problem is None:
         return None
-    finding, text = Finding(choice.index, None, problem, truncated=_cut(choice)), choice.text
+    finding, text = SchemaFinding(choice.index, None, problem, truncated=_cut(choice)), choice.text
     wanted = wanted_json(params)
     if mend and wanted is not None:
         finding, text = _mended(finding, text, wanted.schema, until)
@@ -126,7 +126,7 @@ def _text(choice: Choice, params: Mapping[str, Any], mend: bool, until: float) -
     return finding, text
 
 
-def _mended(finding: Finding, text: str, schema: object, until: float) -> tuple[Finding, str]:
+def _mended(finding: SchemaFinding, text: str, schema: object, until: float) -> tuple[SchemaFinding, str]:
     """The finding after a repair, not yet judged anew, and the text then."""
     if not isinstance(finding.problem, Violation) or finding.problem.code not in _MENDABLE or (seconds := _left(until)) is None:
         return finding, text
@@ -166,7 +166,7 @@ def offered(*lists: Sequence[Tool]) -> list[Tool]:
     return list({id(tool): tool for tools in lists for tool in tools}.values())
 
 
-def codes_of(findings: Sequence[Finding]) -> Iterator[str]:
+def codes_of(findings: Sequence[SchemaFinding]) -> Iterator[str]:
     """Of what does not conform."""
     for finding in findings:
         if isinstance(finding.problem, Violation) and finding.violates:

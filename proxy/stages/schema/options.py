@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.stage import StageOptions
+from proxy.ports.stage import StageOptions
 
 Checked = Literal["arguments", "response"]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from proxy.exchange import Exchange, Outcome, Verdict
-from proxy.failures.conformance import SchemaError, Unchecked, Violation
-from proxy.stages.schema.checking import Checked, Finding
+from proxy.language.json.conformance import SchemaError, Unchecked, Violation
+from proxy.stages.schema.checking import CheckedAnswer, SchemaFinding
 
 NAME = "schema"
 BLOCKED = "schema_violation"
@@ -18,7 +18,7 @@ MAX_LISTED = 16
 Action = Literal["none", "repaired", "re-asked", "passed", "blocked"]
 
 
-def verdict_of(found: Checked, action: Action, retries: int) -> Verdict:
+def verdict_of(found: CheckedAnswer, action: Action, retries: int) -> Verdict:
     """Of an answer: the first violation's code, where one is left."""
     violations = found.violations
     repaired = [finding for finding in found.findings if finding.fixes]
@@ -38,7 +38,7 @@ def verdict_of(found: Checked, action: Action, retries: int) -> Verdict:
     return Verdict(NAME, outcome, code=code, detail=detail)
 
 
-def unchecked_of(findings: Sequence[Finding]) -> list[Verdict]:
+def unchecked_of(findings: Sequence[SchemaFinding]) -> list[Verdict]:
     """Of what could not be judged: a client's wrong schema is a warning, a check that came to its bounds an error."""
     found = [(finding, finding.problem) for finding in findings if isinstance(finding.problem, Unchecked)]
     invalid = [entry(finding) for finding, problem in found if problem.reason == "schema_invalid"]
@@ -47,7 +47,7 @@ def unchecked_of(findings: Sequence[Finding]) -> list[Verdict]:
     return made + ([Verdict(NAME, "error", code=UNCHECKED, detail={"unchecked": rest[:MAX_LISTED]})] if rest else [])
 
 
-def entry(finding: Finding) -> dict[str, Any]:
+def entry(finding: SchemaFinding) -> dict[str, Any]:
     """One finding, without what has no value."""
     problem = finding.problem
     found: dict[str, Any] = {"choice": finding.choice, "call": finding.call, "tool": problem.tool, "call_id": problem.call_id}
@@ -64,7 +64,7 @@ def _error(error: SchemaError) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name == "pointer" or value not in ("", None)}
 
 
-def refusal(violations: Sequence[Finding]) -> str:
+def refusal(violations: Sequence[SchemaFinding]) -> str:
     """For the client: what is wrong first, in words without any value."""
     first = violations[0].problem
     assert isinstance(first, Violation)

@@ -1,9 +1,10 @@
 """The stage `schema`: do tool calls match their tools' schemas, and the text what ``response_format`` asks for?
 
-An answer that is held is mended where nothing is lost by it (`proxy.failures.repair`); where it still does not conform, the model is told
-what is wrong and asked again, a bounded number of times; in the end it passes with a warning, or is refused. Of several attempts the first
-that conforms leaves, else the first. What has left already (gate's tool calls, tap) is judged for the record. A refusal, text beside a call
-and answers of the proxy's own are not judged. The verdict's detail says what was wrong (`proxy.failures.conformance`), without any value.
+An answer that is held is mended where nothing is lost by it (`proxy.language.json.repair`); where it still does not conform, the model is
+told what is wrong and asked again, a bounded number of times; in the end it passes with a warning, or is refused. Of several attempts the
+first that conforms leaves, else the first. What has left already (gate's tool calls, tap) is judged for the record. A refusal, text beside
+a call and answers of the proxy's own are not judged. The verdict's detail says what was wrong (`proxy.language.json.conformance`), without
+any value.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from proxy.exchange import Exchange, Verdict
-from proxy.failures.conformance import Violation
+from proxy.language.json.conformance import Violation
 from proxy.offloop import LARGE, aside
-from proxy.stage import Action, Stage
+from proxy.ports.stage import Action, Stage
 from proxy.stages.schema.asking import asked_again
-from proxy.stages.schema.checking import Checked, checked, codes_of, needs_check, offered
+from proxy.stages.schema.checking import CheckedAnswer, checked, codes_of, needs_check, offered
 from proxy.stages.schema.options import SchemaOptions
 from proxy.stages.schema.reporting import (
     BLOCKED,
@@ -41,8 +42,17 @@ class Schema(Stage):
     name = NAME
     Options = SchemaOptions
     follows = (
-        "budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful",
-    )  # fmt: skip
+        "budget",
+        "knowledge",
+        "validation",
+        "poisoning",
+        "clash",
+        "history",
+        "compression",
+        "tool_rag",
+        "relevance",
+        "faithful",
+    )
     changes = ("answer",)
     reports = (*CODES, REPAIRED, INVALID, UNCHECKED, BLOCKED)
 
@@ -88,7 +98,7 @@ class Schema(Stage):
             return verdict_of(found, "re-asked", _retries(exchange))
         return self._settled(exchange, found)
 
-    def _apply(self, exchange: Exchange, found: Checked) -> None:
+    def _apply(self, exchange: Exchange, found: CheckedAnswer) -> None:
         """The mended answer is the exchange's."""
         if found.answer is exchange.answer:
             return
@@ -98,14 +108,14 @@ class Schema(Stage):
                 place = {"choice": finding.choice, **({} if finding.call is None else {"call": finding.call, "tool": finding.problem.tool})}
                 exchange.changes.append({"stage": self.name, "what": "repaired", **place, "fixes": list(finding.fixes)})
 
-    def _may_ask(self, exchange: Exchange, found: Checked) -> bool:
+    def _may_ask(self, exchange: Exchange, found: CheckedAnswer) -> bool:
         """Whether there is a try left: of answers that a limit has cut, one."""
         most = self.options.most_retries
         if any(finding.truncated for finding in found.violations):
             most = min(most, 1)
         return exchange.can_retry and _retries(exchange) < most
 
-    def _settled(self, exchange: Exchange, found: Checked) -> Verdict:
+    def _settled(self, exchange: Exchange, found: CheckedAnswer) -> Verdict:
         """An answer that does not conform, and no other is to be had: an earlier one that does, else the first; else a refusal."""
         present = len(exchange.attempts) - 1
         judged = {i: verdict for i in range(max(present, 0)) if (verdict := judged_before(exchange, i)) is not None}
@@ -125,7 +135,7 @@ class Schema(Stage):
         self._apply(exchange, found)
         return self._summed_up(exchange, found)
 
-    def _summed_up(self, exchange: Exchange, found: Checked) -> Verdict:
+    def _summed_up(self, exchange: Exchange, found: CheckedAnswer) -> Verdict:
         """The verdict of the answer as it leaves; what could not be judged weighs more than what was mended, and is said beside it."""
         unchecked, verdict = unchecked_of(found.findings), verdict_of(found, _action(found), _retries(exchange))
         if not unchecked:
@@ -133,14 +143,14 @@ class Schema(Stage):
         exchange.verdicts.extend([*unchecked[:-1], *([verdict] if verdict.code else [])])
         return unchecked[-1]
 
-    def _count(self, found: Checked) -> None:
+    def _count(self, found: CheckedAnswer) -> None:
         violations = sum(isinstance(finding.problem, Violation) for finding in found.findings)
         for name, number in (("violations", violations), ("repaired", sum(finding.mended for finding in found.findings))):
             if number:
                 self.ports.counters.count(f"schema.{name}_count", number)
 
 
-def _action(found: Checked) -> Any:
+def _action(found: CheckedAnswer) -> Any:
     if any(codes_of(found.findings)):
         return "passed"
     return "repaired" if any(finding.fixes for finding in found.findings) else "none"

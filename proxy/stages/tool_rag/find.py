@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 
 from proxy.exchange import Tool
-from proxy.stages.tool_rag.selection import Catalogue, best, name_of
+from proxy.stages.tool_rag.selection import ToolCatalogue, best, name_of
 from proxy.stages.tool_rag.task import words_of
 
 FIND_TOOLS = "groundwire_find_tools"
@@ -49,14 +49,14 @@ def query_of(arguments: str) -> str:
     return value.strip()[:_QUERY_CHARS] if isinstance(value, str) else ""
 
 
-def search(catalogue: Catalogue, relevance: Sequence[float], query: str, least: float) -> list[str]:
+def search(catalogue: ToolCatalogue, relevance: Sequence[float], query: str, least: float) -> list[str]:
     """Keys that match, the best first: those that `query` names exactly, then those of a relevance of at least `least`."""
     ranked = {catalogue.keys[i] for i in catalogue.rankable}
     named = [word for word in _NAMES.findall(query) if word in ranked]
     return list(dict.fromkeys((*named, *best(catalogue, relevance, len(catalogue.rankable), least))))
 
 
-def close_names(catalogue: Catalogue, relevance: Sequence[float], query: str) -> list[str]:
+def close_names(catalogue: ToolCatalogue, relevance: Sequence[float], query: str) -> list[str]:
     """Names to try next when nothing matches: those that share most words with the query, then the least irrelevant."""
     wanted = set(words_of(query).split())
     shared = {catalogue.keys[i]: len(wanted & set(words_of(catalogue.keys[i]).split())) for i in catalogue.rankable}
@@ -64,7 +64,7 @@ def close_names(catalogue: Catalogue, relevance: Sequence[float], query: str) ->
     return list(dict.fromkeys((*alike, *best(catalogue, relevance, _CLOSE_NAMES))))[:_CLOSE_NAMES]
 
 
-def shared_words(catalogue: Catalogue, query: str) -> tuple[float, ...]:
+def shared_words(catalogue: ToolCatalogue, query: str) -> tuple[float, ...]:
     """Share of the query's words that stand in each rankable tool's name or description: a ranking that needs no model."""
     wanted = set(words_of(query).split())
     texts = (f"{name_of(tool)} {tool['function'].get('description')}" for tool in catalogue.ranked_tools)

@@ -28,7 +28,7 @@ _NOT_A_WORD = re.compile(r"[0-9]|[a-z][A-Z]|[A-Za-z][_.:][A-Za-z]")
 """What an ordinary word of a sentence does not have: a digit, an inner capital, an underscore or a dot between letters."""
 
 
-class Catalogue(Struct, frozen=True):
+class ToolCatalogue(Struct, frozen=True):
     """A request's tools by key."""
 
     tools: tuple[Tool, ...]
@@ -45,14 +45,14 @@ class Catalogue(Struct, frozen=True):
         return tuple(self.tools[i] for i in self.rankable)
 
 
-def catalogue_of(tools: Sequence[Tool]) -> Catalogue:
+def catalogue_of(tools: Sequence[Tool]) -> ToolCatalogue:
     """Never raises, whatever the client sent as tools."""
     names = [name_of(tool) for tool in tools]
     keys = tuple(name or _other_key(tool) for name, tool in zip(names, tools, strict=True))
     positions: dict[str, tuple[int, ...]] = {}
     for i, key in enumerate(keys):
         positions[key] = (*positions.get(key, ()), i)
-    return Catalogue(tuple(tools), keys, positions, tuple(i for i, name in enumerate(names) if name))
+    return ToolCatalogue(tuple(tools), keys, positions, tuple(i for i, name in enumerate(names) if name))
 
 
 def name_of(tool: Tool) -> str:
@@ -69,7 +69,7 @@ def _other_key(tool: Tool) -> str:
     return f"{kind}:{name or ''}"  # no function's name has a colon
 
 
-def must_keep(catalogue: Catalogue, messages: Sequence[Message], params: Mapping[str, Any], always: Sequence[str]) -> set[str]:
+def must_keep(catalogue: ToolCatalogue, messages: Sequence[Message], params: Mapping[str, Any], always: Sequence[str]) -> set[str]:
     """Keys of tools that stay whatever is asked: called before, named by ``tool_choice``, matching `always`, or not to be ranked."""
     ranked = {catalogue.keys[i] for i in catalogue.rankable}
     named = {*called_names(messages), *chosen_names(params)}
@@ -99,7 +99,7 @@ def _entry_names(entry: object) -> Iterator[str]:
                 yield part["name"]
 
 
-def best(catalogue: Catalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:
+def best(catalogue: ToolCatalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:
     """At most `most` keys with a relevance of at least `least`, the most relevant first. `relevance` is of the rankable tools."""
     found: dict[str, float] = {}
     for score, i in sorted(zip(relevance, catalogue.rankable, strict=True), key=lambda pair: (-pair[0], pair[1])):
@@ -109,7 +109,7 @@ def best(catalogue: Catalogue, relevance: Sequence[float], most: int, least: flo
     return found
 
 
-def companions(catalogue: Catalogue, keys: Iterable[str]) -> list[str]:
+def companions(catalogue: ToolCatalogue, keys: Iterable[str]) -> list[str]:
     """Tools that the descriptions of `keys` name ("use the id from search_flights"), one level deep, at most `MAX_COMPANIONS`.
 
     A name counts only as a whole word, and only when no ordinary sentence would hold it by chance.
@@ -122,7 +122,7 @@ def companions(catalogue: Catalogue, keys: Iterable[str]) -> list[str]:
     return [key for key in found if key not in given][:MAX_COMPANIONS]
 
 
-def filled(catalogue: Catalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:
+def filled(catalogue: ToolCatalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:
     """The best keys when none is relevant, each followed by the companions that it is of no use without: `most` in all."""
     scores = {catalogue.keys[i]: round(float(score), 4) for score, i in zip(relevance, catalogue.rankable, strict=True)}
     found: dict[str, float] = {}
@@ -146,7 +146,7 @@ def _descriptions(tool: Tool) -> Iterator[str]:
             waiting += value
 
 
-def grown(catalogue: Catalogue, remembered: Sequence[str], wanted: Collection[str], max_tools: int) -> tuple[str, ...]:
+def grown(catalogue: ToolCatalogue, remembered: Sequence[str], wanted: Collection[str], max_tools: int) -> tuple[str, ...]:
     """A run's keys with those of `wanted` that are new at the end, in the request's order.
 
     Where new ones bring the run above `max_tools` of the tools that are offered, they are chosen afresh: `wanted` alone. Not, though,
@@ -162,7 +162,7 @@ def grown(catalogue: Catalogue, remembered: Sequence[str], wanted: Collection[st
     return all_keys if len(all_keys) <= MAX_REMEMBERED else offered
 
 
-def tools_of(catalogue: Catalogue, keys: Iterable[str]) -> tuple[Tool, ...]:
+def tools_of(catalogue: ToolCatalogue, keys: Iterable[str]) -> tuple[Tool, ...]:
     """The very tools of `keys`, in their order; keys that are not offered now are passed over."""
     return tuple(catalogue.tools[i] for key in keys for i in catalogue.positions.get(key, ()))
 

@@ -22,7 +22,7 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Tool, ToolCall, ToolSelection, Verdict
 from proxy.offloop import LARGE, aside
 from proxy.ports import ToolRun
-from proxy.stage import Positive, Share, Stage, StageOptions, can_answer_tools
+from proxy.ports.stage import Positive, Share, Stage, StageOptions, can_answer_tools
 from proxy.stages.tool_rag.find import (
     FIND_TOOLS,
     close_names,
@@ -35,7 +35,7 @@ from proxy.stages.tool_rag.find import (
     shared_words,
 )
 from proxy.stages.tool_rag.selection import (
-    Catalogue,
+    ToolCatalogue,
     best,
     catalogue_of,
     chosen_names,
@@ -182,7 +182,7 @@ class ToolRag(Stage):
             tokens = await self._tokens(exchange, offered)
         return tokens if many or self._share(exchange, tokens) >= self.options.above_share else None
 
-    def _wanted(self, exchange: Exchange, catalogue: Catalogue, relevance: Sequence[float] | None, known: Sequence[str]) -> _Found:
+    def _wanted(self, exchange: Exchange, catalogue: ToolCatalogue, relevance: Sequence[float] | None, known: Sequence[str]) -> _Found:
         """What should be there now: what must stay, what is relevant, and what these name."""
         options: ToolRagOptions = self.options
         kept = must_keep(catalogue, exchange.conversation, exchange.params, options.always)
@@ -217,7 +217,7 @@ class ToolRag(Stage):
             return None
 
     async def _remember(
-        self, exchange: Exchange, catalogue: Catalogue, wanted: Collection[str], run: ToolRun | None
+        self, exchange: Exchange, catalogue: ToolCatalogue, wanted: Collection[str], run: ToolRun | None
     ) -> tuple[tuple[str, ...], bool]:
         """The run's keys with `wanted`; whether they are stored: not when the store is away or others keep being faster."""
         keys: tuple[str, ...] = ()
@@ -242,7 +242,7 @@ class ToolRag(Stage):
     # ---- sending ----
 
     async def _send(
-        self, exchange: Exchange, catalogue: Catalogue, keys: Sequence[str], found: _Found, tokens: int, *, stored: bool
+        self, exchange: Exchange, catalogue: ToolCatalogue, keys: Sequence[str], found: _Found, tokens: int, *, stored: bool
     ) -> Verdict:
         chosen = tools_of(catalogue, keys)
         offered = len(catalogue.tools)
@@ -264,7 +264,7 @@ class ToolRag(Stage):
         }
         return Verdict(self.name, "unchecked", code="CONFUSION", detail=detail)
 
-    async def _add(self, exchange: Exchange, catalogue: Catalogue, added: Sequence[str], here: Collection[str]) -> None:
+    async def _add(self, exchange: Exchange, catalogue: ToolCatalogue, added: Sequence[str], here: Collection[str]) -> None:
         tools = tools_of(catalogue, added)
         exchange.tools = (*exchange.tools, *tools)
         exchange.changes.append({"stage": self.name, "what": "found tools", "tools": list(added)})
@@ -287,9 +287,12 @@ class ToolRag(Stage):
 
     def _count(self, offered: int, kept: int, tokens: int, kept_tokens: int) -> None:
         for name, value in (
-            ("tool_rag_requests", 1), ("tools_offered", offered), ("tools_kept", kept), ("tool_tokens_before", tokens),
+            ("tool_rag_requests", 1),
+            ("tools_offered", offered),
+            ("tools_kept", kept),
+            ("tool_tokens_before", tokens),
             ("tool_tokens_kept", kept_tokens),
-        ):  # fmt: skip
+        ):
             self.ports.counters.count(f"context.{name}_count", value)
 
     async def _tokens(self, exchange: Exchange, tools: Sequence[Tool]) -> int:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from proxy.exchange import Message
-from proxy.text import text_of
+from proxy.language.text import text_of
 
 QUERY_CHARS = 2000
 CONTEXT_CHARS = 1500

@@ -12,22 +12,26 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from proxy.cleaning.edits import Edit, whole
+from proxy.context.edits import Edit, whole
 from proxy.exchange import Evidence
+from proxy.stages.validation.metrics.content import parsed
+from proxy.stages.validation.metrics.quality import Quality
 from proxy.stages.validation.options import ACTIONS, Action, ValidationOptions
 from proxy.stages.validation.turns import Newcomer
-from proxy.validation.content import parsed
-from proxy.validation.metrics import Quality
 
 NOTE_KEY = "groundwire_note"
 MAX_NOTE_CHARS = 300
 _WHAT = {
-    "relevance": "not relevant to the question", "freshness": "out of date", "accuracy": "not accurate", "completeness": "incomplete",
-    "consistency": "in contradiction with the context", "score": "of low quality",
-}  # fmt: skip
+    "relevance": "not relevant to the question",
+    "freshness": "out of date",
+    "accuracy": "not accurate",
+    "completeness": "incomplete",
+    "consistency": "in contradiction with the context",
+    "score": "of low quality",
+}
 
 
-class Decision(Struct, frozen=True):
+class QualityDecision(Struct, frozen=True):
     """A piece, what was found of it, and what becomes of it."""
 
     newcomer: Newcomer
@@ -45,7 +49,7 @@ def action_of(quality: Quality, options: ValidationOptions) -> Action | None:
     return max((options.action_for(name) for name in quality.failing), key=ACTIONS.index, default=None)
 
 
-def edits_of(decisions: Sequence[Decision]) -> list[Edit]:
+def edits_of(decisions: Sequence[QualityDecision]) -> list[Edit]:
     """What to put into the conversation for what is dropped or marked."""
     found: list[Edit] = []
     for decision in decisions:
@@ -56,7 +60,7 @@ def edits_of(decisions: Sequence[Decision]) -> list[Edit]:
     return found
 
 
-def ranked(passages: Sequence[Evidence], decisions: Sequence[Decision]) -> tuple[Evidence, ...]:
+def ranked(passages: Sequence[Evidence], decisions: Sequence[QualityDecision]) -> tuple[Evidence, ...]:
     """`passages` with those of the request itself that are to be down-ranked behind its others; those in messages keep their places."""
     low = {d.newcomer.piece.text for d in decisions if d.action == "down_rank" and d.newcomer.piece.message is None}
     own = [i for i, passage in enumerate(passages) if passage.message_index is None]
@@ -67,7 +71,7 @@ def ranked(passages: Sequence[Evidence], decisions: Sequence[Decision]) -> tuple
     return tuple(found)
 
 
-def note_of(decision: Decision) -> str:
+def note_of(decision: QualityDecision) -> str:
     """What is wrong, in one line: ``out of date (2 h old, at most 1 h)``."""
     said = []
     for name in decision.quality.failing:
@@ -77,7 +81,7 @@ def note_of(decision: Decision) -> str:
     return "; ".join(said)[:MAX_NOTE_CHARS]
 
 
-def _dropped(decision: Decision) -> Edit:
+def _dropped(decision: QualityDecision) -> Edit:
     piece = decision.newcomer.piece
     if piece.message is None:
         return whole(piece)  # the passage goes
@@ -87,7 +91,7 @@ def _dropped(decision: Decision) -> Edit:
     return whole(piece, f"[{note}]")
 
 
-def _marked(decision: Decision) -> list[Edit]:
+def _marked(decision: QualityDecision) -> list[Edit]:
     piece = decision.newcomer.piece
     note = f"Caution: this content is {note_of(decision)}."
     value = None if piece.literal else parsed(piece.text)

@@ -8,13 +8,13 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.cleaning.pieces import PieceKind
-from proxy.stage import Positive, Share
-from proxy.validation.accuracy import MAX_CLAIMS
-from proxy.validation.consistency import MIN_CONTRADICTION
-from proxy.validation.freshness import TIME_FIELDS
-from proxy.validation.metrics import METRICS, Thresholds, Weights
-from proxy.verification.options import VerifierOptions
+from proxy.context.pieces import PieceKind
+from proxy.grounding.judging.options import VerifierOptions
+from proxy.ports.stage import Positive, Share
+from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS
+from proxy.stages.validation.metrics.consistency import MIN_CONTRADICTION
+from proxy.stages.validation.metrics.freshness import TIME_FIELDS
+from proxy.stages.validation.metrics.quality import METRICS, MetricWeights, QualityThresholds
 
 Action = Literal["note", "annotate", "down_rank", "drop", "reject"]
 ACTIONS: tuple[Action, ...] = ("note", "annotate", "down_rank", "drop", "reject")
@@ -34,8 +34,10 @@ class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unkno
             "or by metric"
         ),
     ] = "note"
-    thresholds: Annotated[Thresholds, Meta(description="by metric: below it content fails; score is for the weighted mean")] = Thresholds()
-    weights: Annotated[Weights, Meta(description="what each metric counts in the score")] = Weights()
+    thresholds: Annotated[QualityThresholds, Meta(description="by metric: below it content fails; score is for the weighted mean")] = (
+        QualityThresholds()
+    )
+    weights: Annotated[MetricWeights, Meta(description="what each metric counts in the score")] = MetricWeights()
     kinds: Annotated[
         tuple[PieceKind, ...], Meta(min_length=1, description="what is validated: tool_result, passage, system, user, assistant")
     ] = ("tool_result", "passage")

@@ -6,16 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from proxy.exchange import Verdict
-from proxy.stages.validation.acting import Decision
-from proxy.validation.metrics import Quality
+from proxy.stages.validation.acting import QualityDecision
+from proxy.stages.validation.metrics.quality import Quality
 
 NAME = "validation"
 REJECTED = "context_quality"
 UNCHECKED = "context_unchecked"
 CODES: Mapping[str, str] = {
-    "accuracy": "context_inaccurate", "consistency": "context_inconsistent", "freshness": "context_stale",
-    "completeness": "context_incomplete", "relevance": "context_irrelevant", "score": "context_low_quality",
-}  # fmt: skip
+    "accuracy": "context_inaccurate",
+    "consistency": "context_inconsistent",
+    "freshness": "context_stale",
+    "completeness": "context_incomplete",
+    "relevance": "context_irrelevant",
+    "score": "context_low_quality",
+}
 """Warning codes, the gravest first."""
 MAX_LISTED = 50
 """Pieces in one record, those that fail first."""
@@ -25,7 +29,7 @@ MAX_SOURCE_CHARS = 100
 """Of a source in a message."""
 
 
-def verdicts_of(decisions: Sequence[Decision], detail: Mapping[str, Any], warns: Callable[[str], bool]) -> list[Verdict]:
+def verdicts_of(decisions: Sequence[QualityDecision], detail: Mapping[str, Any], warns: Callable[[str], bool]) -> list[Verdict]:
     """One for each code that the new pieces give rise to, the last with the detail; a pass where there is none.
 
     `warns` tells of which metrics the policy wants to be warned; what the others found stands in the detail.
@@ -45,7 +49,7 @@ def verdicts_of(decisions: Sequence[Decision], detail: Mapping[str, Any], warns:
     return [*found[:-1], Verdict(NAME, last.outcome, last.code, last.score, detail)]
 
 
-def rejection(decision: Decision, detail: Mapping[str, Any]) -> Verdict:
+def rejection(decision: QualityDecision, detail: Mapping[str, Any]) -> Verdict:
     """The block, with its reason."""
     newcomer, source = decision.newcomer, decision.newcomer.piece.source
     what = f"the result of {newcomer.tool}" if newcomer.tool else f"a {newcomer.piece.kind.replace('_', ' ')}"
@@ -56,7 +60,7 @@ def rejection(decision: Decision, detail: Mapping[str, Any]) -> Verdict:
     return Verdict(NAME, "block", REJECTED, None if score is None else round(score, 4), detail, message[:MAX_MESSAGE_CHARS])
 
 
-def detail_of(decisions: Sequence[Decision], store: str) -> dict[str, Any]:
+def detail_of(decisions: Sequence[QualityDecision], store: str) -> dict[str, Any]:
     """For the record: each new piece with all its figures, and how many of earlier turns were treated as before."""
     new = [decision for decision in decisions if decision.new]
     order = sorted(range(len(new)), key=lambda i: (not new[i].quality.failing, i))[:MAX_LISTED]
@@ -71,7 +75,7 @@ def detail_of(decisions: Sequence[Decision], store: str) -> dict[str, Any]:
     return detail
 
 
-def entry(decision: Decision) -> dict[str, Any]:
+def entry(decision: QualityDecision) -> dict[str, Any]:
     """One piece."""
     piece = decision.newcomer.piece
     found: dict[str, Any] = {"message": piece.message, "kind": piece.kind, "hash": piece.hash}

@@ -1,8 +1,8 @@
 """The stage `validation`: is what enters the context good enough to rest on?
 
 Every new piece (tool results, passages, messages of a memory, or whatever the policy names) is measured by relevance, freshness,
-accuracy, completeness and consistency (`proxy.validation`). What falls below a threshold is reported, ranked behind the rest or marked,
-left out with a note in its place, or refused with the request.
+accuracy, completeness and consistency (`proxy.stages.validation.metrics`). What falls below a threshold is reported, ranked behind the rest
+or marked, left out with a note in its place, or refused with the request.
 
 A client sends its whole history again on each turn. What was marked or left out once is so again, in the same words, by every worker: a
 piece is judged by what stood before it (`turns`), and its age is that at which the run first showed it. So the forwarded prefix stays
@@ -20,26 +20,26 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from proxy.cleaning.edits import apply_edits
-from proxy.compaction.conversation import STORE_TIMEOUT_S
-from proxy.conversation import prefix_hashes
+from proxy.context.compaction.conversation import STORE_TIMEOUT_S
+from proxy.context.conversation import prefix_hashes
+from proxy.context.edits import apply_edits
 from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.exchange import Evidence, Exchange, FactCheck, Verdict
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
-from proxy.judging import key_of
-from proxy.language import load
-from proxy.lru import LRU
+from proxy.grounding.judging.asking import key_of
+from proxy.grounding.judging.options import asks, make_verifier
+from proxy.language.detection import load
+from proxy.language.lru import LRU
 from proxy.offloop import Breather, aside
 from proxy.ports import Ports
-from proxy.stage import Action, ActionKind, Stage
-from proxy.stages.validation.acting import Decision, action_of, edits_of, ranked
+from proxy.ports.stage import Action, ActionKind, Stage
+from proxy.stages.validation.acting import QualityDecision, action_of, edits_of, ranked
+from proxy.stages.validation.metrics.candidates import Candidate, existing_base
+from proxy.stages.validation.metrics.quality import METRICS, Metric, Quality, failed, judged
+from proxy.stages.validation.metrics.validator import Models, QualityValidator
 from proxy.stages.validation.options import ValidationOptions
 from proxy.stages.validation.reporting import CODES, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
 from proxy.stages.validation.turns import Newcomer, before, newcomers
-from proxy.validation.candidates import Candidate, existing_base
-from proxy.validation.metrics import METRICS, Metric, Quality, failed, judged
-from proxy.validation.validator import Models, QualityValidator
-from proxy.verification.options import asks, make_verifier
 
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
@@ -115,7 +115,7 @@ class Validation(Stage):
 
     # ---- judging ----
 
-    async def _decided(self, exchange: Exchange, found: Sequence[Newcomer], seen: Mapping[str, float]) -> list[Decision]:
+    async def _decided(self, exchange: Exchange, found: Sequence[Newcomer], seen: Mapping[str, float]) -> list[QualityDecision]:
         """Turn by turn, as they came: what was left out on one is no context for the next."""
         until = time.perf_counter() + self.options.timeout_ms * _DEADLINE / 1000
         size, by_turn = exchange.original.size, dict[int, list[Newcomer]]()
@@ -125,7 +125,7 @@ class Validation(Stage):
         prefixes, version = await aside(size, prefix_hashes, exchange.conversation, turns), await _version(exchange.knowledge)
         evidence: list[Evidence] | None = None
         dropped: frozenset[str] = frozenset()
-        decisions: list[Decision] = []
+        decisions: list[QualityDecision] = []
         breather = Breather()
         for turn in turns:
             here = by_turn[turn]
@@ -142,7 +142,7 @@ class Validation(Stage):
                 quality = qualities.get(i) or unseen
                 if not quality.errors and newcomer.shown_as:  # what is named by no message grows older
                     self._known.put(keys[i], quality)
-                decisions.append(Decision(newcomer, quality, action_of(quality, self.options), newcomer.new))
+                decisions.append(QualityDecision(newcomer, quality, action_of(quality, self.options), newcomer.new))
             dropped |= {d.newcomer.piece.text.strip() for d in decisions if d.action == "drop"}
         return decisions
 
@@ -161,9 +161,13 @@ class Validation(Stage):
         options: ValidationOptions = self.options
         models = Models(self.ports.embedder, self._verifier.for_client(exchange.client), exchange.knowledge)
         validator = QualityValidator(
-            models, thresholds=options.thresholds, weights=options.weights, max_age_s=options.max_age_s,
-            min_contradiction=options.min_contradiction, max_claims=options.max_claims,
-        )  # fmt: skip
+            models,
+            thresholds=options.thresholds,
+            weights=options.weights,
+            max_age_s=options.max_age_s,
+            min_contradiction=options.min_contradiction,
+            max_claims=options.max_claims,
+        )
         candidates = [Candidate(n.content, n.questions, n.unasked, base) for n in newcomers.values()]
         times = [seen.get(n.shown_as, exchange.received_at) for n in newcomers.values()]
         found = await validator.validate(candidates, times, deadline_s=max(0.0, left_s))
@@ -174,7 +178,7 @@ class Validation(Stage):
 
     # ---- acting ----
 
-    async def _kept(self, exchange: Exchange, decisions: Sequence[Decision]) -> tuple[list[Decision], str]:
+    async def _kept(self, exchange: Exchange, decisions: Sequence[QualityDecision]) -> tuple[list[QualityDecision], str]:
         """Archive what is to be dropped; what cannot be kept stays in the context. Returns what is wrong with the store, too."""
         found, problem = list(decisions), ""
         for i, decision in enumerate(decisions):
@@ -200,14 +204,14 @@ class Validation(Stage):
             self._archived.put(key, known)
         return known
 
-    def _act(self, exchange: Exchange, decisions: Sequence[Decision]) -> None:
+    def _act(self, exchange: Exchange, decisions: Sequence[QualityDecision]) -> None:
         apply_edits(exchange, self.name, edits_of(decisions))
         passages = ranked(exchange.passages, decisions)
         if [id(passage) for passage in passages] != [id(passage) for passage in exchange.passages]:
             exchange.passages = passages
             exchange.changes.append({"stage": self.name, "what": "passages", "order": "down-ranked last"})
 
-    def _count(self, decisions: Sequence[Decision]) -> None:
+    def _count(self, decisions: Sequence[QualityDecision]) -> None:
         """Of what is new."""
         new = [decision for decision in decisions if decision.new]
         self.ports.counters.count("validation.checked_count", len(new))

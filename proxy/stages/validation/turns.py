@@ -15,14 +15,14 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from proxy.cleaning.pieces import ContextPiece, pieces_of
+from proxy.context.pieces import ContextPiece, pieces_of
+from proxy.context.question import Question, question_among
 from proxy.exchange import Evidence, Exchange, Message
+from proxy.language.word_overlap import content_words
 from proxy.offloop import each
-from proxy.relevance.lexical import content_words
-from proxy.relevance.question import Question, question_among
+from proxy.stages.validation.metrics.content import Content, timestamp_in
+from proxy.stages.validation.metrics.freshness import seconds_of, time_in
 from proxy.stages.validation.options import ValidationOptions, matches
-from proxy.validation.content import Content, timestamp_in
-from proxy.validation.freshness import seconds_of, time_in
 
 FEW_WORDS = 8
 """A result with fewer content words ("305.0", "Transfer successful", "[]") says too little for its relevance to be told: of those in
@@ -51,7 +51,7 @@ class Newcomer(Struct, frozen=True):
     for a passage of the request itself, which the client has chosen anew and which is as old as it is now."""
 
 
-class Call(Struct, frozen=True):
+class RetrievalCall(Struct, frozen=True):
     """A tool call of the conversation."""
 
     name: str
@@ -87,15 +87,15 @@ def turn_starts(messages: Sequence[Message]) -> list[int]:
     return [*found, start]
 
 
-def calls_of(messages: Sequence[Message]) -> dict[str, Call]:
+def calls_of(messages: Sequence[Message]) -> dict[str, RetrievalCall]:
     """The tool calls of a conversation, by id."""
-    found: dict[str, Call] = {}
+    found: dict[str, RetrievalCall] = {}
     for message in messages:
         made = message.get("tool_calls")
         for call in made if isinstance(made, list) else ():
             function = call.get("function") if isinstance(call, Mapping) else None
             if isinstance(function, Mapping):
-                found[str(call.get("id"))] = Call(str(function.get("name") or ""), str(function.get("arguments") or ""))
+                found[str(call.get("id"))] = RetrievalCall(str(function.get("name") or ""), str(function.get("arguments") or ""))
     return found
 
 
@@ -127,9 +127,14 @@ class _Reader:
         tool = call.name if call else str(message.get("name") or "") if piece.role in ("tool", "function") else ""
         question = self._question(piece)
         content = Content(
-            piece.text, self._timestamp(piece), piece.source, piece.fields, options.required_of(tool, piece.source),
-            (call.purpose,) if call else (), options.max_age_of(tool, piece.source),
-        )  # fmt: skip
+            piece.text,
+            self._timestamp(piece),
+            piece.source,
+            piece.fields,
+            options.required_of(tool, piece.source),
+            (call.purpose,) if call else (),
+            options.max_age_of(tool, piece.source),
+        )
         short = piece.kind == "tool_result" and len(content_words(piece.text[:_SAMPLE_CHARS])) < FEW_WORDS
         unasked = "too short to tell" if short else "" if call else question.reason
         shown_as = "" if piece.message is None else piece.hash if occurrence == 1 else f"{piece.hash}#{occurrence}"

@@ -6,9 +6,11 @@ from openai import OpenAI
 client = OpenAI(max_retries=0, timeout=60)
 chat = client.chat.completions
 ASK = {
-    "model": "smollm2", "temperature": 0, "max_tokens": 24,
+    "model": "smollm2",
+    "temperature": 0,
+    "max_tokens": 24,
     "messages": [{"role": "user", "content": "What is the capital of France?"}],
-}  # fmt: skip
+}
 
 
 def tokens(usage):

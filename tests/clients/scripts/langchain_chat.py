@@ -36,9 +36,11 @@ def calls_of(message):
 def whole():
     message = model(include_response_headers=True).invoke(HI)
     return {
-        "text": message.content, "headers": groundwire(message.response_metadata["headers"]),
-        "finish": message.response_metadata["finish_reason"], "total": message.usage_metadata["total_tokens"],
-    }  # fmt: skip
+        "text": message.content,
+        "headers": groundwire(message.response_metadata["headers"]),
+        "finish": message.response_metadata["finish_reason"],
+        "total": message.usage_metadata["total_tokens"],
+    }
 
 
 @case
@@ -49,9 +51,12 @@ def stream():
         merged = merged + chunk
     headers = groundwire(merged.response_metadata.get("headers", {}))
     return {
-        "text": merged.content, "pieces": len(chunks), "headers": headers, "finish": merged.response_metadata["finish_reason"],
+        "text": merged.content,
+        "pieces": len(chunks),
+        "headers": headers,
+        "finish": merged.response_metadata["finish_reason"],
         "total": merged.usage_metadata["total_tokens"],
-    }  # fmt: skip
+    }
 
 
 @case

@@ -15,9 +15,11 @@ ASK = {**HELLO, "messages": [{"role": "user", "content": QUESTION}], "_skip_mcp_
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 TOOL = {"type": "function", "function": {"name": "get_weather", "description": "The weather of a city, now.", "parameters": PARAMETERS}}
 REPORT = {
-    "type": "object", "required": ["city", "degrees"], "additionalProperties": False,
+    "type": "object",
+    "required": ["city", "degrees"],
+    "additionalProperties": False,
     "properties": {"city": {"type": "string"}, "degrees": {"type": "number"}},
-}  # fmt: skip
+}
 
 
 def headers_of(response):

@@ -18,12 +18,15 @@ ASKED_BACK = {
 }
 GOODS = ("pallet truck", "shelf upright", "strapping tape", "label printer", "loading ramp", "safety barrier")
 GET_ORDER = {
-    "name": "get_order", "description": "An order with its positions, amounts and release code.",
+    "name": "get_order",
+    "description": "An order with its positions, amounts and release code.",
     "parameters": {
-        "type": "object", "properties": {"order": {"type": "string", "description": "Its number."}},
-        "required": ["order"], "additionalProperties": False,
+        "type": "object",
+        "properties": {"order": {"type": "string", "description": "Its number."}},
+        "required": ["order"],
+        "additionalProperties": False,
     },
-}  # fmt: skip
+}
 TOOLS = [{"type": "function", "function": GET_ORDER}]
 
 headers = []

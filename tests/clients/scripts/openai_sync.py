@@ -44,10 +44,15 @@ def whole():
     message = completion.choices[0].message
     usage = completion.usage
     return {
-        "text": message.content, "headers": groundwire(raw.headers), "request_id": completion._request_id, "model": completion.model,
-        "finish": completion.choices[0].finish_reason, "tokens": [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens],
-        "fingerprint": completion.system_fingerprint, "tier": completion.service_tier,
-    }  # fmt: skip
+        "text": message.content,
+        "headers": groundwire(raw.headers),
+        "request_id": completion._request_id,
+        "model": completion.model,
+        "finish": completion.choices[0].finish_reason,
+        "tokens": [usage.prompt_tokens, usage.completion_tokens, usage.total_tokens],
+        "fingerprint": completion.system_fingerprint,
+        "tier": completion.service_tier,
+    }
 
 
 @case
@@ -56,11 +61,14 @@ def stream():
         headers = groundwire(raw.headers)
         chunks = list(raw.parse())
     return {
-        "text": "".join(c.choices[0].delta.content or "" for c in chunks), "headers": headers,
-        "role": chunks[0].choices[0].delta.role, "finish": [c.choices[0].finish_reason for c in chunks if c.choices[0].finish_reason],
-        "ids": sorted({c.id for c in chunks}), "usage": [c.usage for c in chunks if c.usage],
+        "text": "".join(c.choices[0].delta.content or "" for c in chunks),
+        "headers": headers,
+        "role": chunks[0].choices[0].delta.role,
+        "finish": [c.choices[0].finish_reason for c in chunks if c.choices[0].finish_reason],
+        "ids": sorted({c.id for c in chunks}),
+        "usage": [c.usage for c in chunks if c.usage],
         "extra": sorted({name for c in chunks for name in c.model_extra}),
-    }  # fmt: skip
+    }
 
 
 @case

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from proxy.exchange import Evidence, Message
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citing import Citation, CitationReader, Statement, is_relevant, statements_of, without_marks
-from proxy.grounding.citations.scores import Finding, Judged, precision, recall, verified
-from proxy.text import split_sentences
+from proxy.grounding.citations.citing import Citation, CitationReader, CitedStatement, is_relevant, statements_of, without_marks
+from proxy.grounding.citations.scores import CitationFinding, Judged, precision, recall, verified
+from proxy.language.text import split_sentences
 
 
 def cited(text: str) -> list[tuple[str, list[str]]]:
@@ -166,10 +166,17 @@ def find(name: str, kind: str = "source") -> list[str]:
 @pytest.mark.parametrize(
     "name",
     [
-        "https://example.org/docs/guide.md?v=2", "http://www.example.org/docs/guide.md#top", "docs/guide.md", "guide.md", "Guide",
-        "guide.md, page 3", "guide.md (section 2)", "example.org", "Opening hours",
+        "https://example.org/docs/guide.md?v=2",
+        "http://www.example.org/docs/guide.md#top",
+        "docs/guide.md",
+        "guide.md",
+        "Guide",
+        "guide.md, page 3",
+        "guide.md (section 2)",
+        "example.org",
+        "Opening hours",
     ],
-)  # fmt: skip
+)
 def test_a_source_is_found_however_it_is_written(name: str) -> None:
     assert [GUIDE.content] == find(name)
 
@@ -243,7 +250,7 @@ def judged(supported: bool | None, *relevant: bool | None, exists: bool = True) 
     (statement,) = statements_of("The tower is 330 m tall.")
     marks = [Citation(i, i + 1, "passage", i) for i in range(len(relevant))]
     statement.citations = list(marks)
-    return Judged(statement, supported, tuple(Finding(m, exists, r, r) for m, r in zip(marks, relevant, strict=True)))
+    return Judged(statement, supported, tuple(CitationFinding(m, exists, r, r) for m, r in zip(marks, relevant, strict=True)))
 
 
 def test_recall_counts_sentences_and_precision_counts_citations() -> None:
@@ -260,7 +267,7 @@ def test_what_could_not_be_checked_counts_for_neither() -> None:
 
 
 def test_a_statement_without_claims_needs_no_citation() -> None:
-    assert None is recall([Judged(Statement(0, 1))])
+    assert None is recall([Judged(CitedStatement(0, 1))])
 
 
 def test_reading_sentence_by_sentence_is_reading_the_whole() -> None:

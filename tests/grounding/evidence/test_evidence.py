@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.context.faithful import build_context_block, texts
+from proxy.context.passages import find_passages
 from proxy.exchange import Evidence, Exchange
-from proxy.faithful import build_context_block, texts
 from proxy.grounding.evidence.gathering import EvidenceBase, gather, is_question
-from proxy.passages import find_passages
+from proxy.language.text import split_sentences
 from proxy.testing import make_exchange
-from proxy.text import split_sentences
 
 CALL = {"role": "assistant", "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "get_order", "arguments": "{}"}}]}
 
@@ -71,8 +71,11 @@ def test_the_result_of_a_tool_that_the_proxy_answered_is_evidence() -> None:
     found = gather(exchange)[-1]
 
     assert (found.content, found.source, found.kind, found.message_index) == (
-        "The invoice says 12 EUR.", "groundwire_read_archive", "tool_result", None,
-    )  # fmt: skip
+        "The invoice says 12 EUR.",
+        "groundwire_read_archive",
+        "tool_result",
+        None,
+    )
 
 
 def test_a_shortened_copy_of_a_tool_result_is_not_taken_twice() -> None:
@@ -136,11 +139,19 @@ def test_only_the_text_of_several_parts_is_read() -> None:
 @pytest.mark.parametrize(
     "question",
     [
-        "Is the Eiffel Tower in London?", "is the tower in london", "Tell me whether the tower is in London.", "Where is it",
-        "Steht der Turm in London?", "Prüfe bitte, ob der Turm in London steht.", "¿Está la torre en Londres?", "Dime si está en Londres.",
-        "La tour est-elle à Londres ?", "Est-ce que la tour est à Londres", "Vérifie que la tour est à Londres.",
+        "Is the Eiffel Tower in London?",
+        "is the tower in london",
+        "Tell me whether the tower is in London.",
+        "Where is it",
+        "Steht der Turm in London?",
+        "Prüfe bitte, ob der Turm in London steht.",
+        "¿Está la torre en Londres?",
+        "Dime si está en Londres.",
+        "La tour est-elle à Londres ?",
+        "Est-ce que la tour est à Londres",
+        "Vérifie que la tour est à Londres.",
     ],
-)  # fmt: skip
+)
 def test_a_question_of_the_user_supports_nothing(question: str) -> None:
     found = gather(exchange_of({"role": "user", "content": f"I live in Rome. {question}"}))
 
@@ -162,17 +173,40 @@ def test_a_question_in_a_passage_stays() -> None:
 
 BLOCKS = st.sampled_from(
     [
-        "The tower was built in 1889. It is 330 m high.", "Der Turm steht am 3. Mai, z. B. in Paris.", "¡Hola! ¿Qué tal?", "« Bonjour », dit-il. Oui.",
-        "# Prices", "| Name | Born |\n|---|---|\n| Ada | 1815 |\n| Bob \\| Co | 1900 |", "a | b | c\n1 | 2 | 3\n4 | 5 | 6", "name,born,town\nAda,1815,Bern\nBob,1900,Rom",
-        "x\ty\tz\n1\t2\t3", '```json\n{"a": {"b": 5, "c": ["x", "é\\n\\u00fc"]}, "d": "long"}\n```', "```python\ndef f():\n    return 1\n```", "```\nnever closed",
-        "w" * 700, "one two, three; " * 60, "", "   ", "---", "|", "😀 emoji. Fin.", "Born | 1815\nDied | 1852", '{"a": 1}', '{"not": json',
+        "The tower was built in 1889. It is 330 m high.",
+        "Der Turm steht am 3. Mai, z. B. in Paris.",
+        "¡Hola! ¿Qué tal?",
+        "« Bonjour », dit-il. Oui.",
+        "# Prices",
+        "| Name | Born |\n|---|---|\n| Ada | 1815 |\n| Bob \\| Co | 1900 |",
+        "a | b | c\n1 | 2 | 3\n4 | 5 | 6",
+        "name,born,town\nAda,1815,Bern\nBob,1900,Rom",
+        "x\ty\tz\n1\t2\t3",
+        '```json\n{"a": {"b": 5, "c": ["x", "é\\n\\u00fc"]}, "d": "long"}\n```',
+        "```python\ndef f():\n    return 1\n```",
+        "```\nnever closed",
+        "w" * 700,
+        "one two, three; " * 60,
+        "",
+        "   ",
+        "---",
+        "|",
+        "😀 emoji. Fin.",
+        "Born | 1815\nDied | 1852",
+        '{"a": 1}',
+        '{"not": json',
     ]
-)  # fmt: skip
+)
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=30) | st.sampled_from(["First one. Second \"one\".\n\nThird 😀 ü\t one. " * 4]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=30)
+    | st.sampled_from(['First one. Second "one".\n\nThird 😀 ü\t one. ' * 4]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=6), inner, max_size=4),
     max_leaves=15,
-)  # fmt: skip
+)
 TEXTS = (
     st.lists(BLOCKS, max_size=8).map("\n".join)
     | st.text(max_size=300)
@@ -217,7 +251,14 @@ def test_a_row_says_its_columns() -> None:
     assert found.span(0).text == "Ada | 1815"
 
 
-@pytest.mark.parametrize("table", ["name,born,town\nAda,1815,Bern\nBob,1900,Rom", "name;born;town\nAda;1815;Bern\nBob;1900;Rom", "name\tborn\ttown\nAda\t1815\tBern\nBob\t1900\tRom"])  # fmt: skip
+@pytest.mark.parametrize(
+    "table",
+    [
+        "name,born,town\nAda,1815,Bern\nBob,1900,Rom",
+        "name;born;town\nAda;1815;Bern\nBob;1900;Rom",
+        "name\tborn\ttown\nAda\t1815\tBern\nBob\t1900\tRom",
+    ],
+)
 def test_separated_values_are_a_table(table: str) -> None:
     assert base(table).sentences == ["name: Ada; born: 1815; town: Bern", "name: Bob; born: 1900; town: Rom"]
 

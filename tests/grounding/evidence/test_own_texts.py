@@ -2,15 +2,15 @@
 
 import pytest
 
-from proxy.archive import READ_ARCHIVE, reference
-from proxy.cleaning.edits import NOTE
+from proxy.context.archive import READ_ARCHIVE, reference
+from proxy.context.edits import NOTE
+from proxy.context.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX
+from proxy.context.summaries.message import summary_message
 from proxy.exchange import Message
-from proxy.failures.guidance import CLOSING, OPENING
-from proxy.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.grounding.evidence.own_texts import own_texts
 from proxy.stages.clash.removing import NOTE as CLASH_NOTE
-from proxy.summaries.message import summary_message
+from proxy.stages.reflection.failures.guidance import CLOSING, OPENING
 from proxy.testing import make_exchange
 
 GUIDANCE = f"{OPENING}\n- search_docs timed out twice with limit=50: ask for at most 10 and page.\n{CLOSING}"

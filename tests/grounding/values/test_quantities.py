@@ -2,9 +2,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.grounding.values.dates import date_agrees, read_dates, read_times
-from proxy.grounding.values.number_words import run_value
-from proxy.grounding.values.quantities import Quantity, agrees, derivable, read_quantities
+from proxy.language.dates import date_agrees, read_dates, read_times
+from proxy.language.number_words import run_value
+from proxy.language.quantities import Quantity, agrees, derivable, read_quantities
 
 
 def only(text: str, language: str = "en") -> Quantity:

@@ -2,11 +2,11 @@
 
 import pytest
 
-from proxy.grounding.values.quantities import read_quantities
-from proxy.grounding.values.reach import reachable
-from proxy.grounding.values.said import Said
+from proxy.grounding.values.derivable import reachable
 from proxy.grounding.values.slots import may_differ
+from proxy.grounding.values.stated import StatedValues
 from proxy.grounding.values.swaps import swaps
+from proxy.language.quantities import read_quantities
 
 
 def could_follow(claim: str, *around: str) -> bool:
@@ -51,22 +51,22 @@ def test_another_number_is_another_number(claim: str, around: list[str]) -> None
     ],
 )
 def test_a_value_that_nobody_said_is_exchanged_for_one_of_its_kind(claim: str, evidence: str, expected: list[str]) -> None:
-    assert expected == swaps(claim, [evidence], Said([evidence]), "en")
+    assert expected == swaps(claim, [evidence], StatedValues([evidence]), "en")
 
 
 def test_two_spellings_of_a_name_are_one_name_and_two_surnames_are_two() -> None:
     evidence = "The ticket is assigned to Teodora Marsh."
-    found = [swaps(f"{name} has it.", [evidence], Said([evidence]), "en") for name in ("Teodora Marsch", "Teodora Kimball")]
+    found = [swaps(f"{name} has it.", [evidence], StatedValues([evidence]), "en") for name in ("Teodora Marsch", "Teodora Kimball")]
     assert [[], ["Teodora Marsh has it."]] == found
 
 
 @pytest.mark.parametrize("text", ["Hartwick,2021-09-20,2026-06-30", '{"until": "2026-06-30"}', "1;2026-06-30;x"])
 def test_dates_of_tables_and_records_are_read(text: str) -> None:
     claim = "The contract runs until 30 June 2026."
-    assert [] == may_differ(claim, read_quantities(claim, "en"), [text], Said([text]), "en")
+    assert [] == may_differ(claim, read_quantities(claim, "en"), [text], StatedValues([text]), "en")
 
 
 def test_a_month_of_a_year_is_read_as_machines_write_it() -> None:
     claim = "The last oil change was in March 2026."
     text = "last oil change 2026-03, sold 2026-06-30"
-    assert [] == may_differ(claim, read_quantities(claim, "en"), [text], Said([text]), "en")
+    assert [] == may_differ(claim, read_quantities(claim, "en"), [text], StatedValues([text]), "en")

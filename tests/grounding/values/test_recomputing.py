@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from proxy.grounding.values.quantities import read_quantities
 from proxy.grounding.values.recomputing import calculation, derived, follows
+from proxy.language.quantities import read_quantities
 
 ORDERS = json.dumps(
     {"orders": [{"id": i, "total": total, "status": s} for i, (total, s) in enumerate([(10, "open"), (20, "open"), (45, "paid")])]}

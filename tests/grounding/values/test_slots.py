@@ -2,13 +2,13 @@
 
 import pytest
 
-from proxy.grounding.values.said import Said
 from proxy.grounding.values.slots import slot
+from proxy.grounding.values.stated import StatedValues
 
 
 def found(claim: str, *sentences: str, language: str = "en", said: str = "", asked: str = "") -> tuple[str, str] | None:
     """The claim's value and the evidence's, where that is plain."""
-    there = slot(claim, sentences, Said([*sentences, said]), language, asked)
+    there = slot(claim, sentences, StatedValues([*sentences, said]), language, asked)
     return (there.claim, there.evidence) if there is not None and there.placed and there.aligned >= 0.5 else None
 
 

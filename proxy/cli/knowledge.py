@@ -1,0 +1,106 @@
+"""``groundwire knowledge build FOLDER`` and ``groundwire knowledge check FOLDER CLAIM``; the models are those of config.yaml.
+
+What was left out of a folder goes to standard error, a line each; what was built, or found of the claim, to standard output. A running
+server takes a new index over by itself: each worker looks for one at most once a second, when it is asked, and goes by the old one until
+the new one is loaded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from proxy.app import make_embedder, make_pair_model
+from proxy.config.settings import Settings
+from proxy.errors import ConfigError, ModelUnavailable
+from proxy.exchange.fact_checks import FactVerdict
+from proxy.grounding.knowledge.checking import KnowledgeChecker
+from proxy.grounding.knowledge.problems import FileProblem
+from proxy.grounding.knowledge.reading import READERS
+from proxy.models.knowledge.bases import FolderKnowledgeBases
+from proxy.models.verifier.verifier import LocalVerifiers
+
+MAX_SHOWN = 50
+"""Problems that are printed one by one."""
+_EVERY = 10_000
+"""Facts between two lines of progress."""
+
+
+def build_folder(folder: Path, settings: Settings) -> int:
+    """Build or update the index; returns 1 where rows were left out, else 0. Raises `ConfigError`."""
+    from proxy.models.embedding.use import available_cores
+    from proxy.models.knowledge.building import Built, build
+
+    async def run() -> Built:
+        embedder = make_embedder(settings)
+        try:
+            return await build(folder, embedder, progress=_show_progress, threads=available_cores())
+        finally:
+            embedder.stop()
+
+    try:
+        built = asyncio.run(run())
+    except (ModelUnavailable, OSError) as error:
+        raise ConfigError(str(folder), "", f"the index cannot be built: {error}") from error
+    bad = _show_problems(built.problems)
+    print(
+        f"{folder}: {built.facts} facts, version {built.version} "
+        f"({built.embedded} embedded, {built.removed} removed, {bad} left out; {built.kind} index)"
+    )
+    if not built.facts:
+        print(f"{folder}: no facts: put files of {', '.join(READERS)} into it", file=sys.stderr)
+    return 1 if bad else 0
+
+
+def check_claim(folder: Path, claim: str, settings: Settings) -> int:
+    """Print the verdict; returns 1 where the check could not run, else 0. Raises `ConfigError`."""
+    embedder = make_embedder(settings)
+    bases = FolderKnowledgeBases(Path(), embedder)
+    base = bases.get(str(folder))
+    bases.check(lambda: embedder.name)
+    given = settings.grounding
+    verifiers = LocalVerifiers(lambda name: make_pair_model(settings, name), cache_size=given.cache_size, max_waiting=given.max_waiting)
+
+    async def run() -> FactVerdict:
+        try:
+            return await KnowledgeChecker(base, verifiers.get()).verify(claim)
+        finally:
+            await bases.stop()
+            embedder.stop()
+            verifiers.stop()
+
+    verdict = asyncio.run(run())
+    print("\n".join(described(verdict)))
+    return 1 if verdict.status == "ERROR" else 0
+
+
+def described(verdict: FactVerdict) -> list[str]:
+    """A verdict in lines, those without a value left out."""
+    detail = verdict.detail
+    lines = (
+        ("", f"{verdict.status} {verdict.confidence:.2f}"),
+        ("fact", verdict.correct_fact),
+        ("source", verdict.source),
+        ("of", str(detail.get("fact_source", "")) if detail.get("fact_source") != verdict.source else ""),
+        ("instead", str(detail.get("instead", ""))),
+        ("reason", verdict.reason),
+        ("version", verdict.version),
+    )
+    return [f"{name}: {value}" if name else value for name, value in lines if value]
+
+
+def _show_progress(done: int, facts: int) -> None:
+    if done // _EVERY != max(0, done - 1024) // _EVERY or (done == facts and facts >= _EVERY):
+        print(f"{done:,} of {facts:,} facts have their vector", file=sys.stderr)
+
+
+def _show_problems(problems: Sequence[FileProblem]) -> int:
+    """Print them, the bad ones first; returns how many of those there are."""
+    shown = sorted(problems, key=lambda problem: ("bad", "duplicate", "note").index(problem.kind))
+    for problem in shown[:MAX_SHOWN]:
+        print(problem, file=sys.stderr)
+    if len(shown) > MAX_SHOWN:
+        print(f"… and {len(shown) - MAX_SHOWN:,} more", file=sys.stderr)
+    return sum(problem.kind == "bad" for problem in problems)

@@ -1,0 +1,324 @@
+"""Exchanges of a period -> the figures of ``groundwire report``, in bounded memory whatever their number.
+
+In: an `ReportEntry` for each exchange, and counts of pieces in quarantine, clashes and failures. Out: `Figures.as_json`. Counts and sums
+are exact; percentiles are of a histogram whose buckets are 2% wide (after DDSketch, https://arxiv.org/abs/1908.10693), so they are within
+1%.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+from proxy.cli.report_tallies import Mean, Runs, ValueSpread, raised, ranked, share
+from proxy.exchange import QUIET
+
+Price = Callable[[str, str, "UsageFigures"], float | None]
+"""Upstream, model and usage -> USD; None where no price is known."""
+
+
+class UsageFigures(Struct):
+    """As `proxy.observe.recording` writes it: all upstream answers of an exchange together."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+
+
+class _Verdict(Struct):
+    stage: str = ""
+    outcome: str = ""
+    code: str = ""
+    detail: Raw = field(default_factory=Raw)
+
+
+class _Compression(Struct):
+    strategies: tuple[str, ...] = ()
+    before_tokens: int = 0
+    after_tokens: int = 0
+
+
+class _Tools(Struct):
+    offered: int = 0
+    kept: int = 0
+
+
+class _Use(Struct):
+    used_tokens: int = 0
+
+
+class _Facts(Struct):
+    context_before: _Use | None = None
+    context: _Use | None = None
+    compression: _Compression | None = None
+    tools: _Tools | None = None
+    quality: float | None = None
+    faithfulness: float | None = None
+    relevance: float | None = None
+    citations: tuple[int, int] | None = None
+
+
+class _Error(Struct):
+    code: str = ""
+    param: str | None = None
+
+
+class _Timings(Struct):
+    after_ms: float = 0.0
+
+
+class _Detail(Struct):
+    overhead_ms: float | None = None
+    error: _Error | None = None
+    verdicts: tuple[_Verdict, ...] = ()
+    facts: _Facts = field(default_factory=_Facts)
+    timings_ms: _Timings = field(default_factory=_Timings)
+    usage: UsageFigures | None = None
+
+
+class _Described(Struct):
+    description_tokens: int = 0
+
+
+class _Noted(Struct):
+    """Of a verdict's detail, by the stages poisoning and tool_rag."""
+
+    checked: int = 0
+    confusion: _Described = field(default_factory=_Described)
+    kept: _Described | None = None
+
+
+class ReportEntry(Struct):
+    """One exchange, as far as it is counted; the names are the record's, the detail comes last."""
+
+    id: str
+    created_at: float
+    outcome: str
+    status: int
+    duration_ms: float = 0.0
+    policy: str = ""
+    """Empty for what was passed through or refused before a policy applied."""
+    upstream: str = ""
+    model: str = ""
+    run_id: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    detail: Raw = field(default_factory=Raw)
+
+
+_detail_decoder = msgspec.json.Decoder(_Detail)
+_noted_decoder = msgspec.json.Decoder(_Noted)
+
+
+class ReportFigures:
+    """The figures of one period."""
+
+    def __init__(self, price: Price) -> None:
+        self._price = price
+        self.exchanges = 0
+        self.unread = 0
+        """Exchanges whose detail another version has written: only their columns are counted."""
+        self._verdicts: dict[str, int] = {}
+        self._statuses: dict[str, int] = {}
+        self._tokens = dict.fromkeys(("before", "after", "prompt", "completion", "cached"), 0)
+        self._usd, self._priced, self._unpriced = 0.0, 0, 0
+        self._means = {name: Mean() for name in ("quality", "faithfulness", "relevance")}
+        self._citations = [0, 0]
+        self._warnings: dict[str, int] = {}
+        self._blocked: dict[str, int] = {}
+        self._errors: dict[str, int] = {}
+        self._upstream_errors: dict[str, int] = {}
+        self._checked, self._asked = 0, 0
+        self._failures: dict[str, int] | None = {}
+        self._failure_states = dict.fromkeys(("active", "resolved", "superseded"), 0)
+        self._compression = dict.fromkeys(("runs", "tokens_before", "tokens_after", "failures"), 0)
+        self._tools = dict.fromkeys(("requests", "offered", "kept", "tokens_before", "tokens_after"), 0)
+        self._duration, self._overhead = ValueSpread(), ValueSpread()
+        self._runs = Runs()
+        self._poisoned: dict[str, int] | None = {}
+        self._decided: dict[str, int] = {}
+        self._clashes: dict[str, int] | None = {}
+        self._clash_states = dict.fromkeys(("auto_resolved", "resolved_by_people", "open"), 0)
+
+    def add(self, entry: ReportEntry) -> None:
+        """One exchange."""
+        self.exchanges += 1
+        raised(self._verdicts, entry.outcome)
+        raised(self._statuses, str(entry.status))
+        self._duration.add(entry.duration_ms)
+        self._tokens["prompt"] += entry.prompt_tokens or 0
+        self._tokens["completion"] += entry.completion_tokens or 0
+        detail = self._detail(entry)
+        codes = {verdict.code for verdict in detail.verdicts if verdict.outcome not in QUIET and verdict.code}
+        failed = entry.outcome in ("block", "error", "upstream_error") or entry.status >= 500
+        self._runs.add(entry.run_id, failed=failed, warned=bool(codes))
+        self._codes(codes)
+        self._ends(entry, detail)
+        self._facts(detail.facts)
+        self._cost(entry, detail.usage)
+        if detail.overhead_ms is not None and entry.policy:
+            self._overhead.add(detail.overhead_ms + detail.timings_ms.after_ms)
+        for verdict in detail.verdicts:
+            if verdict.stage in ("poisoning", "tool_rag") and bytes(verdict.detail):
+                self._noted(verdict, detail.facts.tools)
+
+    def add_pieces(self, pieces: Iterable[tuple[str, str, int]] | None) -> None:
+        """Pieces that came into quarantine, as `proxy.store.reading.Reading.pieces`; None for not known."""
+        self._poisoned = None if pieces is None else self._poisoned
+        for kind, status, number in pieces or ():
+            if self._poisoned is not None:
+                raised(self._poisoned, kind, number)
+            raised(self._decided, status, number)
+
+    def add_clashes(self, clashes: Iterable[tuple[str, str, str, int]] | None) -> None:
+        """Clashes found, as `proxy.store.reading.Reading.clashes`; None for not known."""
+        self._clashes = None if clashes is None else self._clashes
+        for kind, status, by, number in clashes or ():
+            if self._clashes is not None:
+                raised(self._clashes, kind, number)
+            state = "open" if status == "open" else "auto_resolved" if by == "policy" else "resolved_by_people"
+            self._clash_states[state] += number
+
+    def add_failures(self, failures: Iterable[tuple[str, str, int]] | None) -> None:
+        """Failures of runs, as `proxy.store.reading.Reading.failures`; None for not known."""
+        self._failures = None if failures is None else self._failures
+        for signal, status, number in failures or ():
+            if self._failures is not None:
+                raised(self._failures, signal, number)
+            if status in self._failure_states:
+                self._failure_states[status] += number
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures; null where there is nothing to divide, or nothing is known."""
+        tokens, saved = self._tokens, self._tokens["before"] - self._tokens["after"]
+        exchanges = {"total": self.exchanges, "verdicts": ranked(self._verdicts), "statuses": dict(sorted(self._statuses.items()))}
+        return {
+            "exchanges": exchanges,
+            "tokens": {**tokens, "saved": saved, "saved_share": share(saved, tokens["before"])},
+            "cost": {"usd": round(self._usd, 6) if self._priced else None, "priced": self._priced, "unpriced": self._unpriced},
+            "quality": {name: mean.as_json() for name, mean in self._means.items()},
+            "citations": {"verified": self._citations[0], "total": self._citations[1], "precision": share(*self._citations)},
+            "warnings": ranked(self._warnings),
+            "blocked": {"total": self._verdicts.get("block", 0), "reasons": ranked(self._blocked)},
+            "errors": ranked(self._errors),
+            "upstream_errors": {"total": sum(self._upstream_errors.values()), "by": ranked(self._upstream_errors)},
+            "poisoning": self._poisoning(),
+            "clashes": self._clashed(),
+            "failures": self._remembered(),
+            "compression": self._compressed(),
+            "tools": self._selected(),
+            "latency_ms": {"duration": self._duration.as_json(), "overhead": self._overhead.as_json()},
+            "runs": {"complete": self._runs.complete, "top": self._runs.top(10)},
+            "unread_details": self.unread,
+        }
+
+    # ---- one exchange ----
+
+    def _detail(self, entry: ReportEntry) -> _Detail:
+        try:
+            return _detail_decoder.decode(entry.detail) if bytes(entry.detail) else _Detail()
+        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+            self.unread += 1
+            return _Detail()
+
+    def _codes(self, codes: set[str]) -> None:
+        for code in codes:
+            raised(self._warnings, code)
+        self._compression["failures"] += "compression_failed" in codes
+        self._asked += "clash_asked" in codes
+
+    def _ends(self, entry: ReportEntry, detail: _Detail) -> None:
+        """Why it was blocked, or failed."""
+        error = detail.error.code if detail.error is not None else ""
+        param = detail.error.param or "" if detail.error is not None else ""
+        if entry.outcome == "block":
+            said = next((verdict.code for verdict in detail.verdicts if verdict.outcome == "block" and verdict.code), "")
+            raised(self._blocked, (param if error == "policy_blocked" else "") or said or error or "unknown")
+        elif error:
+            raised(self._errors, error)
+        of_upstream = {verdict.code for verdict in detail.verdicts if verdict.stage == "upstream" and verdict.outcome not in QUIET}
+        if error.startswith("upstream_"):
+            of_upstream.add(error)
+        elif not entry.policy and not error and entry.status >= 500:
+            of_upstream.add(f"upstream_{entry.status}")
+        for code in of_upstream:
+            raised(self._upstream_errors, f"{entry.upstream or 'unknown'}: {code or 'unknown'}")
+
+    def _facts(self, facts: _Facts) -> None:
+        for name, mean in self._means.items():
+            mean.add(getattr(facts, name))
+        if facts.citations is not None:
+            self._citations[0] += facts.citations[0]
+            self._citations[1] += facts.citations[1]
+        if facts.context_before is not None and facts.context is not None:  # both by the proxy's own count, so that they compare
+            self._tokens["before"] += facts.context_before.used_tokens
+            self._tokens["after"] += facts.context.used_tokens
+        if facts.compression is not None and facts.compression.strategies:
+            self._compression["runs"] += 1
+            self._compression["tokens_before"] += facts.compression.before_tokens
+            self._compression["tokens_after"] += facts.compression.after_tokens
+
+    def _cost(self, entry: ReportEntry, usage: UsageFigures | None) -> None:
+        if usage is None or not (usage.prompt or usage.completion):
+            return
+        self._tokens["cached"] += usage.cached
+        usd = self._price(entry.upstream, entry.model, usage)
+        if usd is None:
+            self._unpriced += 1
+        else:
+            self._priced, self._usd = self._priced + 1, self._usd + usd
+
+    def _noted(self, verdict: _Verdict, tools: _Tools | None) -> None:
+        try:
+            noted = _noted_decoder.decode(verdict.detail)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            return
+        if verdict.stage == "poisoning":
+            self._checked += noted.checked
+        elif tools is not None and (before := noted.confusion.description_tokens):
+            after = noted.kept.description_tokens if noted.kept is not None else before
+            for name, number in zip(self._tools, (1, tools.offered, tools.kept, before, after), strict=True):
+                self._tools[name] += number
+
+    # ---- subjects ----
+
+    def _poisoning(self) -> dict[str, Any]:
+        """`attempts` are pieces that came into quarantine, `blocked` those that no person has approved since."""
+        known = self._poisoned is not None
+        attempts = sum((self._poisoned or {}).values())
+        return {
+            "checked": self._checked,
+            "attempts": attempts if known else None,
+            "blocked": attempts - self._decided.get("approved", 0) if known else None,
+            "rate": share(min(attempts, self._checked), self._checked) if known else None,
+            "types": ranked(self._poisoned or {}),
+            "decided": ranked(self._decided),
+        }
+
+    def _clashed(self) -> dict[str, Any]:
+        known, found = self._clashes is not None, sum((self._clashes or {}).values())
+        states = {name: number if known else None for name, number in self._clash_states.items()}
+        return {"found": found if known else None, **states, "asked_exchanges": self._asked, "types": ranked(self._clashes or {})}
+
+    def _remembered(self) -> dict[str, Any]:
+        """Records made, how they stand now, and the exchanges at which a run was stopped: with a question, or an error."""
+        known, found = self._failures is not None, sum((self._failures or {}).values())
+        states = {name: number if known else None for name, number in self._failure_states.items()}
+        stops = {"asked_exchanges": self._warnings.get("human_asked", 0), "stopped_exchanges": self._blocked.get("system_error", 0)}
+        return {"recorded": found if known else None, **states, **stops, "types": ranked(self._failures or {})}
+
+    def _compressed(self) -> dict[str, Any]:
+        done = self._compression
+        return {**done, "ratio": share(done["tokens_before"], done["tokens_after"])}
+
+    def _selected(self) -> dict[str, Any]:
+        done = self._tools
+        return {
+            **done,
+            "average_offered": share(done["offered"], done["requests"]),
+            "average_kept": share(done["kept"], done["requests"]),
+            "savings": share(done["tokens_before"] - done["tokens_after"], done["tokens_before"]),
+        }

@@ -1,0 +1,260 @@
+"""A report as text: each figure of the period beside that of the period before, and what changed.
+
+In: the JSON of the report. Out: lines. What did not occur in either period is left out, a subject without any figure with it. Times are in
+the zone of this machine, which the head names. Names that came from clients and upstreams are made harmless.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+from proxy.cli.terminal import cut, harmless, padded
+
+TOP = 10
+_LABEL, _VALUE = 38, 12
+NONE = "-"
+Kind = Literal["count", "usd", "score", "share", "ms", "ratio"]
+Figures = Mapping[str, Any]
+_ROWS: tuple[tuple[str, tuple[tuple[str, str, Kind], ...]], ...] = (
+    (
+        "Tokens",
+        (
+            ("as the clients sent them", "tokens.before", "count"),
+            ("of these prompts, sent upstream", "tokens.after", "count"),
+            ("saved", "tokens.saved", "count"),
+            ("saved, share", "tokens.saved_share", "share"),
+            ("prompts, by the upstreams' count", "tokens.prompt", "count"),
+            ("from the provider's cache", "tokens.cached", "count"),
+            ("answers", "tokens.completion", "count"),
+        ),
+    ),
+    ("Cost", (("USD, by the price list", "cost.usd", "usd"), ("exchanges without a known price", "cost.unpriced", "count"))),
+    (
+        "Answers, mean of those judged",
+        (
+            ("quality", "quality.quality.mean", "score"),
+            ("faithfulness", "quality.faithfulness.mean", "score"),
+            ("relevance of the context", "quality.relevance.mean", "score"),
+            ("citations verified", "citations.precision", "share"),
+        ),
+    ),
+    (
+        "Poisoning",
+        (
+            ("new pieces checked", "poisoning.checked", "count"),
+            ("attempts", "poisoning.attempts", "count"),
+            ("blocked", "poisoning.blocked", "count"),
+            ("rate", "poisoning.rate", "share"),
+        ),
+    ),
+    (
+        "Clashes",
+        (
+            ("found", "clashes.found", "count"),
+            ("resolved by the policy", "clashes.auto_resolved", "count"),
+            ("resolved by people", "clashes.resolved_by_people", "count"),
+            ("open", "clashes.open", "count"),
+            ("exchanges that asked the user", "clashes.asked_exchanges", "count"),
+        ),
+    ),
+    (
+        "Failures of agents",
+        (
+            ("recorded", "failures.recorded", "count"),
+            ("resolved since", "failures.resolved", "count"),
+            ("exchanges that asked the user", "failures.asked_exchanges", "count"),
+            ("exchanges that were stopped", "failures.stopped_exchanges", "count"),
+        ),
+    ),
+    (
+        "Compression",
+        (
+            ("prompts compressed", "compression.runs", "count"),
+            ("ratio", "compression.ratio", "ratio"),
+            ("left above the target", "compression.failures", "count"),
+        ),
+    ),
+    (
+        "Tools, where they were selected",
+        (
+            ("requests", "tools.requests", "count"),
+            ("offered, on average", "tools.average_offered", "ratio"),
+            ("sent, on average", "tools.average_kept", "ratio"),
+            ("tokens of descriptions saved", "tools.savings", "share"),
+        ),
+    ),
+    (
+        "Time",
+        (
+            ("exchange, p50", "latency_ms.duration.p50", "ms"),
+            ("exchange, p95", "latency_ms.duration.p95", "ms"),
+            ("added by the proxy, p50", "latency_ms.overhead.p50", "ms"),
+            ("added by the proxy, p95", "latency_ms.overhead.p95", "ms"),
+        ),
+    ),
+)
+_LISTS: tuple[tuple[str, str], ...] = (
+    ("Blocked, by reason", "blocked.reasons"),
+    ("Warnings", "warnings"),
+    ("Poisoning, by type", "poisoning.types"),
+    ("Clashes, by type", "clashes.types"),
+    ("Failures of agents, by signal", "failures.types"),
+    ("Errors", "errors"),
+    ("Upstream errors", "upstream_errors.by"),
+)
+
+
+def table(report: Mapping[str, Any]) -> list[str]:
+    """The whole report in lines."""
+    now, before = report["figures"], report["before"]["figures"] if report["before"] else {}
+    lines = [*head(report), ""]
+    if not now["exchanges"]["total"]:
+        lines += _nothing(report)
+        if not (before and before["exchanges"]["total"]):
+            return [*lines, *_waiting(report)]
+        lines.append("")
+    lines += [f"{padded('', _LABEL)}{'now':>{_VALUE}}{'before':>{_VALUE}}{'change':>{_VALUE}}", *_exchanges(now, before)]
+    for title, rows in _ROWS:
+        lines += _section(title, [(label, _at(now, path), _at(before, path), kind) for label, path, kind in rows])
+    for title, path in _LISTS:
+        lines += _counted(title, _at(now, path) or {}, _at(before, path) or {})
+    return [*lines, *_runs(now), *_waiting(report), *_notes(now)]
+
+
+def head(report: Mapping[str, Any]) -> list[str]:
+    """What the report is about."""
+    period, route = report["period"], report["route"]
+    since, until = (local(period[name]) for name in ("since", "until"))
+    of = "all routes" if route is None else f"route {harmless(route) or '/'}"
+    lines = [f"Groundwire, {of}: {since:%Y-%m-%d %H:%M} to {until:%Y-%m-%d %H:%M} {_zone(since, until)} ({length(period)})"]
+    if report["before"]:
+        lines.append(f"before: the {length(report['before']['period'])} until then; from {harmless(report['source'])}")
+    return lines
+
+
+def local(at: float) -> datetime:
+    """A time in this machine's zone."""
+    return datetime.fromtimestamp(at).astimezone()
+
+
+def _zone(since: datetime, until: datetime) -> str:
+    names = dict.fromkeys(f"{when:%Z}" for when in (since, until))
+    return "/".join(names)
+
+
+def length(period: Mapping[str, Any]) -> str:
+    """How long a period is: ``24 h``, ``7 d``, ``30 min``."""
+    seconds = period["until"] - period["since"]
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        if seconds >= (2 * size if unit == "d" else size):
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds:.4g} s"
+
+
+def _exchanges(now: Figures, before: Figures) -> Iterator[str]:
+    yield _row("Exchanges", _at(now, "exchanges.total"), _at(before, "exchanges.total"), "count")
+    for name in ("verdicts", "statuses"):
+        found, earlier = _at(now, f"exchanges.{name}") or {}, _at(before, f"exchanges.{name}") or {}
+        prefix = "  status " if name == "statuses" else "  "
+        for key in dict.fromkeys([*found, *earlier]):
+            yield _row(prefix + harmless(key), found.get(key, 0), earlier.get(key, 0), "count")
+
+
+def _section(title: str, rows: Sequence[tuple[str, Any, Any, Kind]]) -> Iterator[str]:
+    rows = [row for row in rows if row[1] or row[2]]
+    if rows:
+        yield title
+        for label, value, earlier, kind in rows:
+            yield _row(f"  {label}", value, earlier, kind)
+
+
+def _counted(title: str, found: Mapping[str, int], earlier: Mapping[str, int]) -> Iterator[str]:
+    """The most common; those that there were only before come last."""
+    names = list(dict.fromkeys([*found, *earlier]))
+    if names:
+        yield title if len(names) <= TOP else f"{title} (the first {TOP} of {len(names)})"
+        for name in names[:TOP]:
+            yield _row(f"  {harmless(name)}", found.get(name, 0), earlier.get(name, 0), "count")
+
+
+def _runs(now: Figures) -> Iterator[str]:
+    runs = now["runs"]
+    if runs["top"]:
+        title = "Runs in most trouble, exchanges" if runs["complete"] else "Runs in most trouble (approximate)"
+        yield f"{padded(title, _LABEL)}{'failed':>{_VALUE}}{'warned':>{_VALUE}}"
+        for run in runs["top"]:
+            yield f"{padded(cut('  ' + harmless(run['run_id']), _LABEL), _LABEL)}{run['failed']:>{_VALUE},}{run['warned']:>{_VALUE},}"
+
+
+def _waiting(report: Mapping[str, Any]) -> Iterator[str]:
+    if report["waiting"]:
+        one = report["waiting"] == 1
+        yield f"{report['waiting']:,} {'piece waits' if one else 'pieces wait'} in quarantine for a decision now: see /dashboard/quarantine"
+
+
+def _notes(now: Figures) -> Iterator[str]:
+    if _at(now, "poisoning.attempts") is None:
+        yield "what was poisoned, clashed or failed is not told apart by route over HTTP: without --url the store is read, which can"
+    if now["unread_details"]:
+        yield f"{now['unread_details']:,} exchanges were written by another version: only their tokens, times and verdicts are counted"
+
+
+def _nothing(report: Mapping[str, Any]) -> Iterator[str]:
+    yield "No exchanges in this period."
+    newest = report["newest"]
+    if newest is None:
+        yield "There are none at all yet: point a client's base_url at the server, as `groundwire serve` prints it, and ask again."
+    elif newest < report["period"]["since"]:
+        yield f"The last one came on {local(newest):%Y-%m-%d at %H:%M %Z}: look further back with --since {local(newest):%Y-%m-%d}."
+    else:
+        yield f"The last one came on {local(newest):%Y-%m-%d at %H:%M %Z}: try a later --until."
+
+
+def _row(label: str, value: Any, earlier: Any, kind: Kind) -> str:
+    shown = (_FORMATS[kind](value), _FORMATS[kind](earlier), change(value, earlier, kind))
+    return (padded(cut(label, _LABEL - 1), _LABEL) + "".join(f"{text:>{_VALUE}}" for text in shown)).rstrip()
+
+
+def change(value: float | None, earlier: float | None, kind: Kind) -> str:
+    """From `earlier` to `value`: a part of it for counts and amounts, a difference for scores, shares and times."""
+    if value is None or earlier is None or value == earlier:
+        return "" if value is None or earlier is None else "="
+    if kind in ("count", "usd"):
+        return f"{(value - earlier) / earlier:+.0%}" if earlier > 0 else "new" if earlier == 0 else ""
+    if kind == "share":
+        return f"{(value - earlier) * 100:+.1f} pp"
+    return (
+        f"{value - earlier:+.0f} ms"
+        if kind == "ms" and abs(value - earlier) >= 10
+        else f"{value - earlier:+.2f}{' ms' if kind == 'ms' else ''}"
+    )
+
+
+def _shown(pattern: str) -> Callable[[Any], str]:
+    return lambda value: NONE if value is None else pattern.format(value)
+
+
+def _milliseconds(value: float | None) -> str:
+    if value is None:
+        return NONE
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.2f} ms" if value < 10 else f"{value:.1f} ms"
+
+
+_FORMATS: Mapping[Kind, Callable[[Any], str]] = {
+    "count": _shown("{:,}"),
+    "usd": _shown("{:,.4f}"),
+    "score": _shown("{:.2f}"),
+    "share": _shown("{:.1%}"),
+    "ratio": _shown("{:.2f}"),
+    "ms": _milliseconds,
+}
+
+
+def _at(figures: Figures, path: str) -> Any:
+    """The figure at a dotted path; None where it is not there."""
+    found: Any = figures
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found

@@ -1,0 +1,248 @@
+"""``groundwire tail``: the exchanges of a running server, a line each, as they end.
+
+The source is the server's list of records, so that every worker's exchanges are seen. An exchange is listed by the time at which its
+request came but is in the list only once it is over, some time after exchanges that came later. So `Follower` does not go on from the last
+one it has seen: each look takes the newest again and tells what is new; a deep look, rarer the more there is to read, goes back further
+than an exchange can last. Times are the server's alone, so that its clock and this machine's need not agree.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
+from proxy.cli.tail_lines import line
+from proxy.cli.terminal import Terminal, harmless
+from proxy.config.settings import Settings
+from proxy.errors import ConfigError
+from proxy.exchange import OUTCOMES
+
+BACK_S = 2100.0
+"""How far a deep look goes: longer than an upstream's `total_s`, with the stages' time. What lasts longer is not told."""
+LOOK_S = 1.0
+_PAGE, _DEEP_PAGE = 200, 1000
+_DEEP_EVERY_S, _DEEP_SHARE = 5.0, 0.05
+"""A deep look comes this often, but takes at most this share of the time."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+_OUTCOMES = {*OUTCOMES, "skipped"}
+
+Record = Mapping[str, Any]
+
+
+class TailFilters(Struct, frozen=True):
+    """Which exchanges; None for all."""
+
+    route: str | None = None
+    """A prefix; "" or "/" for the route without one."""
+    run: str | None = None
+    verdict: str | None = None
+    client: str | None = None
+
+    def query(self) -> dict[str, str | None]:
+        """As the list of records takes them; the names are a record's own."""
+        route = None if self.route is None else self.route.rstrip("/")
+        return {"route": route, "run_id": self.run, "outcome": self.verdict, "client": self.client}
+
+    def take(self, record: Record) -> bool:
+        """Whether the record is one of them."""
+        return all(wanted is None or record.get(name) == wanted for name, wanted in self.query().items())
+
+
+ALL = TailFilters()
+
+
+class TailSource(Protocol):
+    """A list of records, newest first."""
+
+    def page(self, limit: int, after: str | None = None, filters: TailFilters = ...) -> tuple[Sequence[Record], bool]:
+        """At most `limit` that came before the record `after`, and whether there are more. Raises `ServerAway`, `ServerRefused`."""
+
+
+class RecordList:
+    """The list of a running server."""
+
+    def __init__(self, client: AdminClient) -> None:
+        self._client = client
+
+    def page(self, limit: int, after: str | None = None, filters: TailFilters = ALL) -> tuple[Sequence[Record], bool]:
+        """One page. Raises `ServerAway`, `ServerRefused`."""
+        body = self._client.get("/records", limit=limit, after=after, **filters.query())
+        try:
+            found = json.loads(body)
+            records = [record for record in found["data"] if isinstance(record, dict) and isinstance(record.get("id"), str)]
+            return records, bool(found["has_more"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise ServerRefused(f"{self._client.url} is not a Groundwire server: its list of records cannot be read") from error
+
+
+class Follower:
+    """Tells each record of a source once.
+
+    The list is asked for without filters, but for the first ones: a page of it costs the server the same however large its store is, where
+    a filter that few records pass makes it go through all of them.
+    """
+
+    def __init__(self, source: TailSource, filters: TailFilters = ALL, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._source, self._filters, self._monotonic = source, filters, monotonic
+        self._seen: dict[str, float] | None = None
+        """Ids with the times at which they came; None before the first look."""
+        self._newest = 0.0
+        self._deep_at = 0.0
+
+    def look(self, first: int = 0) -> list[Record]:
+        """What is new, in the order of its end; on the first look, the last `first` of what there is already.
+
+        Raises `ServerAway`, `ServerRefused`; what it had read until then is told by a later look.
+        """
+        begun = self._monotonic()
+        if self._seen is None:
+            return self._first(first, begun)
+        deep = begun >= self._deep_at
+        new: dict[str, float] = {}
+        told: dict[str, Record] = {}
+        for page in self._unseen(_DEEP_PAGE if deep else _PAGE, self._seen, whole=deep):
+            new |= {record["id"]: _came(record) for record in page}
+            told |= {record["id"]: record for record in page if self._filters.take(record)}
+        self._seen |= new
+        self._newest = max([self._newest, *new.values()])
+        if deep:
+            self._rest(begun)
+        return sorted(told.values(), key=_ended)
+
+    def _first(self, number: int, begun: float) -> list[Record]:
+        """See what is there already; what comes while this takes a look is told."""
+        newest = self._source.page(1)[0]
+        first = self._source.page(min(number, _DEEP_PAGE), None, self._filters)[0] if number else ()
+        seen = {str(record["id"]): _came(record) for record in (*newest, *first)}
+        last, late = max((record["id"] for record in newest), default=""), list[Record]()
+        self._newest = max(seen.values(), default=0.0)
+        for page in self._unseen(_DEEP_PAGE, seen, whole=True):
+            late += [record for record in page if record["id"] > last and self._filters.take(record)]
+            seen |= {str(record["id"]): _came(record) for record in page}
+        self._seen = seen
+        self._newest = max([self._newest, *seen.values()])
+        self._rest(begun)
+        return [*reversed(first), *sorted(late, key=_ended)]
+
+    def _unseen(self, limit: int, seen: Mapping[str, float], *, whole: bool) -> Iterator[list[Record]]:
+        """What is not in `seen`, page by page: until a page has nothing new, or the `whole` of what is not too old."""
+        oldest = self._newest - BACK_S
+        after: str | None = None
+        while True:
+            page, more = self._source.page(limit, after)
+            fresh = [record for record in page if record["id"] not in seen and _came(record) >= oldest]
+            if fresh:
+                yield fresh
+            if not more or not page or _came(page[-1]) < oldest or not (fresh or whole):
+                return
+            after = page[-1]["id"]
+
+    def _rest(self, begun: float) -> None:
+        """Say when the next deep look is due, and forget what is too old to be told."""
+        now = self._monotonic()
+        self._deep_at = now + max(_DEEP_EVERY_S, (now - begun) / _DEEP_SHARE)
+        oldest = self._newest - BACK_S
+        self._seen = {name: came for name, came in (self._seen or {}).items() if came >= oldest}
+
+
+def _came(record: Record) -> float:
+    found = record.get("created_at")
+    return float(found) if isinstance(found, int | float) else 0.0
+
+
+def _ended(record: Record) -> tuple[float, str]:
+    lasted = record.get("duration_ms")
+    return _came(record) + (lasted / 1000 if isinstance(lasted, int | float) else 0.0), str(record["id"])
+
+
+class Tail:
+    """Follows a server and writes lines."""
+
+    def __init__(
+        self,
+        source: TailSource,
+        terminal: Terminal,
+        filters: TailFilters = ALL,
+        *,
+        as_json: bool = False,
+        first: int = 0,
+        tell: Callable[[str], None] | None = None,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:
+        """`tell` takes what is said of the server, standard error without it."""
+        self._follower, self._terminal, self._as_json, self._first = Follower(source, filters), terminal, as_json, first
+        self._tell, self._sleep = tell or _say, sleep or pause
+        self._failing = False
+        self._pause_s = _FIRST_PAUSE_S
+
+    def run(self) -> None:
+        """Until it is interrupted. Raises `ServerRefused`."""
+        while True:
+            self.step()
+
+    def step(self) -> None:
+        """One look, and the pause after it."""
+        try:
+            found = self._follower.look(self._first)
+        except ServerAway as error:
+            if not self._failing:
+                self._failing = True
+                self._tell(f"{error}; trying on")
+            self._sleep(self._pause_s)
+            self._pause_s = min(self._pause_s * 2, _LONGEST_PAUSE_S)
+            return
+        if self._failing:
+            self._failing, self._pause_s = False, _FIRST_PAUSE_S
+            self._tell("the server answers again")
+        for record in found:
+            self._terminal.line(json_line(record) if self._as_json else line(record, self._terminal))
+        self._sleep(LOOK_S)
+
+
+def json_line(record: Record) -> str:
+    """The record as JSON in ASCII, so that nothing in it can end the line or reach the terminal."""
+    return json.dumps(record, separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def _say(message: str) -> None:
+    print(f"groundwire: {harmless(message)}", file=sys.stderr, flush=True)
+
+
+def pause(seconds: float) -> None:
+    """Sleep, but notice at once when nobody reads any more. Raises `BrokenPipeError`."""
+    try:
+        descriptor = sys.stdout.fileno()
+        waiting = select.poll()
+    except (OSError, ValueError, AttributeError):  # no file, or a system without poll
+        time.sleep(seconds)
+        return
+    waiting.register(descriptor, 0)  # its end is told even so
+    if waiting.poll(seconds * 1000):
+        raise BrokenPipeError("nobody reads the output")
+
+
+def tail(settings: Callable[[], Settings], *, url: str | None, filters: TailFilters, first: int, as_json: bool) -> int:
+    """Follow the server until interrupted; returns 2 where it will not answer. Raises `ConfigError`."""
+    if first < 0:
+        raise ConfigError("command line", "-n", "expected a number of at least 0")
+    if filters.verdict is not None and filters.verdict not in _OUTCOMES:
+        raise ConfigError("command line", "--verdict", f"expected one of {', '.join(sorted(_OUTCOMES))}")
+    address, key = server_url(url, lambda: settings().server), admin_key(settings)
+    client, terminal = AdminClient(address, key), Terminal()
+    if terminal.is_terminal and not as_json:
+        _say(f"exchanges of {address}, as they end; Ctrl-C ends this")
+    try:
+        Tail(RecordList(client), terminal, filters, as_json=as_json, first=first).run()
+    except ServerRefused as error:
+        _say(str(error))
+        return 2
+    finally:
+        client.close()
+    return 0

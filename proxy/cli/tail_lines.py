@@ -1,0 +1,231 @@
+"""A record, as the operator API gives it -> one line of ``groundwire tail``.
+
+A line is made of pieces in a fixed order. Where a screen is narrow, the pieces that can best be missed go first (the record has them all),
+then names are cut. Nothing in a record is trusted: a field of a wrong type is left out, a name is made harmless.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.cli.terminal import Style, Terminal, columns_of, cut, harmless, padded
+from proxy.exchange import QUIET
+
+_SYMBOLS = {"pass": "✓", "unchecked": "○", "warn": "!", "block": "✗", "error": "?", "upstream_error": "↯", "skipped": "·"}
+_ASCII = {"pass": "+", "unchecked": "o", "warn": "!", "block": "x", "error": "?", "upstream_error": "^", "skipped": "-"}
+_STYLES: Mapping[str, Style] = {
+    "pass": "good",
+    "unchecked": "faint",
+    "warn": "warning",
+    "block": "bad",
+    "error": "broken",
+    "upstream_error": "broken",
+    "skipped": "faint",
+}
+_SHORT = {"upstream_error": "upstream"}
+STAYS = 10
+"""What a line never goes without."""
+_NAME_COLUMNS = 40
+"""Of a route, a policy or a model, at most."""
+_NARROW_NAME = 12
+_MOST_CODES = 20
+
+
+class LinePiece(Struct, frozen=True):
+    """A part of a line."""
+
+    name: str
+    text: str
+    keep: int
+    """Where not all fits: the lowest goes first; `STAYS` never."""
+    style: Style = ""
+    shrinks: bool = False
+    """Whether it may be cut instead."""
+    least: int = 0
+    """Columns that it takes at least, so that lines stand below each other."""
+
+
+def line(record: Mapping[str, Any], terminal: Terminal) -> str:
+    """The record on one line."""
+    found = [piece for piece in pieces(record, symbols=terminal.can_write("✓✗·…")) if piece.text]
+    if terminal.columns is not None:
+        found = fitted(found, terminal.columns)
+    return " ".join(terminal.styled(padded(piece.text, piece.least), piece.style) for piece in found).rstrip()
+
+
+def fitted(found: Sequence[LinePiece], columns: int) -> list[LinePiece]:
+    """Those pieces that fit into `columns`, in their order: what stays, then the rest by its worth."""
+    names = max(_NARROW_NAME, columns // 5)
+    kept = {i: _shrunk(piece, names) if piece.shrinks else piece for i, piece in enumerate(found) if piece.keep == STAYS}
+    for i, piece in sorted(enumerate(found), key=lambda item: (-item[1].keep, item[0])):
+        room = columns - _columns(kept.values()) - 1
+        if piece.keep < STAYS and room >= columns_of(piece.text):
+            kept[i] = piece
+        elif piece.keep < STAYS and piece.shrinks and room >= _NARROW_NAME:
+            kept[i] = _shrunk(piece, room)
+    return _cut([kept[i] for i in sorted(kept)], columns)
+
+
+def _cut(kept: list[LinePiece], columns: int) -> list[LinePiece]:
+    """Without the end that a very narrow screen does not show."""
+    while kept and _columns(kept) > columns:
+        room = columns_of(kept[-1].text) - (_columns(kept) - columns)
+        kept = [*kept[:-1], _shrunk(kept[-1], room)] if room >= 1 else kept[:-1]
+    return kept
+
+
+def _shrunk(piece: LinePiece, columns: int) -> LinePiece:
+    return replace(piece, text=cut(piece.text, columns), least=min(piece.least, columns))
+
+
+def _columns(found: Collection[LinePiece]) -> int:
+    return sum(max(columns_of(piece.text), piece.least) for piece in found) + max(0, len(found) - 1)
+
+
+def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[float], str] | None = None) -> list[LinePiece]:
+    """All that a line can tell, in its order; a piece that this record lacks is empty."""
+    detail = _map(record, "detail")
+    facts = _map(detail, "facts")
+    verdict, status = _text(record, "outcome") or "?", _whole(record, "status")
+    bad_status: Style = "bad" if status is None or status >= 500 else "warning" if status >= 400 else ""
+    route, policy = _text(record, "route", _NAME_COLUMNS) or "/", _text(record, "policy", _NAME_COLUMNS)
+    ms, own = _number(record, "duration_ms"), _number(detail, "overhead_ms")
+    return [
+        LinePiece("time", (clock or clock_time)(_number(record, "created_at") or 0.0), STAYS, "faint"),
+        LinePiece(
+            "verdict",
+            f"{(_SYMBOLS if symbols else _ASCII).get(verdict, ' ')} {cut(_SHORT.get(verdict, verdict), 9)}",
+            STAYS,
+            _STYLES.get(verdict, ""),
+            least=9,
+        ),
+        LinePiece("status", str(status) if status is not None else "---", STAYS, bad_status),
+        LinePiece("route", route, STAYS, shrinks=True, least=6),
+        LinePiece("model", _text(record, "model", _NAME_COLUMNS) or _text(record, "path", _NAME_COLUMNS), STAYS, shrinks=True, least=11),
+        LinePiece("tokens", tokens(record, facts), 9),
+        LinePiece("duration", milliseconds(ms), 8),
+        LinePiece("overhead", f"+{milliseconds(own)}" if own is not None else "", 3, "faint"),
+        *_findings(facts),
+        LinePiece("warnings", ",".join(warnings(detail)), 7, "warning", shrinks=True),
+        LinePiece("policy", policy, 2, "faint"),
+        LinePiece("run", f"run={run}" if (run := _text(record, "run_id", 64)) else "", 1, "faint"),
+        LinePiece("id", _text(record, "id", 64), 4, "faint"),
+    ]
+
+
+def _findings(facts: Mapping[str, Any]) -> list[LinePiece]:
+    """What the stages have measured and done."""
+    quality, faithfulness, relevance = (_number(facts, name) for name in ("quality", "faithfulness", "relevance"))
+    return [
+        LinePiece("quality", f"q={quality:.2f}" if quality is not None else "", 6),
+        LinePiece("faithfulness", f"faith={faithfulness:.2f}" if faithfulness is not None else "", 6),
+        LinePiece("relevance", f"rel={relevance:.2f}" if relevance is not None else "", 2),
+        LinePiece("citations", citations(facts), 2),
+        LinePiece("compression", compression(facts), 5),
+        LinePiece("tools", tools(facts), 5),
+        LinePiece("clashes", f"clashes={number}" if (number := _whole(facts, "clashes")) else "", 3),
+    ]
+
+
+def clock_time(at: float, now: float | None = None) -> str:
+    """``14:03:07``, local; with ``11-20`` before it where that was not today."""
+    try:
+        given, today = time.localtime(at), time.localtime(now)
+        return time.strftime("%H:%M:%S" if given[:3] == today[:3] else "%m-%d %H:%M:%S", given)
+    except (OverflowError, ValueError, OSError):
+        return "--:--:--"
+
+
+def tokens(record: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """Of the prompt, as it went upstream, with the window and the share of it: ``1.2k/128k 1%``."""
+    use = _map(facts, "context")
+    used, window = _whole(use, "used_tokens"), _whole(use, "window_tokens")
+    sent = used if used is not None else _whole(record, "prompt_tokens")
+    if sent is None:
+        return ""
+    if not window or used is None:
+        return f"{thousands(sent)} tok"
+    return f"{thousands(used)}/{thousands(window)} {used / window:.0%}"
+
+
+def thousands(number: int) -> str:
+    """``950``, ``1.2k``, ``128k``, ``1.0M``."""
+    for unit, size in (("M", 1_000_000), ("k", 1000)):
+        if abs(number) >= size:
+            scaled = number / size
+            return f"{scaled:.1f}{unit}" if scaled < 10 and number % size else f"{scaled:.0f}{unit}"
+    return str(number)
+
+
+def milliseconds(ms: float | None) -> str:
+    """``0.4ms``, ``42ms``, ``4.2s``."""
+    if ms is None:
+        return ""
+    if ms >= 999.5:
+        return f"{ms / 1000:.1f}s" if ms < 99_950 else f"{ms / 1000:.0f}s"
+    return f"{ms:.0f}ms" if ms >= 9.95 else f"{ms:.1f}ms"
+
+
+def citations(facts: Mapping[str, Any]) -> str:
+    """``cites=3/4``."""
+    found = facts.get("citations")
+    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(number, int) for number in found) or not found[1]:
+        return ""
+    return f"cites={found[0]}/{found[1]}"
+
+
+def compression(facts: Mapping[str, Any]) -> str:
+    """``8.2k->4.9k``; empty where nothing was compressed."""
+    found = _map(facts, "compression")
+    before, after = _whole(found, "before_tokens"), _whole(found, "after_tokens")
+    if not found.get("strategies") or before is None or after is None:
+        return ""
+    return f"compressed {thousands(before)}->{thousands(after)}"
+
+
+def tools(facts: Mapping[str, Any]) -> str:
+    """``tools=45->4``."""
+    found = _map(facts, "tools")
+    offered, kept = _whole(found, "offered"), _whole(found, "kept")
+    return f"tools={offered}->{kept}" if offered and kept is not None else ""
+
+
+def warnings(detail: Mapping[str, Any]) -> list[str]:
+    """The error that ended it, then the codes of all verdicts that are not a pass, each once."""
+    error = _map(detail, "error")
+    codes = [_text(error, "param", 80) or _text(error, "code", 80)]
+    verdicts = detail.get("verdicts")
+    for verdict in verdicts if isinstance(verdicts, list) else ():
+        if isinstance(verdict, Mapping) and verdict.get("outcome") not in QUIET:
+            codes.append(_text(verdict, "code", 80))
+    return [code for code in dict.fromkeys(codes) if code][:_MOST_CODES]
+
+
+def _map(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = mapping.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _text(mapping: Mapping[str, Any], name: str, most: int = 80) -> str:
+    found = mapping.get(name)
+    return cut(harmless(found.strip()), most) if isinstance(found, str) else ""
+
+
+def _number(mapping: Mapping[str, Any], name: str) -> float | None:
+    found = mapping.get(name)
+    return (
+        float(found)
+        if isinstance(found, int | float) and not isinstance(found, bool) and abs(found) < 1e15 and math.isfinite(found)
+        else None
+    )
+
+
+def _whole(mapping: Mapping[str, Any], name: str) -> int | None:
+    found = _number(mapping, name)
+    return int(found) if found is not None else None

@@ -1,0 +1,245 @@
+"""What stands in a prompt for content that has left it, and how that content is read back: in pages, or by the places that match.
+
+Pure functions over text and bytes. `proxy.context.archive_reader` offers the tool and answers its calls.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+from typing import Any
+
+from msgspec import Struct
+
+from proxy.exchange import Message, Tool
+
+READ_ARCHIVE = "groundwire_read_archive"
+ID_CHARS = 15
+"""Of a scratchpad id in a reference: ``sp_`` and 48 bits. Among 100,000 items of one client two share them with p = 0.00002."""
+PAGE_BYTES = 6000
+"""About 2,000 tokens (o200k): 1,700 of English or Chinese, 2,500 of JSON full of numbers."""
+_MIN_PAGE_BYTES = 64
+_WHAT_CHARS = 40
+_QUERY_CHARS = 200
+_MATCHES = 10
+"""Most places that one search shows."""
+_COUNTED = 1000
+"""Matches up to which a search counts."""
+_WORDS, _PLACES = 12, 5000
+"""Of a query that stands nowhere as a whole: its words that are looked for, and how often each."""
+_AROUND_CHARS = 150
+_REFERENCE = re.compile(rf"\[archived ([^\[\]]*?), (\d+(?:\.\d)?[kMG]?B): {READ_ARCHIVE} (sp_[0-9a-f]{{12,32}})\]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_MAX_REPLACED = 0.3
+"""Share of characters that may be no UTF-8 in what is said to be text: a text in another encoding stays legible."""
+_TEXTUAL = re.compile(r"text/|application/(json|xml|yaml|x-yaml|javascript|x-ndjson)|[^;]*\+(json|xml)")
+
+
+class Reference(Struct, frozen=True):
+    """What stands for an archived piece of context."""
+
+    id: str
+    """The first characters of its scratchpad id."""
+    what: str
+    size: str
+
+
+# ---- references ----
+
+
+def reference(item_id: str, what: str, size_bytes: int) -> str:
+    """The text that stands for an item: what it was (a tool's name, ``user message``), its size, and how to read it."""
+    plain = re.sub(r"[^\w./:#@+-]+", " ", what).strip()
+    return f"[archived {plain[:_WHAT_CHARS].rstrip() or 'text'}, {size_of(size_bytes)}: {READ_ARCHIVE} {item_id[:ID_CHARS]}]"
+
+
+def references_in(messages: Iterable[Message]) -> list[Reference]:
+    """The references in the texts of `messages`, in order, each id once."""
+    found: dict[str, Reference] = {}
+    for message in messages:
+        for text in _texts(message.get("content")):
+            for what, size, item_id in _REFERENCE.findall(text):
+                found.setdefault(item_id, Reference(item_id, what, size))
+    return list(found.values())
+
+
+def reference_ids(text: str) -> set[str]:
+    """The ids that references in `text` name, cut to `ID_CHARS`."""
+    return {item_id[:ID_CHARS] for _, _, item_id in _REFERENCE.findall(text)}
+
+
+def size_of(size_bytes: int) -> str:
+    """``812B``, ``4.1kB``, ``2.3MB``: in units of 1,000, rounded."""
+    if size_bytes < 1000:
+        return f"{size_bytes}B"
+    value = float(size_bytes)
+    for unit in ("kB", "MB"):
+        value /= 1000
+        if value < 999.95:
+            return f"{value:.1f}{unit}"
+    return f"{value / 1000:.1f}GB"
+
+
+def _texts(content: Any) -> list[str]:
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list):
+        return []
+    return [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+
+
+# ---- the tool ----
+
+
+def read_archive_tool() -> Tool:
+    """The tool as the model sees it: always the same, as it stands at the prompt's beginning."""
+    description = (
+        "Read what was moved out of this conversation to save space. Where something was, there is a reference: [archived WHAT, SIZE: "
+        f"{READ_ARCHIVE} ID]. Call this whenever the task needs exact values or details from it, and before you say that you no longer "
+        "have them or call another tool again for the same data. Long contents come in pages; with `search` only the places that match."
+    )
+    properties = {
+        "id": {"type": "string", "description": "The ID in the reference, such as sp_0123456789ab."},
+        "page": {"type": "integer", "description": "Which page to read, from 1 on; 1 if left out."},
+        "search": {"type": "string", "description": "Text to look for, such as a name or a number; upper and lower case are the same."},
+    }
+    parameters = {"type": "object", "properties": properties, "required": ["id"], "additionalProperties": False}
+    return {"type": "function", "function": {"name": READ_ARCHIVE, "description": description, "parameters": parameters}}
+
+
+# ---- reading ----
+
+
+def read(content: bytes, media_type: str, page: int | None = None, search: str = "", *, page_bytes: int = PAGE_BYTES) -> str:
+    """A page of `content`, the first if none is named, or the places that match `search`, from `page` on if one is named.
+
+    Content that is not text is described instead.
+    """
+    text = text_of(content, media_type)
+    if text is None:
+        return f"This is not text but {media_type or 'binary data'} of {size_of(len(content))}: it cannot be shown here."
+    parts = pages(text, page_bytes)
+    if page is not None and not 1 <= page <= len(parts):
+        return f"There is no such page: it has {len(parts)} page{'s' * (len(parts) > 1)} ({size_of(len(content))})."
+    if search.strip():
+        return _search(text, parts, search.strip()[:_QUERY_CHARS], page or 1)
+    number = page or 1
+    return f"[page {number} of {len(parts)}]\n{parts[number - 1]}"
+
+
+def text_of(content: bytes, media_type: str) -> str | None:
+    """`content` as text, or None when it is something else. Lone surrogates, and bytes that are no UTF-8, if few, become U+FFFD."""
+    textual = not media_type or _TEXTUAL.match(media_type.lower()) is not None
+    try:
+        text = content.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        text = content.decode("utf-8", "replace")
+        if not textual or "\0" in text or text.count("\ufffd") > len(text) * _MAX_REPLACED:
+            return None
+    if not textual and "\0" in text:
+        return None
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def pages(text: str, page_bytes: int = PAGE_BYTES) -> list[str]:
+    """`text` in pieces of at most `page_bytes` bytes of UTF-8, cut behind a line or a word where there is one; joined they are `text`."""
+    data, size = text.encode("utf-8", "replace"), max(page_bytes, _MIN_PAGE_BYTES)
+    found, start = [], 0
+    while len(data) - start > size:
+        end = _cut(data, start, start + size)
+        found.append(data[start:end].decode())
+        start = end
+    return [*found, data[start:].decode()]
+
+
+def _cut(data: bytes, start: int, end: int) -> int:
+    """Where to end a page that may reach to `end`: in its last quarter behind a line's end or a space, else at a character's."""
+    for separator in (b"\n", b" "):
+        at = data.rfind(separator, end - (end - start) // 4, end)
+        if at >= 0:
+            return at + 1
+    while data[end] & 0xC0 == 0x80:  # inside a character
+        end -= 1
+    return end
+
+
+# ---- searching ----
+
+_Span = tuple[int, int]
+
+
+def _search(text: str, parts: Sequence[str], query: str, page: int) -> str:
+    """The places that match from `page` on: the whole query, or else where most of its words stand together."""
+    starts = [0, *accumulate(len(part) for part in parts[:-1])]
+    folded, wanted = _folded(text), _folded(query)
+    spans, kind = _occurrences(folded, wanted, starts[page - 1]), "matches of"
+    if not spans:
+        spans, kind = _together(folded, list(dict.fromkeys(wanted.split()))[:_WORDS], starts[page - 1]), "places with words of"
+    extent = f"from page {page} of {len(parts)}"
+    if not spans:
+        return f"[no match of {query!r}, {extent}] Try a single word or another spelling, or read the pages."
+    number = f"{_COUNTED} or more" if len(spans) >= _COUNTED else str(len(spans))
+    return "\n".join((f"[{number} {kind} {query!r}, {extent}]", *_shown(text, starts, spans)))
+
+
+def _shown(text: str, starts: Sequence[int], spans: Sequence[_Span]) -> list[str]:
+    """The places with what stands around them, at most `_MATCHES`, and where to find more; matches that are in sight are left out."""
+    lines: list[str] = []
+    right = -1
+    for at, end in spans:
+        if end <= right:
+            continue
+        page = bisect_right(starts, at)
+        if len(lines) == _MATCHES:
+            return [*lines, f"[more follow, on page {page} and behind it: read that page, search from it on, or for something more exact]"]
+        left, right = max(0, at - _AROUND_CHARS), min(len(text), end + _AROUND_CHARS)
+        lines.append(f"[page {page}, character {at}] {'…' * (left > 0)}{text[left:right]}{'…' * (right < len(text))}")
+    return lines
+
+
+def _folded(text: str) -> str:
+    """`text` in lower case, each character where it was."""
+    lower = text.lower()
+    return lower if len(lower) == len(text) else "".join(low if len(low := char.lower()) == 1 else char for char in text)
+
+
+def _occurrences(folded: str, wanted: str, start: int, most: int = _COUNTED) -> list[_Span]:
+    """Where `wanted` stands, at most `most` times."""
+    found: list[_Span] = []
+    at = folded.find(wanted, start)
+    while at >= 0 and len(found) < most:
+        found.append((at, at + len(wanted)))
+        at = folded.find(wanted, at + len(wanted))
+    return found
+
+
+def _together(folded: str, words: Sequence[str], start: int) -> list[_Span]:
+    """Where most of `words`, and at least half of them, stand within `_AROUND_CHARS`: the closest `_MATCHES` places, in their order."""
+    places = sorted((at, end, word) for word in words for at, end in _occurrences(folded, word, start, _PLACES))
+    groups = [_group(places, i) for i in range(len(places))]
+    most = max((count for count, _ in groups), default=0)
+    if most * 2 < len(words):
+        return []
+    chosen: list[_Span] = []
+    for at, end in sorted((span for count, span in groups if count == most), key=lambda span: (span[1] - span[0], span)):
+        if all(end <= left or right <= at for left, right in chosen):
+            chosen.append((at, end))
+        if len(chosen) == _MATCHES:
+            break
+    return sorted(chosen)
+
+
+def _group(places: Sequence[tuple[int, int, str]], i: int) -> tuple[int, _Span]:
+    """How many different words begin within `_AROUND_CHARS` from place i on, and from where to where they reach."""
+    first, end, word = places[i]
+    seen = {word}
+    for j in range(i + 1, len(places)):
+        at, to, word = places[j]
+        if at > first + _AROUND_CHARS:
+            break
+        if word not in seen:
+            seen.add(word)
+            end = max(end, to)
+    return len(seen), (first, end)

@@ -1,0 +1,121 @@
+"""An exchange's conversation and its compaction: the stored one is applied, a new one is stored, what is left is put into the exchange.
+
+A compaction belongs to a client, a policy, a model and the set of stages that the client left out: another policy or a model with
+another window has its own. The stages of one policy share theirs, so that each goes on from what the others have made.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from proxy.context.compaction.parts import Part, applied, messages_of, parts_of, pieces_of
+from proxy.context.compaction.transcript import called_names, evidence_of
+from proxy.context.conversation import blocks_of, prefix_hashes
+from proxy.errors import StoreUnavailable
+from proxy.exchange import Exchange
+from proxy.offloop import aside
+from proxy.ports import Compaction, Ports
+
+SHARING_STAGES = frozenset(("history", "compression", "all"))
+"""Stages that make compactions, as a client names them when it leaves them out."""
+STORE_TIMEOUT_S = 1.0
+"""For each call of the store; past it the request goes on as if the store were away."""
+UNAVAILABLE = "store-unavailable"
+
+
+class Compacted(Struct, frozen=True):
+    """A conversation as it will be forwarded."""
+
+    parts: Sequence[Part]
+    length: int = 0
+    """How many of the client's messages the stored compaction covers; 0 without one."""
+    problem: str = ""
+    """``store-unavailable`` where the store could not be asked."""
+
+
+async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> Compacted:
+    """The exchange's messages with the longest stored compaction of their beginning in its place.
+
+    With `late`, one that was stored again with a late summary is preferred to the first of the same length.
+    """
+    parts = await aside(exchange.original.size, parts_of, exchange.messages, exchange.conversation)
+    try:
+        async with asyncio.timeout(STORE_TIMEOUT_S):
+            found = [await _find(exchange, ports, late=again) for again in ((True, False) if late else (False,))]
+    except (StoreUnavailable, TimeoutError):
+        return Compacted(parts, problem=UNAVAILABLE)
+    longest = max((compaction for compaction in found if compaction), key=lambda compaction: compaction.length, default=None)
+    if longest is None:
+        return Compacted(parts)
+    with_it = applied(longest, parts, exchange.conversation)
+    return Compacted(parts) if with_it is None else Compacted(with_it, longest.length)
+
+
+async def _find(exchange: Exchange, ports: Ports, *, late: bool) -> Compaction | None:
+    hashes = await aside(exchange.original.size, _hashes, exchange, late=late)
+    lengths = {digest: end for end, digest in hashes.items()}
+    found = await ports.compactions.find(list(lengths), client=exchange.client)
+    return found if found is not None and lengths.get(found.covers) == found.length else None
+
+
+async def stored(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> Compacted:
+    """`parts` as the store keeps them: another worker's, if that was first; as they are where the store is away."""
+    original = exchange.conversation
+    try:
+        kept = await keep(exchange, ports, parts)
+    except (StoreUnavailable, TimeoutError):
+        return Compacted(parts, problem=UNAVAILABLE)
+    if kept is None:
+        return Compacted(parts)
+    as_kept = applied(kept, parts_of(exchange.messages, original), original)
+    return Compacted(parts if as_kept is None else as_kept, kept.length)
+
+
+async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, late: bool = False) -> Compaction | None:
+    """Store the client's first messages up to the last that was replaced; None where none was. Raises `StoreUnavailable`, `TimeoutError`.
+
+    Returns what the store keeps. With `late` it is stored beside what was first.
+    """
+    covered = max((part.end for part in parts if part.made), default=0)
+    length = next((block.end for block in blocks_of(exchange.conversation) if block.end >= covered), 0)
+    if not covered or any(part.start < length < part.end for part in parts):
+        return None
+    compaction = Compaction(_hashes(exchange, late=late)[length], length, pieces_of(parts, length))
+    async with asyncio.timeout(STORE_TIMEOUT_S):
+        kept = await ports.compactions.put(compaction, client=exchange.client, run_id=exchange.run_id)
+    return kept if kept.covers == compaction.covers else None
+
+
+def sent(exchange: Exchange, parts: Sequence[Part]) -> None:
+    """Forward `parts`; what they leave out stays in the exchange's evidence."""
+    messages = messages_of(parts)
+    if len(messages) != len(exchange.messages) or any(a is not b for a, b in zip(messages, exchange.messages, strict=True)):
+        exchange.messages = messages
+    keep_evidence(exchange, parts)
+
+
+def keep_evidence(exchange: Exchange, parts: Sequence[Part]) -> None:
+    """Add each of the client's messages that is not forwarded to `exchange.evidence`, once."""
+    original = exchange.conversation
+    there = {part.start for part in parts if not part.made}
+    known = {(e.message_index, e.kind) for e in exchange.evidence}
+    names = called_names(original)
+    for i, message in enumerate(original):
+        if i not in there and (found := evidence_of(message, i, names)) and (i, found.kind) not in known:
+            exchange.evidence.append(found)
+
+
+def _hashes(exchange: Exchange, *, late: bool) -> dict[int, str]:
+    """For each block border a hash of what is before it, for this client's policy and model."""
+    messages = exchange.conversation
+    scope = "\0".join((exchange.policy, exchange.model, *sorted(exchange.skip & SHARING_STAGES), *["late"] * late))
+    found = prefix_hashes(messages, [block.end for block in blocks_of(messages)])
+    return {end: _hash(f"{scope}\0{digest}") for end, digest in found.items()}
+
+
+def _hash(text: str) -> str:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,115 @@
+"""One message for a run of messages: a summary with where to read the whole, or the latter alone. The run goes to the scratchpad first.
+
+The message is a user's, marked as data (`proxy.context.summaries.message`). The scratchpad gets the client's own messages of the whole run,
+those that an earlier summary already stood for included: one reference is enough to read them all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from proxy.context.archive import reference, reference_ids
+from proxy.context.compaction.late import LateSummaries
+from proxy.context.compaction.parts import Part
+from proxy.context.compaction.runs import Run
+from proxy.context.compaction.transcript import transcript
+from proxy.context.summaries.message import is_summary, summary_message, summary_text
+from proxy.exchange import Exchange, Message
+from proxy.language.detection import language
+from proxy.ports import Ports
+
+if TYPE_CHECKING:
+    from proxy.context.summaries.summariser import Summariser, Summary
+
+
+class Noted(Struct, frozen=True):
+    """A message in place of a run."""
+
+    part: Part
+    summary: Summary | None = None
+
+
+async def archived_run(exchange: Exchange, ports: Ports, parts: Sequence[Part], run: Run, query: str) -> Noted:
+    """A message that says where to read the run; earlier summaries in it are carried over. Raises `StoreUnavailable`."""
+    inside = parts[run.start : run.end]
+    earlier = [text for part in inside if (text := earlier_text(part))]
+    line = await _archived(exchange, ports, inside)
+    return Noted(_part(inside, "\n".join((*earlier, line)), await _language(query)))
+
+
+async def summarised_run(
+    exchange: Exchange,
+    ports: Ports,
+    summariser: Summariser,
+    late: LateSummaries,
+    parts: Sequence[Part],
+    run: Run,
+    *,
+    query: str,
+    max_tokens: int,
+) -> Noted:
+    """A summary of the run and where to read it whole. Raises `StoreUnavailable`."""
+    inside = parts[run.start : run.end]
+    line = await _archived(exchange, ports, inside)
+    model, spoken = ports.tokens.model(exchange.model), await _language(query)
+    messages = [message for part in inside for message in _readable(part, exchange.conversation)]
+    used: asyncio.Future[Part] = asyncio.get_running_loop().create_future()
+
+    def noted(text: str) -> Part:
+        return _part(inside, f"{text}\n{line}" if text else line, spoken)
+
+    async def on_late(better: Summary) -> None:
+        await late.came((await used).message, noted(better.text).message)
+
+    try:
+        summary = await summariser.summarise(
+            messages,
+            query=query,
+            max_tokens=max_tokens,
+            count=lambda text: ports.tokens.count_text(text, model),
+            client=exchange.client,
+            on_late=on_late,
+        )
+        used.set_result(noted(summary.text))
+    finally:
+        used.cancel()  # where it has no result: nothing was sent that a late one could replace
+    return Noted(used.result(), summary)
+
+
+def earlier_text(part: Part) -> str:
+    """What a message made earlier says, without its references; "" for any other message."""
+    if not part.made or not is_summary(part.message):
+        return ""
+    lines = summary_text(part.message).split("\n")
+    return "\n".join(line for line in lines if not (line.startswith("[archived ") and reference_ids(line)))
+
+
+def _readable(part: Part, original: Sequence[Message]) -> Sequence[Message]:
+    """What a summary should be made of: an earlier summary by its text, anything archived as the client sent it."""
+    if text := earlier_text(part):
+        return [summary_message(text)]
+    return original[part.start : part.end] if part.made else [part.message]
+
+
+async def _archived(exchange: Exchange, ports: Ports, inside: Sequence[Part]) -> str:
+    """Put the run's messages into the scratchpad; the reference to them."""
+    start, end = _span(inside)
+    content = transcript(exchange.conversation, start, end).encode("utf-8", "surrogatepass")
+    item_id = await ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
+    return reference(item_id, f"messages {start} to {end - 1}" if end - start > 1 else f"message {start}", len(content))
+
+
+async def _language(query: str) -> str:
+    return await asyncio.to_thread(language, query)  # it loads a model the first time
+
+
+def _part(inside: Sequence[Part], text: str, spoken: str) -> Part:
+    return Part(summary_message(text, spoken), *_span(inside), made=True)
+
+
+def _span(inside: Sequence[Part]) -> tuple[int, int]:
+    return inside[0].start, max(part.end for part in inside)

@@ -1,0 +1,93 @@
+"""The block of numbered passages that this project puts into a prompt: written here, and read here again."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+
+class PassageBlock(Struct, frozen=True):
+    """One passage in a text."""
+
+    content: str
+    start: int
+    """Offset of `content` in the text."""
+    source: str = ""
+    score: float | None = None
+    number: int | None = None
+    """The number that it bears in the text; None where it bears none."""
+
+
+class BlockWords(Struct, frozen=True):
+    """The words of a written block in one language."""
+
+    passage: str
+    source: str
+    relevance: str
+    end: str
+
+
+WORDS = {
+    "en": BlockWords("Passage", "Source", "relevance", "End of"),
+    "de": BlockWords("Passage", "Quelle", "Relevanz", "Ende:"),
+    "es": BlockWords("Pasaje", "Fuente", "relevancia", "Fin de"),
+}
+_OWN_HEAD = re.compile(
+    r"^### (?:Passage|Pasaje) (?P<number>\d+)(?: \[(?:Source|Quelle|Fuente): (?P<source>.*?)\])?"
+    r"(?: \((?:relevance|Relevanz|relevancia): (?P<score>-?[\d.]{1,20})\))?$",
+    re.M,
+)
+_OWN_TITLE = re.compile(r"^## .+\n\n(?=### (?:Passage|Pasaje) 1(?: \[| \(|$))", re.M)
+_OWN_END = re.compile(r"^## (?:End of|Ende:|Fin de) .+$", re.M)
+_OWN_LINE = re.compile(r"^\\*(?=### (?:Passage|Pasaje) \d|## (?:End of|Ende:|Fin de) )", re.M)
+
+
+def write_block(passages: Iterable[tuple[str, str, float | None]], title: str, words: BlockWords = WORDS["en"]) -> str:
+    """Numbered passages, each ``(content, source, score)``, under `title`. `read_written` gives them back as they are.
+
+    A line of a passage that looks like a passage's head or the block's end gets a backslash, so that content cannot pass for another
+    passage.
+    """
+    parts = [f"## {_line(title)}"]
+    for number, (content, source, score) in enumerate(passages, 1):
+        head = f"### {words.passage} {number}"
+        if source := _line(source):
+            head += f" [{words.source}: {source}]"
+        if score is not None and math.isfinite(score):
+            head += f" ({words.relevance}: {score:.2f})"
+        parts.append(head + "\n" + _OWN_LINE.sub(lambda match: "\\" + match[0], content))
+    return "\n\n".join([*parts, f"## {words.end} {_line(title)}"])
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def read_written(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
+    """The passages that `write_block` wrote into `text`, and the spans of its blocks. A block without its end reaches to the text's."""
+    blocks: list[PassageBlock] = []
+    spans: list[tuple[int, int]] = []
+    at = 0
+    while (title := _OWN_TITLE.search(text, at)) is not None:
+        end = _OWN_END.search(text, title.end())
+        at = end.end() if end else len(text)
+        heads = list(_OWN_HEAD.finditer(text, title.end(), end.start() if end else at))
+        stops = [head.start() for head in heads[1:]] + [end.start() if end else at]
+        for head, stop in zip(heads, stops, strict=True):
+            content = text[head.end() + 1 : stop].removesuffix("\n\n")
+            content = _OWN_LINE.sub(lambda match: match[0][1:], content)
+            blocks.append(PassageBlock(content, head.end() + 1, head["source"] or "", number_in(head["score"]), int(head["number"][:9])))
+        spans.append((title.start(), at))
+    return blocks, spans
+
+
+def number_in(text: str | None) -> float | None:
+    """A finite number, or a percentage as a share."""
+    try:
+        number = float((text or "").strip().rstrip("%")) / (100 if "%" in (text or "") else 1)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,248 @@
+"""Retrieved passages in a conversation: results of retrieval tools, and marked blocks -> `Evidence`. Pure functions.
+
+A tool's result that is JSON with objects that carry text (LangChain's, LlamaIndex's, OpenAI's file search, Elasticsearch's, MCP's
+content, …) is one passage per object; any other is searched for marked blocks (`proxy.context.passages.blocks`), or else is one passage.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import translate
+from functools import lru_cache
+from typing import Any
+
+import orjson
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.context.passages.blocks import find_blocks
+from proxy.exchange import Evidence, Message
+from proxy.language.text import text_of
+from proxy.language.times import seconds_of
+from proxy.offloop import each
+
+RETRIEVAL_TOOLS = (
+    "*retriev*",
+    "knowledge*",
+    "*search*knowledge*",
+    "*knowledge_base*",
+    "*knowledgebase*",
+    "*query_knowledge*",
+    "kb_search",
+    "search_kb",
+    "file_search",
+    "vector_search",
+    "semantic_search",
+    "similarity_search",
+    "hybrid_search",
+    "*vector_store*",
+    "*vectorstore*",
+    "rag",
+    "rag_*",
+    "*_rag",
+    "search_docs",
+    "search_documents",
+    "search_documentation",
+    "docs_search",
+    "document_search",
+    "documents_search",
+    "query_documents",
+    "query_docs",
+    "search_passages",
+    "search_articles",
+    "search_wiki*",
+    "wikipedia_search",
+    "search_faq*",
+    "faq_search",
+    "search_manual*",
+    "search_policies",
+    "search_help*",
+    "help_center_search",
+    "web_search",
+    "search_web",
+    "internet_search",
+    "session_search",
+)
+"""Tools whose results are passages to answer from, unless the policy names others (patterns as of `fnmatch`, whatever the case).
+
+Those search a body of text and return pieces of it. A tool that opens one thing by name (`read_file`, `cat`, `browser`, `fetch_url`),
+looks for code (`grep`, `search_code`, `search_files`), edits (`search_replace`) or returns records (`search_flights`, `search_orders`) is
+none: its result is what the agent works on, and nobody promised to answer from it alone.
+"""
+CONTENT_KEYS = ("page_content", "content", "text", "passage", "chunk", "snippet", "body", "excerpt", "document", "markdown", "summary")
+SOURCE_KEYS = ("source", "url", "uri", "link", "href", "path", "file_path", "file", "filename", "file_name", "title", "name", "id")
+SCORE_KEYS = ("score", "relevance", "relevance_score", "similarity", "rerank_score", "_score")
+TIME_KEYS = ("timestamp", "date", "published_at", "published", "updated_at", "last_modified", "created_at")
+ARGUMENT_KEYS = ("path", "file_path", "filename", "file", "url", "uri")
+"""Arguments of a retrieval tool that say where its result comes from."""
+MAX_DEPTH = 8
+MIN_STRING_CHARS = 20
+"""A list's bare string is a passage from this length on; shorter ones are names and tags."""
+_FAILED = re.compile(
+    r"\s{0,20}(?:<?error\s{0,3}[:>]|error (?:while|reading|executing|calling|code|\d)|\w{0,40}(?:exception|error)\s{0,3}:|traceback \("
+    r"|failed (?:to|with)|fehler\s{0,3}:|no (?:\w{1,20} )?(?:results?|match(?:es)?|documents?|passages?) (?:were )?found|not found|"
+    r"(?:null|none|no results?|\[\]|\{\})[.!]?\s{0,20}$)",
+    re.I,
+)
+MAX_ERROR_CHARS = 400
+"""A result that begins like an error and is longer than this is taken for content."""
+
+
+class _Call(Struct, frozen=True):
+    name: str
+    source: str
+
+
+def find_passages(messages: Sequence[Message], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> list[Evidence]:
+    """The passages that stand in `messages`, in order, each text once."""
+    calls: dict[str, _Call] = {}
+    found: dict[str, Evidence] = {}
+    for i, message in enumerate(each(messages)):
+        role = message.get("role")
+        if role == "assistant":
+            calls |= _calls(message)
+        elif role in ("tool", "function"):
+            call = _call_of(message, calls)
+            if is_retrieval_tool(call.name, retrieval_tools):
+                for passage in result_passages(text_of(message.get("content")), call.source or call.name):
+                    found.setdefault(passage.content.strip(), replace(passage, message_index=i))
+        elif role in ("system", "developer", "user"):
+            for block in find_blocks(text_of(message.get("content")), role):
+                found.setdefault(block.content.strip(), Evidence(block.content, block.source, message_index=i, score=block.score))
+    return list(found.values())
+
+
+def retrieval_results(messages: Sequence[Message], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> list[str]:
+    """What the retrieval tools have answered since the user's last message, as they said it."""
+    calls: dict[str, _Call] = {}
+    found: list[str] = []
+    for message in messages:
+        role = message.get("role")
+        if role == "user":
+            found = []
+        elif role == "assistant":
+            calls |= _calls(message)
+        elif role in ("tool", "function") and is_retrieval_tool(_call_of(message, calls).name, retrieval_tools):
+            found.append(text_of(message.get("content")))
+    return found
+
+
+def is_retrieval_tool(name: str, patterns: Sequence[str] = RETRIEVAL_TOOLS) -> bool:
+    """Whether `name`, or what follows ``__`` in a name such as ``server__tool``, matches one of `patterns`."""
+    names = {name.lower(), name.lower().rpartition("__")[2]}
+    matches = _one_of(tuple(patterns)).match
+    return any(matches(candidate) is not None for candidate in names if candidate)
+
+
+@lru_cache(maxsize=64)
+def _one_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """What matches where one of `patterns` does."""
+    return re.compile("|".join(translate(pattern.lower()) for pattern in patterns) or "(?!)")
+
+
+def result_passages(text: str, source: str = "") -> list[Evidence]:
+    """A tool's result as passages; none when it is empty or reports an error. `source` counts where the result names none."""
+    if not text.strip() or (len(text) <= MAX_ERROR_CHARS and _FAILED.match(text)):
+        return []
+    value = _json(text)
+    if value is not None:
+        if _is_error(value):
+            return []
+        if found := list(_walk(value, Evidence("", source, "tool_result"), MAX_DEPTH)):
+            return found
+    blocks = [Evidence(b.content, b.source or source, "tool_result", score=b.score) for b in find_blocks(text)]
+    return blocks or [Evidence(text, source, "tool_result")]
+
+
+def _calls(message: Message) -> dict[str, _Call]:
+    """The tools that an assistant message calls, by the call's id."""
+    found = {}
+    calls = message.get("tool_calls")
+    for call in calls if isinstance(calls, list) else ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(function, Mapping) and isinstance(call.get("id"), str):
+            found[call["id"]] = _Call(str(function.get("name") or ""), _argument(function.get("arguments")))
+    legacy = message.get("function_call")
+    if isinstance(legacy, Mapping):
+        found[f"function {legacy.get('name')}"] = _Call(str(legacy.get("name") or ""), _argument(legacy.get("arguments")))
+    return found
+
+
+def _call_of(message: Message, calls: Mapping[str, _Call]) -> _Call:
+    name = message.get("name")
+    name = name if isinstance(name, str) else ""
+    key = f"function {name}" if message.get("role") == "function" else message.get("tool_call_id")
+    return calls.get(key, _Call(name, "")) if isinstance(key, str) else _Call(name, "")
+
+
+def _argument(arguments: object) -> str:
+    value = _json(arguments) if isinstance(arguments, str) else arguments
+    return _first(value, ARGUMENT_KEYS) if isinstance(value, Mapping) else ""
+
+
+# ---- JSON results ----
+
+
+def _json(text: str) -> Any:
+    """The object or list that `text` is in JSON; None for anything else."""
+    if text.lstrip()[:1] not in ("{", "["):
+        return None
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _is_error(value: Any) -> bool:
+    """Whether a result says that it failed: ``error`` with a value, ``isError``, ``success: false``."""
+    if not isinstance(value, Mapping):
+        return not value
+    failed = value.get("isError") is True or value.get("is_error") is True or value.get("success") is False or value.get("ok") is False
+    return failed or bool(value.get("error") or value.get("errors")) or not value
+
+
+def _walk(value: Any, about: Evidence, depth: int) -> Iterator[Evidence]:
+    """The passages in `value`; what an object says of its source, score and time counts for all below it."""
+    if depth == 0:
+        return
+    if isinstance(value, list):
+        for item in value:
+            if not isinstance(item, str):
+                yield from _walk(item, about, depth - 1)
+            elif len(item.strip()) >= MIN_STRING_CHARS:
+                yield replace(about, content=item)
+    elif isinstance(value, Mapping):
+        about = _described(value, about)
+        own = next((text for key in CONTENT_KEYS if isinstance(text := value.get(key), str) and text.strip()), "")
+        kinds = list if own else (list, Mapping)
+        nested = [item for key, item in value.items() if key != "metadata" and isinstance(item, kinds)]
+        below = [passage for item in nested for passage in _walk(item, about, depth - 1)]
+        if len(own) > sum(len(passage.content) for passage in below):
+            yield replace(about, content=own)
+        else:  # a few words about the results that follow, or none
+            yield from below
+
+
+def _described(value: Mapping[str, Any], about: Evidence) -> Evidence:
+    metadata = value.get("metadata")
+    for layer in (value, metadata if isinstance(metadata, Mapping) else {}):
+        score = next((n for key in SCORE_KEYS if (n := _finite(layer.get(key))) is not None), about.score)
+        timestamp = next((t for key in TIME_KEYS if (t := seconds_of(layer.get(key))) is not None), about.timestamp)
+        about = replace(about, source=_first(layer, SOURCE_KEYS) or about.source, score=score, timestamp=timestamp)
+    return about
+
+
+def _first(value: Mapping[str, Any], keys: Sequence[str]) -> str:
+    return next((text.strip() for key in keys if isinstance(text := value.get(key), str) and text.strip()), "")
+
+
+def _finite(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None

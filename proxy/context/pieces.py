@@ -1,0 +1,126 @@
+"""The conversation and its passages -> `ContextPiece`s: each a text that one author wrote, with its place and a hash that follows it.
+
+A message's passages are pieces of their own (a string of a JSON tool result too), and what is left of the message around them is
+another. The hash goes by what a piece says: a client that sends its history again has the same pieces, in whatever message they stand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from proxy.exchange import Evidence, Exchange, Message
+from proxy.language.json.strings import JsonString, strings_of
+from proxy.language.text import InOrder, text_of
+from proxy.language.times import seconds_of
+from proxy.offloop import each
+
+PieceKind = Literal["system", "user", "assistant", "tool_result", "passage"]
+KINDS: tuple[PieceKind, ...] = ("system", "user", "assistant", "tool_result", "passage")
+_KIND_OF: Mapping[str, PieceKind] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool_result",
+    "function": "tool_result",
+}
+
+
+class ContextPiece(Struct, frozen=True):
+    """A piece of the context."""
+
+    kind: PieceKind
+    text: str
+    """What it says; a JSON string's value, without its escapes."""
+    hash: str
+    """`content_hash` of the kind and the text."""
+    message: int | None = None
+    """Position in `Exchange.conversation`; None for a passage of ``groundwire.context``, which stands in no message."""
+    role: str = ""
+    start: int = 0
+    """Characters of the message's text (`proxy.language.text.text_of`) before it."""
+    end: int = 0
+    literal: bool = False
+    """Whether ``start`` and ``end`` are those of a JSON string between its quotation marks."""
+    source: str = ""
+    timestamp: float | None = None
+    """Seconds since the epoch, if the client told it."""
+    score: float | None = None
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
+def content_hash(text: str, kind: str = "") -> str:
+    """32 hexadecimal digits; the same for texts that differ in white space or in how their letters are composed."""
+    plain = " ".join(unicodedata.normalize("NFC", text).split())
+    return hashlib.blake2b(f"{kind}\0{plain}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def pieces_of(exchange: Exchange, kinds: Sequence[PieceKind] = KINDS) -> list[ContextPiece]:
+    """The pieces of these kinds, in the conversation's order; then the passages of ``groundwire.context``."""
+    found: list[ContextPiece] = []
+    inside: dict[int, list[Evidence]] = {}
+    for evidence in exchange.evidence:
+        if evidence.message_index is not None and evidence.kind in ("passage", "tool_result"):
+            inside.setdefault(evidence.message_index, []).append(evidence)
+    for i, message in enumerate(each(exchange.conversation)):
+        found += _of_message(exchange, i, message, inside.get(i, ()))
+    found += [_passage(evidence) for evidence in exchange.passages if evidence.message_index is None]
+    return [piece for piece in found if piece.kind in kinds and piece.text.strip()]
+
+
+def _of_message(exchange: Exchange, i: int, message: Message, passages: Sequence[Evidence]) -> Iterator[ContextPiece]:
+    """A message's pieces in order: its passages and what is between them; a JSON result without passages is one piece."""
+    kind = _KIND_OF.get(str(message.get("role")))
+    text = text_of(message.get("content"))
+    if kind is None or not text.strip():
+        return
+    hint = exchange.original.message_hints.get(i, {})
+    about = {
+        "message": i,
+        "role": str(message.get("role")),
+        "source": str(hint.get("source") or message.get("name") or ""),
+        "timestamp": seconds_of(hint.get("timestamp")),
+    }
+    at = 0
+    placed = _placed(text, passages)
+    for evidence, start, end, literal in placed:
+        if not literal and text[at:start].strip():
+            yield _piece(kind, text[at:start], start=at, end=start, **about)
+        own = {"source": evidence.source or about["source"], "timestamp": evidence.timestamp or about["timestamp"]}
+        more = {"score": evidence.score, "fields": evidence.fields, "literal": literal}
+        yield _piece("passage", evidence.content, start=start, end=end, **{**about, **own, **more})
+        at = end
+    if text[at:].strip() and not any(literal for *_, literal in placed):
+        yield _piece(kind, text[at:], start=at, end=len(text), **about)
+
+
+def _placed(text: str, passages: Sequence[Evidence]) -> list[tuple[Evidence, int, int, bool]]:
+    """``(passage, start, end, literal)`` of those that are found in `text`, in order and without overlap."""
+    strings: list[JsonString] = (strings_of(text) or []) if passages and text.lstrip()[:1] in ("{", "[") else []
+    free: dict[str, list[JsonString]] = {}
+    for string in reversed(strings):
+        free.setdefault(string.value, []).append(string)
+    places = InOrder(text)
+    found: list[tuple[Evidence, int, int, bool]] = []
+    for evidence in passages:
+        if same := free.get(evidence.content):
+            string = same.pop()
+            found.append((evidence, string.start + 1, string.end - 1, True))
+        elif not strings and (start := places.find(evidence.content)) >= 0:
+            found.append((evidence, start, start + len(evidence.content), False))
+    found.sort(key=lambda one: one[1])
+    return [one for k, one in enumerate(found) if not k or one[1] >= found[k - 1][2]]
+
+
+def _passage(evidence: Evidence) -> ContextPiece:
+    about = {"source": evidence.source, "timestamp": evidence.timestamp, "score": evidence.score, "fields": evidence.fields}
+    return _piece("passage", evidence.content, end=len(evidence.content), **about)
+
+
+def _piece(kind: PieceKind, text: str, **about: Any) -> ContextPiece:
+    return ContextPiece(kind, text, content_hash(text, kind), **about)

@@ -1,0 +1,164 @@
+"""What the user asks: the last user message, without the passages that came with it. Pure functions.
+
+A message that asks nothing of the passages' subject has no question to judge: thanks, and instructions about the text at hand
+("translate that to German"). One that leans on the conversation ("And how tall is it?") is also tried with the question before it, and
+a long one by its last questions alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from proxy.context.own_subject import MANY_WORDS, missing_subject
+from proxy.context.passages.blocks import find_blocks
+from proxy.exchange import Message
+from proxy.language.patterns import LazyPattern
+from proxy.language.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
+from proxy.language.text import split_sentences, text_of
+from proxy.language.word_overlap import content_words, words
+
+MAX_CHARS = 2000
+"""Of a question; the end of a longer message counts, as that is where the question mostly stands."""
+MAX_BACK = 50
+"""Messages of the user that are looked through for one that asks."""
+_FEW_WORDS = 2
+"""A question with no more content words than these may lean on the one before it."""
+_CORE_SENTENCES = 2
+_QUESTION_MARK = re.compile("[?？]")
+_LABEL = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:user(?:'s)? )?(?:question|query|frage|anfrage|pregunta|consulta|requête)(?:\*\*)?[ \t]*:(?:\*\*)?",
+    re.I | re.M,
+)
+_ANSWER_LABEL = re.compile(r"^[ \t]*(?:#{1,6}[ \t]*)?(?:(?:helpful|your|final) )?(?:answer|antwort|respuesta|réponse)[ \t]*:", re.I | re.M)
+_WH = LazyPattern(
+    r"\W{0,3}(?:(?:in|on|at|for|from|by|to|with|an|auf|aus|bei|seit|von|mit|en|de|à|a|por|con|desde|dans|avec|depuis) )?"
+    r"(?:what|which|who|whom|whose|when|where|why|how|was|welche\w?|wer|wen|wem|wessen|wann|wo|wohin|woher|warum|wieso|wie|wieviele?|"
+    r"qué|cuál\w{0,2}|quién\w{0,2}|cuándo|dónde|adónde|cómo|cuánt\w{1,2}|quel\w{0,3}|qui|quand|où|pourquoi|comment|combien|lequel|laquelle)\b",
+    re.I,
+)
+_ADDRESSED = LazyPattern(
+    r"\b(?:Sie|Ihnen|Ihre?\w{0,2})\b|"
+    r"(?i:\b(?:you|your|yours|yourself|me|my|du|dir|dich|dein\w{0,2}|mir|mich|mein\w{0,2}|tú|tu|te|ti|usted\w{0,2}|puedes|"
+    r"puede|podrías|mi|mí|me|toi|vous|votre|vos|peux|pouvez|moi|mon|ma|mes)\b)"
+)
+"""Who is talked to, or talks: "How are you?", "Can you put that into a table?", "What should I tell my boss?"."""
+_MARK = re.compile(
+    r"</?[a-z_]{3,30}\b[^<>]{0,1000}>|^[ \t]*#{1,6}[^\n]*$|^[^\n?]{0,300}:[ \t]*$|`{3}|\"{3}|'{3}|^[-=*_]{3,}[ \t]*$", re.I | re.M
+)
+"""What is left of a template when its passages are taken out: tags, headings, lines that introduce something, fences."""
+
+
+class Question(Struct, frozen=True):
+    """What to judge the passages by."""
+
+    readings: tuple[str, ...] = ()
+    """The question alone; where it leans on the conversation, after the one before it; of a long message, what it asks in the end. The
+    best score of these counts."""
+    full: str = ""
+    """The one that leaves nothing out, for a reader that is not confused by more words."""
+    asks: bool = False
+    """Whether it asks for a fact: no request, no small talk."""
+    unresolved: str = "asks nothing"
+    """Why it cannot be judged without what stands around it (`missing_subject`); "" where it says all by itself what it is about."""
+    reason: str = ""
+    """Why there is nothing to judge: ``no question``, ``thanks``, ``instruction``."""
+
+    @property
+    def plain(self) -> bool:
+        """Whether it asks for a fact and stands alone: only of such a question can anybody say that passages do not answer it."""
+        return self.asks and not self.unresolved
+
+    @property
+    def text(self) -> str:
+        """As the user asked it last."""
+        return self.readings[0] if self.readings else ""
+
+
+def find_question(messages: Sequence[Message]) -> Question:
+    """The question of a conversation: the newest user message that says anything beside passages."""
+    return question_among(message for message in reversed(messages) if message.get("role") == "user")
+
+
+def question_among(newest_first: Iterable[Message]) -> Question:
+    """The question of a conversation with these messages of the user."""
+    asked = filter(words, map(bare_text, islice(newest_first, MAX_BACK)))
+    text = next(asked, "")
+    said, content = words(text), content_words(text)
+    if not said:
+        return Question(reason="no question")
+    if _is_instruction(content):
+        return Question(reason="instruction")
+    before = next(filter(_asks, asked), "") if _leans(said, content) else ""
+    if _is_thanks(said, content) and not (before and _QUESTION_MARK.search(text)):
+        return Question(reason="thanks")
+    readings = [text]
+    if before:
+        readings.append(f"{before} {text}")
+    full = readings[-1]
+    if len(content) > MANY_WORDS:
+        readings.append(_core(text))
+    if not content and len(readings) == 1:
+        return Question(reason="no question")
+    unresolved = "leans on the question before" if before else missing_subject(text, content)
+    return Question(tuple(dict.fromkeys(readings)), full, _asks_for_a_fact(text, content), unresolved)
+
+
+def _asks_for_a_fact(text: str, content: Sequence[str]) -> bool:
+    """Whether `text` asks for a fact and nothing else: an opening word of questions or a question mark, and nobody who is talked to."""
+    asks = text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
+    return asks and bool(content) and _ADDRESSED.search(text) is None
+
+
+def bare_text(message: Message) -> str:
+    """What a user message says, without marked passages and the template around them."""
+    text = text_of(message.get("content"))
+    blocks = find_blocks(text)
+    if not blocks:
+        return text.strip()[-MAX_CHARS:]
+    pieces, at = [], 0
+    for block in blocks:
+        pieces.append(text[at : block.start])
+        at = max(at, block.start + len(block.content))
+    return _asked("\n".join([*pieces, text[at:]]))[-MAX_CHARS:]
+
+
+def _asked(template: str) -> str:
+    """The question in what a template says around its passages: after its label, or else the last paragraph that asks, or at all."""
+    labels = list(_LABEL.finditer(template))
+    if labels:
+        question = template[labels[-1].end() :]
+        answer = _ANSWER_LABEL.search(question)
+        return question[: answer.start() if answer else None].strip()
+    rest = _MARK.sub("\n\n", template[: (end.start() if (end := _ANSWER_LABEL.search(template)) else None)])
+    paragraphs = [p.strip() for p in rest.split("\n\n") if words(p)]
+    asking = [p for p in paragraphs if p.endswith(("?", "？"))]
+    return next(reversed(asking or paragraphs), "")
+
+
+def _core(text: str) -> str:
+    """Of a long message what it asks: its last questions, or else its last sentences."""
+    sentences = [sentence.strip() for sentence in split_sentences(text)]
+    questions = [sentence for sentence in sentences if sentence.endswith(("?", "？"))]
+    return " ".join((questions or sentences)[-_CORE_SENTENCES:])
+
+
+def _asks(text: str) -> bool:
+    content = content_words(text)
+    return bool(content) and not _is_thanks(words(text), content) and not _is_instruction(content)
+
+
+def _is_thanks(said: Sequence[str], content: Sequence[str]) -> bool:
+    return not THANKS.isdisjoint(said) and all(word in THANKS for word in content)
+
+
+def _is_instruction(content: Sequence[str]) -> bool:
+    known = INSTRUCTIONS | INSTRUCTION_OBJECTS | THANKS
+    return not INSTRUCTIONS.isdisjoint(content) and all(word in known or word.isdigit() for word in content)
+
+
+def _leans(said: Sequence[str], content: Sequence[str]) -> bool:
+    return len(content) <= _FEW_WORDS or said[0] in OPENERS or not POINTERS.isdisjoint(said)

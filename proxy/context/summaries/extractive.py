@@ -1,0 +1,235 @@
+"""The summary that needs no LLM and no network: lines of the conversation, picked for what they add.
+
+Budgeted maximum coverage after Gillick & Favre 2009 ("A scalable global model for summarization"): every line stands for the words
+and facts it holds, each with a weight; lines are taken greedily by what they add per token to those already taken (which is also the
+redundancy penalty of MMR, Carbonell & Goldstein 1998). Weights say how rare a word is, how often an identifier is spoken of, and
+whether the current query asks for it; cues, role and recency weigh the line. All lines stand verbatim, in their order.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from proxy.context.summaries.facts import (
+    KeptFact,
+    as_text,
+    capitalised,
+    is_decision,
+    is_name_in_german,
+    is_preference,
+    literals,
+    open_call_lines,
+    required_of,
+)
+from proxy.context.summaries.lines import SpokenLine, lines_of
+from proxy.context.summaries.words import NEGATION, OUTCOME, TASK, content_stems, fold, is_german
+from proxy.exchange import Message
+
+_ROLES = {"user": 1.2, "assistant": 1.0, "call": 0.9, "tool": 0.8, "summary": 1.3}
+_FACTS = {"identifier": 3.0, "date": 1.2, "time": 0.5, "number": 0.8}
+_NAME_WEIGHT = 0.8
+_UNSPOKEN = 0.7
+"""Of an identifier's weight that only tool results hold: a search's hits flood the rest."""
+_QUERY_WEIGHT = 2.5
+_DECISION, _PREFERENCE, _TASK, _OUTCOME, _NEGATION = 9.0, 8.0, 2.5, 1.5, 0.8
+_MIN_CUE_STEMS = 2
+"""With fewer, a cue stands alone: "Yes, I confirm." """
+_QUESTION = 0.6
+"""Of an assistant's question's weight."""
+_OLDEST = 0.6
+"""Recency of the first message; the last has 1."""
+_FIRST = 1e6
+"""Added to what a required line gains: above all others."""
+_LABEL_TOKENS = 3
+_SAMPLE_CHARS = 3000
+_MAX_ROUNDS = 6
+
+# Weights and factors were set on the development trajectories (tau_airline), by the share of identifiers and amounts kept.
+
+
+class _Candidate(Struct):
+    """A line with what it stands for."""
+
+    line: SpokenLine
+    order: int
+    features: Mapping[str, float]
+    bonus: float
+    scale: float
+    tokens: float
+    required: bool = False
+
+
+class _Seen(Struct):
+    """A line before its weights are known."""
+
+    line: SpokenLine
+    stems: list[str]
+    literals: list[KeptFact]
+    names: list[str]
+    cues: float
+
+
+def summarise(messages: Sequence[Message], *, query: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Lines of `messages`, each with its speaker, in order; never more than `max_tokens` by `count`; "" where nothing fits.
+
+    System messages are left out. An earlier summary among the messages is taken line by line, as everything else.
+    """
+    lines = lines_of(messages)
+    german = is_german(" ".join(line.text for line in lines if line.kind in ("user", "assistant", "summary")))
+    seen = [item for line in lines if (item := _see(line, german)).stems or item.literals]
+    if max_tokens <= 0 or not seen:
+        return ""
+    opened = open_call_lines(messages)
+    required = frozenset(required_of([item.line for item in seen if item.cues >= _PREFERENCE], opened, max_tokens, count))
+    candidates = _candidates(seen, len(messages), query, _tokens_per_char(seen, count))
+    for candidate in candidates:
+        candidate.required = as_text(candidate.line) in required
+    return _fit(candidates, "\n".join(opened), max_tokens, count)
+
+
+def _see(line: SpokenLine, german: bool) -> _Seen:
+    folded = fold(line.text)
+    found = [] if line.kind in ("call", "tool") else [name for name, _ in capitalised(line.text)]
+    found = [name for name in found if not german or is_name_in_german(name)]
+    return _Seen(line, content_stems(folded), literals(line.text), found, _cues(line, folded))
+
+
+def _tokens_per_char(seen: Sequence[_Seen], count: Callable[[str], int]) -> float:
+    """Measured once, on lines from all over the conversation."""
+    step = max(1, sum(len(item.line.text) for item in seen) // _SAMPLE_CHARS)
+    sample = "\n".join(item.line.text for item in seen[::step])[: 2 * _SAMPLE_CHARS]
+    return max(count(sample), 1) / len(sample)
+
+
+def _candidates(seen: Sequence[_Seen], messages: int, query: str, tokens_per_char: float) -> list[_Candidate]:
+    rarity = _rarity(seen)
+    facts = _fact_weights(seen)
+    asked = set(content_stems(fold(query))) | {fact.text.lower() for fact in literals(query)}
+    found: dict[tuple[str, str], _Candidate] = {}
+    for order, item in enumerate(seen):
+        features = {word: rarity[word] * (1 + _QUERY_WEIGHT * (word in asked)) for word in item.stems}
+        norm = 1 / math.sqrt(len(features) or 1)
+        features = {word: weight * norm for word, weight in features.items()}
+        for key in (*(fact.text.lower() for fact in item.literals), *(name.lower() for name in item.names)):
+            features[f"={key}"] = facts[key] * (1 + _QUERY_WEIGHT * (key in asked))
+        recency = _OLDEST + (1 - _OLDEST) * (item.line.message + 1) / messages
+        scale = _ROLES[item.line.kind] * recency * _question(item.line)
+        tokens = (len(item.line.text) + 1) * tokens_per_char + _LABEL_TOKENS
+        found[item.line.label, item.line.text] = _Candidate(
+            item.line, order, features, item.cues * (len(item.stems) >= _MIN_CUE_STEMS), scale, tokens
+        )
+    return list(found.values())  # the last of several equal lines
+
+
+def _rarity(seen: Sequence[_Seen]) -> dict[str, float]:
+    """For each word 0 to 1: its inverse frequency in lines."""
+    lines = Counter(word for item in seen for word in set(item.stems))
+    most = math.log(1 + len(seen))
+    return {word: math.log(1 + len(seen) / n) / most for word, n in lines.items()} if most else {}
+
+
+def _fact_weights(seen: Sequence[_Seen]) -> dict[str, float]:
+    """By fact, lower case: its kind's weight, more for those that many messages speak of, less for what only tool results hold."""
+    places: dict[str, set[int]] = defaultdict(set)
+    spoken: set[str] = set()
+    weights: dict[str, float] = {}
+    for item in seen:
+        mine = [(fact.text.lower(), _FACTS[fact.kind]) for fact in item.literals] + [(n.lower(), _NAME_WEIGHT) for n in item.names]
+        for key, weight in mine:
+            places[key].add(item.line.message)
+            weights[key] = max(weight, weights.get(key, 0.0))
+            if item.line.kind != "tool":
+                spoken.add(key)
+    return {key: w * (1 + 0.5 * math.log(len(places[key]))) * (1 if key in spoken else _UNSPOKEN) for key, w in weights.items()}
+
+
+def _cues(line: SpokenLine, folded: str) -> float:
+    """At least `_PREFERENCE` for a decision or a preference, less for all else."""
+    if line.kind in ("call", "tool"):
+        return 0.0
+    found = _DECISION * is_decision(line) + _PREFERENCE * is_preference(line)
+    found += _TASK * (TASK.search(folded) is not None) + _OUTCOME * (OUTCOME.search(folded) is not None)
+    return found + _NEGATION * (NEGATION.search(folded) is not None)
+
+
+def _question(line: SpokenLine) -> float:
+    return _QUESTION if line.kind == "assistant" and line.text.endswith(("?", "？", ":")) else 1.0
+
+
+def _fit(candidates: Sequence[_Candidate], opened: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    """Pick by estimated tokens, count what was picked, and correct the estimate until it fits closely."""
+    fixed = count(opened) if opened else 0
+    if fixed > max_tokens:
+        opened, fixed = "", 0
+    order = _ranked(candidates)
+    budget, best = float(max_tokens - fixed), opened
+    for _ in range(_MAX_ROUNDS):
+        picked = _take(order, budget)
+        text = _render(picked, opened)
+        used = count(text) if text else 0
+        if used <= max_tokens:
+            best = text if len(text) > len(best) else best
+            if len(picked) == len(order) or used >= 0.95 * max_tokens:
+                break
+        estimated = sum(candidate.tokens for candidate in picked)
+        room = estimated * (max_tokens - fixed) / max(1, used - fixed) if estimated else budget * 2
+        budget = min(room, budget * 2) if used <= max_tokens else min(room, budget * 0.97)
+    return best or _shortest(candidates, max_tokens, count)
+
+
+def _ranked(candidates: Sequence[_Candidate]) -> list[_Candidate]:
+    """By what each adds per token to those before it; lazily, since what a line adds only falls."""
+    covered: set[str] = set()
+
+    def gain(candidate: _Candidate) -> float:
+        new = sum(weight for feature, weight in candidate.features.items() if feature not in covered)
+        whole = sum(candidate.features.values()) or 1.0
+        return candidate.scale * (new + candidate.bonus * new / whole) / candidate.tokens + _FIRST * candidate.required
+
+    heap = [(-gain(candidate), candidate.order, candidate) for candidate in candidates]
+    heapq.heapify(heap)
+    found = []
+    while heap:
+        _, order, candidate = heapq.heappop(heap)
+        now = gain(candidate)
+        if heap and now < -heap[0][0]:
+            heapq.heappush(heap, (-now, order, candidate))
+            continue
+        found.append(candidate)
+        covered.update(candidate.features)
+    return found
+
+
+def _take(order: Sequence[_Candidate], budget: float) -> list[_Candidate]:
+    """The first that fit, in the order of picking."""
+    taken = []
+    for candidate in order:
+        if candidate.tokens <= budget:
+            taken.append(candidate)
+            budget -= candidate.tokens
+    return taken
+
+
+def _render(picked: Sequence[_Candidate], opened: str) -> str:
+    """Neighbours of one message and speaker share a line."""
+    lines: list[str] = []
+    last: tuple[int, str] | None = None
+    for candidate in sorted(picked, key=lambda candidate: candidate.order):
+        line = candidate.line
+        if last == (line.message, line.label) and line.kind != "summary":
+            lines[-1] += f"{'; ' if line.kind in ('tool', 'call') else ' '}{line.text}"
+        else:
+            lines.append(as_text(line))
+        last = (line.message, line.label)
+    return "\n".join([*lines, opened] if opened else lines)
+
+
+def _shortest(candidates: Sequence[_Candidate], max_tokens: int, count: Callable[[str], int]) -> str:
+    """The shortest line on its own, where nothing else fitted."""
+    text = _render([min(candidates, key=lambda candidate: (candidate.tokens, candidate.order))], "")
+    return text if count(text) <= max_tokens else ""

@@ -1,0 +1,281 @@
+"""Gate delivery: a streamed answer leaves sentence by sentence, each after the policy's checks.
+
+Text deltas wait until their sentence is complete and every `SentenceStage` has answered; tool-call deltas, reasoning, usage and
+comments pass at once; while text waits, keep-alive comments flow. Sentence k is judged while sentence k+1 streams. A choice's end,
+a refusal, the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the stream as
+``content_filter``. What was sent and what is being checked are two things (after NeMo-Guardrails' buffer): `_Line` holds the events
+of one choice in order and releases those that judged text covers, cutting an event in two where a sentence ends inside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from proxy.delivery.tap import Delivery, end_broken, end_with_error
+from proxy.errors import PolicyBlocked, ProxyError
+from proxy.exchange import Answer, Sentence
+from proxy.language.text import SentenceSplitter
+from proxy.offloop import Breather
+from proxy.wire import sse
+from proxy.wire.dialect import AnswerStream, StreamPiece
+
+
+async def deliver_gate(d: Delivery) -> None:
+    """A stream, judged sentence by sentence."""
+    stream = d.dialect.stream(separate=True)
+    d.exchange.gated = True
+    await d.responder.start(d.reply.status, d.headers("pending"))
+    gate = Gate(d, stream)
+    try:
+        await gate.run()
+    except PolicyBlocked:
+        gate.close()
+        inline = stream.inline(d.inline()) if d.exchange.inline else b""
+        await d.responder.end(stream.blocked(gate.open_choices()) + inline + sse.DONE)
+    except ProxyError as error:
+        gate.close()
+        await end_with_error(d, stream, error)
+    finally:
+        gate.close()
+        d.exchange.upstream_answer = stream.answer
+        d.exchange.answer = gate.released_answer()
+
+
+class Gate:
+    """One streamed answer behind the gate."""
+
+    def __init__(self, d: Delivery, stream: AnswerStream) -> None:
+        self._d, self._stream = d, stream
+        self._lines: dict[int, _Line] = {}
+        self._tail: list[StreamPiece] = []
+        """Choices' ends, refusals and the usage chunk: what waits for the checks of the whole answer."""
+        loop = asyncio.get_running_loop()
+        self._last_sent = loop.time()
+        self._answer: Answer | None = None
+        """As it left, once it is whole."""
+        self._tasks: list[asyncio.Task[None]] = []
+        self._failure: asyncio.Future[None] = loop.create_future()
+        """Gets the first exception of any task."""
+
+    async def run(self) -> None:
+        """Read, judge and release until the end. Raises `ProxyError`."""
+        self.start(self._keep_alive())
+        await self._until(self.start(self._read()))
+        for line in self._lines.values():
+            line.close()
+            await self._until(line.worker)
+        if await end_broken(self._d, self._stream):
+            return
+        exchange = self._d.exchange
+        exchange.upstream_answer = self._stream.answer
+        exchange.answer = released = self.released_answer()
+        await self._until(self.start(self._d.pipeline.answer(exchange)))
+        refusals = (exchange.answer or released).changed_refusals(released)
+        for index, text in refusals.items():
+            released = released.with_refusal(index, text)
+        exchange.answer = self._answer = released  # the text has left: of that, a change can no longer be made
+        tail = self._ending(refusals)
+        if exchange.inline:
+            tail.append(self._stream.inline(self._d.inline()))
+        self.close()
+        await self._d.responder.end(b"".join([*tail, sse.DONE]))
+
+    def _ending(self, refusals: Mapping[int, str]) -> list[bytes]:
+        """What has waited for the checks of the whole answer, with these `refusals` in place of the model's."""
+        rest, out = dict(refusals), []
+        for piece in self._tail:
+            if piece.refusal and piece.choice in rest:
+                out.append(self._stream.with_refusal(piece, rest[piece.choice]))
+                rest[piece.choice] = ""
+            else:
+                out.append(piece.raw)
+        return out
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work` beside the rest; its failure ends the gate."""
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._note)
+        self._tasks.append(task)
+        return task
+
+    def _note(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def _until(self, task: asyncio.Task[None]) -> None:
+        await asyncio.wait({task, self._failure}, return_when=asyncio.FIRST_COMPLETED)
+        if self._failure.done():
+            self._failure.result()
+        task.result()
+
+    def close(self) -> None:
+        """Stop every task."""
+        for task in self._tasks:
+            task.cancel()
+        if not self._failure.done():
+            self._failure.cancel()
+        elif not self._failure.cancelled():
+            self._failure.exception()  # seen
+
+    def open_choices(self) -> list[int]:
+        """Choices whose end has not been sent; the first, when nothing has come yet."""
+        return sorted(self._lines) or [0]
+
+    def released_answer(self) -> Answer:
+        """The answer as the client got it."""
+        if self._answer is not None:
+            return self._answer
+        answer = self._stream.answer
+        for index, line in self._lines.items():
+            answer = answer.with_text(index, "".join(line.released))
+        return answer
+
+    async def _read(self) -> None:
+        async for chunk in self._d.reply.chunks():
+            await self._take_all(self._stream.feed(chunk))
+        await self._take_all(self._stream.finish())
+
+    async def _take_all(self, pieces: Sequence[StreamPiece]) -> None:
+        if self._stream.unreadable:
+            self._d.refuse_unreadable(self._stream.unreadable)
+        breather = Breather()
+        for piece in pieces:
+            await self._take(piece)
+            await breather.breathe()
+
+    async def _take(self, piece: StreamPiece) -> None:
+        if piece.done:
+            return
+        if piece.choice is None:
+            if self._lines and all(line.closed for line in self._lines.values()):
+                self._tail.append(piece)
+            else:
+                await self.send(piece.raw)
+            return
+        line = self._lines.get(piece.choice)
+        if line is None:
+            line = self._lines[piece.choice] = _Line(piece.choice, self, self._stream)
+        if piece.finish:
+            line.close()
+            self._tail.append(piece)
+        elif piece.refusal:  # judged with the whole answer: where the words of a refusal end nobody can tell before
+            self._tail.append(piece)
+        elif piece.text:
+            line.push(piece)
+        else:
+            await self.send(piece.raw)
+
+    async def send(self, raw: bytes) -> None:
+        """To the client, now."""
+        self._last_sent = asyncio.get_running_loop().time()
+        await self._d.responder.write(raw)
+
+    async def judge(self, sentence: Sentence) -> str:
+        """What leaves instead of `sentence`. Raises `PolicyBlocked`."""
+        return await self._d.pipeline.sentence(self._d.exchange, sentence)
+
+    async def _keep_alive(self) -> None:
+        pause, now = self._d.keep_alive_s, asyncio.get_running_loop().time
+        while True:
+            await asyncio.sleep(max(0.0, self._last_sent + pause - now()))
+            if now() - self._last_sent >= pause:
+                await self.send(sse.KEEP_ALIVE)
+
+
+@dataclass(slots=True)
+class _Held:
+    """An event whose text has not left, or not all of it."""
+
+    piece: StreamPiece
+    start: int = 0
+    """Characters of its text that have left."""
+
+    @property
+    def left(self) -> int:
+        """Characters that have not."""
+        return len(self.piece.text) - self.start
+
+
+class _Line:
+    """One choice's events in order, its sentences, and the task that judges them."""
+
+    def __init__(self, choice: int, gate: Gate, stream: AnswerStream) -> None:
+        self._choice, self._gate, self._stream = choice, gate, stream
+        self._held: deque[_Held] = deque()
+        self._approved = 0
+        """Judged characters of the first held event, which waits whole because it cannot be cut."""
+        self._splitter = SentenceSplitter()
+        self._queue: asyncio.Queue[tuple[str, bool] | None] = asyncio.Queue()
+        self.closed = False
+        """Whether the choice has ended."""
+        self.released: list[str] = []
+        """What the client got."""
+        self.worker = gate.start(self._work())
+
+    def push(self, piece: StreamPiece) -> None:
+        """A text event."""
+        self._held.append(_Held(piece))
+        for sentence in self._splitter.feed(piece.text):
+            self._queue.put_nowait((sentence, False))
+
+    def close(self) -> None:
+        """The choice has ended: what is left is its last sentence."""
+        if not self.closed:
+            self.closed = True
+            rest = self._splitter.flush()
+            if rest:
+                self._queue.put_nowait((rest, True))
+            self._queue.put_nowait(None)
+
+    async def _work(self) -> None:
+        """Judge and release, in order."""
+        index = offset = 0
+        breather = Breather()
+        while (item := await self._queue.get()) is not None:
+            await breather.breathe()
+            text, final = item
+            said = await self._gate.judge(Sentence(text, self._choice, index, offset, final))
+            for raw in self._pass(len(text)) if said == text else self._replace(len(text), said):
+                await self._gate.send(raw)
+            self.released.append(said)
+            index, offset = index + 1, offset + len(text)
+
+    def _pass(self, length: int) -> list[bytes]:
+        """The events of the next `length` characters; one that goes further is cut, or waits whole if it cannot be cut."""
+        length, self._approved = length + self._approved, 0
+        out = []
+        while length > 0:
+            head = self._held[0]
+            if head.left > length and not head.piece.divisible:
+                self._approved = length
+                break
+            raw, taken = self._take(length)
+            out.append(raw)
+            length -= taken
+        return out
+
+    def _replace(self, length: int, said: str) -> list[bytes]:
+        """`said` in place of the next `length` characters' events."""
+        out = []
+        if self._approved:
+            out.append(self._take(self._approved)[0])
+            self._approved = 0
+        if said:
+            out.append(self._stream.with_text(self._held[0].piece, said))
+        while length > 0:
+            length -= self._take(length)[1]
+        return out
+
+    def _take(self, length: int) -> tuple[bytes, int]:
+        """Remove the first held event, or its first `length` characters; its bytes, and the characters they hold."""
+        head = self._held[0]
+        start, taken = head.start, min(length, head.left)
+        head.start += taken
+        if not head.left:
+            self._held.popleft()
+        whole = taken == len(head.piece.text)
+        return head.piece.raw if whole else self._stream.with_text(head.piece, head.piece.text[start : start + taken]), taken

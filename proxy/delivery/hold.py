@@ -1,0 +1,176 @@
+"""Hold: an answer is read whole and judged before any of it leaves; a stage may have the upstream asked for another one.
+
+In: an upstream's reply with a 2xx status, as one JSON body or as a stream. Out: the answer with every header, in the bytes of the
+attempt that is delivered but for the text that stages changed and the usage, which is the sum over all attempts.
+
+Another attempt is asked for when a stage sets `exchange.retry`, `MAX_ATTEMPTS` in all, within the upstream's total time and
+``server.max_answer_bytes`` together. One that fails (an error, a timeout, nothing readable) leaves a verdict ``retry_failed``; the
+answer before it is then judged once more, with `exchange.can_retry` false, so that the policy decides what becomes of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from proxy.delivery.buffering import BufferedAnswer, Usage, read_held, read_whole
+from proxy.delivery.tap import Delivery
+from proxy.errors import ProxyError, UpstreamTimeout
+from proxy.exchange import Answer, Message, Verdict, attempts
+from proxy.offloop import aside
+from proxy.ports.upstream import Reply
+from proxy.wire.http.forwarding import error_code
+
+log = logging.getLogger("groundwire.hold")
+
+MAX_ATTEMPTS = 4
+"""Upstream answers in one exchange, whatever its stages ask for: each costs the client a whole answer's time and money."""
+
+
+class _Failed(Exception):
+    """An attempt that came to nothing."""
+
+    def __init__(self, detail: Mapping[str, object]) -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+
+async def deliver_hold(d: Delivery) -> None:
+    """An answer that leaves only when it is whole and judged. Raises `ProxyError`."""
+    await _Hold(d).run()
+
+
+class _Hold:
+    """The answers of one exchange, and which of them leaves."""
+
+    def __init__(self, d: Delivery) -> None:
+        self._d, self._exchange = d, d.exchange
+        self._kept: list[tuple[BufferedAnswer, Reply]] = []
+        """As `exchange.attempts`, by position."""
+        self._size = self._asked = 0
+        self._failed = False
+        self._since = d.asked_at
+        """When the answer that is read was asked for; then, when its last byte came."""
+
+    async def run(self) -> None:
+        """Read, judge, deliver."""
+        d, exchange = self._d, self._exchange
+        held = await read_held(d.reply, d.dialect, d.max_bytes)
+        if held.unreadable:
+            d.refuse_unreadable(held.unreadable)
+            d.unreadable(held.unreadable)
+        if held.refused:
+            exchange.verdicts.append(Verdict("upstream", "upstream_error", code="upstream_error"))
+        self._take(held)
+        self._failed = held.refused  # no other is asked for: the client is to know of the error
+        if held.answer is not None and not (held.refused and _is_silent(held.answer)):
+            try:
+                await self._judge()
+            finally:
+                self._total()
+        held, d.reply = self._kept[-1 if exchange.deliver is None else exchange.deliver]
+        inline = d.inline() if exchange.inline else None
+        body = await aside(held.size, held.render, exchange.answer, inline, self._others(held))
+        exchange.timings["after_ms"] = (time.perf_counter() - self._since) * 1000
+        if held.streamed:
+            await d.responder.start(d.reply.status, d.headers(d.verdict))
+            await d.responder.end(body)
+        else:
+            await d.responder.whole(d.reply.status, d.headers(d.verdict), body)
+
+    def _take(self, held: BufferedAnswer) -> None:
+        """A further answer is there."""
+        now = time.perf_counter()
+        ms, self._since = (now - self._since) * 1000, now
+        self._size += held.size
+        self._kept.append((held, self._d.reply))
+        if held.answer is not None:
+            attempts.present(self._exchange, held.answer, ms)
+
+    async def _judge(self) -> None:
+        """Run the answer's checks, on as many attempts as they ask for. Raises `PolicyBlocked`."""
+        exchange = self._exchange
+        while True:
+            start = attempts.mark(exchange)
+            exchange.can_retry = not self._failed and len(self._kept) < MAX_ATTEMPTS and self._left_s() > 0
+            try:
+                await self._d.pipeline.answer(exchange)
+            finally:
+                exchange.can_retry = False
+            messages, exchange.retry = exchange.retry, None
+            if messages is None:
+                return
+            attempts.set_aside(exchange, start)
+            await self._again(messages)
+
+    async def _again(self, messages: Sequence[Message]) -> None:
+        """Have another attempt; or the present one once more, where none is to be had."""
+        d, exchange = self._d, self._exchange
+        self._processed()
+        exchange.messages, found = messages, len(exchange.verdicts)
+        try:
+            async with asyncio.timeout(self._left_s()):
+                self._take(await self._ask())
+            return
+        except _Failed as error:
+            detail = error.detail
+        except ProxyError as error:  # the upstream's, or a stage's that refuses the longer prompt
+            detail = {"error": error.code}
+        except TimeoutError:
+            detail = {"error": UpstreamTimeout.code}
+        log.warning("%s: another attempt failed: %s", exchange.id, detail)
+        self._failed, self._since = True, time.perf_counter()
+        del exchange.verdicts[found:]
+        exchange.verdicts.append(Verdict("upstream", "warn", code="retry_failed", detail=detail))
+        if d.reply is not (before := self._kept[-1][1]):
+            await d.reply.close()
+            d.reply = before
+        attempts.resume(exchange)
+
+    async def _ask(self) -> BufferedAnswer:
+        """The upstream's next answer. Raises `_Failed`, `ProxyError`."""
+        d, exchange = self._d, self._exchange
+        await d.reply.close()  # it may hold the only place there is
+        await d.pipeline.forward(exchange)
+        self._processed()
+        exchange.facts.retries = self._asked = self._asked + 1
+        d.reply = await d.again()
+        if not 200 <= d.reply.status < 300:
+            code = error_code(await read_whole(d.reply, d.max_bytes))
+            raise _Failed({"error": "upstream_" + (code or str(d.reply.status)), "status": d.reply.status})
+        held = await read_held(d.reply, d.dialect, d.max_bytes - self._size)
+        if held.refused or held.unreadable:
+            raise _Failed({"error": "upstream_error" if held.refused else "answer_unreadable"})
+        return held
+
+    def _processed(self) -> None:
+        """Until now it was the proxy's time, not the upstream's."""
+        now = time.perf_counter()
+        timings = self._exchange.timings
+        timings["between_ms"] = timings.get("between_ms", 0.0) + (now - self._since) * 1000
+        self._since = now
+
+    def _left_s(self) -> float:
+        """What is left of the exchange's time."""
+        return self._d.asked_at + self._d.total_s - time.perf_counter()
+
+    def _others(self, delivered: BufferedAnswer) -> list[Usage]:
+        """The usage of the attempts that are not delivered."""
+        return [usage for held, _ in self._kept if held is not delivered and (usage := held.usage) is not None]
+
+    def _total(self) -> None:
+        """What all attempts together have used is what the answer has cost."""
+        exchange = self._exchange
+        if len(exchange.attempts) > 1 and exchange.answer is not None and exchange.upstream_answer is not None:
+            usage = attempts.total_usage(exchange)
+            exchange.answer = replace(exchange.answer, usage=usage)
+            exchange.upstream_answer = replace(exchange.upstream_answer, usage=usage)
+
+
+def _is_silent(answer: Answer) -> bool:
+    """Whether it says nothing that could be judged."""
+    return not any(choice.text or choice.refusal or choice.tool_calls for choice in answer.choices)

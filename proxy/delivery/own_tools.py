@@ -1,0 +1,174 @@
+"""Calls of the proxy's own tools are answered here: one reply to the client out of several answers of the upstream.
+
+In: the upstream's first reply, in an exchange that offers tools which a stage answers (`Stage.answers`). When the model calls one, the
+proxy runs it, adds the turn to `exchange.messages`, has the stages' `on_forward` judge the longer prompt, and calls the upstream again.
+Out: a `Reply` like any other, so that hold, gate and tap need not know. What is of the API's form is a `CallFilter`'s business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from proxy.errors import UpstreamUnreachable
+from proxy.exchange import Exchange, Message, Verdict
+from proxy.pipeline import Pipeline
+from proxy.ports.upstream import Reply, is_event_stream
+from proxy.wire.dialect import Dialect, OwnToolTurn
+
+MAX_ROUNDS = 4
+"""How often an exchange's calls are answered; then the upstream is asked once more, without the proxy's own tools."""
+
+MAX_CALLS = 16
+"""How many calls of one answer are run."""
+TOO_MANY = f"Error: not run. At most {MAX_CALLS} calls at once."
+
+
+class Rounds:
+    """Implements `proxy.ports.upstream.Reply` over the replies of one exchange."""
+
+    def __init__(
+        self,
+        first: Reply,
+        exchange: Exchange,
+        pipeline: Pipeline,
+        dialect: Dialect,
+        send: Callable[[], Awaitable[Reply]],
+        *,
+        whole: bool,
+        max_bytes: int,
+    ) -> None:
+        """`send` makes the next call; `whole` keeps an answer until it has ended; `max_bytes` limits each answer."""
+        self._exchange, self._pipeline, self._dialect, self._send = exchange, pipeline, dialect, send
+        self._filter = dialect.call_filter(exchange, whole=whole)
+        self._max_bytes = max_bytes
+        self._round = self.attempts = 0
+        self._own: frozenset[str] = frozenset()
+        self._sent = self._plain = self._closed = False
+        self._first = b""
+        self._pieces = self._run()
+        self._adopt(first)
+
+    def _adopt(self, reply: Reply) -> None:
+        """Go on with `reply`."""
+        self._reply = reply
+        self.status, self.headers, self.upstream = reply.status, reply.headers, reply.upstream
+        self.attempts += reply.attempts
+        self._exchange.upstream = reply.upstream
+        self._own |= self._pipeline.own_tools(self._exchange)
+        self._filter.begin(self._own)
+
+    async def open(self) -> None:
+        """Go on until something may leave; until then an upstream's error can still be the reply. Raises `ProxyError`."""
+        self._first = await anext(self._pieces, b"")
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        return b"".join([piece async for piece in self.chunks()])
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """What the client may see, as it comes."""
+        if self._plain:
+            async for piece in self._reply.chunks():
+                yield piece
+            return
+        if self._first:
+            yield self._first
+        async for piece in self._pieces:
+            yield piece
+
+    async def close(self) -> None:
+        """Give the current connection up."""
+        self._closed = True
+        await self._reply.close()
+
+    async def _run(self) -> AsyncIterator[bytes]:
+        """The pieces over all rounds; `_plain` when the reply is to pass as it is instead."""
+        while True:
+            if not 200 <= self.status < 300 or (self._sent and not is_event_stream(self.headers)):
+                if self._sent:
+                    yield self._filter.failed(self.status, await self._read())
+                else:
+                    self._plain = True
+                return
+            if is_event_stream(self.headers):
+                async for piece in self._stream():
+                    yield piece
+            elif (body := await self._body()) is not None:
+                yield body
+                return
+            if not await self._next(self._filter.turn):
+                break
+        if rest := self._filter.close():
+            yield rest
+
+    async def _stream(self) -> AsyncIterator[bytes]:
+        size = 0
+        async for chunk in self._reply.chunks():
+            size += len(chunk)
+            self._limit(size)
+            if piece := self._filter.feed(chunk):
+                self._sent = True
+                yield piece
+        if piece := self._filter.finish():
+            self._sent = True
+            yield piece
+
+    async def _body(self) -> bytes | None:
+        """Read a body into the filter; the body itself when it is nothing the filter knows."""
+        body = await self._read()
+        try:
+            self._filter.read(body)
+        except ValueError:
+            return body
+        return None
+
+    async def _read(self) -> bytes:
+        chunks, size = [], 0
+        async for chunk in self._reply.chunks():
+            size += len(chunk)
+            self._limit(size)
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    def _limit(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise UpstreamUnreachable(f"the upstream's answer is longer than server.max_answer_bytes ({self._max_bytes} bytes)")
+
+    async def _next(self, turn: OwnToolTurn) -> bool:
+        """Run the turn's calls; whether another answer of the upstream follows. Raises `ProxyError`."""
+        if not turn.calls or not turn.whole:
+            return False
+        if self._round == MAX_ROUNDS:
+            self._exchange.verdicts.append(Verdict("tools", "warn", code="tool_rounds_exhausted", detail={"rounds": MAX_ROUNDS}))
+            return False
+        started = time.perf_counter()
+        try:
+            results = [await self._pipeline.call_tool(self._exchange, call) for call in turn.calls[:MAX_CALLS]]
+            results += [TOO_MANY] * (len(turn.calls) - MAX_CALLS)
+            if turn.mixed:
+                return False
+            await self._prepare(self._filter.messages(turn.calls, results))
+        finally:
+            timings = self._exchange.timings
+            timings["between_ms"] = timings.get("between_ms", 0.0) + (time.perf_counter() - started) * 1000
+        await self._call()
+        return True
+
+    async def _prepare(self, messages: Sequence[Message]) -> None:
+        """Make the next request out of the exchange."""
+        exchange = self._exchange
+        exchange.messages = [*exchange.messages, *messages]
+        self._round += 1
+        if self._round == MAX_ROUNDS:
+            self._dialect.refuse_calls(exchange, self._own)
+        await self._pipeline.forward(exchange)
+
+    async def _call(self) -> None:
+        await self._reply.close()
+        reply = await self._send()
+        if self._closed:  # the client has left in the meantime, and nobody else will close it
+            await reply.close()
+            raise asyncio.CancelledError
+        self._adopt(reply)

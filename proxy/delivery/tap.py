@@ -1,0 +1,210 @@
+"""How an answer leaves: tap, own, and what every delivery needs; hold and gate have modules of their own.
+
+In: an upstream's reply with a 2xx status, the exchange, its pipeline. Out: bytes to the client through a `Responder`.
+
+- *hold*: the whole answer is read and checked; then it leaves with every header.
+- *gate*: events leave as they come, but answer text waits until its sentence is complete and has been judged.
+- *tap*: bytes leave as they come; the answer is checked when it is whole, for the record (and the inline verdict).
+- *own*: a stage's answer in the model's stead, for which no upstream was asked.
+
+A policy whose stages look at no answer is delivered as a tap whatever it says: there is nothing to wait for. Text that did not
+change leaves in the upstream's own bytes. An error after the first byte is an event with ``error`` and the end mark.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from proxy.delivery.buffering import read_whole
+from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
+from proxy.exchange import Exchange, Outcome, Verdict
+from proxy.offloop import Breather, aside
+from proxy.pipeline import Pipeline
+from proxy.ports.upstream import Reply
+from proxy.wire import sse
+from proxy.wire.dialect import AnswerStream, Dialect
+from proxy.wire.http.asgi import RawHeaders, Responder
+from proxy.wire.http.forwarding import returned_headers
+
+log = logging.getLogger("groundwire.delivery")
+
+UNREADABLE = "answer_unreadable"
+
+
+@dataclass(slots=True)
+class Delivery:
+    """Everything that the delivery of one answer needs."""
+
+    exchange: Exchange
+    pipeline: Pipeline
+    dialect: Dialect
+    reply: Reply
+    responder: Responder
+    own_headers: Callable[[str], RawHeaders]
+    """Verdict -> the proxy's response headers."""
+    inline: Callable[[], dict[str, Any]]
+    """The verdict as it goes into the body."""
+    keep_alive_s: float
+    max_bytes: int
+    """Longest answer that is held; of several attempts, all together."""
+    again: Callable[[], Awaitable[Reply]]
+    """Ask the upstream once more, with the exchange as it is then."""
+    asked_at: float
+    """When the upstream was first asked, by `time.perf_counter`."""
+    total_s: float
+    """From then on, how long further attempts may take."""
+
+    def headers(self, verdict: str) -> RawHeaders:
+        """The response headers, the upstream's own among them."""
+        return returned_headers(self.reply) + self.own_headers(verdict)
+
+    @property
+    def judged(self) -> bool:
+        """Whether any stage looks at the answer."""
+        return self.pipeline.judges_answers(self.exchange)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict so far, for a header."""
+        return self.pipeline.verdict(self.exchange)
+
+    def unreadable(self, problem: str) -> None:
+        """Note that the answer is not what the dialect knows, or says something that it does not read: no check of that can have run."""
+        outcome: Outcome = "error" if self.judged else "warn"
+        self.exchange.verdicts.append(Verdict("upstream", outcome, code=UNREADABLE, detail={"problem": problem}))
+
+    def refuse_unreadable(self, problem: str) -> None:
+        """Raises `PolicyBlocked` where the policy delivers nothing that it could not check."""
+        if self.pipeline.closed(self.exchange):
+            self.unreadable(problem)
+            raise PolicyBlocked(
+                f"the answer cannot be read whole, and the policy refuses what it cannot check: {problem}", param=UNREADABLE
+            )
+
+
+async def deliver_own(
+    exchange: Exchange, dialect: Dialect, responder: Responder, headers: Callable[[], RawHeaders], inline: Callable[[], dict[str, Any]]
+) -> None:
+    """An answer that a stage gave in the model's stead: it leaves at once, whatever the policy's delivery, and is not checked."""
+    exchange.answer = dialect.own_answer(exchange)
+    content_type, body = dialect.render_own(exchange, inline() if exchange.inline else None)
+    fields = [(b"content-type", content_type.encode("ascii")), *headers()]
+    if exchange.original.stream:
+        await responder.start(200, fields)
+        await responder.end(body)
+    else:
+        await responder.whole(200, fields, body)
+
+
+async def deliver_body(d: Delivery) -> None:
+    """An answer that is one JSON body, untouched."""
+    exchange = d.exchange
+    body = await read_whole(d.reply, d.max_bytes)
+    last_byte = time.perf_counter()
+    try:
+        exchange.upstream_answer = exchange.answer = await aside(len(body), d.dialect.parse_answer, body)
+    except ValueError as error:
+        d.unreadable(str(error))
+    else:
+        if exchange.answer.unread:
+            d.unreadable(f"text in {exchange.answer.unread} is not read")
+    if d.judged and not exchange.inline:
+        await d.responder.whole(d.reply.status, d.headers("pending"), body)
+        await _check(d)
+        return
+    if exchange.answer is not None:
+        await _check(d)
+        inline = d.inline() if exchange.inline else None
+        body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
+    exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
+    await d.responder.whole(d.reply.status, d.headers(d.verdict), body)
+
+
+async def _check(d: Delivery) -> None:
+    """Run the answer's checks when the answer has already left: what they refuse can only be recorded."""
+    before = d.exchange.answer
+    try:
+        await d.pipeline.answer(d.exchange)
+    except PolicyBlocked as error:
+        log.warning("%s: refused after delivery (tap): %s", d.exchange.id, error.message)
+    d.exchange.answer = before
+
+
+async def deliver_tap(d: Delivery) -> None:
+    """A stream, untouched."""
+    stream = d.dialect.stream()
+    await d.responder.start(d.reply.status, d.headers("pending" if d.judged else d.verdict))
+    try:
+        if d.exchange.inline:
+            await _tap_with_verdict(d, stream)
+        else:
+            size, breather = 0, Breather()
+            async for chunk in d.reply.chunks():
+                await breather.breathe()
+                await d.responder.write(chunk)
+                size += len(chunk)
+                if size <= d.max_bytes:
+                    stream.feed(chunk)
+            stream.finish()
+            if size > d.max_bytes:  # it has left, but nobody can say what it was
+                d.unreadable(f"longer than server.max_answer_bytes ({d.max_bytes} bytes)")
+                await d.responder.end()
+                return
+    except ProxyError as error:
+        await end_with_error(d, stream, error)
+        return
+    finally:
+        d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    if not await end_broken(d, stream):
+        await d.responder.end(b"" if stream.done else sse.DONE)
+        await _check(d)
+
+
+async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> None:
+    """Pass events on; hold the end mark back until the verdict is there, and put it before."""
+    ending, breather = b"", Breather()
+    async for chunk in d.reply.chunks():
+        for piece in stream.feed(chunk):
+            await breather.breathe()
+            if piece.done:
+                ending += piece.raw
+            else:
+                await d.responder.write(piece.raw)
+    for piece in stream.finish():
+        if piece.done:
+            ending += piece.raw
+        else:
+            await d.responder.write(piece.raw)
+    d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    if stream.complete or stream.done:
+        await _check(d)
+        await d.responder.write(stream.inline(d.inline()) + ending)
+
+
+async def end_with_error(d: Delivery, stream: AnswerStream, error: ProxyError) -> None:
+    """After the first byte: an event that names the error, and the end mark."""
+    log.warning("%s: %s", d.exchange.id, error.message)
+    d.exchange.verdicts.append(Verdict("upstream", error.outcome, code=error.code))
+    mark = b"" if stream.done else sse.DONE
+    await d.responder.end(stream.failed(error.envelope()) + mark)
+
+
+async def end_broken(d: Delivery, stream: AnswerStream) -> bool:
+    """Tell the client when the stream stopped in mid-answer; whether it did."""
+    if stream.unreadable:
+        d.unreadable(stream.unreadable)
+    if stream.error is not None:
+        d.exchange.verdicts.append(
+            Verdict("upstream", "upstream_error", code="upstream_error", detail={"error": orjson.dumps(stream.error).decode()[:500]})
+        )
+        return False
+    if stream.complete or stream.done:
+        return False
+    await end_with_error(d, stream, UpstreamUnreachable("the upstream's stream ended before its answer was whole"))
+    return True

@@ -1,0 +1,112 @@
+"""A statement with its citations -> what was found of them: does the cited passage exist, does it support the statement.
+
+The cited passages together are judged for recall, each by itself for precision, and where one does not support the statement by itself
+while all together do, the others without it. Passages are read as any evidence is, their best sentences for each claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from proxy.exchange import Evidence
+from proxy.exchange.judgements import Claim, Judgement
+from proxy.grounding.citations.citable import Citable
+from proxy.grounding.citations.citing import Citation, CitedStatement, is_relevant
+from proxy.grounding.citations.scores import CitationFinding, Judged
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.judging.grounder import Grounder
+
+Passages = tuple[Evidence, ...]
+
+
+class _Word(Struct, frozen=True):
+    """What some passages say to all claims of a statement."""
+
+    every: bool | None
+    """Whether they support every claim; None where nobody could tell."""
+    some: bool | None
+    """Whether they support at least one."""
+    score: float | None
+
+
+class CitationJudge:
+    """Judges the citations of the answers to one prompt."""
+
+    def __init__(self, grounder: Grounder, citable: Citable, max_citations: int) -> None:
+        self._grounder, self.citable, self._max = grounder, citable, max_citations
+        self._judged: set[Citation] = set()
+        self._bases: dict[tuple[tuple[str, str], ...], EvidenceBase] = {}
+
+    async def judge(self, statement: CitedStatement, tongue: str = "") -> Judged:
+        """What was found of one statement and its own citations."""
+        claims = tuple(claim for item in statement.covers for claim in item.claims) if statement.covers else statement.claims
+        cited = [(citation, tuple(self.citable.find(citation))) for citation in statement.cited]
+        if not claims or not any(passages for _, passages in cited):
+            supported = False if statement.needs_citation and statement.cited else None
+            return Judged(statement, supported, tuple(_existing(c, p) for c, p in cited if c in statement.citations))
+        every = _together(passages for _, passages in cited)
+        together = await self._ask(claims, every, tongue)
+        supported = together.every if statement.needs_citation else None
+        if not statement.citations:
+            return Judged(statement, supported)
+        found = await asyncio.gather(*(self._citation(statement, claims, cited, i, together, tongue) for i in range(len(cited))))
+        return Judged(statement, supported, tuple(found))
+
+    async def _citation(
+        self,
+        statement: CitedStatement,
+        claims: Sequence[Claim],
+        cited: Sequence[tuple[Citation, Passages]],
+        i: int,
+        together: _Word,
+        tongue: str,
+    ) -> CitationFinding:
+        citation, passages = cited[i]
+        if not passages:
+            return _existing(citation, passages)
+        if citation not in self._judged and len(self._judged) >= self._max:
+            return CitationFinding(citation, True, source=passages[0].source, error=True)
+        others = _together(p for k, (_, p) in enumerate(cited) if k != i)
+        self._judged.add(citation)
+        alone = await self._ask(claims, passages, tongue) if len(cited) > 1 else together
+        without = False
+        if statement.covers:  # a lead-in covers items that say different things: it holds where it supports any of them
+            relevant = alone.some
+        else:
+            if together.every and not alone.every and others:
+                without = bool((await self._ask(claims, others, tongue)).every)
+            known = together.every is not None and (alone.every is not None or not together.every)
+            relevant = is_relevant(together=bool(together.every), alone=bool(alone.every), others=without) if known else None
+        supports = True if alone.some or relevant else alone.some
+        return CitationFinding(citation, True, supports, relevant, alone.score, passages[0].source, error=supports is None)
+
+    async def _ask(self, claims: Sequence[Claim], passages: Passages, tongue: str) -> _Word:
+        key = tuple((p.content, p.source) for p in passages)
+        if key not in self._bases:
+            self._bases[key] = EvidenceBase(passages)
+        judged = await self._grounder.judge(claims, self._bases[key], tongue=tongue)
+        return _Word(_all(judged), _any(judged), max((j.score for j in judged if j.score is not None), default=None))
+
+
+def _together(cited: Iterable[Passages]) -> Passages:
+    """Each passage once."""
+    return tuple({(p.content, p.source): p for passages in cited for p in passages}.values())
+
+
+def _existing(citation: Citation, passages: Passages) -> CitationFinding:
+    return CitationFinding(citation, bool(passages), source=passages[0].source if passages else "")
+
+
+def _all(judged: Sequence[Judgement]) -> bool | None:
+    labels = {judgement.label for judgement in judged} - {"not_checkable"}
+    if labels & {"unsupported", "contradicted"}:
+        return False
+    return None if "error" in labels else True
+
+
+def _any(judged: Sequence[Judgement]) -> bool | None:
+    labels = {judgement.label for judgement in judged}
+    return True if "supported" in labels else None if "error" in labels else False

@@ -1,0 +1,177 @@
+"""What is made of a claim: the same words in the evidence, a value that differs, a calculation, and last what the verifier thinks.
+
+In: a claim, what the verifier says of it, and the evidence nearest to it. Out: a `ClaimDecision`. Only what is exact makes a claim
+contradicted: a calculation that is wrong, or another value in its place (`proxy.grounding.values.slots`), where the verifier finds the
+claim better supported with the evidence's value in it (`proxy.grounding.values.swaps`). The opinion of the built-in verifier against a
+claim makes it ``unsure``; that of a model which the policy names (`Support.decides`) counts. Figures: `benchmarks.actions_answers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from proxy.exchange.judgements import DecidedBy, Label, Support
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.values.recomputing import calculation, derived, follows
+from proxy.grounding.values.slots import Slot, slot
+from proxy.grounding.values.stated import missing_names, unsaid_numbers
+from proxy.grounding.values.swaps import swaps
+from proxy.language.quantities import read_quantities
+
+LOW = 0.2
+"""Support up to which, without a contradiction, a claim is unsupported rather than unsure."""
+ALIGNED = 0.5
+"""Share of a claim's words, beside values, that a sentence must have so that its other value contradicts the claim; or else:"""
+WELL_ALIGNED = 0.75
+"""The same where the verifier sees no contradiction, and hardly any support, of a sentence that says little else:"""
+MUTUAL = 0.4
+"""Share of its words that the claim must have."""
+SIMILAR = 0.65
+"""the cosine of the two."""
+SOME_DOUBT = 0.1
+"""Probability of a contradiction that the verifier must see, too."""
+HARDLY_A_DOUBT = 0.9
+"""The same where more than one value of the sentence could stand in the claim's place."""
+CONFIRMS = 0.1
+"""By how much the claim has to be better supported with the evidence's value, so that a value which differs by place is wrong, and not
+worked out or of something else. Measured: `benchmarks.actions_answers`."""
+TELLS = 0.5
+"""The same where the value's place is clear and nothing else need be."""
+NEAREST = 6
+"""Sentences of the evidence that a claim's values are compared with."""
+MAX_RECOMPUTED_FROM = 8
+"""Numbers up to which a result that can be made of them is no coincidence."""
+
+
+class ClaimThresholds(Struct, frozen=True):
+    """Of a stage."""
+
+    min_support: float = 0.5
+    min_contradiction: float = 0.5
+    low: float = LOW
+
+
+class ClaimDecision(Struct, frozen=True):
+    """The label of a claim, and what it rests on."""
+
+    label: Label
+    by: DecidedBy
+    position: int | None = None
+    """Of the piece of evidence that decides."""
+    instead: str = ""
+    reason: str = ""
+
+
+class ClaimMatter(Struct, frozen=True):
+    """A claim beside the evidence that was found for it."""
+
+    text: str
+    asked: str
+    nearest: Sequence[int]
+    """Positions of the pieces, the nearest first."""
+    language: str
+
+
+def plain(matter: ClaimMatter, support: Support | None, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
+    """What needs no comparison of values; None where only that tells."""
+    position = base.literal(matter.text)
+    if position is not None:
+        return ClaimDecision("supported", "literal", position)
+    if support is not None and support.supported >= thresholds.min_support:
+        return ClaimDecision("supported", "model")
+    written = calculation(matter.text)
+    if written is not None:
+        label: Label = "supported" if written.right else "contradicted"
+        reason = "" if written.right else f"calculation {written.text}"
+        return ClaimDecision(label, "recomputed", instead="" if written.right else written.result, reason=reason)
+    if follows(matter.text, base.said.texts):
+        return ClaimDecision("supported", "recomputed")
+    return None
+
+
+def differing(matter: ClaimMatter, base: EvidenceBase, *, also_derived: bool = False) -> Slot | None:
+    """Where the nearest evidence has another value than the claim; with `also_derived` also than one that can be worked out."""
+    sentences = [base.sentences[i] for i in matter.nearest[:NEAREST]]
+    return slot(matter.text, sentences, base.said, matter.language, matter.asked, also_derived=also_derived)
+
+
+def exchanges(matter: ClaimMatter, base: EvidenceBase) -> list[str]:
+    """The claim with values of the nearest evidence in place of those that nobody has said."""
+    return swaps(matter.text, [base.sentences[i] for i in matter.nearest[:NEAREST]], base.said, matter.language, matter.asked)
+
+
+def needs_similarity(found: Slot | None) -> bool:
+    """Whether the two sentences' similarity decides, since their words alone do not."""
+    return found is not None and found.placed and found.aligned < ALIGNED
+
+
+def decided(
+    matter: ClaimMatter,
+    support: Support | None,
+    base: EvidenceBase,
+    thresholds: ClaimThresholds,
+    found: Slot | None,
+    similarity: float,
+    gain: float = 0.0,
+) -> ClaimDecision:
+    """What is left when `plain` has said nothing; `found` is what `differing` found, `similarity` the cosine of claim and sentence,
+    `gain` by how much the claim is better supported with another value in it.
+    """
+    if support is None:
+        return _recomputed(matter, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
+    if found is not None and gain >= CONFIRMS and _is_plain(found, support, similarity):
+        return _contradicted(matter, found)
+    follows_from = _recomputed(matter, base)
+    if follows_from is not None:
+        return follows_from
+    return ClaimDecision(_opinion(support, thresholds), "model")
+
+
+def told(matter: ClaimMatter, found: Slot | None, gain: float) -> ClaimDecision | None:
+    """A contradiction that the exchange shows, however the rest is worded, and also where the verifier was taken in by the words."""
+    if found is None or not found.placed or gain < TELLS:
+        return None
+    return _contradicted(matter, found)
+
+
+def _contradicted(matter: ClaimMatter, found: Slot) -> ClaimDecision:
+    reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
+    return ClaimDecision("contradicted", "exact", matter.nearest[found.position], found.evidence, reason)
+
+
+def _is_plain(found: Slot, support: Support, similarity: float) -> bool:
+    """Whether a value that differs contradicts the claim: its place is clear, or the verifier has hardly a doubt."""
+    if not found.placed:
+        return found.aligned >= ALIGNED and support.contradicted >= HARDLY_A_DOUBT
+    if found.aligned >= WELL_ALIGNED and found.mutual >= MUTUAL and support.supported < LOW:
+        return True
+    return (found.aligned >= ALIGNED or similarity >= SIMILAR) and support.contradicted >= SOME_DOUBT
+
+
+def _opinion(support: Support, thresholds: ClaimThresholds) -> Label:
+    """A verifier's word that does not support a claim."""
+    against = support.contradicted >= thresholds.min_contradiction
+    if support.decides:
+        return "contradicted" if against else "unsupported"
+    return "unsure" if against or support.supported > thresholds.low else "unsupported"
+
+
+def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None:
+    """Whether the claim's numbers follow from what was said: supported where that is no coincidence, and the evidence has no other value in
+    their place; else unsure.
+    """
+    said = base.said
+    if not said.whole:
+        return None
+    numbers = unsaid_numbers(matter.text, said, matter.language)
+    if not numbers or missing_names(matter.text, said, matter.language):
+        return None
+    every = read_quantities(matter.text, matter.language).numbers
+    if not all(derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers):
+        return None
+    few = len({q.base_values()[0] for q in said.quantities.numbers}) <= MAX_RECOMPUTED_FROM
+    differs = few and differing(matter, base, also_derived=True)
+    plainly_differs = isinstance(differs, Slot) and differs.placed and differs.aligned >= WELL_ALIGNED
+    return ClaimDecision("supported" if few and not plainly_differs else "unsure", "recomputed")

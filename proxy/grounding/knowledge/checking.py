@@ -1,0 +1,200 @@
+"""A claim and a knowledge base -> a verdict: found word by word, or retrieved, and judged by the verifier fact by fact.
+
+`KnowledgeChecker` guards what enters a context (poisoning, validation) and grounds answers (claims); the statuses are explained in
+`proxy.exchange.fact_checks`. Each claim is judged by itself, so that its verdict is the same whatever is asked beside it; all pairs of a
+call go to the verifier together. A check that cannot run is an ``ERROR``, never VALID.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.errors import ModelUnavailable
+from proxy.exchange import Evidence
+from proxy.exchange.fact_checks import KNOWLEDGE_BASE, FactVerdict
+from proxy.exchange.judgements import Claim, EvidenceSpan, Judgement, Label
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.judging.grounder import Grounder
+from proxy.language.detection import language
+from proxy.ports import KnowledgeBase, Verifier
+from proxy.ports.facts import Fact, FactHit
+
+if TYPE_CHECKING:
+    from proxy.grounding.knowledge.subjects import FactMatter
+
+log = logging.getLogger("groundwire.knowledge")
+
+TOP_K = 5
+MIN_SCORE = 0.25
+"""A fact that scores less is not asked about, unless it is of the same subject."""
+MAX_ASKED = 3
+"""Facts that the verifier is asked about for one claim: 15 ms each on one core."""
+LARGE = 40
+"""Facts found from which comparing them with their claims leaves the event loop: about 8 ms."""
+
+
+class _Retrieved(Struct, frozen=True):
+    """A claim and the facts that a search has found for it, best first."""
+
+    claim: str
+    language: str
+    matters: Sequence[tuple[FactHit, FactMatter]]
+
+
+class KnowledgeChecker:
+    """Checks claims against a knowledge base. Keeps nothing between calls; any number may run at a time."""
+
+    def __init__(
+        self,
+        base: KnowledgeBase,
+        verifier: Verifier,
+        *,
+        top_k: int = TOP_K,
+        min_support: float = 0.5,
+        min_contradiction: float = 0.5,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """A claim is supported by a fact from the probability `min_support`, contradicted from `min_contradiction`.
+
+        `top_k` facts are retrieved for each claim; `clock` says which of them hold now.
+        """
+        self._base, self._top_k, self._clock = base, top_k, clock
+        self._min_support, self._min_contradiction = min_support, min_contradiction
+        self._grounder = Grounder(verifier, min_support=min_support, min_contradiction=min_contradiction)
+
+    async def version(self) -> str:
+        """Of the knowledge base as it is now. Raises `ModelUnavailable`."""
+        return (await self._base.current()).version
+
+    async def verify(self, claim: str, *, tongue: str = "", deadline_s: float | None = None) -> FactVerdict:
+        """What the knowledge base says to `claim`, one sentence; `tongue` is its language (ISO 639-1), if known."""
+        return (await self.verify_many([claim], tongue=tongue, deadline_s=deadline_s))[0]
+
+    async def verify_many(self, claims: Sequence[str], *, tongue: str = "", deadline_s: float | None = None) -> list[FactVerdict]:
+        """A verdict for each claim, in order, all from one version. Past `deadline_s` what is open is an ``ERROR``, reason ``timeout``."""
+        if not claims:
+            return []
+        distinct = list(dict.fromkeys(claims))
+        found: dict[str, FactVerdict] = {}
+        version = [""]
+        try:
+            async with asyncio.timeout(deadline_s):
+                await self._verify(distinct, tongue, found, version)
+        except TimeoutError:
+            return [found.get(claim, _error("timeout", version[0])) for claim in claims]
+        except ModelUnavailable as error:
+            log.warning("no fact check: %s", error)
+            return [found.get(claim, _error("knowledge_unavailable", version[0])) for claim in claims]
+        return [found[claim] for claim in claims]
+
+    async def judge(self, claims: Sequence[Claim], *, tongue: str = "", deadline_s: float | None = None) -> list[Judgement | None]:
+        """A judgement for each claim of an answer, None where the knowledge base has nothing to say (UNKNOWN), or it is not checkable.
+
+        VALID is supported, INVALID contradicted, SUSPICIOUS unsupported, ERROR an error.
+        """
+        texts = [claim.question_and_text for claim in claims if claim.checkable]
+        verdicts = dict(zip(texts, await self.verify_many(texts, tongue=tongue, deadline_s=deadline_s), strict=True))
+        return [_judgement(claim, verdicts[claim.question_and_text]) if claim.checkable else None for claim in claims]
+
+    async def search(self, text: str, k: int) -> tuple[list[FactHit], str]:
+        """The facts that hold now and bear on `text`, best first, and the version they are of. Raises `ModelUnavailable`."""
+        base = await self._base.current()
+        now = self._clock()
+        [hits] = await base.search([text], k=k)
+        return [hit for hit in hits if hit.fact.holds_at(now)], base.version
+
+    # ---- one version of the knowledge base ----
+
+    async def _verify(self, claims: Sequence[str], tongue: str, found: dict[str, FactVerdict], version: list[str]) -> None:
+        """Fill `found`; `version` is told as soon as it is known."""
+        base = await self._base.current()
+        version[0] = base.version
+        now = self._clock()
+        for claim in claims:
+            fact = base.exact(claim)
+            if fact is not None and fact.holds_at(now):
+                found[claim] = _exact(fact, base.version)
+        open_ = [claim for claim in claims if claim not in found]
+        every = await base.search(open_, k=self._top_k)
+        if len(open_) * self._top_k > LARGE:
+            retrieved = await asyncio.to_thread(_retrieved, open_, every, tongue)
+        else:
+            retrieved = _retrieved(open_, every, tongue)
+        await asyncio.gather(*(self._settle(one, now, found, base.version) for one in retrieved))
+
+    async def _settle(self, one: _Retrieved, now: float, found: dict[str, FactVerdict], version: str) -> None:
+        found[one.claim] = replace(await self._judged(one, now), version=version)
+
+    async def _judged(self, one: _Retrieved, now: float) -> FactVerdict:
+        from proxy.grounding.knowledge.judging import Asked, decide  # 20 ms that a server without such a stage need not wait for
+
+        claim, tongue = one.claim, one.language
+        chosen = [(hit, matter) for hit, matter in one.matters if hit.score >= MIN_SCORE or matter.same_subject]
+        holding = [pair for pair in chosen if pair[0].fact.holds_at(now)][:MAX_ASKED]
+        over = [pair for pair in chosen if not pair[0].fact.holds_at(now)][:1]
+        if not holding and not over:
+            return FactVerdict("UNKNOWN", reason="no_fact")
+        judgements = await asyncio.gather(*(self._ask(claim, hit.fact, tongue) for hit, _ in (*holding, *over)))
+        failed = next((judgement for judgement in judgements if judgement.label == "error"), None)
+        if failed is not None:
+            return _error(failed.reason, "")
+        asked = [
+            Asked(hit, matter, judgement, hit.fact.holds_at(now))
+            for (hit, matter), judgement in zip((*holding, *over), judgements, strict=True)
+        ]
+        return decide(asked, self._min_support, self._min_contradiction)
+
+    async def _ask(self, claim: str, fact: Fact, tongue: str) -> Judgement:
+        base = EvidenceBase([Evidence(fact.text, fact.source, "knowledge")])
+        return (await self._grounder.judge([Claim(claim, 0, len(claim))], base, tongue=tongue))[0]
+
+
+def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Retrieved]:
+    """How the facts that were found for each claim bear on it; 0.2 ms a fact."""
+    from proxy.grounding.knowledge.subjects import matter_of
+
+    found = []
+    for claim, hits in zip(claims, every, strict=True):
+        spoken = tongue or language(claim)
+        found.append(_Retrieved(claim, spoken, [(hit, matter_of(claim, hit, spoken)) for hit in hits]))
+    return found
+
+
+def _exact(fact: Fact, version: str) -> FactVerdict:
+    detail = {"fact_source": fact.source, "subject": fact.subject}
+    return FactVerdict("VALID", 1.0, "", KNOWLEDGE_BASE, fact.id, "exact", version, {k: v for k, v in detail.items() if v})
+
+
+def _error(reason: str, version: str) -> FactVerdict:
+    return FactVerdict("ERROR", reason=reason or "not_judged", version=version)
+
+
+def _judgement(claim: Claim, verdict: FactVerdict) -> Judgement | None:
+    """A verdict in the words of grounding."""
+    detail, who = verdict.detail, f"knowledge@{verdict.version}"
+    if verdict.status == "UNKNOWN":
+        return None
+    if verdict.status == "ERROR":
+        return Judgement(claim, "error", verifier=who, decided_by="knowledge", reason=verdict.reason)
+    label: Label = "supported" if verdict.status == "VALID" else "contradicted" if verdict.status == "INVALID" else "unsupported"
+    support = 1.0 if verdict.reason == "exact" else detail.get("support")
+    said = verdict.correct_fact or claim.text
+    span = EvidenceSpan(said, 0, len(said), str(detail.get("fact_source", verdict.source)), "knowledge")
+    return Judgement(
+        claim,
+        label,
+        support,
+        detail.get("contradiction"),
+        span,
+        str(detail.get("instead", "")),
+        who,
+        "knowledge",
+        "" if label == "supported" else verdict.reason,
+    )

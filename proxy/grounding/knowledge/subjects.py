@@ -1,0 +1,89 @@
+"""Whether a fact speaks of the same subject as a claim, and of the same matter: what must be so before a difference is a contradiction.
+
+A verifier that reads "The Eiffel Tower is 330 metres tall." tends to call "The Eiffel Tower is painted brown." contradicted, and so it does
+"The capital of Italy is Rome." beside the capital of France. Neither is: the first is another matter, the second another subject. Pure;
+words are compared by their folded first letters (`proxy.grounding.evidence.retrieval.terms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from proxy.grounding.evidence.reading import FUNCTION_WORDS
+from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.knowledge.documents import JOINT
+from proxy.grounding.knowledge.making import names_subject
+from proxy.grounding.values.consistency import Difference, differences
+from proxy.language.detection import language as language_of
+from proxy.language.names import missing_name, name_words, read_names
+from proxy.language.stop_words import FUNCTION_WORDS as STOP_WORDS
+from proxy.ports.facts import FactHit
+
+NEAR = 0.6
+"""A hit of this score speaks of the same matter whatever its words: another language, another wording. Of the sample knowledge base's
+development claims, hits of another matter score up to 0.59."""
+SHARED = 1 / 3
+"""Of the claim's terms beside the subject's, the share that a fact of the same matter has."""
+STEM_CHARS = 4
+"""Letters that a word shares with another form of it: "hoch" and "höchste"."""
+
+
+class FactMatter(Struct, frozen=True):
+    """How a fact bears on a claim."""
+
+    same_subject: bool
+    same_matter: bool
+    """The same subject, and what is said of it: the verb or noun, a value of the same kind, or nearly the whole sentence."""
+    differences: tuple[Difference, ...]
+    """Numbers, dates, units and names of the claim that the fact does not have."""
+    lacks: bool = False
+    """Whether there are any; a name may be another one in another language, and does not count there."""
+    settles: bool = True
+    """Of one that has another number in the place of the claim's: whether the two share a word beside the subject and the unit, where they
+    are in one language. That water freezes at 0 degrees does not make it false that it boils at 100 degrees."""
+
+    @property
+    def has_counterpart(self) -> bool:
+        """Whether the fact clearly has another number or date in the place of the claim's."""
+        return any(found.evidence and found.kind in ("number", "date", "unit") for found in self.differences)
+
+
+def matter_of(claim: str, hit: FactHit, language: str) -> FactMatter:
+    """How `hit` bears on `claim`."""
+    text = hit.fact.text
+    found = tuple(differences(claim, text, language))
+    in_one_language = not found or language_of(text, default=language) == language
+    lacks = any(in_one_language or difference.kind != "name" for difference in found)
+    subject = _subject_terms(claim, hit, language)
+    if subject is None:
+        return FactMatter(False, False, found, lacks)
+    said, there = set(terms(claim)) - FUNCTION_WORDS - subject, set(terms(text))
+    shares = bool(said) and len(said & there) >= SHARED * len(said)
+    matter = FactMatter(True, shares or hit.score >= NEAR, found, lacks)
+    if not matter.has_counterpart:
+        return matter
+    return FactMatter(True, True, found, lacks, not in_one_language or _says_the_same(said, there - subject, found))
+
+
+def _says_the_same(said: set[str], there: set[str], found: Sequence[Difference]) -> bool:
+    """Whether what is said beside the values that differ has a word's stem in common, or is nothing at all on one of the two sides."""
+    values = {term for difference in found for term in (*terms(difference.claim), *terms(difference.evidence))}
+    mine, its = ({term[:STEM_CHARS] for term in words - values - STOP_WORDS if not term[0].isdigit()} for words in (said, there))
+    return not mine or not its or not mine.isdisjoint(its)
+
+
+def _subject_terms(claim: str, hit: FactHit, language: str) -> set[str] | None:
+    """The claim's terms that name the fact's subject; None where it is another subject.
+
+    The subject is named in the claim: for a document, one of the headings. Or, where the fact has none, or says nearly the same: the
+    claim's first name stands in the fact.
+    """
+    parts = [part for part in hit.fact.subject.split(JOINT) if names_subject(claim, part)]
+    if parts:
+        return {term for part in parts for term in terms(part)}
+    names = read_names(claim, language, every_capital=True)
+    if names and (not hit.fact.subject or hit.score >= NEAR) and not missing_name(names[0], name_words(hit.fact.text)):
+        return set(terms(names[0].text))
+    return None

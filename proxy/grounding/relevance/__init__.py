@@ -1,0 +1,1 @@
+"""How well passages go with a question, as a calibrated probability; its coefficients are made by ``python -m training.relevance``."""

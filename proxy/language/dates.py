@@ -1,0 +1,151 @@
+"""Dates and times of day in a text: English, German, Spanish and French, numeric ones in both orders where both are possible.
+
+In: a text. Out: its dates with their place. Used by `proxy.language.quantities`, which reads the numbers that are left.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from proxy.language.patterns import LazyPattern
+
+Reading = tuple[int | None, int | None, int | None]
+"""Year, month, day; None for what is not said."""
+
+
+class Date(Struct, frozen=True):
+    """One mention of a date."""
+
+    readings: tuple[Reading, ...]
+    start: int
+    end: int
+    text: str
+    decade: bool = False
+    """Any year of the ten from the reading's on."""
+    bound: str = ""
+    """``before`` or ``after`` it, where the text says so."""
+
+
+_MONTHS: dict[str, int] = {
+    word: n
+    for n, words in enumerate(
+        (
+            "january jan januar jänner enero janvier",
+            "february feb februar febrero février",
+            "march mar märz marzo mars",
+            "april apr abril avril",
+            "may mai mayo",
+            "june jun juni junio juin",
+            "july jul juli julio juillet",
+            "august aug agosto août",
+            "september sep sept septiembre setiembre septembre",
+            "october oct oktober okt octubre octobre",
+            "november nov noviembre novembre",
+            "december dec dezember dez diciembre décembre",
+        ),
+        1,
+    )
+    for word in words.split()
+}
+_MONTH = "|".join(sorted(_MONTHS, key=len, reverse=True))
+_YEAR = r"(?:1\d|20)\d\d"
+_DATE = LazyPattern(
+    rf"(?<!\w)(?:(?<![./-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
+    rf"|(?<![.,/-])(?P<year_month>{_YEAR}-(?:0[1-9]|1[0-2]))(?![\d/-])"
+    rf"|(?<![.,/-])(?P<numeric>[0-3]?\d(?P<sep>[./-])[0-3]?\d(?P=sep)(?:{_YEAR}|\d\d))(?![\d.,/-]?\d)"
+    rf"|(?<![.,])(?P<day>[0-3]?\d)(?:\.|st|nd|rd|th|er)?(?:\ (?:of|de))?\ (?P<month>{_MONTH})\b\.?(?:(?:,|\ del?)?\ (?P<year>{_YEAR})\b)?"
+    rf"|(?P<month2>{_MONTH})\b\.?\ (?P<day2>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:]|[.,]\d)(?:,?\ (?P<year2>{_YEAR})\b)?"
+    rf"|(?P<month3>{_MONTH})\b\.?(?:,|\ del?)?\ (?P<year3>{_YEAR})(?!\w|[.,]\d)"
+    rf"|(?<![.,$€£/-])(?P<decade>{_YEAR[:-2]}0)['’]?(?:s|er(?:\ Jahren?)?)\b|(?:años|années)\ (?P<decade2>{_YEAR[:-2]}0)\b"
+    rf"|(?<![.,$€£/'’])(?P<alone>{_YEAR})(?!\w|[.,/'’]\d|\ \d{{3}}\b))",
+    re.I,
+)
+_TIME = LazyPattern(
+    r"(?<![\w.,:])(?P<hour>[0-2]?\d)(?:[:h](?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d)(?:\s?(?P<half>[ap])\.?m\b)?|"
+    r"\s?(?P<half2>[ap])\.?m\b|\ Uhr\b)",
+    re.I,
+)
+_BEFORE = LazyPattern(r"\b(?:before|prior to|by|until|till|vor(?: dem)?|bis|antes del?|hasta|avant(?: le)?|jusqu'en)\s+(?:the\s+)?$", re.I)
+_AFTER = LazyPattern(r"\b(?:after|since|nach(?: dem)?|seit|después del?|desde|après(?: le)?|depuis)\s+(?:the\s+)?$", re.I)
+_BOUND_CHARS = 18
+
+
+class Time(Struct, frozen=True):
+    """One time of day; minutes since midnight, both halves of the day where the text does not say which."""
+
+    minutes: tuple[int, ...]
+    start: int
+    end: int
+    text: str
+
+
+def read_dates(text: str) -> list[Date]:
+    """The dates of `text`, in order; a year alone is one."""
+    return list(_dates(text)) if any(c.isdigit() for c in text) else []
+
+
+def _dates(text: str) -> Iterator[Date]:
+    for match in _DATE.finditer(text):
+        readings = _readings(match)
+        if not readings:
+            continue
+        before = text[max(0, match.start() - _BOUND_CHARS) : match.start()]
+        bound = "before" if _BEFORE.search(before) else "after" if _AFTER.search(before) else ""
+        yield Date(readings, match.start(), match.end(), match[0], bool(match["decade"] or match["decade2"]), bound)
+
+
+def _readings(match: re.Match[str]) -> tuple[Reading, ...]:
+    if (year := match["alone"] or match["decade"] or match["decade2"]) is not None:
+        return ((int(year), None, None),)
+    if match["year_month"]:
+        y, m = (int(part) for part in match["year_month"].split("-"))
+        return ((y, m, None),)
+    if match["iso"]:
+        y, m, d = (int(part) for part in match["iso"].split("-"))
+        return _possible((y, m, d))
+    if match["numeric"]:
+        a, b, y = (int(part) for part in match["numeric"].split(match["sep"]))
+        years = (y,) if y > 99 else (2000 + y, 1900 + y)
+        return _possible(*((y, m, d) for y in years for m, d in ((b, a), (a, b))))
+    year = match["year"] or match["year2"] or match["year3"]
+    month = _MONTHS[(match["month"] or match["month2"] or match["month3"]).lower()]
+    day = match["day"] or match["day2"]
+    return _possible((int(year) if year else None, month, int(day) if day else None))
+
+
+def _possible(*readings: Reading) -> tuple[Reading, ...]:
+    return tuple(dict.fromkeys(r for r in readings if 1 <= (r[1] or 1) <= 12 and 1 <= (1 if r[2] is None else r[2]) <= 31))
+
+
+def read_times(text: str) -> list[Time]:
+    """The times of day in `text`, in order."""
+    found = []
+    for match in _TIME.finditer(text):
+        hour, minute, half = int(match["hour"]), int(match["minute"] or 0), (match["half"] or match["half2"] or "").lower()
+        if hour > 24 or (half and hour > 12):
+            continue
+        if half:
+            hours: tuple[int, ...] = (hour % 12 + (12 if half == "p" else 0),)
+        else:
+            hours = (hour, hour + 12) if hour <= 12 else (hour,)
+        found.append(Time(tuple(h % 24 * 60 + minute for h in hours), match.start(), match.end(), match[0]))
+    return found
+
+
+def date_agrees(claim: Date, evidence: Date) -> bool:
+    """Whether the claim's date is the evidence's, or one that follows from it: its year, its decade, a time before or after it."""
+    return any(_reading_agrees(claim, c, e) for c in claim.readings for e in evidence.readings)
+
+
+def _reading_agrees(claim: Date, c: Reading, e: Reading) -> bool:
+    if claim.decade:
+        return c[0] is not None and e[0] is not None and c[0] <= e[0] < c[0] + 10
+    if all(part is None or part == e[i] for i, part in enumerate(c)):
+        return True
+    if not claim.bound or c[0] is None or e[0] is None:
+        return False
+    first, second = [part or 0 for part in c], [part or 0 for part in e]
+    return second <= first if claim.bound == "before" else second >= first

@@ -1,0 +1,200 @@
+"""Does an answer keep to the forms it was given: tool calls to the tools' schemas, the text to ``response_format``? Pure functions.
+
+In: a call with the tools that were offered, or an answer's text with the request's parameters. Out: a `Violation`, `Unchecked` where
+that cannot be said, or None. A violation names pointers, keywords and names of the schema; no value goes into it, and a name that is not
+the schema's only as a hash.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, cast
+
+from msgspec import Struct
+
+from proxy.exchange import Tool, tool_name
+from proxy.language.json.fingerprint import identifier
+from proxy.language.json.schema_problems import SchemaProblem
+from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid, problems_of
+
+MAX_CHARS = 2_000_000
+"""Longer arguments and answers are not checked."""
+_MAX_KNOWN = 3
+_MAX_NAMES = 500
+_MAX_NAME_CHARS = 128
+_ALIKE = 0.6
+"""difflib's own threshold for a close match."""
+
+Reason = Literal["schema_invalid", "time", "depth", "size", "pattern", "unsupported", "failed"]
+
+
+class SchemaError(Struct, frozen=True):
+    """One place at which a value does not match its schema."""
+
+    pointer: str
+    """JSON pointer into the value; "" is the whole."""
+    keyword: str
+    """``required``, ``type``, …; ``false`` where the schema allows nothing."""
+    name: str = ""
+    """The property concerned: an identifier of the schema, or a hash."""
+    schema: str = ""
+    """JSON pointer into the schema, along its references."""
+    expected: Any = None
+    """What the keyword asks for, where that is a number, a boolean, an identifier or a few of them."""
+
+
+class Violation(Struct, frozen=True):
+    """What is wrong with a call or an answer."""
+
+    code: str
+    """``unknown_tool``, ``invalid_json``, ``arguments_mismatch``, ``response_not_json``, ``response_mismatch``."""
+    tool: str = ""
+    """An identifier, or a hash of a name that is none."""
+    call_id: str = ""
+    errors: tuple[SchemaError, ...] = ()
+    """`proxy.language.json.schema_problems.MAX_PROBLEMS` at most."""
+    known: tuple[str, ...] = ()
+    """Of an unknown tool: the offered ones whose names are closest, three at most."""
+
+
+class Unchecked(Struct, frozen=True):
+    """Whether it conforms cannot be said."""
+
+    reason: Reason
+    """``schema_invalid`` is the client's fault; the others are bounds of the check."""
+    tool: str = ""
+    call_id: str = ""
+
+
+def check_call(tool: str, arguments: str, call_id: str, tools: Sequence[Tool]) -> Violation | None:
+    """What is wrong with a call, as far as it can be told."""
+    found = examine_call(tool, arguments, call_id, tools)
+    return found if isinstance(found, Violation) else None
+
+
+def check_response(text: str, params: Mapping[str, Any]) -> Violation | None:
+    """What is wrong with an answer's text, as far as it can be told."""
+    found = examine_response(text, params)
+    return found if isinstance(found, Violation) else None
+
+
+def examine_call(
+    tool: str, arguments: str, call_id: str, tools: Sequence[Tool], *, seconds: float = CHECK_S
+) -> Violation | Unchecked | None:
+    """A call against the offered `tools`. No arguments at all are an empty object; a tool without a schema takes any object."""
+    name = identifier(tool)
+    offered = tool_named(tool, tools)
+    if offered is None:
+        return Violation("unknown_tool", name, call_id, known=_closest(tool, tools))
+    if len(arguments) > MAX_CHARS:
+        return Unchecked("size", name, call_id)
+    try:
+        value = parsed(arguments) if arguments.strip() else {}
+        if not isinstance(value, dict):
+            return Violation("arguments_mismatch", name, call_id, (SchemaError("", "type", expected="object"),))
+        errors = errors_of(schema_of(offered), value, seconds=seconds)
+    except SchemaInvalid:
+        return Unchecked("schema_invalid", name, call_id)
+    except NotChecked as problem:
+        return Unchecked(cast(Reason, str(problem)), name, call_id)
+    except ValueError:
+        return Violation("invalid_json", name, call_id)
+    return Violation("arguments_mismatch", name, call_id, errors) if errors else None
+
+
+def examine_response(text: str, params: Mapping[str, Any], *, seconds: float = CHECK_S) -> Violation | Unchecked | None:
+    """An answer's text against ``response_format``; one that asks for no JSON, or in a way of a provider's own, asks for nothing here."""
+    wanted = wanted_json(params)
+    if wanted is None:
+        return None
+    if len(text) > MAX_CHARS:
+        return Unchecked("size")
+    try:
+        value = parsed(text)
+        if wanted.schema is None and not isinstance(value, dict):
+            return Violation("response_mismatch", errors=(SchemaError("", "type", expected="object"),))
+        errors = errors_of(wanted.schema, value, seconds=seconds)
+    except SchemaInvalid:
+        return Unchecked("schema_invalid")
+    except NotChecked as problem:
+        return Unchecked(cast(Reason, str(problem)))
+    except ValueError:
+        return Violation("response_not_json")
+    return Violation("response_mismatch", errors=errors) if errors else None
+
+
+class WantedJson(Struct, frozen=True):
+    """The JSON that ``response_format`` asks for."""
+
+    schema: Any
+    """None where any object will do."""
+
+
+def wanted_json(params: Mapping[str, Any]) -> WantedJson | None:
+    """What ``response_format`` asks for; None where that is no JSON. Some providers take the schema beside the type."""
+    wanted = params.get("response_format")
+    kind = wanted.get("type") if isinstance(wanted, Mapping) else None
+    if not isinstance(wanted, Mapping) or kind not in ("json_object", "json_schema"):
+        return None
+    described = wanted.get("json_schema")
+    return WantedJson(described.get("schema") if isinstance(described, Mapping) else wanted.get("schema"))
+
+
+def tool_named(name: str, tools: Sequence[Tool]) -> Tool | None:
+    """The tool that is called `name`."""
+    return next((tool for tool, known in _named(tools) if known == name), None)
+
+
+def schema_of(tool: Tool) -> Any:
+    """Of its arguments; None where it has none."""
+    described = tool.get(str(tool.get("type", "function")))
+    for place in (described, tool):
+        if isinstance(place, Mapping):
+            for key in ("parameters", "input_schema"):
+                if place.get(key) is not None:
+                    return place[key]
+    return None
+
+
+def errors_of(schema: object, value: object, *, seconds: float = CHECK_S) -> tuple[SchemaError, ...]:
+    """Where `value` does not match. Raises `SchemaInvalid`, `NotChecked`."""
+    if schema is None or schema in ({}, True):
+        return ()
+    return tuple(_error(problem) for problem in problems_of(schema, value, seconds=seconds))
+
+
+def parsed(text: str) -> Any:
+    """The JSON value (RFC 8259) that `text` is. Raises ValueError, `NotChecked` when it is too deep."""
+    try:
+        return json.loads(text, parse_constant=_refuse, parse_int=_integer)
+    except RecursionError:
+        raise NotChecked("depth") from None
+
+
+def _named(tools: Sequence[Tool]) -> Iterator[tuple[Tool, str]]:
+    """Each with its name; a provider's built-in tool goes by its type."""
+    for tool in tools:
+        name = tool_name(tool) or tool.get("name") or tool.get("type")
+        if isinstance(name, str):
+            yield tool, name
+
+
+def _closest(name: str, tools: Sequence[Tool]) -> tuple[str, ...]:
+    names = list(dict.fromkeys(known for _, known in _named(tools) if len(known) <= _MAX_NAME_CHARS))[:_MAX_NAMES]
+    close = difflib.get_close_matches(name[:_MAX_NAME_CHARS], names, _MAX_KNOWN, _ALIKE)
+    return tuple(identifier(known) for known in close)
+
+
+def _error(problem: SchemaProblem) -> SchemaError:
+    return SchemaError(problem.pointer, problem.keyword, problem.name, problem.schema_pointer, problem.expected)
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _integer(digits: str) -> int | float:
+    """Python refuses to read thousands of digits; a number they are all the same."""
+    return int(digits) if len(digits) <= 4000 else float("-inf" if digits.startswith("-") else "inf")

@@ -1,0 +1,351 @@
+"""JSON values against JSON Schemas, within bounds whatever the schema: the only file that imports jsonschema.
+
+In: a schema and a value, both parsed JSON. Out: where and by which keyword the value does not match. Both come from clients and models:
+a pattern that backtracks, references without end, a value of great depth end as `NotChecked`, never as a match, and no reference is ever
+fetched. Drafts 4, 6, 7, 2019-09 and 2020-12, as ``$schema`` says, 2020-12 without it (or an older one, where only that can read it);
+``format`` is not asserted. Specification: https://json-schema.org/draft/2020-12. May be called from several threads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from itertools import islice
+from typing import Any, TypeVar
+
+import orjson
+from msgspec import Struct
+
+from proxy.language.json.schema_problems import MAX_PROBLEMS, SchemaProblem, problem_of
+from proxy.language.lru import LRU
+
+MAX_NODES = 20_000
+"""Objects, lists and values of a schema that is read."""
+MAX_PATTERN_CHARS = 2000
+CHECK_S = 0.25
+"""Processor time for one value."""
+READ_S = 2.0
+"""For reading one schema, which is done once."""
+_STEPS = 16
+"""Between two looks at the clock."""
+_KEPT = 256
+_DEFAULT = "https://json-schema.org/draft/2020-12/schema"
+_OLDER = ("http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-04/schema")
+_DRAFTS = {
+    _DEFAULT: "Draft202012Validator",
+    "https://json-schema.org/draft/2019-09/schema": "Draft201909Validator",
+    _OLDER[0]: "Draft7Validator",
+    "http://json-schema.org/draft-06/schema": "Draft6Validator",
+    _OLDER[1]: "Draft4Validator",
+}
+
+
+class SchemaInvalid(ValueError):
+    """The schema is not one, or refers to what it does not hold."""
+
+
+class NotChecked(RuntimeError):
+    """The value could not be judged; says why in one word: ``time``, ``depth``, ``size``, ``pattern``, ``unsupported``, ``failed``."""
+
+
+class _Compiled(Struct, frozen=True):
+    """A schema, ready to be used."""
+
+    validator: Any
+    names: frozenset[str]
+    """Of its properties."""
+
+
+class _Clock:
+    """Ends a check whose time is over. Validators hand it on in their field for a format checker, which is not used otherwise.
+
+    It counts the thread's own processor time: what else the machine does changes no verdict.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until = time.thread_time() + seconds
+        self._steps = 0
+        self.parts: dict[tuple[int, int], Any] = {}
+        """Validators of parts of the schema, which each item of a list meets again."""
+
+    @property
+    def left_s(self) -> float:
+        """Raises `NotChecked` when nothing is left."""
+        left = self._until - time.thread_time()
+        if left <= 0:
+            raise NotChecked("time")
+        return left
+
+    def tick(self) -> None:
+        """One step. Raises `NotChecked` when time is over."""
+        self._steps += 1
+        if not self._steps % _STEPS:
+            self.left_s  # noqa: B018 - raises
+
+
+_lock = threading.Lock()
+T = TypeVar("T")
+_kept: LRU[_Compiled | SchemaInvalid | NotChecked] = LRU(_KEPT)
+"""By the hash of the schema: ready, or why it is not."""
+
+
+def problems_of(schema: object, value: object, *, seconds: float = CHECK_S) -> tuple[SchemaProblem, ...]:
+    """Where `value` does not match `schema`, `MAX_PROBLEMS` at most. Raises `SchemaInvalid`, `NotChecked`."""
+    compiled = _compiled(schema)
+
+    def run() -> tuple[SchemaProblem, ...]:
+        validator = type(compiled.validator)(
+            compiled.validator.schema, format_checker=_Clock(seconds), _resolver=compiled.validator._resolver
+        )
+        return tuple(problem_of(error, compiled.names) for error in islice(validator.iter_errors(value), MAX_PROBLEMS))
+
+    return _guarded(run)
+
+
+def _compiled(schema: object) -> _Compiled:
+    try:
+        key = hashlib.blake2b(orjson.dumps(schema), digest_size=16).digest()
+    except (TypeError, ValueError, RecursionError):  # too deep, or no JSON
+        raise NotChecked("depth") from None
+    with _lock:
+        found = _kept.get(key)
+    if found is None:
+        try:
+            found = _read(schema)
+        except (SchemaInvalid, NotChecked) as error:
+            found = type(error)(str(error))
+        with _lock:
+            _kept.put(key, found)
+    if isinstance(found, Exception):
+        raise type(found)(str(found))
+    return found
+
+
+def _read(schema: object) -> _Compiled:
+    """Raises `SchemaInvalid`, `NotChecked`."""
+    if not isinstance(schema, dict):
+        raise SchemaInvalid("not an object")
+    names, keys = _walked(schema)
+    if "patternProperties" in keys and not keys.isdisjoint(("unevaluatedProperties", "unevaluatedItems")):
+        raise NotChecked("unsupported")  # the library would match those patterns itself, without a limit
+    said = schema.get("$schema")
+    said = said.rstrip("#") if isinstance(said, str) else None
+    drafts = (said,) if said in _DRAFTS else (_DEFAULT, *_OLDER)
+    wrong = ""
+    for draft in drafts:
+        made = _bounded_class(_DRAFTS[draft])
+        found = _wrong_with(schema, made)
+        if not found:
+            return _Compiled(made(schema, format_checker=_Clock(READ_S), registry=_no_registry()), names)
+        wrong = wrong or found
+    raise SchemaInvalid(wrong)
+
+
+def _wrong_with(schema: object, validator_class: Any) -> str:
+    """Which keyword of the meta-schema refuses `schema`; "" for none."""
+
+    def run() -> str:
+        meta = validator_class(validator_class.META_SCHEMA, format_checker=_Clock(READ_S), registry=_no_registry())
+        error = next(meta.iter_errors(schema), None)
+        return "" if error is None else str(error.validator)
+
+    return _guarded(run)
+
+
+def _walked(schema: object) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of a schema's properties, and every key of it. Raises `NotChecked` where it is too large."""
+    names: set[str] = set()
+    keys: set[str] = set()
+    open_: list[object] = [schema]
+    nodes = 0
+    while open_:
+        node = open_.pop()
+        nodes += 1
+        if nodes > MAX_NODES:
+            raise NotChecked("size")
+        if isinstance(node, dict):
+            keys.update(node)
+            properties = node.get("properties")
+            names.update(properties if isinstance(properties, dict) else ())
+            open_ += node.values()
+        elif isinstance(node, list):
+            open_ += node
+    return frozenset(names), frozenset(keys)
+
+
+def _guarded(work: Callable[[], T]) -> T:
+    """`work`, whose failures are `NotChecked` or `SchemaInvalid`."""
+    from referencing.exceptions import Unresolvable
+
+    try:
+        return work()
+    except (NotChecked, SchemaInvalid):
+        raise
+    except Unresolvable:
+        raise SchemaInvalid("$ref") from None
+    except TimeoutError:
+        raise NotChecked("time") from None
+    except RecursionError:
+        raise NotChecked("depth") from None
+    except Exception as error:  # a schema that its meta-schema passes can still upset the library; that is no match
+        if isinstance(error.__cause__, Unresolvable):
+            raise SchemaInvalid("$ref") from None
+        raise NotChecked("failed") from error
+
+
+# ---- the library, bounded ----
+
+
+@cache
+def _no_registry() -> Any:
+    """Where references outside a schema are looked up: nowhere."""
+    from referencing import Registry
+
+    return Registry()
+
+
+@cache
+def _bounded_class(name: str) -> Any:
+    """A draft's validator class whose every step looks at the clock."""
+    import jsonschema
+    from jsonschema.validators import extend
+
+    stock = getattr(jsonschema, name)
+    replaced = {
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
+        "additionalProperties": _additional_properties,
+        "uniqueItems": _unique_items,
+        "required": _required,
+        "dependentRequired": _dependent_required,
+        "format": _nothing,
+    }
+    keywords = {**stock.VALIDATORS, **{word: check for word, check in replaced.items() if word in stock.VALIDATORS}}
+    made = extend(stock, {word: _timed(check) for word, check in keywords.items()})
+    made.evolve, made.descend = _evolved, _descending(made.descend)
+    return made
+
+
+def _evolved(self: Any, **changes: Any) -> Any:
+    """The validator of a part of its schema: of the same class, also where that part names another draft, whose class has no clock."""
+    schema, resolver = changes.get("schema", self.schema), changes.get("_resolver", self._resolver)
+    parts = self.format_checker.parts
+    found = parts.get((id(schema), id(resolver)))
+    if found is None:
+        found = parts[id(schema), id(resolver)] = type(self)(schema, format_checker=self.format_checker, _resolver=resolver)
+    return found
+
+
+def _descending(stock: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
+    """The library's step into a part of a schema, without its search for an ``$id`` where there is none."""
+
+    def descend(self: Any, instance: Any, schema: Any, path: Any = None, schema_path: Any = None, resolver: Any = None) -> Iterator[Any]:
+        if isinstance(schema, dict) and ("$id" in schema or "id" in schema):
+            yield from stock(self, instance, schema, path=path, schema_path=schema_path, resolver=resolver)
+            return
+        for error in self.evolve(schema=schema, _resolver=resolver or self._resolver).iter_errors(instance):
+            if path is not None:
+                error.path.appendleft(path)
+            if schema_path is not None:
+                error.schema_path.appendleft(schema_path)
+            yield error
+
+    return descend
+
+
+def _timed(keyword: Callable[..., Iterable[Any] | None]) -> Callable[..., Iterator[Any]]:
+    def run(validator: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
+        clock = validator.format_checker
+        clock.tick()
+        for error in keyword(validator, value, instance, schema) or ():
+            clock.tick()
+            yield error
+
+    return run
+
+
+def _error(name: object) -> Any:
+    """An error about the property `name`; the library's own messages repeat the whole value."""
+    from jsonschema import ValidationError
+
+    return ValidationError("", validator_value=name)
+
+
+def _nothing(validator: Any, value: Any, instance: Any, schema: Any) -> None:
+    return None
+
+
+def _matches(validator: Any, pattern: str, text: str) -> bool:
+    import regex
+
+    if len(pattern) > MAX_PATTERN_CHARS:
+        raise NotChecked("pattern")
+    try:
+        compiled = regex.compile(pattern)
+    except (regex.error, RecursionError, OverflowError):  # ECMA-262 has forms that Python does not know
+        raise NotChecked("pattern") from None
+    return compiled.search(text, timeout=validator.format_checker.left_s) is not None
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, str) and not _matches(validator, pattern, instance):
+        yield _error(None)
+
+
+def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, dict):
+        for pattern, part in patterns.items():
+            for name, value in instance.items():
+                if _matches(validator, pattern, name):
+                    yield from validator.descend(value, part, path=name, schema_path=pattern)
+
+
+def _additional_properties(validator: Any, allowed: Any, instance: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
+    if not isinstance(instance, dict) or allowed is True:
+        return
+    known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
+    for name, value in instance.items():
+        if name in known or any(_matches(validator, pattern, name) for pattern in patterns):
+            continue
+        if allowed is False:
+            yield _error(name)
+        else:
+            yield from validator.descend(value, allowed, path=name)
+
+
+def _required(validator: Any, names: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, dict):
+        yield from (_error(name) for name in names if name not in instance)
+
+
+def _dependent_required(validator: Any, dependencies: Mapping[str, Any], instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, dict):
+        for name, needed in dependencies.items():
+            if name in instance:
+                yield from (_error(other) for other in needed if other not in instance)
+
+
+def _unique_items(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    """In linear time; the library compares objects in pairs."""
+    if not wanted or not isinstance(instance, list):
+        return
+    seen: set[Any] = set()
+    for item in instance:
+        validator.format_checker.tick()
+        key = _key(item)
+        if key in seen:
+            yield _error(None)
+            return
+        seen.add(key)
+
+
+def _key(value: Any) -> Any:
+    """Equal for equal JSON values: 1 and 1.0 are, 1 and true are not."""
+    if isinstance(value, dict):
+        return ("object", frozenset((name, _key(item)) for name, item in value.items()))
+    if isinstance(value, list):
+        return ("array", tuple(_key(item) for item in value))
+    return (isinstance(value, bool), value)

@@ -1,0 +1,1 @@
+"""Text -> vectors: the built-in model (`use`), any of sentence-transformers, and the batching and caching around them (`embedder`)."""

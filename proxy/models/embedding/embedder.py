@@ -1,0 +1,167 @@
+"""Text -> vectors for every part that compares texts: implements `proxy.ports.Embedder` around an `Encoder`.
+
+In come texts of any request, out go rows of unit length. A text is embedded once, in turns of one thread (`proxy.models.turns`). A turn
+of bulk work ends after the text at hand when somebody waits, so that a query waits for one text of a 5,000-tool catalogue, not for the
+catalogue.
+
+A thread and no child process: most of a text's time is matrix products, which let go of the interpreter, and the tokenizer, which is
+Python, holds it for a millisecond at a time. While 1,500 tools are embedded on two cores, the event loop wakes up late by 1 to 4 ms at
+p99 (`benchmarks/embedding_serving.py`); with four other processes on the same cores by 7 ms, and there by as much without bulk work.
+A shorter switch interval of the interpreter made no difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from proxy.errors import ModelUnavailable
+from proxy.language.lru import LRU
+from proxy.models.turns import Queue, SharedTurns, TurnJob
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Row = NDArray[np.float32]
+
+MAX_CHARS = 4000
+"""Where a text is cut unless config.yaml says otherwise: about 900 tokens of English, 40 ms of the built-in model."""
+MAX_WAITING = 8192
+"""Texts that may wait, of each urgency; about 30 s of work for the built-in model."""
+SLICE = 256
+"""Texts of one call that wait at a time, so that a long list neither fills the queue nor stands before everyone else's."""
+TURN_TEXTS = 32
+TURN_CHARS = 4000
+"""What is handed to the thread at once: the first of them is answered when the last is done."""
+BULK_SHARE = 4
+"""Every fourth turn is bulk work's while both wait, for one text: a catalogue is embedded under load, too."""
+
+
+class Encoder(Protocol):
+    """A model. Used by one thread at a time."""
+
+    name: str
+    batch: int
+    """Texts that it takes at once; 1 where a text's vector would depend, in its last bits, on the texts beside it."""
+    dimensions: int
+    """0 until `load` where only the model tells."""
+
+    def load(self) -> None:
+        """Read the weights. Raises `ModelUnavailable`, saying what to do."""
+
+    def encode(self, texts: list[str]) -> NDArray[np.float32]:
+        """``(len(texts), dimensions)``, of any length; texts are valid Unicode and short enough."""
+
+
+class BatchingEmbedder(SharedTurns[Encoder, str, "Row"]):
+    """Vectors in turns around an encoder. Belongs to one event loop."""
+
+    def __init__(self, encoder: Encoder, *, max_chars: int = MAX_CHARS, cache_mb: float = 64, max_waiting: int = MAX_WAITING) -> None:
+        cache = VectorCache(int(cache_mb * 1024 * 1024))
+        super().__init__(lambda: encoder, cache, room="embedding", title="the embedding model", slice_items=SLICE)
+        self._encoder, self._max_chars, self._max_waiting = encoder, max_chars, max_waiting
+        self._urgent: Queue[str, Row] = OrderedDict()
+        self._bulk: Queue[str, Row] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        """Implements `proxy.ports.Embedder`."""
+        return self._encoder.name
+
+    @property
+    def dimensions(self) -> int:
+        """Implements `proxy.ports.Embedder`."""
+        if not self._encoder.dimensions:
+            raise ModelUnavailable(f"the embedding model {self.name} is not loaded yet")
+        return self._encoder.dimensions
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
+        """Implements `proxy.ports.Embedder`."""
+        rows = await self._results(texts, self._bulk if bulk else self._urgent)
+        return np.stack(rows) if rows else np.empty((0, self._encoder.dimensions), np.float32)
+
+    def _prepared(self, item: str) -> tuple[bytes, str]:
+        text = valid(item, self._max_chars)
+        return key_of(text), text
+
+    def _admit(self, waiting: int, items: int) -> None:
+        if waiting + items > self._max_waiting:
+            raise ModelUnavailable(f"{waiting} texts wait for the embedding model already; give the server more workers or cores")
+
+    def _job(self, key: bytes, item: str, queue: Queue[str, Row]) -> TurnJob[str, Row]:
+        """The one under way is made urgent if this caller is."""
+        job = super()._job(key, item, queue)
+        if queue is self._urgent and job.queue is self._bulk:
+            job.queue = self._urgent
+            if key in self._bulk:
+                self._urgent[key] = self._bulk.pop(key)
+        return job
+
+    def _next_turn(self, number: int) -> list[TurnJob[str, Row]]:
+        bulk = not self._urgent or (bool(self._bulk) and number % BULK_SHARE == 0)
+        queue = self._bulk if bulk else self._urgent
+        jobs: list[TurnJob[str, Row]] = []
+        chars = 0
+        while queue and len(jobs) < TURN_TEXTS and chars < TURN_CHARS:
+            jobs.append(queue.popitem(last=False)[1])
+            chars += len(jobs[-1].item)
+        return jobs
+
+    def _makes_way(self, queue: Queue[str, Row]) -> bool:
+        return queue is self._bulk and bool(self._urgent)
+
+    def _compute(self, model: Encoder, items: list[str]) -> list[Row]:
+        return [row.copy() for row in unit(model.encode(items))]
+
+
+class VectorCache(LRU["Row"]):
+    """Vectors by the hash of their text; bounded by what they take, not by their number."""
+
+    OVERHEAD_BYTES = 350
+    """Of an entry beside its numbers: array object, key, place in the dictionary (`sys.getsizeof`)."""
+
+    def __init__(self, max_bytes: int) -> None:
+        super().__init__(max_bytes)
+        self._bytes = 0
+
+    def put(self, key: bytes, value: Row) -> None:
+        """Keep it."""
+        if key in self._kept:
+            return
+        self._kept[key] = value
+        self._bytes += value.nbytes + self.OVERHEAD_BYTES
+        while self._bytes > self._size:
+            _, old = self._kept.popitem(last=False)
+            self._bytes -= old.nbytes + self.OVERHEAD_BYTES
+
+
+def valid(text: str, max_chars: int) -> str:
+    """`text` up to `max_chars` characters, with U+FFFD for lone surrogates."""
+    text = text[:max_chars]
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def key_of(text: str) -> bytes:
+    """The text's name in the cache."""
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``(n, d)`` float32 with rows of unit length; a row without direction (zero, NaN, infinite) becomes the first unit vector."""
+    found = np.array(vectors, np.float32, ndmin=2)
+    lengths = np.linalg.norm(found.astype(np.float64), axis=1, keepdims=True)
+    lost = ~np.isfinite(lengths[:, 0]) | (lengths[:, 0] < 1e-12)
+    found[lost] = np.eye(1, found.shape[1], dtype=np.float32)
+    lengths[lost] = 1
+    rows: NDArray[np.float32] = (found / lengths).astype(np.float32)
+    return rows

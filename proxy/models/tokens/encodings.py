@@ -1,0 +1,230 @@
+"""Text -> tokens: tiktoken without network, in bounded time, with every text counted once.
+
+Below `proxy.models.tokens.counter`. tiktoken reads its vocabularies from a cache folder and downloads what is missing; litellm's wheel
+carries the two that matter in exactly that form, so a file is looked for there too, checked against its published SHA-256 before
+tiktoken sees it (it would delete and fetch again what does not match), and nothing is ever downloaded.
+
+Counts are kept by the text's hash and length, not by the text. Long texts are cut where both of OpenAI's splitting patterns start a
+new piece anyway, so that the sum is the count of the whole; where there is no such place (a run of 50,000 letters) the cut may cost
+a token or two and the count says that it is not exact.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from math import ceil
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, NamedTuple
+
+from proxy.models.tokens.catalogue import bundled_folder
+
+if TYPE_CHECKING:
+    import tiktoken
+
+log = logging.getLogger(__name__)
+
+ESTIMATE = "estimate"
+"""Instead of an encoding: no public tokenizer, so o200k_base with a margin."""
+ESTIMATE_BASE = "o200k_base"
+ESTIMATE_MARGIN = 1.3
+ESTIMATE_PER_CHARACTER = (
+    (re.compile("[\u0080-\u058f]+"), 0.3),  # accented Latin, Greek, Cyrillic, Armenian
+    (re.compile("[\u0590-\u08ff]+"), 0.8),  # Hebrew, Arabic
+    (re.compile("[\u0900-\u1fff]+"), 1.4),  # Indic scripts, Thai, Georgian, Ethiopic, Khmer
+    (re.compile("[\u2000-\U0010ffff]+"), 0.6),  # Chinese, Japanese, Korean, symbols, emoji
+)
+"""Tokens of an estimate: 1.3 for each of o200k_base's, and so much more for each character by script. o200k_base's 200,000 entries
+cover many scripts; a vocabulary of 32,000 to 65,000 splits most of them into letters or bytes. Set so that the other tokenizer in
+litellm's wheel (65,000 entries, Claude 2) is not undercounted by more than a tenth in eleven languages and kinds of text:
+`python -m benchmarks.tokens` prints the ratios."""
+BYTES_PER_TOKEN = 3
+"""Where no vocabulary can be had at all. English is near 4 bytes a token, Chinese near 3 to 4, so this errs upward."""
+
+LONGEST_PIECE = 50_000
+"""Characters that tiktoken gets at once: a few milliseconds even for a run without any boundary."""
+CUT_WINDOW = 2_000
+"""Characters before that limit in which a good place to cut is looked for."""
+MAX_ENTRIES = 32_768
+"""Counts kept; about 200 bytes each."""
+
+_SOURCE = "https://openaipublic.blob.core.windows.net/encodings/"
+_FILES = {
+    "cl100k_base": ("cl100k_base.tiktoken", "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"),
+    "o200k_base": ("o200k_base.tiktoken", "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"),
+    "o200k_harmony": ("o200k_base.tiktoken", "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"),
+    "p50k_base": ("p50k_base.tiktoken", "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069"),
+    "r50k_base": ("r50k_base.tiktoken", "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930"),
+}
+"""Encoding -> file and SHA-256, as in ``tiktoken_ext.openai_public``."""
+_BREAKS = frozenset(" 。，、！？；：")
+"""Characters that both patterns put at the head of the following word, if a letter stands on either side."""
+_environment = Lock()
+
+
+class TextCount(NamedTuple):
+    """Tokens, and whether that is certain."""
+
+    tokens: int
+    exact: bool
+
+
+class Encodings:
+    """Loaded encodings and the counts made with them. Threads may share one."""
+
+    def __init__(self, max_entries: int = MAX_ENTRIES, folders: Callable[[], Iterable[Path]] | None = None) -> None:
+        self._folders = folders or cache_folders
+        self._loaded: dict[str, tiktoken.Encoding | None] = {}
+        self._loading = Lock()
+        self._counts: OrderedDict[tuple[str, int, int], TextCount] = OrderedDict()
+        self._lock = Lock()
+        self._max_entries = max_entries
+
+    def load(self, encoding: str) -> bool:
+        """Whether `encoding` can be had; loads it the first time (0.1 to 0.3 s) and warns once when it cannot."""
+        name = ESTIMATE_BASE if encoding == ESTIMATE else encoding
+        if name not in self._loaded:
+            with self._loading:
+                if name not in self._loaded:
+                    self._loaded[name] = _load(name, self._folders())
+        return self._loaded[name] is not None
+
+    def is_loaded(self, encoding: str) -> bool:
+        """Whether counting can start at once."""
+        return (ESTIMATE_BASE if encoding == ESTIMATE else encoding) in self._loaded
+
+    def count(self, text: str, encoding: str) -> TextCount:
+        """Tokens of `text`; with the margin for `ESTIMATE`. Marks like ``<|endoftext|>`` are ordinary text."""
+        return self.remember(encoding, hash(text), len(text), lambda: self._count(text, encoding)) if text else TextCount(0, True)
+
+    def remember(self, kind: str, digest: int, length: int, compute: Callable[[], TextCount]) -> TextCount:
+        """The count kept under this key, or `compute`'s. `kind` keeps things apart that are counted differently."""
+        key = (kind, digest, length)
+        with self._lock:
+            found = self._counts.get(key)
+            if found is not None:
+                self._counts.move_to_end(key)
+                return found
+        found = compute()
+        with self._lock:
+            self._counts[key] = found
+            if len(self._counts) > self._max_entries:
+                self._counts.popitem(last=False)
+        return found
+
+    def knows(self, kind: str, digest: int, length: int) -> bool:
+        """Whether a count is kept under this key."""
+        return (kind, digest, length) in self._counts
+
+    def _count(self, text: str, encoding: str) -> TextCount:
+        self.load(encoding)
+        tokenizer = self._loaded[ESTIMATE_BASE if encoding == ESTIMATE else encoding]
+        if tokenizer is None:
+            return TextCount(_by_bytes(text), False)
+        tokens, exact = 0, encoding != ESTIMATE
+        for piece, clean in pieces(text):
+            counted = _encode(tokenizer, piece)
+            tokens += counted.tokens
+            exact = exact and clean and counted.exact
+        return TextCount(tokens if encoding != ESTIMATE else with_margin(tokens, text), exact)
+
+
+def with_margin(tokens: int, text: str) -> int:
+    """An estimate for a tokenizer that is not public, from o200k_base's count of `text`."""
+    estimate = ESTIMATE_MARGIN * tokens
+    if not text.isascii():
+        estimate += sum(weight * sum(map(len, script.findall(text))) for script, weight in ESTIMATE_PER_CHARACTER)
+    return ceil(estimate)
+
+
+def pieces(text: str, longest: int = LONGEST_PIECE, window: int = CUT_WINDOW) -> Iterator[tuple[str, bool]]:
+    """`text` in pieces of at most `longest` characters, each with whether the cut after it leaves the count unchanged."""
+    start = 0
+    while len(text) - start > longest:
+        cut = _cut(text, start + longest, start + longest - min(window, longest - 1))
+        yield text[start : cut or start + longest], cut is not None
+        start = cut or start + longest
+    yield text[start:], True
+
+
+def _cut(text: str, end: int, begin: int) -> int | None:
+    """The last place in ``begin < place < end`` where a new piece starts in any case, or None."""
+    for place in range(end - 1, begin, -1):
+        if text[place] in _BREAKS and text[place - 1].isalpha() and text[place + 1].isalpha():
+            return place
+        if text[place - 1] == "\n" and text[place].isalpha():
+            return place
+    return None
+
+
+def _encode(tokenizer: tiktoken.Encoding, text: str) -> TextCount:
+    try:
+        return TextCount(len(tokenizer.encode_ordinary(text)), True)
+    except BaseException as error:  # a panic in tiktoken's Rust code is no Exception; a ValueError is its splitter giving up
+        if type(error).__name__ != "PanicException" and not isinstance(error, ValueError):
+            raise
+        return TextCount(_by_bytes(text), False)
+
+
+def _by_bytes(text: str) -> int:
+    return ceil(len(text.encode("utf-8", "replace")) / BYTES_PER_TOKEN)
+
+
+def _load(name: str, folders: Iterable[Path]) -> tiktoken.Encoding | None:
+    folder = _folder_of(name, folders)
+    if folder is None:
+        return None
+    import tiktoken
+
+    with _environment:  # tiktoken takes its folder from the environment only
+        before = os.environ.get("TIKTOKEN_CACHE_DIR")
+        os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+        try:
+            encoding = tiktoken.get_encoding(name)
+        finally:
+            if before is None:
+                del os.environ["TIKTOKEN_CACHE_DIR"]
+            else:
+                os.environ["TIKTOKEN_CACHE_DIR"] = before
+    ranks = getattr(encoding, "_mergeable_ranks", None)
+    if isinstance(ranks, dict):
+        ranks.clear()  # the Rust side has its own copy; this one is only read to pickle, and holds 30 MB
+    return encoding
+
+
+def _folder_of(name: str, folders: Iterable[Path]) -> Path | None:
+    """The first folder with this encoding's file, whole; None, with a warning, when there is none."""
+    if name not in _FILES:
+        log.warning("Encoding %r is not known (there are %s): tokens are estimated", name, ", ".join(_FILES))
+        return None
+    file, sha256 = _FILES[name]
+    cached = hashlib.sha1((_SOURCE + file).encode(), usedforsecurity=False).hexdigest()  # as tiktoken names it
+    for folder in folders:
+        path = folder / cached
+        if path.is_file() and hashlib.sha256(path.read_bytes()).hexdigest() == sha256:
+            return folder
+    log.warning(
+        "The vocabulary of %s is not here: tokens are estimated. To count exactly, install litellm, or save %s as %s in a folder"
+        " and set TIKTOKEN_CACHE_DIR to it",
+        name,
+        _SOURCE + file,
+        cached,
+    )
+    return None
+
+
+def cache_folders() -> Iterator[Path]:
+    """Where vocabularies may lie: the user's own folder first, then litellm's, then tiktoken's default."""
+    for variable in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
+        if os.environ.get(variable):
+            yield Path(os.environ[variable])
+    bundled = bundled_folder()
+    if bundled is not None:
+        yield bundled / "litellm_core_utils" / "tokenizers"
+    yield Path(tempfile.gettempdir()) / "data-gym-cache"

@@ -1,0 +1,1 @@
+"""Which of many tools a task needs: an index over their descriptions, what calls taught, and the ranking (`ranker`)."""

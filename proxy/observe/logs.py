@@ -1,0 +1,206 @@
+"""How the log looks: one line an event, on standard error, the same for every part and in every worker process.
+
+Two formats, ``console`` for a person and ``json`` for a machine. A line is written with one call, so that lines of several processes do
+not mix, and what is in it can neither end it nor pass for another: control characters and separators are escaped, a traceback's lines
+are indented (console) or one field (JSON). Secrets in messages and tracebacks are masked. Libraries are heard from ``info`` on, those
+that would write the addresses they call, which may hold a key, from ``warning`` on; Python's warnings are lines too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import sys
+import time
+from collections.abc import Mapping
+from typing import IO, Any, cast
+
+import msgspec
+import orjson
+
+from proxy.config.observability import LoggingSettings
+from proxy.config.settings import checked
+from proxy.errors import ConfigError
+from proxy.observe.finished import Ended
+from proxy.store.masking import mask_text
+
+LEVEL_VARIABLE = "GROUNDWIRE_LOG_LEVEL"
+FORMAT_VARIABLE = "GROUNDWIRE_LOG_FORMAT"
+"""How ``serve`` hands its options to workers; an operator may set them too. They win over ``logging:`` in config.yaml."""
+OWN = ("groundwire", "proxy")
+"""Loggers of this program: the only ones that are ever heard below ``info``."""
+STARTING = "groundwire"
+"""The logger of what is said at the start."""
+QUIET = ("uvicorn.error", "uvicorn.access", "faiss.loader", "httpx", "httpcore", "urllib3")
+"""From ``warning`` on: what they say below is said elsewhere, no news, or an address with a key in it."""
+
+exchanges = logging.getLogger("groundwire.exchange")
+_encode = msgspec.json.Encoder().encode
+
+
+def configure(given: LoggingSettings | None = None, *, level: str | None = None, form: str | None = None) -> None:
+    """Send the log to standard error: as `level` and `form` say, else the environment, else `given`. Raises `ConfigError`.
+
+    What `level` and `form` say holds for the processes that this one starts, too. Does nothing to a log that is set up by someone else.
+    """
+    for variable, value in ((LEVEL_VARIABLE, level), (FORMAT_VARIABLE, form)):
+        if value:
+            os.environ[variable] = value
+    settings = _settings(given or LoggingSettings(), os.environ)
+    root = logging.getLogger()
+    mine = [handler for handler in root.handlers if isinstance(handler, LineHandler)]
+    if root.handlers and not mine:
+        return
+    handler = mine[0] if mine else LineHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if settings.format == "json" else ConsoleFormatter())
+    if not mine:
+        root.addHandler(handler)
+    number = logging.getLevelNamesMapping()[settings.level.upper()]
+    root.setLevel(max(number, logging.INFO))
+    for name in OWN:
+        logging.getLogger(name).setLevel(number)
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(number, logging.WARNING))
+    logging.captureWarnings(True)
+
+
+def _settings(given: LoggingSettings, environ: Mapping[str, str]) -> LoggingSettings:
+    wishes = {"level": environ.get(LEVEL_VARIABLE) or given.level, "format": environ.get(FORMAT_VARIABLE) or given.format}
+    try:
+        return checked(wishes, LoggingSettings, "")
+    except ConfigError as error:
+        raise ConfigError("environment", LEVEL_VARIABLE if error.path == "level" else FORMAT_VARIABLE, error.problem) from error
+
+
+def exchange(ended: Ended) -> None:
+    """Write the line of an exchange that is over; a warning where it failed."""
+    level = logging.WARNING if ended.failed else logging.INFO
+    if exchanges.isEnabledFor(level):  # without the caller's place in the code, which costs more than the rest
+        exchanges.handle(logging.LogRecord(exchanges.name, level, __file__, 0, _Line(ended), None, None))
+
+
+class _Line:
+    """The message of an exchange's line: read by `JsonFormatter`, spelled out for everyone else."""
+
+    def __init__(self, ended: Ended) -> None:
+        self.ended = ended
+
+    def __str__(self) -> str:
+        """``ID STATUS VERDICT METHOD PATH name=value …``"""
+        fields = cast(dict[str, Any], msgspec.to_builtins(self.ended))
+        head = [str(fields.pop(name, "-") or "-") for name in ("id", "status", "verdict", "method", "path")]
+        return " ".join([*head, *(f"{name}={_value(value)}" for name, value in fields.items())])
+
+
+_PLAIN = re.compile(r"[!#-<>-~]*")
+"""A value that needs no quotes: printable ASCII without space, ``"`` and ``=``."""
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.1f}"
+    if isinstance(value, int):
+        return str(value)
+    text = value if isinstance(value, str) else ",".join(value)
+    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def one_line(text: str) -> str:
+    """`text` with everything escaped that is not plain to see: line ends, other control characters, marks that turn the direction."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class ConsoleFormatter(logging.Formatter):
+    """``TIME LEVEL LOGGER: MESSAGE``; the lines of a traceback follow, each after a bar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._second, self._stamp = -1, ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record."""
+        second = int(record.created)
+        if second != self._second:
+            self._second, self._stamp = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
+        text = f"{self._stamp},{int(record.msecs):03d} {record.levelname:7} {record.name}: {one_line(_message(record))}"
+        if trace := _traceback(self, record):
+            text += "".join(f"\n  | {one_line(line)}" for line in trace.splitlines())
+        return text
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object, in ASCII: ``time``, ``level``, ``logger``, then ``message`` and ``exception``, or the fields of an exchange."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._second, self._stamp, self._pid = -1, "", os.getpid()
+
+    def format(self, record: logging.LogRecord) -> str:
+        """One record."""
+        head = {"time": self._time(record.created), "level": record.levelname.lower(), "logger": record.name, "pid": self._pid}
+        if isinstance(record.msg, _Line):
+            return _ascii(orjson.dumps(head)[:-1] + b',"event":"exchange",' + _encoded(record.msg.ended)[1:])
+        fields = {**head, "message": _message(record)}
+        if trace := _traceback(self, record):
+            fields["exception"] = trace
+        try:
+            return _ascii(orjson.dumps(fields))
+        except orjson.JSONEncodeError:  # half of a surrogate pair
+            return json.dumps(fields)
+
+    def _time(self, created: float) -> str:
+        """UTC, as RFC 3339 has it."""
+        second = int(created)
+        if second != self._second:
+            self._second, self._stamp = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        return f"{self._stamp}.{int(created % 1 * 1000):03d}Z"
+
+
+def _encoded(ended: Ended) -> bytes:
+    try:
+        return _encode(ended)
+    except UnicodeEncodeError:  # half of a surrogate pair, in a name
+        return json.dumps(msgspec.to_builtins(ended)).encode()
+
+
+def _ascii(line: bytes) -> str:
+    """JSON with everything escaped that is not plain ASCII: what some readers take for a line's end is among it."""
+    if line.isascii() and b"\x7f" not in line:
+        return line.decode("ascii")
+    return json.dumps(orjson.loads(line), separators=(",", ":")).replace("\x7f", "\\u007f")
+
+
+def _message(record: logging.LogRecord) -> str:
+    """The record's message, without secrets; what is said at the start stays as it is: the admin key made for it is meant to be read."""
+    message = record.getMessage()
+    return message if record.name == STARTING or record.name == exchanges.name else mask_text(message)
+
+
+def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
+    """The record's exception and stack, without secrets; "" when it has neither."""
+    parts = [formatter.formatException(record.exc_info)] if record.exc_info and record.exc_info[0] else []
+    if record.stack_info:
+        parts.append(formatter.formatStack(record.stack_info))
+    return mask_text("\n".join(parts)) if parts else ""
+
+
+class LineHandler(logging.StreamHandler[IO[str]]):
+    """Writes a line with one call of the system, so that nothing of another process comes between its parts."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it; what cannot be written is lost, as there is no one to tell."""
+        try:
+            line = self.format(record).encode("utf-8", "backslashreplace") + b"\n"
+        except Exception:
+            self.handleError(record)
+            return
+        try:
+            descriptor = self.stream.fileno()
+            while line:
+                line = line[os.write(descriptor, line) :]
+        except (OSError, ValueError):
+            return

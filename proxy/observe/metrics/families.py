@@ -1,0 +1,97 @@
+"""Every labelled family of figures: its name, what it means, its labels, and the edges of a histogram's buckets.
+
+Names follow Prometheus' conventions: base units (seconds, tokens, USD, ratios from 0 to 1), ``_total`` on counters, which
+prometheus-client adds. Labels are bounded: routes and upstreams come from config.yaml, stages and hooks from the registry, the rest is
+cut by `proxy.observe.metrics.tally.Names`. Never a client, a run or free text.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+OVERHEAD_EDGES_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+STAGE_EDGES_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+UPSTREAM_EDGES_S = (0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0)
+WINDOW_EDGES = (0.05, 0.1, 0.25, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
+"""0.7, 0.8 and 0.9 are the default thresholds of the stage budget."""
+SCORE_EDGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.0)
+COMPRESSION_EDGES = (1.1, 1.25, 1.5, 2.0, 3.0, 5.0, 10.0)
+
+
+class Family(Struct, frozen=True):
+    """One family."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    edges: tuple[float, ...] = ()
+    """A histogram's upper edges; none for a counter."""
+
+
+FAMILIES: tuple[Family, ...] = (
+    Family("groundwire_exchanges", "Exchanges by route, verdict and status class", ("route", "verdict", "status")),
+    Family(
+        "groundwire_overhead_seconds",
+        "Time added before, between and after the upstream's calls, for each exchange",
+        ("route",),
+        OVERHEAD_EDGES_S,
+    ),
+    Family("groundwire_stage_seconds", "Time that a stage's hook took, for each exchange", ("stage", "hook"), STAGE_EDGES_S),
+    Family("groundwire_tokens", "Tokens as the upstream reported them; cached ones are a part of the prompt's", ("route", "kind")),
+    Family("groundwire_model_tokens", "The same by upstream and model", ("upstream", "model", "kind")),
+    Family("groundwire_cost_usd", "Cost by the list of prices, in USD", ("upstream", "model")),
+    Family("groundwire_unpriced_exchanges", "Exchanges with tokens of a model whose price is not known", ("upstream", "model")),
+    Family(
+        "groundwire_context_window_ratio",
+        "Share of the model's window that a prompt takes, as the client sent it (received) and as it went upstream (sent)",
+        ("route", "prompt"),
+        WINDOW_EDGES,
+    ),
+    Family(
+        "groundwire_context_thresholds",
+        "Exchanges whose prompt, as sent, reached a threshold of the budget (warn, compress, critical: 70, 80 and 90% unless the "
+        "policy says otherwise); one that reaches a higher one counts for the lower ones, too",
+        ("route", "threshold"),
+    ),
+    Family("groundwire_quality_ratio", "Overall score of an answer", ("route",), SCORE_EDGES),
+    Family("groundwire_faithfulness_ratio", "Share of an answer's checkable claims that the context supports", ("route",), SCORE_EDGES),
+    Family("groundwire_relevance_ratio", "Calibrated relevance of the context to the question", ("route",), SCORE_EDGES),
+    Family("groundwire_citation_precision_ratio", "Share of an answer's citations that were verified", ("route",), SCORE_EDGES),
+    Family(
+        "groundwire_compression_ratio",
+        "Tokens of a prompt before to after compression, where it did something",
+        ("route",),
+        COMPRESSION_EDGES,
+    ),
+    Family("groundwire_answer_retries", "Further answers that the upstream was asked for", ("route",)),
+    Family("groundwire_warnings", "Exchanges with a verdict that warns, refuses or failed, by its code", ("code", "outcome")),
+    Family("groundwire_check_errors", "Checks that could not run, by stage", ("stage",)),
+    Family("groundwire_distraction_alerts", "Histories that are too long, and what the proxy recommends", ("severity", "action")),
+    Family("groundwire_upstream_calls", "Calls of an upstream, each try", ("upstream",)),
+    Family("groundwire_upstream_errors", "Calls of an upstream that failed, each try, by what went wrong", ("upstream", "reason")),
+    Family("groundwire_upstream_retries", "Calls that were tried again", ("upstream",)),
+    Family("groundwire_upstream_fallbacks", "Calls that went on to the next upstream of the list", ("upstream",)),
+    Family(
+        "groundwire_upstream_first_byte_seconds",
+        "From the call to the answer's headers, of calls that succeeded",
+        ("upstream",),
+        UPSTREAM_EDGES_S,
+    ),
+    Family(
+        "groundwire_upstream_seconds", "From the call to the answer's last byte, of calls that succeeded", ("upstream",), UPSTREAM_EDGES_S
+    ),
+    Family("groundwire_poisoning_types", "Poisoned pieces of context by what is wrong with them", ("type",)),
+    Family("groundwire_clash_types", "Clashes found, by type", ("type",)),
+    Family("groundwire_clash_strategies", "Clashes that the policy resolved, by strategy", ("strategy",)),
+    Family("groundwire_compression_strategies", "Compressions by what did something", ("strategy",)),
+)
+
+GAUGES: tuple[tuple[str, str, str], ...] = (
+    ("groundwire_workers", "Worker processes", "livesum"),
+    ("groundwire_store_available", "1 while every worker's store takes and gives, else 0", "livemin"),
+    ("groundwire_records_waiting", "Records that are not in the store yet", "livesum"),
+)
+"""Name, meaning, and how it is put together over processes: only living ones count."""
+
+UPSTREAM_REASONS = ("429", "4xx", "5xx", "unreachable", "timeout", "overloaded", "broken")
+"""``overloaded``: the proxy's own queue for it was full. ``broken``: the answer ended before it was whole."""

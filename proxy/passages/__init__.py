@@ -1,9 +1,0 @@
-"""Retrieved passages in a conversation, and how they are written into a prompt. Pure functions.
-
-`finding` looks through messages and tool results, `blocks` knows the marked blocks of common RAG templates, `context_block` is the
-block that Groundwire itself writes, and reads again exactly as it was.
-"""
-
-from proxy.passages.finding import RETRIEVAL_TOOLS, find_passages, is_retrieval_tool, result_passages, retrieval_results
-
-__all__ = ["RETRIEVAL_TOOLS", "find_passages", "is_retrieval_tool", "result_passages", "retrieval_results"]

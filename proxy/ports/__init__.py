@@ -1,0 +1,335 @@
+"""What a stage may use of models and store: small protocols, and the plain values that go through them.
+
+Stages, models and the store do not import each other: `proxy.app` fills `Ports` with what it has made, and a stage gets it when it is
+made itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from msgspec import Struct
+
+from proxy.exchange import ContextUse, Message, Tool
+from proxy.exchange.judgements import ClaimPair, Support
+from proxy.ports import failures as failure_records
+from proxy.ports.facts import Fact as Fact
+from proxy.ports.facts import FactHit as FactHit
+from proxy.ports.failures import FailureRecord as FailureRecord
+from proxy.ports.failures import Failures as Failures
+from proxy.ports.review import Clashes as Clashes
+from proxy.ports.review import ClashRecord as ClashRecord
+from proxy.ports.review import Quarantine as Quarantine
+from proxy.ports.review import QuarantineItem as QuarantineItem
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FailureEvent = failure_records.FailureEvent
+
+
+class ModelInfo(Struct, frozen=True):
+    """What is known of a model."""
+
+    name: str
+    window_tokens: int | None
+    """Context window; None when not known."""
+    max_output_tokens: int | None = None
+    encoding: str | None = None
+    """tiktoken encoding; None when the model has no public tokenizer, and counts are estimates."""
+    input_usd_per_token: float | None = None
+    output_usd_per_token: float | None = None
+    cached_usd_per_token: float | None = None
+    """For input that the provider read from its cache; None where the list names no price of its own for it."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether text of this model can be counted exactly."""
+        return self.encoding is not None
+
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int = 0) -> float | None:
+        """By the list of prices, `cached_tokens` being a part of the prompt's; None where a price is not known."""
+        if self.input_usd_per_token is None or self.output_usd_per_token is None:
+            return None
+        cached_usd = self.input_usd_per_token if self.cached_usd_per_token is None else self.cached_usd_per_token
+        cached = min(cached_tokens, prompt_tokens)
+        return (prompt_tokens - cached) * self.input_usd_per_token + cached * cached_usd + completion_tokens * self.output_usd_per_token
+
+
+class TokenCounter(Protocol):
+    """Counts tokens as a provider would; implemented in `proxy.models.tokens.counter`."""
+
+    def model(self, name: str) -> ModelInfo:
+        """What is known of `name`; never raises."""
+
+    def count_text(self, text: str, model: ModelInfo) -> int:
+        """Tokens of bare text, with the safety margin where the tokenizer is not public."""
+
+    async def count_request(
+        self, messages: Sequence[Message], tools: Sequence[Tool], params: Mapping[str, Any], model: ModelInfo
+    ) -> ContextUse:
+        """Tokens of a whole prompt, by component. Large cold texts are counted off the event loop."""
+
+
+class Counters(Protocol):
+    """Named counters that a stage may raise; names are dotted, as ``context.usage_warning_count``."""
+
+    def count(self, name: str, value: int = 1) -> None:
+        """Raise `name` by `value`."""
+
+
+class UpstreamFigures(Protocol):
+    """Where the calls of one upstream are counted; implemented in `proxy.observe.metrics`."""
+
+    def answered(self, status: int, seconds: float) -> None:
+        """Headers with `status` came `seconds` after the call."""
+
+    def ended(self, seconds: float) -> None:
+        """An answer's last byte came `seconds` after the call."""
+
+    def failed(self, code: str) -> None:
+        """A call ended without an answer, with the `ProxyError` of this code."""
+
+    def broke(self, code: str) -> None:
+        """An answer had begun and did not end."""
+
+    def retried(self) -> None:
+        """A call is tried again."""
+
+    def fell_back(self) -> None:
+        """A call goes on to the next upstream."""
+
+
+class ScratchpadItem(Struct, frozen=True):
+    """An archived piece of context."""
+
+    id: str
+    """``sp_`` and 32 hexadecimal digits."""
+    client: str
+    run_id: str
+    media_type: str
+    size_bytes: int
+    created_at: float
+    """Seconds since the epoch at which it was first put."""
+    used_at: float
+    """Seconds since the epoch at which it was last put, or known to be referenced; retention goes by it."""
+    content: bytes = b""
+    """Empty in lists."""
+
+
+class Scratchpad(Protocol):
+    """Keeps what leaves the prompt, byte for byte; implemented in `proxy.store.scratchpad`."""
+
+    async def put(self, content: bytes, *, client: str, run_id: str, media_type: str = "text/plain") -> str:
+        """Commit `content` and return its id. The same content of the same client and run has the same id.
+
+        Raises `StoreUnavailable` when it could not be kept: the content must then stay in the prompt.
+        """
+
+    async def get(self, item_id: str, *, client: str | None = None) -> bytes | None:
+        """The bytes, or None. With `client`, only what belongs to it."""
+
+    async def find(self, prefix: str, *, client: str) -> ScratchpadItem | None:
+        """`client`'s item whose id begins with `prefix`: ``sp_`` and at least 12 hexadecimal digits.
+
+        None where there is none, or more than one. Raises `StoreUnavailable`.
+        """
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors; implemented in `proxy.models.embedding.embedder`."""
+
+    @property
+    def name(self) -> str:
+        """Model and version: vectors of two names cannot be compared."""
+
+    @property
+    def dimensions(self) -> int:
+        """Length of a vector. Raises `ModelUnavailable` where only the loaded model tells, and it is not loaded: `embed` first."""
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
+        """``(len(texts), dimensions)`` float32, each row of unit length. Cached, batched, off the event loop.
+
+        A text too long for the model is cut, an empty one has a vector like any other. `bulk` is work that nobody waits for, as a
+        new catalogue: it runs when nothing else does. Raises `ModelUnavailable` when the model cannot be loaded or run.
+        """
+
+
+class ChatModel(Protocol):
+    """Asks a configured upstream a question of the proxy's own; implemented in `proxy.upstreams.chat_model`."""
+
+    async def complete(
+        self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
+    ) -> str:
+        """The answer's text. Raises `ProxyError`: the upstream is unknown, unreachable, too slow, or answers with an error."""
+
+
+class ToolRanking(Struct, frozen=True):
+    """How much each tool of a request is needed."""
+
+    relevance: tuple[float, ...]
+    """For each tool, in the request's order: calibrated probability that it is needed, 0 to 1."""
+
+
+class ToolRanker(Protocol):
+    """Ranks tools for a request; implemented in `proxy.models.tools.ranker`."""
+
+    async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
+        """None while a catalogue too large to embed at once is still being indexed (it goes on in the background).
+
+        `query` is what the user asks now, `context` what else is known of the task (may be empty). What `client` taught by its
+        outcomes counts for `client` only.
+        """
+
+    async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
+        """Remember that for `query` the model called the tools named `called` out of `tools`."""
+
+
+class ToolRun(Struct, frozen=True):
+    """What is remembered of the tools that a run has been shown."""
+
+    names: tuple[str, ...] = ()
+    """In the order in which they were chosen."""
+    version: int = 0
+    """Counts the changes; 0 for a run of which nothing is known."""
+
+
+class ToolRuns(Protocol):
+    """Remembers a run's chosen tools, for every worker; implemented in `proxy.store.tool_runs`."""
+
+    async def get(self, run: str, *, client: str) -> ToolRun:
+        """What is known of `client`'s `run`. Raises `StoreUnavailable`."""
+
+    async def swap(self, run: str, names: Sequence[str], version: int, *, client: str) -> bool:
+        """Replace the names if the run still has `version`; False when another worker was first. Raises `StoreUnavailable`."""
+
+
+class ToolOutcome(Struct, frozen=True):
+    """That a tool was called, or not, for a query."""
+
+    tool_key: str
+    """Hash of what the tool says of itself: another description is another tool."""
+    tool_name: str
+    """For the operator to read."""
+    query_hash: str
+    """A later outcome of the same tool and query replaces the earlier one."""
+    vector: bytes
+    """The query's embedding, in the ranker's own encoding."""
+    weight: float = 1.0
+    """Above 0: it served; below 0: it did not."""
+    created_at: float = 0.0
+    """Seconds since the epoch; set by the store."""
+
+
+class ToolOutcomes(Protocol):
+    """Keeps what tool calls taught, apart for each client and bounded; implemented in `proxy.store.tool_outcomes`."""
+
+    async def add(self, outcomes: Sequence[ToolOutcome], *, client: str, embedder: str) -> None:
+        """Keep `outcomes`; the oldest of a tool, or of the client, make room. Raises `StoreUnavailable`."""
+
+    async def load(self, *, client: str, embedder: str, tool_keys: Sequence[str] | None = None) -> list[ToolOutcome]:
+        """What was learned with vectors of `embedder`, newest first; of these tools only, if given. Raises `StoreUnavailable`."""
+
+    async def version(self, client: str) -> int:
+        """Changes whenever the client's outcomes do, by deletion too; 0 where there are none. Raises `StoreUnavailable`."""
+
+
+class Compaction(Struct, frozen=True):
+    """What is sent in place of a conversation's first messages, once decided and then the same on every turn and in every worker."""
+
+    covers: str
+    """Hash of the messages that it stands for, as the client sends them (`proxy.context.conversation.prefix_hashes`)."""
+    length: int
+    """How many messages that is."""
+    pieces: tuple[int | dict[str, Any], ...]
+    """In order: the position of a message that stays as it is, or a message that was made."""
+    made_at: float = 0.0
+    """Seconds since the epoch; set by the store."""
+
+
+class Compactions(Protocol):
+    """Remembers compactions; implemented in `proxy.store.compactions`."""
+
+    async def find(self, covers: Sequence[str], *, client: str) -> Compaction | None:
+        """The client's longest compaction whose `covers` is one of these. Raises `StoreUnavailable`."""
+
+    async def put(self, compaction: Compaction, *, client: str, run_id: str) -> Compaction:
+        """Keep it, and return what is kept: another worker's, if that was first. Raises `StoreUnavailable`."""
+
+
+class FirstSeen(Protocol):
+    """Remembers when the messages of a run were first seen; implemented in `proxy.store.first_seen`."""
+
+    async def times(self, run: str, hashes: Sequence[str], now: float, *, client: str) -> list[float]:
+        """For each hash when it was first seen, in seconds since the epoch; `now` for new ones, kept. Raises `StoreUnavailable`."""
+
+
+class Verifier(Protocol):
+    """Judges claims by evidence; implemented in `proxy.models.verifier.verifier` and `proxy.grounding.judging`."""
+
+    @property
+    def name(self) -> str:
+        """Model and version, for the record."""
+
+    async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
+        """One answer for each pair, in order; None where it cannot judge (a language that it does not know): the claim is an ``error``.
+
+        Batched, off the event loop, cached. Raises `ModelUnavailable` when it cannot run at all, or has more waiting than it can do.
+        """
+
+
+class Verifiers(Protocol):
+    """Where a stage gets a verifier that runs in this process; made once, loaded at its first use."""
+
+    def get(self, model: str = "") -> Verifier:
+        """The built-in one, or a sentence-transformers cross-encoder or token classifier by its name or folder."""
+
+
+class KnowledgeBase(Protocol):
+    """Facts that claims are checked against; implemented in `proxy.models.knowledge.bases`."""
+
+    @property
+    def version(self) -> str:
+        """Hash of all facts and of the embedder's name. Raises `ModelUnavailable` while it is not loaded: `current` first."""
+
+    @property
+    def size(self) -> int:
+        """How many facts it has. Raises `ModelUnavailable` while it is not loaded."""
+
+    async def current(self) -> KnowledgeBase:
+        """It as it is now, loaded, and the same for as long as it is held: one verdict rests on one version. Raises `ModelUnavailable`."""
+
+    async def search(self, texts: Sequence[str], *, k: int = 5) -> list[list[FactHit]]:
+        """For each text the facts that say most to it, best first, at most `k`. Raises `ModelUnavailable`."""
+
+    def exact(self, text: str) -> Fact | None:
+        """The fact that says `text` word by word (`proxy.ports.facts.normalised`), one that holds now before one that does not.
+        Raises `ModelUnavailable` while it is not loaded."""
+
+
+class KnowledgeBases(Protocol):
+    """Where a stage gets a knowledge base; made once for each folder, loaded at its first use."""
+
+    def get(self, folder: str) -> KnowledgeBase:
+        """The one in `folder`; a relative one starts at config.yaml. Raises `ConfigError` where there is none."""
+
+
+class Ports(Struct, frozen=True):
+    """What a stage may ask for; filled by `proxy.app`."""
+
+    tokens: TokenCounter
+    counters: Counters
+    scratchpad: Scratchpad
+    embedder: Embedder
+    chat: ChatModel
+    ranker: ToolRanker
+    tool_runs: ToolRuns
+    compactions: Compactions
+    first_seen: FirstSeen
+    verifiers: Verifiers
+    quarantine: Quarantine
+    clashes: Clashes
+    failures: Failures
+    knowledge: KnowledgeBases

@@ -1,0 +1,224 @@
+"""The smallest interface: a stage and its options.
+
+A stage sees an `Exchange` on its way to the model (`on_request`), once more when every stage has had its turn (`on_forward`), and
+with its answer (`on_answer`); under gate delivery a `SentenceStage` also judges each sentence before it leaves. It returns a
+`Verdict` or nothing. It may raise a `ProxyError` to end the request; any other exception is the pipeline's to catch.
+
+Stages, models and the store do not import each other: a stage gets what it needs through `proxy.ports.Ports`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from proxy.exchange import OUTCOMES, Exchange, Sentence, ToolCall, Verdict, tool_name
+from proxy.language.text import replaced, split_sentences
+from proxy.ports import Ports
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+"""A number from 0 to 1."""
+Positive = Annotated[int, Meta(gt=0)]
+
+
+class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What every stage can be told. A stage's own options extend it, each with a `Meta(description=…)`."""
+
+    enabled: Annotated[bool, Meta(description="false leaves the stage out")] = True
+    on_error: Annotated[
+        Literal["open", "closed"],
+        Meta(description="when the check cannot run: go on without it (open) or refuse the request (closed)"),
+    ] = "open"
+    timeout_ms: Annotated[
+        float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
+    ] = 5000
+
+
+ActionKind = Literal["annotate", "warn", "quarantine", "edit", "ask", "block"]
+
+
+class Action(Struct, frozen=True):
+    """Something that a stage may do about what it finds. To shorten a prompt or to choose tools is none: nothing was found wrong."""
+
+    kind: ActionKind
+    """``block`` is a refusal, and an answer in the model's stead; ``edit`` changes the prompt or the answer."""
+    code: str
+    """Of the verdict that tells of it, or what it is about."""
+    exact: bool = False
+    """Whether it follows from counting, from looking something up, from a schema or from the policy's own words, so that there is nothing
+    to be mistaken about.
+    """
+
+
+class Stage:
+    """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
+
+    name: ClassVar[str]
+    """As in the policy file."""
+    Options: ClassVar[type[StageOptions]] = StageOptions
+    requires: ClassVar[tuple[str, ...]] = ()
+    """Facts that an earlier stage must assign: a policy without one is refused when it is loaded."""
+    follows: ClassVar[tuple[str, ...]] = ()
+    """Stages that must stand before it in a policy that has both."""
+    assigns: ClassVar[tuple[str, ...]] = ()
+    """Facts that later stages may require."""
+    changes: ClassVar[tuple[str, ...]] = ()
+    """What it may replace: ``messages``, ``tools``, ``params``, ``answer``."""
+    reports: ClassVar[tuple[str, ...]] = ()
+    """Headers and warning codes it may set, for ``groundwire explain``."""
+    reads_passages: ClassVar[bool] = False
+    """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
+    verifies: bool = False
+    """Whether it uses `ports.verifiers`: the built-in verifier is loaded at start where a route's own policy has such a stage. One that
+    has an option for it sets it when it is made."""
+    retryable: ClassVar[frozenset[str]] = frozenset()
+    """Codes of its errors after which the same request may succeed: under ``on_error: closed`` they end it with 503 and not with 400."""
+    measures: ClassVar[bool] = False
+    """Whether its `on_forward` measures what is sent: it runs behind those of all other stages."""
+    answers_after: ClassVar[tuple[str, ...]] = ()
+    """Stages whose answer hook runs before its own, wherever the policy lists them: the list's order is the request's."""
+    answers_with: ClassVar[tuple[str, ...]] = ()
+    """Stages whose findings its answer hook works on: in a policy that has none of them it is not called, and no answer waits for it."""
+    remembers: ClassVar[bool] = False
+    """Whether it keeps something of a run from one request to the next: then conversations that fork must be told apart."""
+    embeds: bool = False
+    """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage. One that
+    has an option for it sets it when it is made."""
+    answers: ClassVar[tuple[str, ...]] = ()
+    """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
+
+    def __init__(self, options: Any, ports: Ports) -> None:
+        self.options = options
+        self.ports = ports
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """Whether these options can hold back or change an answer, which ``delivery: tap`` cannot do."""
+        return False
+
+    @classmethod
+    def needs_hold(cls, options: Any) -> str:
+        """Which of these options only ``delivery: hold`` can do, as ``action: retry``; "" where each delivery can."""
+        return ""
+
+    @classmethod
+    def needs(cls, options: Any) -> tuple[str, ...]:
+        """Stages that these options rely on, wherever they stand: a policy without one is refused when it is loaded."""
+        return ()
+
+    @classmethod
+    def actions(cls, options: Any) -> tuple[Action, ...]:
+        """What these options may do to a request or an answer, beyond the record; see `proxy.policy.precision`."""
+        return ()
+
+    @classmethod
+    def asks(cls, options: Any) -> Mapping[str, str]:
+        """Upstreams that these options ask through `ports.chat`, by path inside the options; one that cannot be asked is refused."""
+        return {}
+
+    @classmethod
+    def folders(cls, options: Any) -> Mapping[str, str]:
+        """Folders that these options read, by path inside the options; one that is not there is refused. A relative one starts at
+        config.yaml.
+        """
+        return {}
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """The request, before the model sees it. A stage that sets `exchange.answer` answers in the model's stead.
+
+        ``Answer((Choice(0, text),))`` is enough: the client gets it as a completion or a stream with what its request asked for. No
+        upstream is called, no later stage is asked.
+        """
+        return None
+
+    async def on_forward(self, exchange: Exchange) -> Verdict | None:
+        """The request as it is about to be sent, after every stage's `on_request`; again before each further call of the upstream,
+        for an answered tool call or for another answer (`Exchange.retry`).
+        """
+        return None
+
+    async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
+        """The result of a call of one of its own tools (`answers`), for the model. It may replace `exchange.tools`.
+
+        `call.parsed` is an object, possibly empty. An exception or a missed deadline is an ``error``; the model is told.
+        """
+        raise NotImplementedError
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """The whole answer, in `exchange.answer`."""
+        return None
+
+    @property
+    def judges_answers(self) -> bool:
+        """Whether its options make its `on_answer` look at answers; where not it is not called, and no answer waits for it."""
+        return True
+
+    async def on_done(self, exchange: Exchange) -> None:
+        """After the answer has left, to learn from it: `exchange.answer` is what the client got. Off the client's path.
+
+        Not called where there was no answer. The exchange's record is already made: nothing is to be changed any more.
+        """
+
+    async def on_failed(self, exchange: Exchange) -> None:
+        """After an exchange without an answer, to learn from it: `exchange.unanswered` says why. Off the client's path.
+
+        Called where the upstream failed or the prompt did not fit; not where a stage refused, or the client left.
+        """
+
+    def release(self, exchange: Exchange) -> None:
+        """The exchange has ended, whatever came of it: let go of what was kept for it, stop what runs for it."""
+
+    async def stop(self) -> None:
+        """The server stops: end what runs in the background."""
+
+
+def can_answer_tools(exchange: Exchange, name: str = "") -> bool:
+    """Whether a stage may offer a tool of its own in this exchange: ask before adding one to `exchange.tools`.
+
+    Not where the client asks for several choices or forbids calls, nor where it has a tool called `name` itself.
+    """
+    params = exchange.params
+    possible = params.get("n") in (None, 1) and "none" not in (params.get("tool_choice"), params.get("function_call"))
+    return possible and not (name and any(tool_name(tool) == name for tool in exchange.original.tools))
+
+
+class SentenceStage(Stage):
+    """A stage that judges sentence by sentence: as they leave under ``delivery: gate``, else when the answer is whole."""
+
+    @property
+    def judges_sentences(self) -> bool:
+        """Whether its options make it look at single sentences; where not, no sentence waits for it."""
+        return True
+
+    def by_sentence(self, exchange: Exchange) -> bool:
+        """Whether it can judge this exchange's answer so: where not (JSON), the gate holds the answer until it is whole."""
+        return True
+
+    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
+        """One sentence before it leaves. A block ends the answer; a verdict with `replacement` changes the sentence."""
+        return None
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Judge the sentences of an answer that came whole, and of every refusal; override it to do so in one batch, or to sum up."""
+        found: list[Verdict] = []
+        for choice in exchange.answer.choices if exchange.answer is not None else ():
+            text = choice.text if exchange.gated else await self._said(exchange, choice.index, choice.text, found)
+            refusal = await self._said(exchange, choice.index, choice.refusal, found)
+            if exchange.answer is not None and (text, refusal) != (choice.text, choice.refusal):
+                exchange.answer = exchange.answer.with_text(choice.index, text).with_refusal(choice.index, refusal)
+        return max(found, key=lambda v: OUTCOMES.index(v.outcome), default=None)
+
+    async def _said(self, exchange: Exchange, choice: int, text: str, found: list[Verdict]) -> str:
+        """What is left of `text`, sentence by sentence; verdicts are added to those `found`, and after a block nothing more is judged."""
+        said, offset, sentences = [], 0, split_sentences(text)
+        for i, words in enumerate(sentences):
+            if found and found[-1].outcome == "block":
+                break
+            verdict = await self.on_sentence(exchange, Sentence(words, choice, i, offset, final=i == len(sentences) - 1))
+            said.append(words if verdict is None or verdict.replacement is None else replaced(words, verdict.replacement))
+            offset += len(words)
+            if verdict is not None:
+                found.append(verdict)
+        return "".join(said)

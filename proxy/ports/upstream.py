@@ -1,0 +1,73 @@
+"""Upstreams: where requests go. One protocol, three kinds.
+
+`openai.py` speaks to any OpenAI-compatible server byte for byte; `litellm.py` translates for every other provider; `embedded.py`
+runs a small model beside this process. `resilience.py` wraps them with retries, fallbacks and a concurrency cap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+Headers = Sequence[tuple[str, str]]
+
+
+def is_event_stream(headers: Headers) -> bool:
+    """Whether an answer with these headers is a stream of server-sent events."""
+    return next((value for name, value in headers if name == "content-type"), "").strip().lower().startswith("text/event-stream")
+
+
+class Call(Struct, frozen=True):
+    """One call to an upstream."""
+
+    method: str
+    path: str
+    """Below ``/v1``, with its query: ``/chat/completions``."""
+    headers: Headers
+    """The client's end-to-end headers; the upstream adds its key."""
+    body: bytes | AsyncIterator[bytes]
+    """The whole body, or its pieces for a path that is passed through (such a call is never retried)."""
+    stream: bool = False
+    """Whether server-sent events were asked for."""
+    raw: bool = False
+    """Pass-through: the answer's bytes are wanted as they are, content encoding included."""
+
+
+class Reply(Protocol):
+    """An upstream's answer: status and headers are there, the body is still coming."""
+
+    status: int
+    headers: Headers
+    upstream: str
+    """Name of the upstream that answered."""
+    attempts: int
+    """Calls it took, fallbacks included."""
+
+    async def read(self) -> bytes:
+        """The whole body. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""
+
+    def chunks(self) -> AsyncIterator[bytes]:
+        """The body in the pieces it arrives in. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""
+
+    async def close(self) -> None:
+        """Give the connection up; before the body has ended this cancels the call."""
+
+
+class Upstream(Protocol):
+    """Something that answers calls."""
+
+    name: str
+
+    def catalogue_name(self, model: str) -> str:
+        """The name under which the model catalogue knows a model of this upstream."""
+
+    async def start(self) -> None:
+        """Open what it needs. Raises `ConfigError` when it can never work, with what to do."""
+
+    async def stop(self) -> None:
+        """Close it."""
+
+    async def send(self, call: Call) -> Reply:
+        """Make the call. Raises `UpstreamUnreachable`, `UpstreamTimeout`, `Overloaded`."""

@@ -1,0 +1,467 @@
+"""One HTTP exchange from end to end: bytes in, policy, upstream, policy, bytes out, record.
+
+`Endpoint` serves a route's ``/v1/*``: the paths of a dialect go through the policy pipeline, everything else is passed through
+untouched. It is the only place where a request's errors become responses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from proxy.config.client_keys import Clients
+from proxy.config.paths import PathRules, normal
+from proxy.config.settings import SHADOW, ServerSettings
+from proxy.context.lineage import Lineages, beginnings_of, opening_of
+from proxy.delivery import tap as delivery
+from proxy.delivery.buffering import read_whole
+from proxy.delivery.gate import deliver_gate
+from proxy.delivery.hold import deliver_hold
+from proxy.delivery.own_tools import Rounds
+from proxy.errors import (
+    ContextLengthExceeded,
+    InternalError,
+    InvalidRequest,
+    Overloaded,
+    PolicyNotAllowed,
+    ProxyError,
+    StoreUnavailable,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+)
+from proxy.exchange import Exchange, Request, Unanswered, Verdict
+from proxy.observe import logs
+from proxy.observe.finished import ended
+from proxy.observe.metrics import Metrics
+from proxy.observe.recording import Recorder, verdict_detail
+from proxy.observe.tracing.context import parent_of
+from proxy.observe.tracing.trace import Tracing
+from proxy.offloop import aside
+from proxy.pipeline import Pipeline
+from proxy.policy.loading import Delivery
+from proxy.ports.upstream import Call, Reply, is_event_stream
+from proxy.server.background import Afterwards
+from proxy.upstreams.resilience import Resilient, retry_after_s
+from proxy.wire.dialect import Dialect
+from proxy.wire.duplicate_keys import check_duplicates
+from proxy.wire.http import asgi
+from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
+from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
+from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers, response_headers
+from proxy.wire.http.peers import not_from_here
+
+log = logging.getLogger("groundwire.endpoint")
+
+OWN = "groundwire"
+"""What a record names as upstream of an answer that a stage gave."""
+LINEAGE_TIMEOUT_S = 2.0
+MAX_ERROR_BYTES = 2**20
+"""Of an upstream's own error; a longer body is none that a client could read."""
+CLIENT_CLOSED_REQUEST = 499
+"""Status in a record whose client left; nginx's convention, never sent."""
+
+
+@dataclass(slots=True, frozen=True)
+class ActivePolicy:
+    """A loaded policy with its stages made."""
+
+    label: str
+    delivery: Delivery
+    pipeline: Pipeline
+    refuses: bool = False
+    """Whether it may refuse or change an answer, or ends a request whose check could not run."""
+    judges: bool = False
+    """Whether it goes by what the request says: then every reader must read the same."""
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    """A prefix with what it leads to."""
+
+    prefix: str
+    upstream: Resilient
+    default: ActivePolicy
+    allowed: Mapping[str, ActivePolicy]
+    allow_skip: bool
+    paths: PathRules
+    own_machine_only: bool = False
+    """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
+
+
+@dataclass(slots=True, frozen=True)
+class Services:
+    """What every exchange uses."""
+
+    server: ServerSettings
+    clients: Clients
+    upstreams: Mapping[str, Resilient]
+    recorder: Recorder
+    metrics: Metrics
+    stage_names: frozenset[str]
+    dialects: Mapping[str, Dialect]
+    """By path below ``/v1``."""
+    afterwards: Afterwards
+    lineages: Lineages
+    tracing: Tracing | None = None
+    """None where nobody wants traces."""
+
+
+def new_id(now: float) -> str:
+    """A record id: sorts by time, in microseconds; 56 random bits."""
+    return f"gw_{int(now * 1e6):014x}{os.urandom(7).hex()}"
+
+
+class Endpoint:
+    """Serves the routes."""
+
+    def __init__(self, services: Services) -> None:
+        self._s = services
+
+    async def __call__(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request whose path is the route's prefix and ``/v1/…``."""
+        job = _Job(self._s, route, scope, receive, Responder(receive, send))
+        try:
+            await job.run()
+        except ClientGone:
+            job.left()
+        except asyncio.CancelledError:
+            if job.responder.client_gone:
+                job.left()
+            else:
+                await job.failed(Overloaded("the server is stopping and has waited long enough for this answer"))
+        except ProxyError as error:
+            await job.failed(error)
+        except Exception:
+            log.exception("%s: unexpected failure", job.id)
+            await job.failed(InternalError("an internal error; the server's log has the details under this request's id"))
+        finally:
+            job.responder.unwatch()
+            await job.finish()
+
+
+class _Job:
+    """The state of one request being served."""
+
+    def __init__(self, services: Services, route: Route, scope: Scope, receive: Receive, responder: Responder) -> None:
+        self._s, self.route, self._scope, self._receive, self.responder = services, route, scope, receive, responder
+        self._started = time.perf_counter()
+        self.received_at = time.time()
+        self.id = new_id(self.received_at)
+        self.path = tail(scope, route.prefix)
+        self._dialect = services.dialects.get(self.path.partition("?")[0]) if scope["method"] == "POST" else None
+        """None for a path that is passed through."""
+        self.exchange: Exchange | None = None
+        self._policy: ActivePolicy = route.default
+        self._replies: list[Reply] = []
+        """One for each answer of the upstream that was asked for, in order."""
+        self._calls = 0
+        """Calls of the upstream so far, without its own retries."""
+        self._asked_at = 0.0
+        self._client = ""
+        self._before_ms = 0.0
+        self._error: ProxyError | None = None
+        self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
+
+    async def run(self) -> None:
+        """Serve it. Raises `ProxyError`, `ClientGone`."""
+        path = normal(self.path.partition("?")[0])
+        if self.route.own_machine_only and (problem := not_from_here(self._scope)):
+            raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
+        dialect = self._dialect
+        headers = client_headers(self._scope["headers"], raw=dialect is None)
+        hints = parse_hints(headers.hints)
+        self._client = self._s.clients.identify(headers.authorization, self.route.prefix)
+        self._policy = self._choose_policy(hints)
+        if dialect is None:
+            self._check_passes(path)
+            await self._pass_through(headers.forwarded)
+            return
+        body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
+        self.responder.watch()
+        request = await aside(len(body), dialect.parse_request, body)
+        if self._policy.judges:
+            await aside(len(body), check_duplicates, body)
+        self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
+        await self._policy.pipeline.request(exchange)
+        if exchange.answer is not None:
+            await self._deliver_own(exchange, dialect)
+            return
+        ask = partial(self._ask, exchange, dialect, headers.forwarded)
+        await self._deliver(exchange, dialect, await ask(), ask)
+
+    def _check_passes(self, path: str) -> None:
+        """Raises `ProxyError` for what this route does not pass on."""
+        method = self._scope["method"]
+        if method == "OPTIONS" and path in self._s.dialects:  # the upstream alone knows which pages may ask it
+            return
+        refusal = self.route.paths.refusal(method, path, strict=self._policy.refuses)
+        if refusal is not None:
+            raise refusal
+
+    async def _ask(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]]) -> Reply:
+        """One answer of the upstream, over as many calls as the model's use of the proxy's own tools takes."""
+        reply = await self._send(exchange, dialect, headers)
+        self._replies.append(reply)
+        exchange.upstream = reply.upstream
+        if self._policy.pipeline.own_tools(exchange):
+            reply = await self._over_rounds(exchange, dialect, reply, headers)
+        return reply
+
+    async def _send(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]]) -> Reply:
+        """Call the upstream."""
+        started = time.perf_counter()
+        later, self._calls = self._calls, self._calls + 1
+        body = await aside(exchange.original.size, dialect.render_request, exchange)
+        call = Call("POST", self.path, following(headers, later) if later else headers, body, exchange.original.stream)
+        now = time.perf_counter()
+        if later:
+            exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
+        else:
+            self._before_ms, self._asked_at = (now - self._started) * 1000, now
+        return await self._call(call)
+
+    async def _call(self, call: Call) -> Reply:
+        """Make the call, within a span of its own where there are any."""
+        if self._trace is not None:
+            return await self._trace.send(self.route.upstream, call, self._s.upstreams)
+        return await self.route.upstream.send(call, self._s.upstreams)
+
+    async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
+        """The reply of an exchange in which the model may call tools that the proxy answers itself."""
+        rounds = self._replies[-1] = Rounds(
+            first,
+            exchange,
+            self._policy.pipeline,
+            dialect,
+            lambda: self._send(exchange, dialect, headers),
+            whole=self._delivery(exchange) == "hold",
+            max_bytes=self._s.server.max_answer_bytes,
+        )
+        await rounds.open()
+        return rounds
+
+    def _delivery(self, exchange: Exchange) -> Delivery:
+        """How a streamed answer leaves: as the policy says, but as a tap where no stage looks at it."""
+        pipeline, said = self._policy.pipeline, self._policy.delivery
+        if said == "tap" or not pipeline.enforces or not pipeline.judges_answers(exchange):
+            return "tap"
+        return "gate" if said == "gate" and pipeline.judges_sentences(exchange) else "hold"
+
+    def _choose_policy(self, hints: RequestHints) -> ActivePolicy:
+        if hints.skip:
+            if not self.route.allow_skip:
+                raise PolicyNotAllowed(f"this route does not allow {PREFIX}skip (allow_skip: true would)", param=PREFIX + "skip")
+            unknown = hints.skip - self._s.stage_names - {"all"}
+            if unknown:
+                known = ", ".join(sorted(self._s.stage_names))
+                raise InvalidRequest(f"{PREFIX}skip: no stage {', '.join(sorted(unknown))}; known: all, {known}", param=PREFIX + "skip")
+        if not hints.policy:
+            return self.route.default
+        policy = self.route.allowed.get(hints.policy)
+        if policy is None:
+            raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
+        return policy
+
+    async def _run_of(self, request: Request) -> str:
+        """The run of a conversation whose client names none."""
+        client, route = self._client, self.route.prefix
+        if not self._policy.pipeline.remembers:
+            return opening_of(client, route, request.messages)
+        beginnings = await aside(request.size, beginnings_of, client, route, request.messages)
+        try:
+            async with asyncio.timeout(LINEAGE_TIMEOUT_S):
+                return await self._s.lineages.run_of(beginnings, client=client, route=route)
+        except (StoreUnavailable, TimeoutError) as error:  # what is remembered is then away, too
+            log.debug("%s: the run's beginnings cannot be looked up: %s", self.id, error)
+            return beginnings.opening
+
+    def _make_exchange(self, request: Request, hints: RequestHints, run_id: str) -> Exchange:
+        enforced = self._policy.pipeline.enforces
+        return Exchange(
+            id=self.id,
+            route=self.route.prefix,
+            policy=self._policy.label,
+            upstream=self.route.upstream.name,
+            client=self._client if enforced else self._client + SHADOW,
+            original=request,
+            model=self.route.upstream.upstream.catalogue_name(request.model),
+            messages=request.messages,
+            tools=request.tools,
+            params=request.params,
+            run_id=run_id,
+            step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
+            skip=hints.skip,
+            enforced=enforced,
+            inline=hints.inline,
+            received_at=self.received_at,
+            evidence=list(request.passages),
+            marks=self._trace.marks if self._trace is not None else None,
+        )
+
+    async def _deliver(self, exchange: Exchange, dialect: Dialect, reply: Reply, again: Callable[[], Awaitable[Reply]]) -> None:
+        d = delivery.Delivery(
+            exchange=exchange,
+            pipeline=self._policy.pipeline,
+            dialect=dialect,
+            reply=reply,
+            responder=self.responder,
+            own_headers=self._own_headers,
+            inline=lambda: verdict_detail(exchange, self._verdict()),
+            keep_alive_s=self._s.server.keep_alive_s,
+            max_bytes=self._s.server.max_answer_bytes,
+            again=again,
+            asked_at=self._asked_at,
+            total_s=self.route.upstream.total_s,
+        )
+        if not 200 <= reply.status < 300:
+            await self._pass_error(reply)
+        elif not is_event_stream(reply.headers):
+            await (delivery.deliver_body if self._delivery(exchange) == "tap" else deliver_hold)(d)
+        else:
+            await {"tap": delivery.deliver_tap, "gate": deliver_gate, "hold": deliver_hold}[self._delivery(exchange)](d)
+
+    async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
+        """Send the answer that a stage gave in the model's stead."""
+        self._s.metrics.count("answers.own_count")
+        exchange.upstream = OWN
+        exchange.facts.context = None  # nothing was sent upstream
+        self._before_ms = (time.perf_counter() - self._started) * 1000
+        await delivery.deliver_own(
+            exchange,
+            dialect,
+            self.responder,
+            lambda: self._own_headers(self._verdict()),
+            lambda: verdict_detail(exchange, self._verdict()),
+        )
+
+    async def _pass_error(self, reply: Reply) -> None:
+        """The upstream's own error: status, body and ``retry-after`` as they are."""
+        body = await read_whole(reply, min(MAX_ERROR_BYTES, self._s.server.max_answer_bytes))
+        if self.exchange is not None:
+            code = error_code(body)
+            self.exchange.verdicts.append(
+                Verdict("upstream", "upstream_error", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
+            )
+            self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
+            if code == "context_length_exceeded":
+                self._s.metrics.count("context.length_exceeded_upstream_count")
+        await self.responder.whole(reply.status, returned_headers(reply) + self._own_headers(self._verdict()), body)
+
+    async def _pass_through(self, forwarded: list[tuple[str, str]]) -> None:
+        """Any other path, byte for byte."""
+        body: Any = b""
+        if has_body(self._scope):
+            body = asgi.body_chunks(self._scope, self._receive, self._s.server.max_body_bytes)
+        else:
+            self.responder.watch()
+        call = Call(self._scope["method"], self.path, forwarded, body, raw=True)
+        self._before_ms = (time.perf_counter() - self._started) * 1000
+        reply = await self._call(call)
+        self._replies.append(reply)
+        if body:
+            self.responder.watch()
+        headers = returned_headers(reply, NOT_RETURNED_RAW) + plain_headers(self.id, "skipped")
+        await self.responder.start(reply.status, headers)
+        try:
+            async for chunk in reply.chunks():
+                await self.responder.write(chunk)
+        except ProxyError as error:  # bytes have left: only a broken connection, which an unended response becomes, can tell the client
+            self._error = error
+            log.warning("%s: %s", self.id, error.message)
+        else:
+            await self.responder.end()
+
+    def _own_headers(self, verdict: str) -> RawHeaders:
+        if self.exchange is None:
+            return plain_headers(self.id, verdict)
+        timings = self.exchange.timings
+        added = self._before_ms + timings.get("between_ms", 0.0) + timings.get("after_ms", 0.0)
+        return response_headers(self.exchange, verdict, added)
+
+    def _verdict(self) -> str:
+        if self.exchange is not None:
+            return self._policy.pipeline.verdict(self.exchange)
+        return "skipped" if self._error is None or self._error.status < 500 else self._error.outcome
+
+    def left(self) -> None:
+        """The client has left."""
+        if not self.responder.ended:
+            self.responder.status = CLIENT_CLOSED_REQUEST
+            self._s.metrics.count("client.gone_count")
+
+    async def failed(self, error: ProxyError) -> None:
+        """Answer with the error, if nothing has been sent yet."""
+        self._error = error
+        if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
+            self.exchange.unanswered = Unanswered(error.code, error.status)
+        if self.exchange is not None and error.status >= 500:
+            stage = "upstream" if error.outcome == "upstream_error" else "server"
+            self.exchange.verdicts.append(Verdict(stage, error.outcome, code=error.code))
+        if self.responder.started:
+            log.error("%s: failed after the response had started: %s", self.id, error.message)
+            return
+        if error.status >= 500:
+            log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
+        if self._before_ms == 0.0:
+            self._before_ms = (time.perf_counter() - self._started) * 1000
+        await self.responder.error(error, self._own_headers(self._verdict()))
+
+    async def finish(self) -> None:
+        """Give the connection back and leave a record."""
+        exchange, pipeline = self.exchange, self._policy.pipeline
+        if exchange is not None:
+            await pipeline.conclude(exchange)
+            pipeline.release(exchange)
+        for reply in self._replies:
+            await reply.close()
+        between_ms = exchange.timings.get("between_ms", 0.0) if exchange is not None else 0.0
+        await self._s.recorder.record(
+            record_id=self.id,
+            received_at=self.received_at,
+            duration_ms=(time.perf_counter() - self._started) * 1000,
+            overhead_ms=self._before_ms + between_ms,
+            client=self._client,
+            route=self.route.prefix,
+            path=self.path,
+            status=self.responder.status,
+            verdict=self._verdict(),
+            exchange=exchange,
+            error=self._error,
+            tries=sum(reply.attempts for reply in self._replies),
+            policy=self._policy.label,
+            upstream=self.route.upstream.name,
+        )
+        if exchange is not None and pipeline.learns(exchange):
+            self._s.afterwards.submit(lambda: pipeline.done(exchange))
+        self._tell(self._before_ms + between_ms)
+
+    def _tell(self, overhead_ms: float) -> None:
+        """The exchange's line in the log, and its spans."""
+        trace = self._trace
+        place = trace.context if trace is not None else parent_of(self._scope["headers"])
+        line = ended(
+            self.exchange,
+            record_id=self.id,
+            status=self.responder.status,
+            verdict=self._verdict(),
+            method=self._scope["method"],
+            path=self.path.partition("?")[0],
+            passed_through=self._dialect is None,
+            route=self.route.prefix,
+            client=self._client,
+            upstream=self._replies[-1].upstream if self._replies else self.route.upstream.name,
+            error=self._error,
+            tries=sum(reply.attempts for reply in self._replies),
+            duration_ms=(time.perf_counter() - self._started) * 1000,
+            overhead_ms=overhead_ms,
+            trace_id=place.trace_hex if place is not None else "",
+        )
+        logs.exchange(line)
+        if trace is not None:
+            trace.finish(line, self.exchange, self.received_at, self._started)

@@ -1,0 +1,132 @@
+"""Two statements that clash -> the question that the proxy puts to the user, with numbered options built from both sides.
+
+English, German, Spanish and French; any other language is asked in English. The wording is a pure function of the two statements, so
+that the question is found again in the history that the client sends with the next turn (`asked`).
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from proxy.stages.clash.kinds import Statement, StatementClash
+
+MAX_OPTION_CHARS = 140
+"""A longer statement is cut at a word: the user knows what they said."""
+LANGUAGES = ("en", "de", "es", "fr")
+_MARKUP = re.compile(r"[*_`#>|]{1,8}|^\s{0,8}(?:[-•–]|\(?\d{1,2}[.)])\s+", re.M)
+_LEAD_IN = re.compile(
+    r"(?:(?:oh|ah|hm+|no|nein|non|wait|sorry|actually|well|okay|ok|and|but|also|now|then|moment|warte|eigentlich|doch|also|und|aber|ach|nun|"
+    r"bueno|espera|en realidad|perdón|pero|además|y|mejor dicho|en fait|finalement|attends|mais|et|alors|pardon|on second thoughts?)"
+    r"(?:\s*(?:,|-|–|—|\.{3}|…|:)\s*|\s+(?=no,|wait)))+",
+    re.I,
+)
+"""What opens a correction or carries on from the sentence before."""
+
+
+class _Words(Struct, frozen=True):
+    """One language's wording."""
+
+    choice: str
+    """Where the user said both."""
+    facts: str
+    """Where the context says both."""
+    flexible: str
+    end: str
+
+
+_WORDS: Mapping[str, _Words] = {
+    "en": _Words(
+        "Before I go on: two things you told me do not go together. Which one should I go by?",
+        "Before I go on: two statements here contradict each other. Which one should I go by?",
+        "I am flexible: both are fine.",
+        "A number is enough, or tell me in your own words.",
+    ),
+    "de": _Words(
+        "Bevor ich weitermache: Zwei deiner Angaben passen nicht zusammen. Woran soll ich mich halten?",
+        "Bevor ich weitermache: Zwei Angaben widersprechen sich. Woran soll ich mich halten?",
+        "Ich bin flexibel: Beides ist in Ordnung.",
+        "Eine Nummer genügt, oder sag es mit eigenen Worten.",
+    ),
+    "es": _Words(
+        "Antes de seguir: dos cosas que me has dicho no encajan. ¿Por cuál me guío?",
+        "Antes de seguir: dos afirmaciones se contradicen. ¿Por cuál me guío?",
+        "Soy flexible: me valen las dos.",
+        "Basta con un número, o dímelo con tus palabras.",
+    ),
+    "fr": _Words(
+        "Avant de continuer : deux de vos indications ne vont pas ensemble. À laquelle dois-je me tenir ?",
+        "Avant de continuer : deux affirmations se contredisent. À laquelle dois-je me tenir ?",
+        "Je suis flexible : les deux me conviennent.",
+        "Un numéro suffit, ou répondez avec vos propres mots.",
+    ),
+}
+
+
+class ClashQuestion(Struct, frozen=True):
+    """What the user is asked."""
+
+    text: str
+    """All of it, with the numbered options."""
+    options: tuple[str, str, str]
+    """The older side, the newer side, and that both are fine."""
+    language: str = "en"
+
+    @property
+    def listed(self) -> str:
+        """The options as they stand in the text: what tells one question from another."""
+        return "\n".join(f"{number}. {option}" for number, option in enumerate(self.options, 1))
+
+
+def question_of(clash: StatementClash, language: str = "") -> ClashQuestion:
+    """The question about `clash`, in `language` (ISO 639-1) or else the newer statement's."""
+    return question(clash.older, clash.newer, language)
+
+
+def question(older: Statement, newer: Statement, language: str = "") -> ClashQuestion:
+    """The question which of two statements counts."""
+    tongue = language or newer.language
+    words = _WORDS.get(tongue, _WORDS["en"])
+    both = older.origin in ("user", "memory") and newer.origin in ("user", "memory")
+    options = (_option(older), _option(newer), words.flexible)
+    made = ClashQuestion("", options, tongue if tongue in _WORDS else "en")
+    lead = words.choice if both else words.facts
+    return ClashQuestion(f"{lead}\n\n{made.listed}\n\n{words.end}", options, made.language)
+
+
+def asked(said: str, about: ClashQuestion) -> bool:
+    """Whether `said`, an assistant's message, asks this question, whatever the client has done to its white space."""
+    return _plain(about.listed) in _plain(said)
+
+
+def without_lead_in(text: str) -> str:
+    """A statement without the words by which it carries on from another: "Actually, make it luxury" -> "Make it luxury"."""
+    match = _LEAD_IN.match(text)
+    rest = text[match.end() :].lstrip() if match else text
+    return rest[:1].upper() + rest[1:] if rest and match else text
+
+
+def as_sentence(text: str) -> str:
+    """What somebody said in passing, as a sentence of its own: "no, let's say 700" -> "Let's say 700."."""
+    said = without_lead_in(text.strip())
+    return f"{said[:1].upper()}{said[1:]}{'' if said[-1:] in '.!?…' else '.'}" if said else ""
+
+
+def _option(statement: Statement) -> str:
+    """A statement in one line, with its source where it is not the user's own word."""
+    text = " ".join(_MARKUP.sub(" ", statement.text).split()).strip(" \"'“”„«»")
+    if statement.slot.startswith("field:"):  # of a record: its name tells what the value is of
+        text = f"{statement.slot.removeprefix('field:').replace('_', ' ')}: {text}"
+    text = without_lead_in(text)
+    if len(text) > MAX_OPTION_CHARS:
+        cut = text.rfind(" ", MAX_OPTION_CHARS // 2, MAX_OPTION_CHARS)
+        text = text[: cut if cut > 0 else MAX_OPTION_CHARS].rstrip(" ,;:") + " …"
+    source = " ".join(statement.source.split())[:60]
+    return f"{text} ({source})" if source and statement.origin in ("tool_result", "passage") else text
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).casefold().split())

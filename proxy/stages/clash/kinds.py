@@ -1,0 +1,173 @@
+"""The words of clashes: a statement with its place, two statements that cannot both hold, and what becomes of them."""
+
+from __future__ import annotations
+
+import hashlib
+import unicodedata
+from typing import Literal
+
+from msgspec import Struct
+
+StatementKind = Literal["preference", "fact", "constraint"]
+"""What somebody likes or wants; what is the case; what must or must not be."""
+Origin = Literal["system", "user", "assistant", "tool_result", "passage", "memory"]
+"""Where a statement stands. ``memory``: what a memory of the client's says of the user, in whatever message it was put."""
+ClashType = Literal["CONTRADICTORY_PREFERENCES", "CONFLICTING_FACTS", "OUTDATED_INFORMATION", "DUPLICATE_FACTS"]
+Strategy = Literal["prefer_recent", "ask_user", "merge", "keep_existing"]
+"""``keep_existing``: nothing resolved it, the older one stays and the newer one is reported."""
+
+
+class StatedPiece(Struct, frozen=True):
+    """A text of the conversation that one author wrote: what statements are read from."""
+
+    text: str
+    origin: Origin = "user"
+    message: int | None = None
+    """Position in the conversation; None for what stands in no message."""
+    start: int = 0
+    """Characters of the message's text before it."""
+    source: str = ""
+    timestamp: float | None = None
+    """Seconds since the epoch, where it is known."""
+
+
+class SlotValue(Struct, frozen=True):
+    """What a statement says for a slot: something of which one person (or one thing) has one value at a time."""
+
+    slot: str
+    """``location``, ``destination``, ``budget``, ``date``, ``diet``, … (`proxy.stages.clash.statements.slots`)."""
+    value: str
+    """Normalised: ``berlin``, ``2026-05-14``, ``vegan``, ``EUR``."""
+    start: int
+    """Characters of the statement's text before the words that say it: ``statement.text[start:end]``."""
+    end: int
+    low: float | None = None
+    """Bounds of an amount, in the unit's base unit: "at most 500 €" has no `low`."""
+    high: float | None = None
+    unit: str = ""
+    """Dimension of an amount: ``EUR``, ``length``; "" where it has none."""
+    scope: str = ""
+    """What it holds for, where the statement says so: ``hotel``, ``flight``, ``return``. Values of two scopes do not clash."""
+    negated: bool = False
+    """"Not Berlin"."""
+
+
+class Declared(Struct, frozen=True):
+    """What a sentence plainly says of an attribute that one person has one of (`proxy.stages.clash.statements.plain`)."""
+
+    attribute: str
+    """``location``, ``budget``, ``allergy``, …"""
+    value: str
+    """Normalised: ``berlin``, ``500 EUR``, ``nut``."""
+    start: int
+    """Characters of the statement's text before the clause that says it."""
+    end: int
+    scope: str = ""
+    """Of whom or of what, where that is not the user themselves: ``anna``, ``hotel``."""
+    negated: bool = False
+    change: bool = False
+    """Said as news or a correction: "actually", "moved to", "now"."""
+    before: str = ""
+    """What it was before, where the sentence says so: "moved from Rome to Milan"."""
+
+
+class Statement(Struct, frozen=True):
+    """One sentence, or a part of one, that states something."""
+
+    text: str
+    kind: StatementKind
+    origin: Origin
+    piece: int
+    """Position in the list of pieces that was read."""
+    start: int
+    """Characters of the piece's text before it: ``pieces[piece].text[start:end] == text``."""
+    end: int
+    hash: str
+    """`statement_hash`."""
+    message: int | None = None
+    timestamp: float | None = None
+    source: str = ""
+    subject: str = "user"
+    """Of whom or what it is said: ``user``, another person (``wife``), or "" for the world at large."""
+    slots: tuple[SlotValue, ...] = ()
+    polarity: int = 1
+    """-1 where it denies or rejects."""
+    update: bool = False
+    """Said as a change of mind or a correction: "actually, make it luxury"."""
+    language: str = "en"
+    declares: tuple[Declared, ...] = ()
+    """What it says plainly, and nothing besides; empty where anything around it leaves room for doubt."""
+    tells: tuple[Declared, ...] = ()
+    """What its clauses say in passing: a clash of these is reported, never acted on."""
+    bare: bool = False
+    """It is none but for what it tells: a question, or a request, with something in passing."""
+
+    @property
+    def slot(self) -> str:
+        """Of its first value, or ""."""
+        return self.slots[0].slot if self.slots else ""
+
+    @property
+    def value(self) -> str:
+        """Its first value, or ""."""
+        return self.slots[0].value if self.slots else ""
+
+    @property
+    def place(self) -> tuple[int, int, int]:
+        """Its order in the conversation; what stands in no message comes last."""
+        return (self.message if self.message is not None else 1 << 30, self.piece, self.start)
+
+
+class StatementClash(Struct, frozen=True):
+    """Two statements that cannot both hold, or say the same twice."""
+
+    older: Statement
+    newer: Statement
+    type: ClashType
+    topic: str
+    """The slot, or the words that both are about."""
+    score: float
+    """Calibrated probability that they clash; 1.0 by rule."""
+    reason: str
+    """For people: ``budget: 500 EUR against 2000 EUR``."""
+    critical: bool = False
+    """It is about health, safety or money beyond a tenth (`proxy.stages.clash.statements.slots.CRITICAL`)."""
+    simultaneous: bool = False
+    """Neither is newer: both stand in one piece, or carry the same time."""
+    update: bool = False
+    """The newer one is a change of mind said as such: the older one is outdated, and nobody made a mistake."""
+    certain: bool = False
+    """Both plainly say the same attribute of the same person, and the two values exclude each other: it can be acted on."""
+
+    @property
+    def pair_hash(self) -> str:
+        """`pair_hash` of the two."""
+        return pair_hash(self.older.hash, self.newer.hash)
+
+
+class Resolution(Struct, frozen=True):
+    """What becomes of a clash."""
+
+    strategy: Strategy
+    kept: tuple[Statement, ...]
+    dropped: tuple[Statement, ...]
+    reason: str
+    """For people: ``new statement is more recent (1 h against 48 h)``."""
+    text: str = ""
+    """The merged statement, which takes the place of both."""
+    question: str = ""
+    """What the user is asked, where only they can tell."""
+    options: tuple[str, ...] = ()
+    resolved: bool = True
+    """Whether the context is now free of it; a question that is open, and a clash that is only reported, are not."""
+
+
+def statement_hash(text: str, origin: str = "user") -> str:
+    """32 hexadecimal digits; the same for texts that differ in case, white space, closing marks or how letters are composed."""
+    plain = " ".join(unicodedata.normalize("NFC", text).casefold().split()).strip(" .!;,")
+    return hashlib.blake2b(f"{origin}\0{plain}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+def pair_hash(one: str, other: str) -> str:
+    """32 hexadecimal digits of two statements' hashes, whichever comes first."""
+    return hashlib.blake2b("\0".join(sorted((one, other))).encode(), digest_size=16).hexdigest()

@@ -1,0 +1,215 @@
+"""Two statements that can both hold -> one that says so: a range, a condition, or a list of what is welcome. Else None.
+
+The words are the user's own, put together; only what joins them is new ("between … and …", "otherwise", "or"), in English, German,
+Spanish or French. What excludes each other (vegan and steak, Berlin and Munich as home) is not merged: that is for the user to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from proxy.language.patterns import LazyPattern
+from proxy.stages.clash.asking.questions import without_lead_in
+from proxy.stages.clash.kinds import SlotValue, Statement, StatementClash
+
+ALTERNATIVES = frozenset(("seat", "transport", "room", "cabin"))
+"""Slots (`proxy.stages.clash.statements.slots`) of which a list can be welcome: "window or aisle"."""
+_MAX_WORDS = 5
+"""More words than this are no item of a list."""
+
+
+class _Words(Struct, frozen=True):
+    """What joins two statements."""
+
+    between: str
+    otherwise: str
+    either: str
+
+
+_WORDS: Mapping[str, _Words] = {
+    "en": _Words("between {} and {}", "{}; otherwise: {}", "{} or {}"),
+    "de": _Words("zwischen {} und {}", "{}; sonst gilt: {}", "{} oder {}"),
+    "es": _Words("entre {} y {}", "{}; si no: {}", "{} o {}"),
+    "fr": _Words("entre {} et {}", "{} ; sinon : {}", "{} ou {}"),
+}
+_CONDITIONS = {
+    "en": (
+        r"(?:if|when(?:ever)?)(?! possible)|unless|except|while|during",
+        r"(?:on|at) (?:the )?(?:week(?:ends?|days?)|(?:mon|tues|wednes|thurs|fri|satur|sun|holi)days?|night|home|work)",
+        r"in (?:the )?(?:summer|winter|spring|autumn|mornings?|afternoons?|evenings?)",
+        r"for (?:my |our |the |an? )?(?:business|work|leisure|fun|holidays?|vacations?|honeymoons?|anniversar(?:y|ies)|birthdays?)",
+        r"for (?:my |our |the |an? )?(?:weddings?|family|dinners?|lunch(?:es)?|breakfasts?|weekdays?|weekends?|conferences?|meetings?)",
+        r"(?:for|on|over|under) (?:long|short)(?:er|-haul)?|with (?:the |my |our )?(?:kids|children|family|colleagues|clients)",
+    ),
+    "de": (
+        r"(?:wenn|falls|sofern)(?! möglich)|sobald|während|außer|es sei denn|unter der woche|werktags|wochentags|an wochenenden",
+        r"am wochenende|(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|im (?:sommer|winter|frühling|herbst|urlaub)",
+        r"(?:auf|bei) (?:geschäfts|dienst|kurz|lang)\w+|beruflich|geschäftlich|privat|morgens|abends|nachts|mit (?:den )?kindern",
+        r"für (?:die |den |unsere?n? |meine?n? )?(?:arbeit|flitterwochen|hochzeit|geburtstag|familie|geschäftsreise|kurz|lang)\w*",
+    ),
+    "es": (
+        r"si(?! (?:no|es posible)\b)|cuando|salvo|excepto|a menos que|mientras|durante|entre semana|los fines de semana|el fin de semana",
+        r"en (?:verano|invierno|primavera|otoño|vacaciones|viajes? de)|por (?:la mañana|la tarde|la noche|trabajo)|con (?:los )?niños",
+        r"para (?:el |la |mi |nuestra? )?(?:trabajo|luna de miel|boda|cumpleaños|familia|viajes? de)",
+    ),
+    "fr": (
+        r"si(?! possible)|quand|lorsque|lorsqu|sauf|à moins que|pendant|durant|en semaine|le week-?end|les week-?ends|avec les enfants",
+        r"en (?:été|hiver|automne|vacances|famille|déplacement)|au printemps|le (?:matin|soir)",
+        r"pour (?:le |la |mon |ma |notre )?(?:travail|lune de miel|mariage|anniversaire|famille|voyages? d)",
+    ),
+}
+_CONDITION = {language: LazyPattern(rf"\b(?:{'|'.join(words)})\b", re.I) for language, words in _CONDITIONS.items()}
+"""What a statement holds for, where it says so."""
+_BOUND = LazyPattern(
+    r"(?:\b(?:at most|at least|up to|no more than|no less than|not more than|less than|more than|under|over|below|above|around|about|"
+    r"maximum(?: of)?|minimum(?: of)?|max\.?|höchstens|mindestens|maximal|bis zu|unter|über|etwa|rund|ungefähr|"
+    r"como máximo|como mucho|al menos|hasta|menos de|más de|unos|alrededor de|au plus|au moins|jusqu'à|moins de|plus de|environ)\s+)$",
+    re.I,
+)
+"""What stands before an amount and is part of it."""
+_DENIAL = LazyPattern(r"\b(?:not?|never|nicht|kein\w{0,2}|nie|nunca|jamás|pas|jamais|aucune?|without|ohne|sin|sans)\b|n['’]t\b", re.I)
+_AMOUNT = LazyPattern(r"(?:[$€£¥]\s?)?\d+(?:[.,'’ \u00a0\u202f]\d{1,3})*\s?k?\b")
+_GERMAN_OPENERS = frozenset(
+    ("ich", "wir", "mein", "meine", "unser", "unsere", "am", "im", "in", "auf", "bei", "für", "der", "die", "das", "es", "wenn", "falls")
+)
+_JOIN = LazyPattern(r"[^\W_]+(?:['’-][^\W_]+)*|\S")
+
+
+def merged(clash: StatementClash) -> str | None:
+    """One statement in place of the two, in the newer one's language; None where they cannot both hold."""
+    older, newer = clash.older, clash.newer
+    if older.language != newer.language and not _ranges(older, newer):
+        return None
+    return _range(older, newer) or _condition(older, newer) or (_list(older, newer) if _may_list(clash) else None)
+
+
+# ---- a range ----
+
+
+class _Bounds(Struct, frozen=True):
+    """An amount as a range: from `low` to `high`, and the words for each."""
+
+    low: float
+    high: float
+    low_text: str
+    high_text: str
+
+    @property
+    def single(self) -> bool:
+        return self.low == self.high
+
+
+def _range(older: Statement, newer: Statement) -> str | None:
+    """The newer statement with the range in which both hold: what two ranges share, or what lies between two single amounts."""
+    pair = _ranges(older, newer)
+    if pair is None or "fact" in (older.kind, newer.kind):
+        return None
+    one, other = _bounds(older, pair[0]), _bounds(newer, pair[1])
+    if one.single and other.single:
+        if not pair[0].unit:  # for two, or for four: no range
+            return None
+        low, high = sorted((one, other), key=lambda bounds: bounds.low)
+    else:
+        low, high = max((one, other), key=lambda bounds: bounds.low), min((one, other), key=lambda bounds: bounds.high)
+    if not low.low < high.high or not low.low_text or not high.high_text:
+        return None
+    return _in_place(newer, pair[1], _words(newer).between.format(low.low_text, high.high_text))
+
+
+def _ranges(older: Statement, newer: Statement) -> tuple[SlotValue, SlotValue] | None:
+    """The amounts of the same slot, scope and unit that the two name."""
+    for new in newer.slots:
+        for old in older.slots:
+            same = (old.slot, old.scope, old.unit) == (new.slot, new.scope, new.unit) and not (old.negated or new.negated)
+            if same and _is_amount(old) and _is_amount(new):
+                return old, new
+    return None
+
+
+def _is_amount(value: SlotValue) -> bool:
+    return value.low is not None or value.high is not None
+
+
+def _bounds(statement: Statement, value: SlotValue) -> _Bounds:
+    said = statement.text[value.start : value.end]
+    amounts = list(_AMOUNT.finditer(said))
+    if not amounts:
+        return _Bounds(float("inf"), float("-inf"), "", "")
+    first, last = amounts[0][0].strip(), said[amounts[-1].start() :].strip()
+    low = value.low if value.low is not None else float("-inf")
+    high = value.high if value.high is not None else float("inf")
+    return _Bounds(low, high, last if len(amounts) == 1 else first, last)
+
+
+def _in_place(statement: Statement, value: SlotValue, phrase: str) -> str:
+    """The statement with `phrase` for the amount and the bound before it ("at most 150 €")."""
+    before = _BOUND.sub("", statement.text[: value.start])
+    said = statement.text[value.start : value.end]
+    inside = re.match(r"\s*", said)
+    lead = said[: inside.end()] if inside else ""
+    return without_lead_in(f"{before}{lead}{phrase}{statement.text[value.end :]}".strip())
+
+
+# ---- a condition ----
+
+
+def _condition(older: Statement, newer: Statement) -> str | None:
+    """One of the two holds on a condition that it names, and the other otherwise; or each on its own."""
+    old, new = _conditions(older), _conditions(newer)
+    if old == new:
+        return None
+    one, other = (_clause(newer), _clause(older)) if new else (_clause(older), _clause(newer))
+    if old and new:
+        return f"{_clause(older)}; {_lowered(_clause(newer), newer.language)}."
+    return _words(newer).otherwise.format(one, _lowered(other, newer.language)) + "."
+
+
+def _conditions(statement: Statement) -> frozenset[str]:
+    pattern = _CONDITION.get(statement.language, _CONDITION["en"])
+    return frozenset(" ".join(match[0].casefold().split()) for match in pattern.finditer(statement.text))
+
+
+def _clause(statement: Statement) -> str:
+    return without_lead_in(statement.text.strip()).rstrip(" .!;,")
+
+
+def _lowered(text: str, language: str) -> str:
+    """With a small first letter where a clause goes on, but not for "I", a name, or a German noun."""
+    first = text.partition(" ")[0]
+    keeps = first in ("I", "I'm", "I’m", "I'd", "I’d", "I'll") or first[1:].lower() != first[1:]
+    return text if keeps or (language == "de" and first.lower() not in _GERMAN_OPENERS) else text[:1].lower() + text[1:]
+
+
+# ---- a list ----
+
+
+def _may_list(clash: StatementClash) -> bool:
+    """Whether alternatives are welcome: two likings of the user's, of something of which one can like several."""
+    both = {clash.older.kind, clash.newer.kind} == {"preference"} and clash.older.polarity == clash.newer.polarity == 1
+    slots = {value.slot for statement in (clash.older, clash.newer) for value in statement.slots}
+    return both and (slots <= ALTERNATIVES if slots else clash.topic in ALTERNATIVES)
+
+
+def _list(older: Statement, newer: Statement) -> str | None:
+    """Two sentences that differ in one item, as one that names both."""
+    one, other = _JOIN.findall(_clause(older)), _JOIN.findall(_clause(newer))
+    start = _shared([w.casefold() for w in one], [w.casefold() for w in other])
+    end = _shared([w.casefold() for w in one[start:][::-1]], [w.casefold() for w in other[start:][::-1]])
+    items = one[start : len(one) - end], other[start : len(other) - end]
+    if not start or not all(0 < len(item) <= _MAX_WORDS for item in items) or _DENIAL.search(f"{older.text} {newer.text}"):
+        return None
+    both = _words(newer).either.format(" ".join(items[0]), " ".join(items[1]))
+    return " ".join((*other[:start], both, *other[len(other) - end :])) + "."
+
+
+def _shared(one: Sequence[str], other: Sequence[str]) -> int:
+    """How many items two sequences have in common at the start."""
+    pairs = zip(one, other, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
+
+
+def _words(statement: Statement) -> _Words:
+    return _WORDS.get(statement.language, _WORDS["en"])

@@ -1,0 +1,357 @@
+"""Sentences that say plainly, and say nothing else, what one person has one of: "I live in Rome.", "Call me Tom.", "Ich bin kein Veganer."
+
+In: a sentence. Out: `Declared`s, of each its attribute and normalised value. The whole sentence, or each of its clauses, has to be one of
+the sentences of `proxy.stages.clash.statements.plain_words`: a condition, a time, a second thing, a wish, a supposition or another person
+makes it something else, without a list of all of them. `contradict` says whether two values cannot both be so. What the sentences around
+them take away from what they say is `proxy.stages.clash.detecting.certainty`'s.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from proxy.language.dates import read_dates
+from proxy.language.names import folded
+from proxy.language.number_words import LANGUAGES
+from proxy.language.patterns import LazyPattern
+from proxy.language.quantities import read_quantities
+from proxy.language.units import MONEY
+from proxy.stages.clash.kinds import Declared
+from proxy.stages.clash.statements import places
+from proxy.stages.clash.statements.plain_words import MAKE_IT, makes_it, patterns, speaks_plainly
+from proxy.stages.clash.statements.slot_cues import NO_NAMES, number_of
+
+MAX_CHARS = 160
+"""A longer sentence says more than one thing."""
+_LEAD_IN = LazyPattern(
+    r"(?:(?:hi|hello|hey|thanks|thank you|great|ok|okay|please note(?: that)?|note that|by the way|fyi|just so you know|well|yes|"
+    r"hallo|guten (?:tag|morgen|abend)|danke|gut|übrigens|ja|hola|buenos días|gracias|por cierto|vale|sí|bonjour|salut|merci|au fait|oui)"
+    r"(?: (?:there|again|you|everyone|zusammen|à tous))?(?:\s*[,!:–—-]\s*|\s+(?=i\b|i['’]|my\b|ich\b|mein|mi\b|je\b|j['’])))+",
+    re.I,
+)
+_CHANGE = LazyPattern(
+    r"(?:(?:no|oh|oops|wait|no,? wait|actually|sorry|my mistake|correction|update|on second thoughts?|scratch that|never ?mind|"
+    r"i(?:['’]ve)? changed my mind|change of plans?|i mean|i meant(?: to say)?|that (?:was|is) wrong|"
+    r"forget what i said(?: before| earlier)?|"
+    r"nein|ach nein|doch|moment|warte|nein,? warte|eigentlich|entschuldigung|korrektur|das war falsch|ich meinte|"
+    r"ich habe (?:es mir anders überlegt|meine meinung geändert)|vergiss,? was ich(?: vorhin)? gesagt habe|"
+    r"no,? espera|espera|en realidad|perdón|perdona|corrección|mejor dicho|quise decir|he cambiado de (?:opinión|idea)|"
+    r"olvida lo que (?:he dicho|dije)|non|non,? attends|attends|en fait|finalement|pardon|désolée?|je voulais dire|"
+    r"j['’]ai changé d['’]avis|oublie ce que j['’]ai dit)\s*[,.:;!–—-]+\s*|"
+    r"(?:actually|instead|correction|update|i meant(?: to say)?|eigentlich|en realidad|en fait|finalement)\s+)+",
+    re.I,
+)
+"""What says that something else was said before."""
+_JOINED = LazyPattern(r"\s*[,;]\s+(?:(?:and|und|y|et)\s+)?|\s+(?:and|und|y|et)\s+", re.I)
+_MAX_CLAUSES = 4
+IT = "it"
+"""The attribute of "make it 8 pm": its scope says of what sort the value is, ``time``, ``budget`` or ``price level``."""
+_NO_NAMES = NO_NAMES | frozenset(
+    """
+    tomorrow today back later maybe lunes martes miercoles jueves viernes sabado domingo lundi mardi mercredi jeudi vendredi samedi
+    dimanche home bald morgen heute zuruck manana hoy demain
+    """.split()  # noqa: SIM905
+)
+_LINKS = frozenset(("de", "la", "del", "las", "los", "am", "der", "of", "the", "upon", "sur", "le", "les", "den", "an", "von", "van", "du"))
+_ARTICLE = re.compile(r"^(?:the |la |las |los |el |les |le |l['’])", re.I)
+BUDGET_SHARE = 0.05
+"""Budgets that differ by less are the same, rounded."""
+_PHONE_DIGITS = 7
+"""As many last digits are the same whether or not the country's number stands before them."""
+
+
+def is_turn(sentence: str) -> bool:
+    """Whether it only says that what comes next takes the place of something: "Forget what I said."."""
+    end = len(sentence.rstrip())
+    match = _CHANGE.match(f"{sentence[:end]} ")
+    return match is not None and match.end() > end
+
+
+def declared(sentence: str, language: str = "en", *, of_memory: bool = False, turned: bool = False) -> tuple[Declared, ...]:
+    """What `sentence` declares, clause by clause; nothing where one clause declares nothing.
+
+    `turned`: the sentence before was one that takes something back (`is_turn`). Of somebody's own words only sentences in the first person,
+    or of a person by name, count; a memory also speaks of "the user".
+    """
+    end = len(sentence.rstrip(" \t\n.!…*_"))
+    if not 0 < end <= MAX_CHARS:
+        return ()
+    start, change = _opened(sentence)
+    if not of_memory and makes_it(sentence[start:]) and (made := _made(sentence, start, end)):
+        return made
+    whole = _read(sentence, start, end, language, of_memory=of_memory, change=change or turned)
+    if whole is not None:
+        return (whole,)
+    found: list[Declared] = []
+    for begin, stop in _clauses(sentence, start, end):
+        one = _read(sentence, begin, stop, language, of_memory=of_memory, change=change or turned)
+        if one is None:
+            return ()
+        found.append(one)
+    return tuple(found) if len({(one.attribute, one.scope) for one in found}) == len(found) else ()
+
+
+def read_clause(clause: str, language: str, *, of_memory: bool) -> Declared | None:
+    """What one clause by itself declares, whatever stands around it: nothing to act on."""
+    return _read(clause, 0, len(clause), language, of_memory=of_memory, change=False) if len(clause) <= MAX_CHARS else None
+
+
+def _opened(sentence: str) -> tuple[int, bool]:
+    """Where the statement begins behind greetings and words of change, and whether there are such."""
+    at, change = 0, False
+    while True:
+        lead, turn = _LEAD_IN.match(sentence, at), _CHANGE.match(sentence, at)
+        change = change or turn is not None
+        end = max((match.end() for match in (lead, turn) if match is not None), default=at)
+        if end == at:
+            return at, change
+        at = end
+
+
+def _made(sentence: str, start: int, end: int) -> tuple[Declared, ...]:
+    """What "it" is to be."""
+    match = MAKE_IT.fullmatch(sentence[start:end])
+    if match is None or match.lastgroup is None:
+        return ()
+    language, text = match.lastgroup, match[match.lastgroup]
+    sort, value = sort_of(text, language)
+    return (Declared(IT, value, start, end, scope=sort, change=True),) if value else ()
+
+
+def sort_of(text: str, language: str) -> tuple[str, str]:
+    """Of what sort a value is that nothing is said of, and the value; "" for both where it is not just one."""
+    read = read_quantities(text, language)
+    if len(read.times) == 1 and (read.times[0].start, read.times[0].end) == (0, len(text)):
+        return "time", time_value(read.times[0].minutes)
+    if len(read.numbers) == 1 and read.numbers[0].dimension in MONEY and (read.numbers[0].start, read.numbers[0].end) == (0, len(text)):
+        return "budget", f"{read.numbers[0].base_values()[0]:g}"
+    level = _PRICE_LEVELS.get(folded(text))
+    return ("price level", level) if level is not None else ("", "")
+
+
+def time_value(minutes: tuple[int, ...]) -> str:
+    """A time of day, the same for both halves where the text does not say which."""
+    return "/".join(str(minute) for minute in sorted(minutes))
+
+
+_PRICE_LEVELS = {
+    word: level
+    for level, words in (
+        ("low", "cheap budget gunstig billig barato economico bon marche"),
+        ("high", "luxury deluxe luxus luxurios lujo luxe"),
+    )
+    for word in words.split()
+}
+
+
+def _clauses(sentence: str, start: int, end: int) -> list[tuple[int, int]]:
+    """Its parts between "and" and commas; none where there is one only, or where they make a list."""
+    spans, at = [], start
+    for cut in _JOINED.finditer(sentence[:end]):
+        if cut.start() > at:
+            spans.append((at, cut.start()))
+            at = cut.end()
+    spans.append((at, end))
+    return spans if 1 < len(spans) <= _MAX_CLAUSES else []
+
+
+def _read(sentence: str, start: int, end: int, language: str, *, of_memory: bool, change: bool) -> Declared | None:
+    """``sentence[start:end]`` as a declaration."""
+    said = sentence[start:end]
+    if not of_memory and not speaks_plainly(said):
+        return None
+    for attribute, pattern in patterns().items():
+        match = pattern.fullmatch(said)
+        if match is None:
+            continue
+        groups = {name.partition("_")[0]: text for name, text in match.groupdict().items() if text is not None}
+        value = _VALUES[attribute](groups["v"], language)
+        if value is None:
+            continue
+        scope = folded(groups.get("who", "") or groups.get("scope", "")).strip()
+        before = places.place(folded(groups["frm"])) if "frm" in groups else ""
+        return Declared(attribute, value, start, end, scope=scope, negated="no" in groups, change=change or "new" in groups, before=before)
+    return None
+
+
+# ---- values ----
+
+
+def _name(text: str, language: str) -> str | None:
+    """A name: each word with a capital letter, or a small word that names have."""
+    words = text.replace(",", " ").split()
+    known = places.is_known(folded(text))
+    if not known and not all(word[0].isupper() or (i and word in _LINKS) for i, word in enumerate(words)):
+        return None
+    plain = " ".join(folded(text).strip(" .,'").split())
+    return None if plain in _NO_NAMES else plain
+
+
+def _place(text: str, language: str) -> str | None:
+    name = _name(text, language)
+    return places.place(name) if name is not None else None
+
+
+def _employer(text: str, language: str) -> str | None:
+    name = _name(text, language)
+    return None if name is None or places.is_known(name) else name
+
+
+def _day(text: str, language: str) -> str | None:
+    """One day of the year, and nothing else."""
+    dates = read_dates(text)
+    if len(dates) != 1 or (dates[0].start, dates[0].end) != (0, len(text.rstrip(" ."))) or dates[0].decade:
+        return None
+    readings = {(month, day) for _, month, day in dates[0].readings}
+    return "/".join(f"{month:02d}-{day:02d}" for month, day in sorted(readings)) if all(month and day for month, day in readings) else None
+
+
+def _count(text: str, language: str) -> str | None:
+    number = number_of(text, language if language in LANGUAGES else "en")
+    return str(number) if number else None
+
+
+def _money(text: str, language: str) -> str | None:
+    """``500 EUR``; the unit is left out where none is said."""
+    quantities = read_quantities(text.strip(), language).numbers
+    if len(quantities) != 1:
+        return None
+    return f"{quantities[0].base_values()[0]:g} {quantities[0].dimension}".strip()
+
+
+def _food(text: str, language: str) -> str | None:
+    word = re.sub(r"^(?:eine[mnr]? |einen )", "", _ARTICLE.sub("", folded(text)))
+    return word if word.endswith("ss") else word.removesuffix("s") or None
+
+
+_KINDS = (
+    ("vegan", "vegan vegetalien"),
+    ("vegetarian", "vegetari vegetarier"),
+    ("pescatarian", "pesc"),
+    ("pork", "pork schwein cerdo porc"),
+    ("meat", "meat fleisch carne viande"),
+    ("fish", "fish fisch poisson"),
+    ("dairy", "cheese kase queso fromage"),
+    ("window", "window fenster ventan hublot fenetre"),
+    ("aisle", "aisle gang pasillo couloir"),
+    ("low", "budget cheap gunstig billig barat econom bon pas"),
+    ("high", "luxury five-star 5-star luxus luxurios de"),
+    ("married", "married verheiratet casad marie"),
+    ("single", "single ledig solter celibataire"),
+    ("divorced", "divorc geschieden"),
+    ("smokes", "smok rauch fum"),
+)
+
+
+def _kind(text: str, language: str) -> str | None:
+    """One name for a word of a closed list, whatever the language."""
+    plain = folded(text)
+    if plain == "pescado":
+        return "fish"
+    return next((kind for kind, stems in _KINDS if plain.startswith(tuple(stems.split()))), None)
+
+
+_LEFT_OUT = {
+    "vegan": frozenset(("meat", "pork", "fish", "dairy")),
+    "vegetarian": frozenset(("meat", "pork", "fish")),
+    "pescatarian": frozenset(("meat", "pork")),
+}
+
+
+_VALUES: dict[str, Callable[[str, str], str | None]] = {
+    "location": _place,
+    "name": _name,
+    "nickname": _name,
+    "employer": _employer,
+    "email": lambda text, _: text.lower(),
+    "phone": lambda text, _: re.sub(r"\D", "", text)[-_PHONE_DIGITS:],
+    "birthday": _day,
+    "age": _count,
+    "people": _count,
+    "budget": _money,
+    "allergy": _food,
+    "diet": _kind,
+    "seat": _kind,
+    "price level": _kind,
+    "marital status": _kind,
+    "smoking habit": _kind,
+}
+
+
+# ---- two values ----
+
+
+def contradict(older: Declared, newer: Declared) -> bool:
+    """Whether the two cannot both be so of one person at one time, for certain."""
+    if (older.attribute, older.scope) != (newer.attribute, newer.scope):
+        return False
+    judge = _JUDGES.get(older.attribute)
+    if judge is not None:
+        return judge(older, newer)
+    return _other_value(older, newer, lambda one, other: one != other)
+
+
+def _other_value(older: Declared, newer: Declared, exclude: Callable[[str, str], bool]) -> bool:
+    """Two values of which each excludes the other, or the same once said and once denied."""
+    if older.negated or newer.negated:
+        return older.negated != newer.negated and older.value == newer.value
+    return exclude(older.value, newer.value)
+
+
+def _locations(older: Declared, newer: Declared) -> bool:
+    """A move is one whatever the places; two plain statements only where it is known that neither lies in the other."""
+    if newer.before and not older.negated:
+        return places.place(older.value) == newer.before and older.value != newer.value
+    if newer.change:
+        return _other_value(older, newer, lambda one, other: not places.can_both_hold(one, other))
+    return _other_value(older, newer, places.are_apart)
+
+
+def _names(older: Declared, newer: Declared) -> bool:
+    """Two names of which neither is a part, or a short form, of the other."""
+    return _other_value(older, newer, lambda one, other: not (_is_part(one, other) or _is_part(other, one)))
+
+
+def _is_part(short: str, long: str) -> bool:
+    """Whether its letters stand in the other in their order, from the same first letter on: Tom of Thomas, Anna of Anna Schmidt."""
+    letters = iter(long)
+    return short[:1] == long[:1] and all(letter in letters for letter in short)
+
+
+def _allergies(older: Declared, newer: Declared) -> bool:
+    """One can have several: only the same one, said and denied."""
+    return older.value == newer.value and older.negated != newer.negated
+
+
+def _days(older: Declared, newer: Declared) -> bool:
+    return not set(older.value.split("/")) & set(newer.value.split("/"))
+
+
+def _budgets(older: Declared, newer: Declared) -> bool:
+    (one, _, unit), (other, _, other_unit) = older.value.partition(" "), newer.value.partition(" ")
+    if unit and other_unit and unit != other_unit:
+        return False
+    worth = sorted((float(one), float(other)))
+    return worth[1] - worth[0] > BUDGET_SHARE * worth[1]
+
+
+def _diets(older: Declared, newer: Declared) -> bool:
+    """What one leaves out and the other eats; or a diet said and denied."""
+    if older.value == newer.value:
+        return older.negated != newer.negated
+    leaves = [_LEFT_OUT.get(one.value, frozenset()) if not one.negated else frozenset() for one in (older, newer)]
+    eats = [one.value if one.value not in _LEFT_OUT and not one.negated else "" for one in (older, newer)]
+    return eats[1] in leaves[0] or eats[0] in leaves[1]
+
+
+_JUDGES: dict[str, Callable[[Declared, Declared], bool]] = {
+    "location": _locations,
+    "name": _names,
+    "nickname": _names,
+    "employer": _names,
+    "birthday": _days,
+    "budget": _budgets,
+    "diet": _diets,
+    "allergy": _allergies,
+}

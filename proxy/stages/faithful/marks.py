@@ -1,0 +1,93 @@
+"""The marks that the proxy's rules ask a model for, taken out of an answer before it leaves: citations, and the rating at its end.
+
+In: an answer's text, whole or sentence by sentence, as its stream cuts it. Out: the same without ``[Passage 1]``, ``[Source: …]`` and
+``Confidence: HIGH``. Code stays as it is. And whether a client asks for such marks itself, in whose answers they stay. Pure.
+"""
+# ruff: noqa: E501 - a pattern is read alternative by alternative
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from proxy.context.faithful import extract_citations
+from proxy.grounding.citations.citing import Citation, without_marks
+from proxy.grounding.claims.checkable import is_rating
+from proxy.language.patterns import LazyPattern
+from proxy.language.text import split_sentences
+
+MAX_OPEN_CHARS = 600
+"""A mark that is still open after so many characters is none."""
+_OPEN = re.compile(r"[ \t]{0,4}[\[【](?:(?!\]|】)[^\n]){0,600}$")
+_FENCE = re.compile(r"^[> \t]{0,12}(?:```|~~~)")
+_ASKS_CITATIONS = LazyPattern(
+    r"\b(?:cit(?:e|es|ed|ing|ations?)|reference\w*|footnotes?|sources?|quote|passage numbers?|zitier\w*|beleg\w*|quellen?(?:angaben?)?|fußnoten?"
+    r"|cita(?:s|r|ndo)?|fuentes?|referencias?|notas? al pie|citer|cite[sz]?|citations?|références?|notes? de bas)\b"
+    r"|\[(?:passage|document|doc|source|quelle|pasaje|fuente)? ?\d{1,3}\]|^#{1,4} ?(?:passage|document|source) ?\d|\b(?:document|passage|source) \d{1,3} ?[:.)]"
+    r"|<(?:document|passage|doc|source)\b[^>\n]{0,40}\b(?:index|id|n)=",
+    re.I | re.M,
+)
+_ASKS_RATING = LazyPattern(
+    r"\b(?:confidence|confident|certainty|how (?:sure|certain)|rate (?:your|the|how)|vertrauen\w*|konfidenz|sicherheit|wie sicher|confianza|certeza|qué tan segur[oa]"
+    r"|confiance|certitude|degré de)\b",
+    re.I,
+)
+
+
+def asks_for_citations(texts: Sequence[str]) -> bool:
+    """Whether a client's own words ask for citations, or number its passages."""
+    return any(_ASKS_CITATIONS.search(text) is not None for text in texts)
+
+
+def asks_for_rating(texts: Sequence[str]) -> bool:
+    """Whether a client's own words ask how sure the answer is."""
+    return any(_ASKS_RATING.search(text) is not None for text in texts)
+
+
+class MarkRemover:
+    """One choice's sentences, in order, without the marks."""
+
+    def __init__(self, *, citations: bool, rating: bool) -> None:
+        """What is to be taken out."""
+        self._citations, self._rating = citations, rating
+        self._code = False
+        self._open = ""
+        """The beginning of a mark that the sentence before ended with."""
+
+    def read(self, sentence: str, *, final: bool) -> str:
+        """What of `sentence` leaves, and of what was kept back before it."""
+        text, self._open = self._open + sentence, ""
+        fences = sum(_FENCE.match(line) is not None for line in sentence.split("\n"))
+        if self._code or fences:
+            self._code ^= fences % 2 == 1
+            return text
+        if self._rating and is_rating(text.strip()):
+            return text[len(text.rstrip()) :] if "\n" in text and not final else ""
+        if not self._citations:
+            return text
+        kept = self._without_citations(text)
+        still = None if final else _OPEN.search(kept.rstrip("\n"))
+        if still is not None and kept.rstrip("\n").endswith(still[0]):
+            self._open = kept[still.start() :]
+            kept = kept[: still.start()]
+        return kept
+
+    @staticmethod
+    def _without_citations(text: str) -> str:
+        marks = [Citation(c["span"][0], c["span"][1], c["type"]) for c in extract_citations(text)]
+        if not marks:
+            return text
+        body = text.rstrip()
+        tail = text[len(body) :]
+        left = without_marks(body, 0, marks, [])
+        if not any(c.isalnum() for c in left):
+            return tail if "\n" in tail else ""
+        return left + tail
+
+
+def without_own_marks(text: str, *, citations: bool, rating: bool) -> str:
+    """A whole answer without the marks; itself, where nothing else is in it."""
+    remover = MarkRemover(citations=citations, rating=rating)
+    sentences = split_sentences(text)
+    left = "".join(remover.read(sentence, final=i == len(sentences) - 1) for i, sentence in enumerate(sentences))
+    return left.rstrip() + text[len(text.rstrip()) :] if left.strip() else text

@@ -1,0 +1,279 @@
+"""Context-faithful prompting: rules at the end of the system message, and the retrieved passages, numbered, with the question.
+
+After `relevance`, which may leave passages out of `exchange.passages`. The rules are the same in every turn of a conversation that has
+context: they depend on its first user message's language and on the answer's format, never on the passages, so that the prompt's
+prefix stays stable. The wordings and their rendering are `proxy.context.faithful`'s. What the rules ask for, citations and a rating, the
+proxy checks; where end users should not see it, it is taken out of the answer behind every check (`proxy.stages.faithful.marks`), unless
+the client asks for it itself. JSON answers are left alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
+
+from proxy.context.faithful import LANGUAGES, build_context_block, texts, wrap_with_context_faithful_prompt
+from proxy.context.passages import is_retrieval_tool
+from proxy.exchange import Evidence, Exchange, Message, Sentence, Tool, Verdict
+from proxy.language.detection import language, load
+from proxy.language.json.strings import looks_json
+from proxy.language.text import InOrder, text_of, without
+from proxy.offloop import SENTENCES, aside
+from proxy.ports import Ports
+from proxy.ports.stage import Positive, SentenceStage, StageOptions
+from proxy.stages.faithful.marks import MarkRemover, asks_for_citations, asks_for_rating, without_own_marks
+
+Template = Literal["rag", "prefix", "none"]
+_CONSTRAINTS = frozenset(("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar"))
+"""Fields by which vLLM, SGLang and llama.cpp fix an answer's format."""
+_SUFFIXES = tuple(s.strip() for code in LANGUAGES for s in (texts(code).system_suffix, texts(code).system_suffix_plain))
+
+
+class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
+    """``faithful:``"""
+
+    template: Annotated[
+        Template,
+        Meta(
+            description="how passages from groundwire.context join the last user message: rag (passages, then the question), prefix (one "
+            "line, passages, the message) or none (passages, the message)"
+        ),
+    ] = "rag"
+    max_passages: Annotated[Positive, Meta(description="most passages from groundwire.context to put into the prompt")] = 10
+    language: Annotated[
+        Literal["auto", "en", "de", "es"], Meta(description="wording of the rules; auto takes the language of the first user message")
+    ] = "auto"
+    show_citations: Annotated[
+        bool,
+        Meta(
+            description="false takes the citations that the rules ask for out of the answer, once they are checked; a client's own request "
+            "for citations, or passages that it has numbered itself, leaves them in; needs delivery: gate or hold"
+        ),
+    ] = True
+    show_confidence: Annotated[
+        bool, Meta(description="false takes the rating that the rules ask for out of the answer, likewise; header and record have it")
+    ] = True
+    always: Annotated[
+        bool, Meta(description="give the rules also to requests without context or a retrieval tool, for a prefix that never changes")
+    ] = False
+
+
+class _Hidden:
+    """What is taken out of the answers of one exchange."""
+
+    def __init__(self, *, citations: bool, rating: bool) -> None:
+        self.citations, self.rating = citations, rating
+        self.removers: dict[int, MarkRemover] = {}
+        """By choice."""
+
+    def remover(self, choice: int) -> MarkRemover:
+        """Of `choice`, which has read its earlier sentences."""
+        if choice not in self.removers:
+            self.removers[choice] = MarkRemover(citations=self.citations, rating=self.rating)
+        return self.removers[choice]
+
+
+class Faithful(SentenceStage):
+    """Asks the model to answer from the context, to cite it and to rate itself; numbers the passages that come as hints."""
+
+    name = "faithful"
+    Options = FaithfulOptions
+    changes = ("messages", "answer")
+    follows = ("relevance",)
+    reads_passages = True
+    answers_after = ("schema", "claims", "citations", "confidence", "poisoning")
+
+    def __init__(self, options: FaithfulOptions, ports: Ports) -> None:
+        super().__init__(options, ports)
+        self._hidden: dict[str, _Hidden] = {}
+        """By exchange id, while it lasts."""
+        if options.language == "auto":
+            load()
+
+    @classmethod
+    def blocks_answers(cls, options: Any) -> bool:
+        """Where marks are taken out."""
+        return not (options.show_citations and options.show_confidence)
+
+    @property
+    def judges_sentences(self) -> bool:
+        """Only to take marks out."""
+        return self.blocks_answers(self.options)
+
+    @property
+    def judges_answers(self) -> bool:
+        """Likewise."""
+        return self.blocks_answers(self.options)
+
+    def by_sentence(self, exchange: Exchange) -> bool:
+        """Not a JSON answer."""
+        return not fixed_format(exchange.params)
+
+    def release(self, exchange: Exchange) -> None:
+        """Forget it."""
+        self._hidden.pop(exchange.id, None)
+
+    async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
+        """Take the marks out of it; the beginning of one waits for the next."""
+        hidden = self._hidden.get(exchange.id)
+        if hidden is None:
+            return None
+        said = exchange.marked.pop(sentence.choice, "")
+        said += sentence.text  # of a local name, CPython makes this text longer instead of copying it
+        exchange.marked[sentence.choice] = said
+        if looks_json(said):
+            return None
+        left = hidden.remover(sentence.choice).read(sentence.text, final=sentence.final)
+        if left == sentence.text:
+            return None
+        whole = left if not left.strip() else left.strip()
+        return Verdict(self.name, "pass", detail={"choice": sentence.choice, "sentence": sentence.index}, replacement=whole)
+
+    async def on_answer(self, exchange: Exchange) -> Verdict | None:
+        """Take the marks out of an answer that came whole."""
+        hidden = self._hidden.get(exchange.id)
+        if hidden is None or exchange.answer is None or exchange.gated or exchange.retry is not None:
+            return None
+        for choice in exchange.answer.choices:
+            if looks_json(choice.text):
+                continue
+            hide = partial(without_own_marks, citations=hidden.citations, rating=hidden.rating)
+            text = await aside(len(choice.text) * SENTENCES, hide, choice.text)
+            if text != choice.text:
+                exchange.marked[choice.index] = choice.text
+                exchange.answer = exchange.answer.with_text(choice.index, text)
+                exchange.changes.append({"stage": self.name, "what": "marks taken out", "choice": choice.index})
+        return None
+
+    def _hide(self, exchange: Exchange) -> None:
+        """Note what is to be taken out of the answer: what these rules ask for, and the client does not."""
+        said = [text_of(m.get("content")) for m in exchange.original.messages if m.get("role") in ("system", "developer", "user")]
+        citations = not self.options.show_citations and not asks_for_citations(said)
+        rating = not self.options.show_confidence and not asks_for_rating(said)
+        if citations or rating:
+            self._hidden[exchange.id] = _Hidden(citations=citations, rating=rating)
+
+    async def on_request(self, exchange: Exchange) -> Verdict | None:
+        """Add the rules and the passages, each once."""
+        options, size, before = self.options, exchange.original.size, exchange.messages
+        grounds = await aside(size, grounds_of, exchange)
+        if not grounds and not options.always:
+            return Verdict(self.name, "unchecked", detail={"reason": "no context"})
+        wording = options.language if options.language != "auto" else await aside(size, conversation_language, exchange)
+        plain = fixed_format(exchange.params)
+        with_rules = with_suffix(before, texts(wording).system_suffix_plain if plain else texts(wording).system_suffix)
+        shown = (await aside(size, unseen, exchange))[: options.max_passages]
+        template: Template = "none" if plain else options.template
+        exchange.messages = await aside(size, with_passages, with_rules, shown, template, wording)
+        detail = {"grounds": grounds, "language": wording, "variant": "plain" if plain else "full", "passages": len(shown)}
+        if with_rules is not before and not plain:
+            self._hide(exchange)
+        if with_rules is not before:
+            exchange.changes.append({"stage": self.name, "what": "rules", "language": wording, "variant": detail["variant"]})
+        if exchange.messages is not with_rules:
+            exchange.changes.append({"stage": self.name, "what": "passages", "passages": len(shown)})
+        if exchange.messages is before:
+            detail["reason"] = "already there"
+        return Verdict(self.name, "unchecked", detail=detail)
+
+
+def grounds_of(exchange: Exchange) -> list[str]:
+    """Why the rules apply: ``passages`` (also when an earlier stage left all of them out), ``retrieval_tool`` offered or used."""
+    patterns = exchange.retrieval_tools
+    names = [_tool_name(tool) for tool in exchange.original.tools] + _called(exchange.conversation)
+    retrieved = bool(exchange.passages) or any(evidence.kind == "passage" for evidence in exchange.evidence)
+    found = (("passages", retrieved), ("retrieval_tool", any(is_retrieval_tool(name, patterns) for name in names)))
+    return [name for name, holds in found if holds]
+
+
+def fixed_format(params: Mapping[str, Any]) -> bool:
+    """Whether citations or a rating would break the answer: a JSON ``response_format``, a forced tool call, guided decoding."""
+    form = params.get("response_format")
+    choice = params.get("tool_choice") or params.get("function_call")
+    if isinstance(choice, Mapping):
+        allowed = choice.get("allowed_tools")
+        forced = allowed.get("mode") == "required" if isinstance(allowed, Mapping) else True
+    else:
+        forced = choice in ("required", "any")
+    return forced or (isinstance(form, Mapping) and form.get("type") != "text") or any(params.get(name) for name in _CONSTRAINTS)
+
+
+def conversation_language(exchange: Exchange) -> str:
+    """The language of the first user message without its passages, or else of the system message; one that the rules are worded in."""
+    for roles in (("user",), ("system", "developer")):
+        for i, message in enumerate(exchange.conversation):
+            if message.get("role") in roles:
+                text = text_of(message.get("content"))
+                text = without(text, InOrder(text).spans(e.content for e in exchange.evidence if e.message_index == i))
+                if found := language(text, default=""):
+                    return found if found in LANGUAGES else "en"
+                break
+    return "en"
+
+
+def unseen(exchange: Exchange) -> list[Evidence]:
+    """The passages that do not stand in the prompt yet."""
+    there = InOrder("\0".join(text_of(message.get("content")) for message in exchange.conversation))
+    return [p for p in exchange.passages if p.message_index is None and (said := p.content.strip()) and there.find(said) < 0]
+
+
+def with_suffix(messages: Sequence[Message], suffix: str) -> Sequence[Message]:
+    """`messages` with `suffix` at the end of the first system message, or in a new one; themselves when they have such rules already."""
+    systems = [i for i, message in enumerate(messages) if message.get("role") in ("system", "developer")]
+    if any(rules in text_of(messages[i].get("content")) for i in systems for rules in _SUFFIXES):
+        return messages
+    if not systems:
+        return [{"role": "system", "content": suffix.strip()}, *messages]
+    at = systems[0]
+    return [*messages[:at], _with_text(messages[at], lambda text: text + suffix if text.strip() else suffix.strip()), *messages[at + 1 :]]
+
+
+def with_passages(messages: Sequence[Message], passages: Sequence[Evidence], template: Template, wording: str) -> Sequence[Message]:
+    """`messages` with `passages` in the last user message; themselves when there are none, no user message, or they are there already."""
+    at = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].get("role") == "user"), None)
+    block = build_context_block(passages, len(passages), language=wording)
+    if at is None or not block or block in text_of(messages[at].get("content")):
+        return messages
+
+    def wrapped(text: str) -> str:
+        if template == "none" or not text.strip():
+            return f"{block}\n\n{text}".rstrip()
+        return wrap_with_context_faithful_prompt(
+            text, passages, use_rag_template=template == "rag", max_passages=len(passages), language=wording
+        )[1]
+
+    return [*messages[:at], _with_text(messages[at], wrapped), *messages[at + 1 :]]
+
+
+def _with_text(message: Message, change: Any) -> Message:
+    """A copy of `message` whose text, or last text part, went through `change`; its other parts stay the same objects."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return {**message, "content": change(content if isinstance(content, str) else "")}
+    texts_at = [
+        i for i, part in enumerate(content) if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str)
+    ]
+    if not texts_at:
+        return {**message, "content": [{"type": "text", "text": change("")}, *content]}
+    at = texts_at[-1]
+    return {**message, "content": [*content[:at], {**content[at], "text": change(content[at]["text"])}, *content[at + 1 :]]}
+
+
+def _tool_name(tool: Tool) -> str:
+    function = tool.get("function")
+    name = function.get("name") if isinstance(function, Mapping) else tool.get("name")
+    return name if isinstance(name, str) else ""
+
+
+def _called(messages: Sequence[Message]) -> list[str]:
+    """Names of the tools that assistant messages call."""
+    names: list[str] = []
+    for message in messages:
+        calls = message.get("tool_calls")
+        names += [_tool_name(call) for call in calls if isinstance(call, Mapping)] if isinstance(calls, list) else []
+        if isinstance(message.get("function_call"), Mapping):
+            names.append(str(message["function_call"].get("name") or ""))
+    return names

@@ -1,0 +1,190 @@
+"""A conversation as what happened to failures in it: which occurred, which were overcome. Pure; the same conversation gives the same.
+
+Every request brings its whole conversation, so all of it is read each time, and each event carries a cause by which the store knows it
+again. What counts as overcoming depends on the failure:
+
+    a failing call          the same call succeeds: resolved; another call of the tool succeeds, or a person speaks: progress
+    a loop of calls         a call that is not part of it succeeds: resolved; a person speaks: progress
+    the same answer again   the assistant says something else: resolved
+    a rejection             the person's next words are none: resolved; an explicit override stands for the rest of the run
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from msgspec import Struct
+
+from proxy.exchange import Message, Tool, tool_name
+from proxy.language.json.conformance import check_call
+from proxy.language.json.fingerprint import identifier
+from proxy.ports.failure_kinds import Failure
+from proxy.ports.failures import EventKind, FailureEvent
+from proxy.stages.reflection.failures.selection import Situation
+from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool, calls_in, read_turns
+from proxy.stages.reflection.signals.calls import Outcomes, ResultReader, outcomes
+from proxy.stages.reflection.signals.loops import find_loops
+from proxy.stages.reflection.signals.patterns import corrections, of_loop
+from proxy.stages.reflection.signals.violations import of_call
+
+RECENT_TURNS = 3
+"""Assistant turns whose failures count as the present situation."""
+MAX_EVENTS = 400
+"""Of one conversation, the newest."""
+MAX_RECENT = 16
+MAX_CHECKED = 64
+"""Failing calls that are held against the tools' schemas, the newest."""
+
+
+class FailureHistory(Struct, frozen=True, dict=True):
+    """What one conversation shows."""
+
+    turns: Sequence[AgentTurn]
+    outcomes: Outcomes
+    failures: tuple[Failure, ...]
+    """In the order in which they came to light."""
+    tools: tuple[str, ...]
+    """Names of the tools that are offered now."""
+
+    @cached_property
+    def events(self) -> list[FailureEvent]:
+        """In order."""
+        return _Progress(self).events()[-MAX_EVENTS:]
+
+    @cached_property
+    def newest(self) -> list[Failure]:
+        """The failures that came to light since the assistant last spoke, and with its last words: what the next step has to deal with."""
+        last = self._assistant(1)
+        return [failure for failure in self.failures if failure.position >= last]
+
+    @cached_property
+    def newest_successes(self) -> list[CalledTool]:
+        """The calls of the last step that succeeded."""
+        last = self._assistant(1)
+        return [call for call in self.outcomes.succeeded if call.message >= last]
+
+    @property
+    def situation(self) -> Situation:
+        """Where the run stands."""
+        since = self._assistant(RECENT_TURNS)
+        calls = [call for call in calls_in(self.turns) if call.message >= since][::-1]
+        recent = [failure for failure in reversed(self.failures) if failure.position >= since]
+        return Situation(
+            fingerprints=tuple(dict.fromkeys(failure.fingerprint for failure in recent))[:MAX_RECENT],
+            tools=tuple(identifier(tool) for tool in self.tools),
+            recent_tools=tuple(dict.fromkeys(identifier(call.tool) for call in calls))[:MAX_RECENT],
+            action_keys=tuple(dict.fromkeys(call.key for call in calls))[:MAX_RECENT],
+            signal_types=tuple(dict.fromkeys(failure.signal_type for failure in recent)),
+            codes=tuple(dict.fromkeys(failure.code for failure in recent)),
+            argument_names=tuple(dict.fromkeys(identifier(name) for call in calls for name in call.parsed or ()))[:MAX_RECENT],
+        )
+
+    def _assistant(self, number: int) -> int:
+        """Position of the assistant's turn `number` from the end; 0 where there are fewer."""
+        spoken = [turn.message for turn in self.turns if turn.role == "assistant"]
+        return spoken[-number] if len(spoken) >= number else 0
+
+
+def read_history(
+    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], reader: ResultReader, *, stall_after: int
+) -> FailureHistory:
+    """`tools` are those that the client offers now; `retrieves` tells by its name whether a tool searches."""
+    turns = read_turns(messages)
+    names = tuple(name for tool in tools if (name := tool_name(tool)))
+    found = outcomes(calls_in(turns), tools, retrieves, reader)
+    known = {call.cause for call, _ in found.failed}
+    violated = _violations(turns, found, tools)
+    failed = [violated.get(call.cause, failure) for call, failure in found.failed]
+    failed += [failure for cause, failure in violated.items() if cause not in known]
+    loops = [of_loop(loop) for loop in find_loops(turns, failed=known, retrieval=retrieves, stall_after=stall_after)]
+    failures = sorted([*failed, *loops, *corrections(turns, names)], key=lambda failure: failure.position)
+    return FailureHistory(turns, found, tuple(failures), names)
+
+
+def _violations(turns: Sequence[AgentTurn], found: Outcomes, tools: Sequence[Tool]) -> dict[str, Failure]:
+    """Of the calls that failed, and of the last step's that have no result yet, those that break the tools' schemas, by cause.
+
+    A call that worked was no violation, whatever the client says of its tools by now.
+    """
+    if not tools:
+        return {}
+    last = next((turn for turn in reversed(turns) if turn.role == "assistant"), None)
+    calls = [call for call, _ in found.failed][-MAX_CHECKED:]
+    calls += [call for call in (last.calls if last is not None else ()) if call.result is None]
+    checked = ((call, check_call(call.tool, call.arguments, call.id, tools)) for call in calls)
+    return {call.cause: of_call(call, violation) for call, violation in checked if violation is not None}
+
+
+class _Progress:
+    """Puts a history's events in order."""
+
+    def __init__(self, history: FailureHistory) -> None:
+        self._failures = history.failures
+        self._users = [turn.message for turn in history.turns if turn.role == "user"]
+        self._corrected = {failure.position for failure in history.failures if failure.signal_type == "human_correction"}
+        self._answers = [(turn.message, turn.text) for turn in history.turns if turn.role == "assistant"]
+        self._by_key: dict[str, list[CalledTool]] = {}
+        self._by_tool: dict[str, list[CalledTool]] = {}
+        for call in history.outcomes.succeeded:
+            self._by_key.setdefault(call.key, []).append(call)
+            self._by_tool.setdefault(call.tool, []).append(call)
+        self._succeeded = history.outcomes.succeeded
+        self._tool_of = {failure.cause: call.tool for call, failure in history.outcomes.failed}
+
+    def events(self) -> list[FailureEvent]:
+        """Every occurrence, and what first followed it before it occurred again."""
+        by_fingerprint: dict[str, list[Failure]] = {}
+        for failure in self._failures:
+            by_fingerprint.setdefault(failure.fingerprint, []).append(failure)
+        found: list[tuple[int, int, FailureEvent]] = []
+        for same in by_fingerprint.values():
+            for i, failure in enumerate(same):
+                until = same[i + 1].position if i + 1 < len(same) else None
+                occurred = FailureEvent(kind="occurred", fingerprint=failure.fingerprint, cause=failure.cause, failure=failure)
+                found.append((failure.position, 0, occurred))
+                found += [(at, 1, _overcome(kind, failure)) for kind, at in self._after(failure) if until is None or at < until]
+        return [event for _, _, event in sorted(found, key=lambda one: one[:2])]
+
+    def _after(self, failure: Failure) -> list[tuple[EventKind, int]]:
+        """The first progress after a failure, and its resolution, each with the message that shows it."""
+        at = failure.position
+        if failure.signal_type == "human_correction":
+            spoken = next((user for user in self._users if user > at and user not in self._corrected), None)
+            return [("resolved", spoken)] if spoken is not None and failure.code == "rejected" else []
+        if failure.code == "same_answer":
+            said = next((text for position, text in self._answers if position == at), "")
+            other = next((position for position, text in self._answers if position > at and text != said), None)
+            return [] if other is None else [("resolved", other)]
+        progress = [i for i in (_later(self._users, at), self._passed(failure)) if i is not None]
+        found: list[tuple[EventKind, int]] = [("progress", min(progress))] if progress else []
+        resolved = self._resolution(failure)
+        return found if resolved is None else [*found, ("resolved", resolved)]
+
+    def _passed(self, failure: Failure) -> int | None:
+        """Where the failing call's tool gave a result."""
+        tool = self._tool_of.get(failure.cause)
+        return _shown(self._by_tool.get(tool, ()), failure.position) if tool is not None else None
+
+    def _resolution(self, failure: Failure) -> int | None:
+        if failure.signal_type != "loop":
+            return _shown(self._by_key.get(failure.action_key, ()), failure.position)
+        return _shown([call for call in self._succeeded if call.key != failure.action_key], failure.position)
+
+
+def _overcome(kind: EventKind, failure: Failure) -> FailureEvent:
+    """Known by the occurrence that it follows: where messages are trimmed, positions change, and the first of its kind it remains."""
+    return FailureEvent(kind=kind, fingerprint=failure.fingerprint, cause=f"{failure.cause}>{kind}")
+
+
+def _shown(calls: Sequence[CalledTool], after: int) -> int | None:
+    """The result of the first of `calls` that was made after that message."""
+    i = bisect_right(calls, after, key=lambda call: call.message)
+    result = calls[i].result if i < len(calls) else None
+    return None if result is None else result.message
+
+
+def _later(positions: Sequence[int], after: int) -> int | None:
+    i = bisect_right(positions, after)
+    return positions[i] if i < len(positions) else None

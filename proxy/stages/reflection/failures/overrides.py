@@ -1,0 +1,72 @@
+"""A concrete constraint put on a tool call: an argument that was too much last time is capped. Pure: a call and records in, a call out.
+
+Only numbers go down, and only those that a record names: nothing else of the arguments changes. Arguments that are not a JSON object, or
+names that are not in the tool's schema, are left as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from proxy.exchange import Tool, ToolCall
+from proxy.language.json.fingerprint import identifier
+from proxy.ports.failures import FailureRecord
+from proxy.stages.reflection.failures.adjustments import is_size, properties_of
+
+CAPPING = ("cap_output", "paginate")
+
+
+class Cap(Struct, frozen=True):
+    """A limit that a record recommends."""
+
+    failure_id: str
+    tool: str
+    argument: str
+    """"" for whichever argument of the call says how much is asked for."""
+    most: int
+
+
+class Capped(Struct, frozen=True):
+    """What was changed of a call."""
+
+    failure_id: str
+    tool: str
+    argument: str
+    before: int | float | None
+    """None where the call did not name it."""
+    after: int
+
+
+def caps_of(records: Iterable[FailureRecord]) -> list[Cap]:
+    """The caps among what active records recommend: of a tool that gave too much, and of a person's "at most 10"."""
+    found = []
+    for record in records:
+        told = record.recommended_adjustment
+        most = told.get("cap") if told.get("type") == "follow_correction" else told.get("max") if told.get("type") in CAPPING else None
+        if record.status == "active" and isinstance(most, int) and not isinstance(most, bool) and most > 0:
+            found.append(Cap(record.id, record.subject, str(told.get("argument", "")), most))
+    return found
+
+
+def enforce(call: ToolCall, caps: Sequence[Cap], tools: Sequence[Tool]) -> tuple[ToolCall, list[Capped]]:
+    """The call with its arguments capped, and what was changed; the same object where nothing was."""
+    arguments = call.parsed
+    if arguments is None:
+        return call, []
+    done: dict[str, Capped] = {}
+    for cap in caps:
+        if cap.tool not in ("", identifier(call.name)):
+            continue
+        name = next((n for n in (*arguments, *properties_of(call.name, tools)) if identifier(n) == cap.argument), "")
+        name = name or next((n for n, value in arguments.items() if not cap.argument and is_size(n, value)), "")
+        value = arguments.get(name)
+        if not name or isinstance(value, bool) or not (value is None or (isinstance(value, int | float) and value > cap.most)):
+            continue
+        before = done[name].before if name in done else value
+        arguments[name] = cap.most
+        done[name] = Capped(cap.failure_id, identifier(call.name), identifier(name), before, cap.most)
+    return (replace(call, arguments=json.dumps(arguments, ensure_ascii=False)), list(done.values())) if done else (call, [])

@@ -1,0 +1,191 @@
+"""English: how people correct an agent (`proxy.stages.reflection.signals.correction_words.wording` says how to read it)."""
+
+from proxy.stages.reflection.signals.correction_words.wording import CorrectionWords, compiled
+
+_IT = (
+    r"(?:that|this|it|these|those|(?:your|the)(?: last| previous| first| whole)? (?:answer|results?|output|response|reply|calculation|"
+    r"translation|summary|info(?:rmation)?))"
+)
+_VERY = (
+    r"(?: (?:still|just|completely|totally|so|all|simply|obviously|definitely|clearly|also|plain|quite|really|actually|very|"
+    r"absolutely|again|even|at)){0,3}"
+)
+_IS = r"(?:'?s| is| are|'re| was| were)"
+_ISNT = rf"(?:{_IS}{_VERY} not|(?: is| are| was| were)n'?t)"
+_CALLING = (
+    r"(?:calling|using|running|invoking|searching|querying|retrying|re-?running|repeating|trying|guessing|looping|fetching|hitting|"
+    r"checking|looking (?:up|in|at)|making (?:things|stuff|it|this|that) up|asking (?:me )?(?:the same|for|that)|sending (?:the same|"
+    r"that))"
+)
+_CALL = r"(?:use|call|run|invoke|search|query|try|retry|re-?run|repeat|rely on|fetch|hit|touch|look (?:up|in|at)|browse|do)"
+_OF = (
+    r" ?(?:results?|rows?|hits?|entries|lines|items?|documents?|docs|pages?|records?|match(?:es)?|passages?|files?|chunks?|articles?|"
+    r"products?|suggestions?|options?|ideas?|searches|search|calls?|times|attempts?|tries|queries|requests?|retries)\b"
+)
+_SHOW = (
+    r"(?:(?:show|give|list|return|fetch|get|display|print|output|send|retrieve|pull|load|request|ask for|only|just|do)(?: me|"
+    r" us)?(?: only| just| back| a list of)? )?"
+)
+_AT_MOST = (
+    r"(?:at (?:the )?most|no(?:t)? more than|(?:a )?max(?:imum|\.)?(?: of)?|up to|only(?: the)?(?: first| top)|just the (?:first|top)|"
+    r"the (?:first|top)|don'?t (?:\w{1,20} )?more than|do not (?:\w{1,20} )?more than|never (?:\w{1,20} )?more than)"
+)
+_LIMIT = (
+    r"(?:limit|restrict|cap|keep)(?: it| that| this| them| yourself| the \w{1,20}| results| output| your \w{1,20})? (?:to|at|below|"
+    r"under)(?: a max(?:imum)? of| at most)?"
+)
+
+ENGLISH = CorrectionWords(
+    opener=compiled(
+        r"(?:(?:oh|ah|uh|um+|hm+|er+|come on|let'?s|well|ok|okay|so|and|but|then|now|also|sorry|apologies|please|pls|plz|hey|wait|"
+        r"hold on|ugh|again|actually|look|listen|"
+        r"bro|dude|thanks|thank you|i(?:'m| am) (?:sorry|afraid)|i (?:really )?(?:think|believe|fear)|i'd say|i mean|unfortunately|"
+        r"yes|yeah|for now|this time|as i said|"
+        r"(?:from now on|from here on|going forward)|just to be clear|to be clear|(?:can|could|would|will) you(?: please| kindly| just)?|"
+        r"you keep \w{1,20} [\w\ue000 ]{1,140}|for the (?:last|second|third) time)\b)[\s.!…-]{0,4}"
+    ),
+    denial=compiled(
+        r"(?:no+(?! (?:worr|prob|need|thank|thx|way|rush|idea|clue|doubt|big|one|more|matter|stress|hurry|wonder|off|fun|kidding|joke|"
+        r"luck|complain|issue|pressure))|nope|nah|negative|wrong|incorrect|stop|not at all|absolutely not|"
+        r"of course not)\b[\s.!…-]{0,4}"
+    ),
+    ask=compiled(
+        r"(?:what|why|how|when|where|who|which|whose|is|are|was|were|do|does|did|can|could|would|should|will|has|have|isn'?t|aren'?t|"
+        r"don'?t you|"
+        r"doesn'?t|didn'?t|whats|am i|may i)\b"
+    ),
+    polite=compiled(r"(?:and |but |so |ok |then )?(?:please )?(?:can|could|would|will) you\b(?! tell| explain| check)"),
+    aside=compiled(
+        r".{0,200}?\b(?:(?:he|she|they|who|somebody|someone|everybody|people|(?:my|our|the|his|her|"
+        r"their) [a-z]{2,20}(?: [a-z]{2,20})?) (?:also |just |always |then )?"
+        r"(?:says?|said|thinks?|thought|claims?|claimed|told|tells|insists?|insisted|wrote|writes|believes?|replied|means|meant|"
+        r"keeps? saying)|i (?:first |originally )?thought|at first|if|whether|unless|in case|suppose|when)\b"
+    ),
+    task=compiled(
+        r"(?:please |can you |could you )?(?:translate|rewrite|proofread|review|summari[sz]e|rephrase|paraphrase|correct (?:this|the)|"
+        r"fix (?:this|the) (?:text|sentence)|grade|classify|"
+        r"explain (?:this|the)|write|draft|compose|reply to|answer this|analy[sz]e)\b"
+    ),
+    rejected=compiled(
+        rf"{_IT}{_IS}{_VERY} (?:wrong|incorrect|false|inaccurate|untrue|nonsense|rubbish|bullshit|a mistake|an error|mistaken|made up|"
+        rf"a lie)\b(?! to\b| with\b| that\b| of\b| on\b)",
+        rf"{_IT}{_ISNT}{_VERY} (?:right|correct|true|accurate|what (?:i|we) (?:asked|meant|wanted|said|ordered|requested|was|am|need|"
+        rf"wrote)|how (?:i|we|it|that)|where (?:i|we)|the (?:one|case|right|correct)|even close|"
+        r"my (?:question|order|account|name|address|flight|booking|file|number|point|request|problem was)|the question|"
+        r"it\s*$)\b(?! that\b)",
+        rf"{_IT} (?:do|does|did)(?:n'?t| not){_VERY} (?:look|seem|sound|make)(?: to be)? (?:right|correct|sense|accurate|true)\b",
+        rf"{_IT} (?:can'?t|can ?not|cannot) be (?:right|correct|true)\b",
+        r"(?:not|wasn'?t|isn'?t) what (?:i|we) (?:asked|meant|wanted|said|ordered|requested|was|am|need|wrote)\b",
+        r"(?:not (?:true|right|correct|that one|quite right)|nonsense|bullshit|rubbish|incorrect|false|untrue|wrong (?:again|answer)|"
+        r"still (?:wrong|incorrect|not right))\s*(?:$|again)",
+        r"you(?:'ve| have)? (?:got|had|picked|chose|used|took|booked|gave me|opened|edited|changed|sent|took|have) (?:it|this|that|"
+        r"them|(?:the|a) wrong)(?: all| completely)?(?: wrong| backwards|(?<=wrong))\b",
+        rf"(?:you(?:'re| are| were)|youre|ur){_VERY} (?:wrong|mistaken|incorrect|not listening|confus\w{{2,4}}|mixing|hallucinating|"
+        rf"making (?:(?:that|this|things|it|stuff|them) up|a mistake|mistakes|an error)|misreading|misunderstanding|ignoring|"
+        rf"missing the point|contradicting)\b"
+        r"(?! to\b)",
+        rf"you(?:'ve| have)?{_VERY} (?:misunderstood|misread|misheard|misinterpreted|confused|mixed|ignored|overlooked|"
+        rf"forgot(?! nothing)|missed|made (?:a mistake|an error|that up|this up|it up)|mixed up)\b",
+        r"you (?:did not|didn'?t|don'?t|do not|never|haven'?t) (?:read|listen|understand|answer|follow|do what|get it|do it right|even)\b",
+        r"(?:please )?re-?read (?:my|what|the)\b|read (?:my|what i) (?:message |question |wrote |said )?again",
+        r"(?:like |as )?(?:i|we)(?:'ve| have)? (?:(?:already|literally|clearly|specifically|explicitly|just|repeatedly) ){1,2}(?:said|"
+        r"told you|asked|wrote|gave you|given you|mentioned|explained|provided|specified|answered)\b"
+        r"(?!,? (?:yes|ok|thanks))",
+        r"(?:i|we)(?:'ve| have)? (?:said|told you|asked|explained|mentioned)(?: [\w']{1,20}){0,4} (?:already|before|twice|three times|"
+        r"several times|multiple times)\b",
+        r"(?:i|we) told you (?:that|to|not|my|the|i|it(?:'s| is| was)|we)\b",
+        r"(?:i|we) (?:never|did not|didn'?t) (?:said|say|asked?(?: for)?|wanted|want|ordered|order|meant|mean|wrote|write) (?:that|"
+        r"this|so|anything like)\b",
+        r"(?:there must (?:be|have been) (?:a|some) (?:mistake|error)\b|my [\w ]{1,30} (?:is|was|has been) already (?:provided|given))",
+        r"(?:i|we)(?:'ve| have) (?:already|just) (?:answered|confirmed)\b|(?:i|we) already (?:answered|confirmed)\b",
+        r"there(?:'s| is| are) (?:still )?(?:a |an |some )?(?:mistakes?|errors?|bugs?) in your\b",
+        rf"{_IT} (?:does not|doesn'?t|did not|didn'?t) answer (?:my|the) question\b",
+        r"(?:completely|totally|entirely|absolutely|just|plain|simply|dead) (?:wrong|incorrect|false)\b",
+        rf"(?:{_IT}{_IS}{_VERY} )?(?:exactly |just )?(?:the (?:exact )?opposite|the other way (?:a)?round|backwards|the reverse)\b",
+        r"there(?:'s| is| has been|'s been)(?: been)? (?:a|some) (?:misunderstanding|mix-?up|confusion)\b",
+        r"(?:i|we) never (?:said|mentioned|asked|claimed|told|wrote|ordered|wanted|requested)\b(?! (?:thank|yes|no\b|you\b))",
+        r"(?:this|that|it) (?:is|was) the (?:second|third|fourth|fifth|\d(?:nd|rd|th)) time (?:you|i)\b|(?:this|that)'s the (?:second|"
+        r"third|fourth|fifth) time (?:you|i)\b",
+        r"(?:your|the|these|those) (?:numbers?|figures?|maths?|sums?) (?:do(?:es)?(?: not|n'?t) add up|(?:is|are) (?:off|wrong))\b",
+        rf"(?:i do not|i don'?t|we don'?t) (?:think|believe) (?:that )?"
+        rf"{_IT}(?:'?s| is| was| are) (?:right|correct|true|accurate)\b(?! for\b)",
+        rf"{_IT} (?:has|have|had) nothing to do with (?:my question|what i)\b",
+    ),
+    rejected_unasked=compiled(
+        r"(?:(?:that|this|it)(?:'?s| is| was) the )?(?:wrong|incorrect)(?:\s*$| (?:file|customer|one|account|order|tool|person|user|"
+        r"date|day|flight|name|number|city|language|version|table|link|url|folder|column|way|thing|answer|item|product|direction|"
+        r"month|year)\b)",
+        r"(?:it |this |that |i |i'm |im )?(?:still )?(?:getting |get |got |gives? |have )?(?:exactly |"
+        r"exact )?(?:the )?(?:exact )?same (?:error|problem|issue|mistake|exception)\b",
+        r"(?:it |this |that )?(?:is )?still (?:not work|doesn'?t work|does not work|not (?:fixed|right|correct|there)|fail|broken|"
+        r"getting (?:the|that|an) |the same\b|crash)",
+        r"(?:i|we) (?:said|asked for|wrote|meant|wanted) [\w\ue000'. :-]{1,60}?(?: and|,)? not\b",
+        r"(?:that|this)(?:'?s| is| was) (?:the|an) (?:old|outdated|previous|former|[a-z]{2,20} from last)\b",
+        r"(?:the same (?:broken|wrong|bad|buggy))\b",
+        r"(?:you still have )?my [\w ]{1,20}?(?:is |are )?(?:still )?(?:spelled |spelt |written )(?:wrong|incorrectly)\b",
+    ),
+    after_denial=compiled(
+        r"(?:i|we) (?:said|meant|wanted|asked|wrote|was (?:talking|asking)|am (?:talking|asking)|need the|mean the)\b(?! (?:to say|"
+        r"yes|ok|thanks|that'?s))",
+        r"(?:still )?not (?:that|this|the|those)\b",
+        r"(?:it|that|this)(?:'s| is) (?:the|a|an) [\w ]{1,30} (?:one|not)\b",
+        r"try (?:it )?again\b",
+        r"the (?:other|first|second|third|last|next) (?:one\b|\w{1,20}\s*$)",
+        r"it (?:should|must|has to|is supposed to|was supposed to) (?:be|have|say)\b",
+        r"(?:the|my|our) (?:[\w'-]{1,20} ){1,2}?(?:is|are|was|were|starts|begins|ends) (?!.{0,80}\b(?:fine|ok|okay|good|great|right|"
+        r"correct|enough|perfect|all)\b)",
+        r"(?:that|this|it)(?:'s| is| was) the wrong\b",
+    ),
+    override=compiled(
+        rf"(?:run|call|use|query) \ue000{{1,128}} with {_AT_MOST} <cap>",
+        rf"(?:do not|don'?t|never|stop|quit)(?: ever| even)? (?:{_CALL}|{_CALLING}) <no>",
+        rf"(?:do not|don'?t|never)(?: ever| even)? {_CALL}\b(?! my\b| the (?:card|credit))[^?]{{0,60}}? (?:again|any ?more|any longer)\b",
+        r"(?:do not|don'?t|never)(?: ever)? (?:guess\b|make (?:things|stuff|it|this|that|anything) up|invent\b|assume anything|"
+        r"do (?:that|this|it)\s*(?:$|again|any))",
+        rf"(?:i|we)(?:'ve| have)? (?:already |just )?(?:told|asked) you not to (?:{_CALL} <no>|{_CALL}\b(?! my\b))",
+        rf"you (?:can'?t|cannot|may not|must not|mustn'?t|should not|shouldn'?t|(?:are|re|'re) not allowed to|need not|"
+        rf"don'?t need to) {_CALL} <no>",
+        r"(?:do|try|answer|solve) (?:it|this|that) without(?: using| calling)? <no>",
+        r"no (?:more|further) (?:searches|calls|queries|requests|retries|tool calls|guessing)\b",
+        rf"(?:stop|quit|cease|enough with|no more) {_CALLING}\b",
+        r"(?:stop|quit) (?:it|that|this|doing (?:that|this|it|so))\b|stop\s*$",
+        r"(?:no more|enough with|enough of|without|forget(?: about)?|drop|skip|avoid|ditch|leave out|ignore|not) <no>",
+        r"(?:use|try|call|take|run|switch to|go with|go for|pick|do it with) <yes>(?:,? (?:tool|function))?(?:,? (?:instead of|"
+        r"rather than|not) <no>)?",
+        r"(?:instead of|rather than) <no>(?: tool)?(?:,? (?:please )?(?:use|try|call|take|run|go with) <yes>)?",
+        rf"you keep {_CALLING} <no>",
+        r"replace <no> (?:with|by) <yes>",
+        r"(?:use|try|call|take|go with|switch to|pick) (?:the other|another|a different|some other) (?:tool|function|api|approach|"
+        r"method|source|search|endpoint|query|database)\b",
+        r"(?:ignore|forget|disregard|discard|drop|throw away|set aside)(?: about)? (?:the |that |this |your |all |those |"
+        r"these )?(?:(?:previous|last|first|earlier|old|other|above|second|prior) )?"
+        r"(?:results?|output|search|response|tool|documents?|hits?|passages?|search results?)\b",
+        r"(?:only|just|always) (?:use|look at|look in|search|consult|rely on|read|check|work with|go by|query|call|"
+        r"stick to) [^?]{0,40}?(?:tool|docs|documents?|documentation|sources?|files?|manual|database|handbook|knowledge base|wiki|"
+        r"official)\b",
+        r"(?:use|look at|search|consult|rely on|check|stick to)(?: in)? (?:only|nothing but|just) [^?]{0,40}?(?:tool|docs|documents?|"
+        r"documentation|sources?|files?|manual|database|handbook|official)\b",
+        r"(?:only|just) <yes>",
+        rf"(?:that'?s |it'?s |that is )?enough (?:of )?{_CALLING}\b",
+        r"(?:work|answer|go|stick|base (?:it|this|your answer)|rely) (?:only|exclusively|solely|strictly|just) (?:from|with|on|to|by|"
+        r"in) [^?]{0,40}?(?:pdf|attachments?|attached|files?|docs|documents?|documentation|sources?|context|text|tool|manual)\b",
+        r"(?:fewer|less) (?:results|rows|hits|entries|documents|output)\b",
+        rf"(?:there is |there's )?no need to {_CALL} <no>",
+        r"you (?:have to|must|should|need to|are supposed to) (?:use|call|run) <yes>",
+        r"(?:look|check|verify|do|try) (?:it|this|that) (?:up )?(?:with|in|using|via) <yes>",
+        r"just stop\s*$",
+    ),
+    cap=compiled(
+        rf"(?:only |just )?{_SHOW}{_AT_MOST} <cap>{_OF}",
+        rf"{_LIMIT} <cap>(?:{_OF}|<.>)",
+        rf"{_SHOW}(?:only|just) <cap>{_OF}",
+        rf"{_SHOW}<cap>{_OF} (?:max(?:imum)?|at (?:the )?most|tops)\b",
+        rf"(?:do not|don'?t|never) \w{{1,20}}(?: \w{{1,20}})? more than <cap>{_OF}",
+        rf"{_AT_MOST} <cap> (?:per|at a time|each)\b",
+    ),
+    bare_cap=compiled(
+        rf"{_SHOW}{_AT_MOST} <cap><.>",
+        rf"{_SHOW}<cap> (?:max(?:imum)?|at (?:the )?most|tops)\b",
+        rf"<cap>(?:{_OF})? (?:is|are|will be|would be) (?:plenty|enough|sufficient)\b",
+    ),
+)

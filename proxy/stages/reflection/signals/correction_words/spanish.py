@@ -1,0 +1,135 @@
+"""Spanish: how people correct an agent (`proxy.stages.reflection.signals.correction_words.wording` says how to read it)."""
+
+from proxy.stages.reflection.signals.correction_words.wording import CorrectionWords, compiled
+
+_ESO = r"(?:eso|esto|ese|esa|aquello|(?:la|tu|su) (?:respuesta|cifra|suma|informacion)|(?:el|tu|su) (?:resultado|calculo|resumen))"
+_MUY = r"(?: (?:todo|muy|completamente|totalmente|simplemente|otra vez|todavia|aun|tampoco|para nada)){0,2}"
+_USES = r"(?:uses?|utilices?|llames?|busques?|consultes?|pruebes?|ejecutes?|repitas?|intentes?|recurras?)"
+_USA = r"(?:usa|use|utiliza|utilice|prueba(?: con)?|llama a|coge|toma|ejecuta|cambia a|emplea|consulta)"
+_USAR = r"(?:usar|utilizar|llamar|buscar|consultar|probar|ejecutar|repetir|intentar|reintentar|adivinar|inventar|hacer)"
+_DE_ES = (
+    r" ?(?:resultados?|filas?|entradas?|lineas?|documentos?|paginas?|registros?|coincidencias|archivos?|articulos?|elementos?|"
+    r"sugerencias|opciones|ideas|busquedas?|llamadas?|veces|intentos?|consultas?|peticiones)\b"
+)
+_MUESTRA = r"(?:(?:muestra|dame|lista|devuelve|saca|trae|ensena|pon|quiero|muestre|deme)(?:me|nos)?(?: solo)? )?"
+_COMO_MAX = (
+    r"(?:como (?:maximo|mucho)|a lo sumo|maximo|max\.?|no mas de|hasta|(?:solo|solamente|unicamente) (?:los|las) (?:primer[oa]s)|"
+    r"(?:los|las) primer[oa]s|un maximo de)"
+)
+
+SPANISH = CorrectionWords(
+    opener=compiled(
+        r"(?:(?:oh|ah|eh|mm+|hm+|bueno|pues|vale|ok|y|pero|entonces|ahora|tambien|perdon|perdona|lo siento|disculpa|disculpe|"
+        r"por favor|oye|espera|en realidad|gracias|creo que|me temo que|si|"
+        r"a partir de ahora|de ahora en adelante|desde ahora|esta vez|puedes|podrias|puede|podria|mejor|sino)\b)[\s.!¡¿…-]{0,4}"
+    ),
+    denial=compiled(
+        r"(?:no|nop|que no|no+|falso|incorrecto|mal|para nada)(?:[\s]*[,.!…-]{1,4}[\s¡¿]*|\s+(?=no\b|yo\b|dije|queria|eso\b|esto\b|"
+        r"te\b|es\b))"
+    ),
+    ask=compiled(
+        r"¿|(?:que|por que|porque razon|como|cuando|donde|quien|cual|cuales|cuanto\w?|es|esta|hay|puedes|puede|podrias|tienes|crees|"
+        r"sabes)\b(?! no\b| un (?:error|fallo|malentendido)| ya\b| te dije| te he| dije| he dicho| mal\b| equivocad)"
+    ),
+    polite=compiled(r"¿?(?:y |pero )?(?:por favor,? )?(?:puedes|podrias|puede|podria)\b(?! decirme| explicar)"),
+    aside=compiled(
+        r".{0,200}?\b(?:(?:al principio )?(?:pense|creia|pensaba) que|(?:el|ella|ellos|alguien|la gente|(?:mi|nuestro|nuestra|un|una|"
+        r"su|el|la) [a-z]{2,20}(?: [a-z]{2,20})?) (?:me |nos |ya |tambien )?(?:dice|dijo|dicen|ha dicho|piensa|cree|creia|opina|"
+        r"afirma|asegura|escribio|insiste)|si|cuando|en caso de)\b(?=.{1,200})"
+    ),
+    task=compiled(
+        r"(?:por favor,? |puedes )?(?:traduce|traducir|reescribe|corrige(?:me)? (?:este|el|la)|revisa (?:este|el)|resume|escribe|"
+        r"redacta|responde a|analiza|evalua|explica)\b"
+    ),
+    rejected=compiled(
+        rf"(?:{_ESO} )?(?:es|esta|era|estan|son|estaba|suena){_MUY} (?:mal|incorrect[oa]|falso|falsa|erroneo|erronea|equivocad[oa]|"
+        rf"un error|mentira|una tonteria)\b(?! que| de | en que)",
+        rf"(?:{_ESO} )?(?:no|tampoco) (?:es|esta|era|son|fue)(?: nada| muy| del todo)? (?:correct[oa]|ciert[oa]|verdad|bien\s*$|"
+        rf"asi\s*$|lo que|mi (?:pregunta|pedido|cuenta|numero|vuelo)|la (?:pregunta|que|cuenta)|el (?:que|cliente|archivo|pedido|"
+        rf"vuelo|numero|correcto)|est[ea]\s*$|es[ea]\s*$|exact[oa])",
+        rf"{_ESO} no (?:puede ser|tiene sentido|me cuadra|cuadra)\b",
+        r"(?:es )?(?:falso|mentira|incorrecto|respuesta incorrecta|sigue mal|no es cierto)\s*$",
+        r"(?:te|se|le|usted se|tu te) (?:equivocas|equivoca|has equivocado|ha equivocado|confundes|confunde|has confundido|"
+        r"ha confundido|estas equivocando|equivocaste|confundiste|estas confundiendo)\b",
+        r"(?:tu |usted )?(?:estas|esta) (?:equivocad[oa]|confundid[oa]|en un error|confundiendo|inventando)\b",
+        r"(?:(?:tu|usted) )?(?:no )?(?:me )?(?:has|ha|habeis) (?:entendido mal|malinterpretado|confundido|mezclado|ignorado|olvidado|"
+        r"cambiado los|puesto mal|leido mal|hecho mal)\b",
+        r"(?:(?:tu|usted) )?no (?:me )?(?:has|ha|habeis) (?:entendido|leido|escuchado|contestado|hecho caso|respondido)\b|"
+        r"no me (?:entiendes|escuchas|entiende)|me entendiste mal|no me entendiste",
+        r"(?:como )?(?:ya )?(?:te|le|os|lo) (?:lo )?(?:ya )?(?:dije|he dicho|habia dicho|di|mencione|explique)(?: ya)? (?:que|ya|"
+        r"antes|el|la|mi|varias|dos|tres)\b",
+        r"(?:como )?ya (?:te |le |os )?(?:lo )?(?:he )?(?:dije|dicho|mencionado|mencione|escrito|explicado|explique|di)\b(?! que si)",
+        r"(?:vuelve a leer|lee otra vez|relee)\b",
+        r"(?:totalmente|completamente|del todo|absolutamente) (?:equivocad[oa]|incorrect[oa]|mal|fals[oa])\b",
+        r"(?:eso |esto )?(?:es )?(?:justo |exactamente )?(?:al reves|lo contrario)\b",
+        r"(?:hay|tienes) (?:un|algun) (?:error|fallo) en (?:tus?|la suma|el calculo|la respuesta|el resultado)\b",
+        r"no nos (?:entendemos|estamos entendiendo)\b|(?:hay|ha habido|hubo) un malentendido\b",
+        r"(?:yo )?(?:nunca|jamas) (?:dije|hable|pedi|mencione|he dicho|he pedido|quise)\b",
+        rf"{_ESO} no tiene (?:nada )?que ver con (?:mi pregunta|lo que)\b",
+    ),
+    rejected_unasked=compiled(
+        r"(?:incorrecto|mal|equivocado)\s*$",
+        r"(?:cliente|archivo|pedido|fecha|cuenta|vuelo|numero|ciudad|version) (?:equivocad[oa]|incorrect[oa])",
+        r"(?:sigue|todavia|aun)(?: sigue)? (?:sin funcionar|no funciona|fallando|igual|dando (?:el mismo )?error|sin ir|no va|mal)\b|"
+        r"no funciona todavia",
+        r"(?:sigue |otra vez |exactamente )?(?:con |da |sale |me da |me sale )?el mismo (?:error|problema|fallo)\b",
+        r"(?:yo )?(?:dije|pedi|queria|he dicho|escribi) [\w\ue000'. :-]{1,60}?(?: y|,)? no\b(?! (?:quiero|tengo|se)\b)",
+        r"yo (?:pregunte|pedi|dije|queria|hablaba)\b(?! que si)",
+        r"otra vez (?:el|la|lo) mism[oa]\b",
+        r"(?:esa?|ese|esto|eso) es (?:la|el|mi) [\w ]{1,20}?(?:antigu[oa]|viej[oa]|anterior|equivocad[oa])\b",
+        r"(?:mi|nuestro|nuestra) \w{1,20} (?:sigue|esta otra vez|sigue estando) (?:mal|equivocad[oa]|incorrect[oa])\b",
+    ),
+    after_denial=compiled(
+        r"(?:yo )?(?:dije|queria|quise decir|pedi|te pedi|me referia|hablaba|he dicho(?! que si)|preguntaba|pregunte)\b(?! que si)",
+        r"(?:no )?(?:es|era|ese|esa) (?:el|la|otro|otra|no)\b",
+        r"(?:el otro|la otra|ese no|esa no|asi no)\b",
+        r"(?:tiene|debe|deberia) (?:que )?ser\b",
+        r"(?:intentalo|prueba) otra vez",
+        r"que (?:la|el|es|no|mi)\b|(?:la|el|mi) [\w-]{1,30} (?:es|son|era|empieza) (?!.{0,80}\b(?:bien|perfect[oa]|correct[oa]|"
+        r"buen[oa]|vale|todo)\b)",
+    ),
+    override=compiled(
+        r"(?:que )?\ue000{1,128} (?:devuelva|de|saque|traiga|con) (?:como maximo|como mucho|a lo sumo|no mas de) <cap>",
+        rf"(?:ya )?no (?:vuelvas? a )?(?:{_USES}|{_USAR})(?: mas| otra vez| nunca| de nuevo){{0,2}}(?: a| en| con| la| el)? <no>",
+        rf"(?:ya )?no (?:vuelvas? a |me )?(?:{_USES}|{_USAR}|hagas)\b(?! (?:mi|la tarjeta))[^?]{{0,60}}? ?(?:mas|otra vez|de nuevo|"
+        rf"nunca)\b",
+        r"no mas (?:busquedas|llamadas|consultas|peticiones|intentos)\b",
+        rf"no vuelvas? a {_USAR}\b",
+        r"no (?:adivines?|inventes?|supongas?|te (?:lo )?inventes)\b",
+        rf"(?:deja(?: ya)?|dejad|deje|para(?: ya)?|pare) de {_USAR}(?: a| en| con)? <no>",
+        rf"(?:deja(?: ya)?|dejad|deje|para(?: ya)?|pare) de (?:{_USAR}|hacer (?:eso|esto)|preguntar|pedir)\b",
+        r"(?:para|dejalo|basta)(?: ya)?\s*$|deja eso\b",
+        r"(?:nada de|basta de|sin|olvida|olvidate de|evita|ignora|no) <no>",
+        rf"{_USA}(?: mejor| ahora)? <yes>(?:,? (?:en (?:lugar|vez) de|y no|no) <no>)?",
+        rf"en (?:lugar|vez) de <no>(?:,? {_USA} <yes>)?",
+        rf"(?:mejor|solo) <yes>",  # noqa: F541
+        rf"{_USA}(?: mejor)? (?:la otra|otra|el otro|otro) (?:herramienta|funcion|api|fuente|metodo|busqueda|consulta|tool)\b",
+        r"(?:ignora|ignore|olvida|olvide|descarta|descarte|olvidate de) (?:el |la |los |las |ese |esa |tu |todos los )?(?:(?:ultimo|"
+        r"ultima|primer|primera|anterior) )?(?:resultados?|busqueda|salida|documentos?|herramienta|respuesta de)\b",
+        rf"(?:{_USA}|mira|busca en|consulta|lee|mire) (?:solo|solamente|unicamente|nada mas que) [\w ]{{0,30}}?(?:documentos?|"
+        rf"documentacion|fuentes?|archivos?|manual|herramienta|base de datos|docs)\b",
+        rf"(?:solo|solamente|unicamente) (?:{_USA}|mira|busca en|consulta|lee|los|las|la|el) [\w ]{{0,30}}?(?:documentos?|"
+        rf"documentacion|fuentes?|archivos que|manual|herramienta|base de datos|docs)\b",
+        rf"(?:ya )?basta (?:ya )?de {_USAR}\b",
+        r"no sigas (?:buscando|llamando|usando|intentando|consultando|probando|repitiendo|adivinando)\b",
+        rf"no (?:hace falta|es necesario) (?:que )?(?:{_USES}|{_USAR})(?: a| en| con)? <no>",
+        r"(?:intenta|intentalo|prueba|pruebalo)(?: mejor)? con <yes>",
+        r"(?:prefiero|quiero) que (?:uses|utilices|llames a|pruebes)(?: con)? <yes>(?:,? (?:y no|no|en (?:lugar|vez) de) <no>)?",
+        r"(?:trabaja|responde|contesta|basate|limitate)(?: a trabajar)? (?:solo|solamente|unicamente|exclusivamente) (?:con|en|a|"
+        r"segun) [\w ]{0,40}?(?:pdf|adjuntos?|archivos?|documentos?|fuentes?|texto|contexto|documentacion)\b",
+        r"(?:saltate|prescinde de|quita|descarta) <no>",
+        rf"(?:tienes que|debes|deberias|hay que) {_USAR} <yes>",
+    ),
+    cap=compiled(
+        rf"{_MUESTRA}{_COMO_MAX} <cap>{_DE_ES}",
+        rf"(?:limita(?:te|lo|la|los)?|limite(?:se)?|restringe(?:lo)?)(?: \w{{1,12}} \w{{1,20}})? a (?:un maximo de |los primeros |"
+        rf"las primeras )?<cap>(?:{_DE_ES}|<.>)",
+        rf"{_MUESTRA}<cap>{_DE_ES} (?:como (?:maximo|mucho)|maximo|a lo sumo)\b",
+        rf"{_COMO_MAX} <cap> (?:por|a la vez|cada)\b",
+    ),
+    bare_cap=compiled(
+        rf"{_MUESTRA}{_COMO_MAX} <cap><.>",
+        rf"{_MUESTRA}<cap> (?:como (?:maximo|mucho)|maximo|a lo sumo)\s*$",
+        rf"con <cap>(?:{_DE_ES})?(?: me)? basta\b|(?:me )?basta con <cap>(?:{_DE_ES})?",
+    ),
+)

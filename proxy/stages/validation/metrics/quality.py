@@ -1,0 +1,168 @@
+"""The five metrics of a piece of context, the score that they make together, and whether it passes. Pure values.
+
+The overall score is the weighted mean of the metrics that could be measured:
+
+    score = sum(weight[m] * value[m]) / sum(weight[m])      over the measured m
+
+It rises with each of them, and lies between the lowest and the highest. One that could not be measured (no question, no timestamp, nothing
+that can be verified) leaves it as it is, instead of counting as good. A piece passes when no metric is below its threshold, the score is
+not below its own, and no check has failed to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct, field
+
+MetricName = Literal["relevance", "freshness", "accuracy", "completeness", "consistency"]
+METRICS: tuple[MetricName, ...] = ("relevance", "freshness", "accuracy", "completeness", "consistency")
+Share = Annotated[float, Meta(ge=0, le=1)]
+_REASONS: Mapping[str, str] = {
+    "relevance": "irrelevant",
+    "freshness": "stale",
+    "accuracy": "inaccurate",
+    "completeness": "incomplete",
+    "consistency": "inconsistent",
+}
+"""What a piece is that fails a metric."""
+
+
+class QualityThresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Below which a metric fails."""
+
+    relevance: Annotated[Share, Meta(description="calibrated probability that it helps with the question")] = 0.7
+    freshness: Annotated[
+        Share, Meta(description="max_age_s / age: 1.0 fails whatever is older than max_age_s, 0.5 what is older than twice that")
+    ] = 1.0
+    accuracy: Annotated[Share, Meta(description="share of its verifiable claims that the knowledge base finds valid")] = 0.9
+    completeness: Annotated[Share, Meta(description="share of the required fields that it has")] = 0.8
+    consistency: Annotated[Share, Meta(description="0.0 where it contradicts what the context says already, else 1.0")] = 1.0
+    score: Annotated[Share, Meta(description="overall score, the weighted mean of the metrics that could be measured")] = 0.0
+
+
+class MetricWeights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What each metric counts in the overall score."""
+
+    relevance: Annotated[float, Meta(gt=0)] = 1.0
+    freshness: Annotated[float, Meta(gt=0)] = 1.0
+    accuracy: Annotated[float, Meta(gt=0)] = 1.0
+    completeness: Annotated[float, Meta(gt=0)] = 1.0
+    consistency: Annotated[float, Meta(gt=0)] = 1.0
+
+
+class Metric(Struct, frozen=True):
+    """One figure."""
+
+    value: float | None
+    """0 to 1; None where there is nothing to measure it by, or it could not be measured."""
+    measured: bool = True
+    """Whether `value` was found by looking. False with a value: what counts by default (accuracy 1.0 of what cannot be verified)."""
+    note: str = ""
+    """Why it was not measured: ``no query``, ``no timestamp``, ``nothing verifiable``, …"""
+    error: str = ""
+    """Why the check could not run: ``timeout``, ``model_unavailable``, …. Such a metric is neither good nor bad."""
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    """For the record: ages, missing fields, claims that failed; bounded."""
+
+
+def unmeasured(note: str, value: float | None = None) -> Metric:
+    """A metric that there is nothing to measure by."""
+    return Metric(value, measured=False, note=note)
+
+
+def failed(error: str) -> Metric:
+    """A metric whose check could not run."""
+    return Metric(None, measured=False, error=error)
+
+
+class Quality(Struct, frozen=True):
+    """What was found of one piece of context."""
+
+    metrics: Mapping[MetricName, Metric]
+    """All five."""
+    score: float | None
+    """0 to 1, see above; None where nothing could be measured."""
+    failing: tuple[str, ...] = ()
+    """The metrics below their thresholds, the one that is furthest below first; then ``score``, if that is below its own."""
+    reasons: tuple[str, ...] = ()
+    """A sentence for each of `failing`, then one for each check that could not run."""
+
+    @property
+    def errors(self) -> tuple[MetricName, ...]:
+        """The metrics whose check could not run."""
+        return tuple(name for name in METRICS if self.metrics[name].error)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against it and every check that applies has run."""
+        return not self.failing and not self.errors
+
+    @property
+    def relevance(self) -> float | None:
+        """Calibrated probability that it helps with the question."""
+        return self.metrics["relevance"].value
+
+    @property
+    def freshness(self) -> float | None:
+        """1.0 up to the greatest age, then falling."""
+        return self.metrics["freshness"].value
+
+    @property
+    def accuracy(self) -> float | None:
+        """Share of its verifiable claims that are valid; 1.0, not measured, where there are none."""
+        return self.metrics["accuracy"].value
+
+    @property
+    def completeness(self) -> float | None:
+        """Share of the required fields that it has."""
+        return self.metrics["completeness"].value
+
+    @property
+    def consistency(self) -> float | None:
+        """0.0 where it contradicts the existing context, else 1.0."""
+        return self.metrics["consistency"].value
+
+
+def overall(metrics: Mapping[MetricName, Metric], weights: MetricWeights | None = None) -> float | None:
+    """The weighted mean of the measured metrics; None where there is none."""
+    weights = weights or MetricWeights()
+    found = [(getattr(weights, name), metric.value) for name, metric in metrics.items() if metric.measured and metric.value is not None]
+    total = sum(weight for weight, _ in found)
+    if not found:
+        return None
+    mean: float = sum(weight * value for weight, value in found) / total
+    return min(1.0, max(0.0, mean))
+
+
+def judged(
+    metrics: Mapping[MetricName, Metric], thresholds: QualityThresholds | None = None, weights: MetricWeights | None = None
+) -> Quality:
+    """All that follows from the five figures."""
+    thresholds = thresholds or QualityThresholds()
+    ordered = {name: metrics[name] for name in METRICS}
+    short = {name: _shortfall(metric, getattr(thresholds, name)) for name, metric in ordered.items()}
+    below = sorted((name for name, by in short.items() if by > 0), key=lambda name: -short[name])
+    failing: list[str] = list(below)
+    score = overall(ordered, weights)
+    reasons = [_reason(name, ordered[name], getattr(thresholds, name)) for name in below]
+    if score is not None and score < thresholds.score:
+        failing.append("score")
+        reasons.append(f"overall score {score:.2f} is below {thresholds.score:.2f}")
+    reasons += [f"{name} could not be checked: {metric.error}" for name, metric in ordered.items() if metric.error]
+    return Quality(ordered, score, tuple(failing), tuple(reasons))
+
+
+def _shortfall(metric: Metric, threshold: float) -> float:
+    return threshold - metric.value if metric.measured and metric.value is not None else 0.0
+
+
+def _reason(name: str, metric: Metric, threshold: float) -> str:
+    said = str(metric.detail.get("reason", ""))
+    return f"{_REASONS[name]}: {name} {metric.value:.2f} is below {threshold:.2f}" + (f" ({said})" if said else "")
+
+
+def in_order(qualities: Sequence[Quality]) -> list[int]:
+    """Positions: those that fail nothing first, each half in the order in which it came."""
+    return sorted(range(len(qualities)), key=lambda i: bool(qualities[i].failing))

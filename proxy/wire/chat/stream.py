@@ -1,0 +1,253 @@
+"""OpenAI's chat completion chunks: events -> `StreamPiece`s and an `Answer`, and the events that Groundwire itself writes.
+
+Reference: https://platform.openai.com/docs/api-reference/chat-streaming. Events pass in their own bytes; one is written anew only
+when its text is cut or replaced, or the arguments of a call in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from msgspec.structs import replace
+
+from proxy.exchange import Answer, Choice, ToolCall, Usage
+from proxy.wire import sse
+from proxy.wire.chat.arguments import rewritten
+from proxy.wire.chat.message import Calls, added_up, token_logprobs
+from proxy.wire.chat.unread import delta_text, unread
+from proxy.wire.dialect import StreamPiece
+
+
+class _ChoiceState:
+    """One choice, growing."""
+
+    __slots__ = ("calls", "finish_reason", "logprobs", "reasoning", "refusal", "text")
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.refusal: list[str] = []
+        self.reasoning: list[str] = []
+        self.logprobs: list[tuple[str, float]] = []
+        self.calls = Calls()
+        self.finish_reason: str | None = None
+
+
+class ChatStream:
+    """Implements `proxy.wire.dialect.AnswerStream`. With `separate`, an event with several choices becomes a piece for each."""
+
+    def __init__(self, *, separate: bool = False) -> None:
+        self._splitter = sse.EventSplitter()
+        self._separate = separate
+        self._choices: dict[int, _ChoiceState] = {}
+        self._head: dict[str, Any] = {}
+        """id, created, model, … of the first chunk: what events of our own carry."""
+        self._usage: Usage | None = None
+        self.usage: dict[str, Any] | None = None
+        self.done = False
+        self.error: Mapping[str, object] | None = None
+        self._strange = 0
+        """Events that are no chunks."""
+        self._unread = ""
+        """The first field with text that is not read."""
+
+    def feed(self, chunk: bytes) -> list[StreamPiece]:
+        """The pieces that `chunk` completes."""
+        return [piece for event in self._splitter.feed(chunk) for piece in self._pieces(event)]
+
+    def finish(self) -> list[StreamPiece]:
+        """What was left without a blank line, made whole."""
+        event = self._splitter.finish()
+        if event is None:
+            return []
+        return self._pieces(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data))
+
+    @property
+    def complete(self) -> bool:
+        """Whether a choice has come and every one has ended."""
+        return bool(self._choices) and all(c.finish_reason is not None for c in self._choices.values())
+
+    @property
+    def answer(self) -> Answer:
+        """Everything so far, put together."""
+        choices = tuple(_choice(index, state) for index, state in sorted(self._choices.items()))
+        model = self._head.get("model")
+        logprobs = {index: tuple(state.logprobs) for index, state in self._choices.items() if state.logprobs}
+        return Answer(choices, model if isinstance(model, str) else "", self._usage, logprobs)
+
+    def _pieces(self, event: sse.Event) -> list[StreamPiece]:
+        if event.data is None:
+            return [StreamPiece(event.raw)]
+        if self.done and not event.done:  # most clients have stopped reading, and nobody is to read what was not judged
+            self._unread = self._unread or "what follows the end mark"
+        if event.done or self.done:
+            self.done = True
+            return [StreamPiece(event.raw, done=True)]
+        try:
+            chunk = orjson.loads(event.data)
+        except orjson.JSONDecodeError:
+            chunk = None
+        if not isinstance(chunk, dict):
+            self._strange += 1
+            return [StreamPiece(event.raw)]
+        return self._chunk(event.raw, chunk)
+
+    @property
+    def unreadable(self) -> str:
+        """What of it was no chunk, or has text where none is read; "" for nothing."""
+        if self._strange:
+            return f"{self._strange} events are not chat completion chunks"
+        return f"text in {self._unread} is not read" if self._unread else ""
+
+    def _chunk(self, raw: bytes, chunk: dict[str, Any]) -> list[StreamPiece]:
+        if isinstance(chunk.get("error"), dict):
+            self.error = chunk["error"]
+        if not self._head:
+            self._head = {k: chunk[k] for k in ("id", "object", "created", "model", "system_fingerprint") if k in chunk}
+        if isinstance(chunk.get("usage"), dict):
+            self.usage, self._usage = chunk["usage"], usage(chunk["usage"])
+        given = chunk.get("choices")
+        choices = [c for c in given if isinstance(c, dict)] if isinstance(given, list) else []
+        if given and not choices:
+            self._strange += 1
+        elif given:
+            self._unread = self._unread or next((name for c in given if (name := unread(c, streamed=True))), "")
+        if not choices:
+            return [StreamPiece(raw, payload=chunk)]
+        if len(choices) == 1 and not (self._separate and len(_parts(choices[0])) > 1):
+            return [self._piece(raw, chunk, choices[0])]
+        if not self._separate:
+            for choice in choices:
+                self._piece(raw, chunk, choice)
+            return [StreamPiece(raw, payload=chunk)]
+        return self._separated(chunk, choices)
+
+    def _separated(self, chunk: dict[str, Any], choices: list[dict[str, Any]]) -> list[StreamPiece]:
+        """A piece for each choice, and for each thing that happens to it: other deltas, text, end."""
+        found = []
+        for choice in choices:
+            for part in _parts(choice):
+                alone = {**chunk, "choices": [part]}
+                found.append((alone, part))
+        for alone, _ in found[:-1]:
+            alone.pop("usage", None)
+        return [self._piece(sse.encode(orjson.dumps(alone)), alone, part) for alone, part in found]
+
+    def _piece(self, raw: bytes, chunk: dict[str, Any], choice: dict[str, Any]) -> StreamPiece:
+        index = choice.get("index")
+        index = index if isinstance(index, int) else 0
+        state = self._choices.get(index)
+        if state is None:
+            state = self._choices[index] = _ChoiceState()
+        text = _absorb(state, choice.get("delta"))
+        if choice.get("logprobs"):
+            state.logprobs += token_logprobs(choice["logprobs"])
+        finish = choice.get("finish_reason")
+        if isinstance(finish, str):
+            state.finish_reason = finish
+        delta = choice.get("delta")
+        refusal = isinstance(delta, dict) and bool(delta.get("refusal"))
+        return StreamPiece(raw, index, text, isinstance(finish, str), divisible=not choice.get("logprobs"), refusal=refusal, payload=chunk)
+
+    def with_text(self, piece: StreamPiece, text: str) -> bytes:
+        """`piece` as an event that says `text` instead."""
+        chunk: dict[str, Any] = dict(piece.payload or {})
+        choice = dict(chunk["choices"][0])
+        choice["delta"] = {**(choice.get("delta") or {}), "content": text}
+        if "logprobs" in choice and text != piece.text:  # they belong to the words that were replaced
+            choice["logprobs"] = None
+        chunk["choices"] = [choice]
+        return sse.encode(orjson.dumps(chunk))
+
+    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
+        """`piece` as an event that refuses with `text` instead."""
+        chunk: dict[str, Any] = dict(piece.payload or {})
+        choice = {**chunk["choices"][0], "delta": {**chunk["choices"][0]["delta"], "refusal": text}}
+        if "logprobs" in choice:
+            choice["logprobs"] = None
+        return sse.encode(orjson.dumps({**chunk, "choices": [choice]}))
+
+    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
+        """`pieces` with these arguments, by choice and call, in place of the model's."""
+        return rewritten(pieces, changed)
+
+    def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
+        """`piece` with the usage of the exchange's other answers added to its own, if it has one."""
+        own = (piece.payload or {}).get("usage")
+        if not isinstance(own, dict) or not others:
+            return piece
+        chunk = {**(piece.payload or {}), "usage": added_up([*others, own])}
+        return replace(piece, raw=sse.encode(orjson.dumps(chunk)), payload=chunk)
+
+    def blocked(self, choices: Sequence[int]) -> bytes:
+        """The events that end `choices` with ``finish_reason: "content_filter"``."""
+        return b"".join(self._own([{"index": i, "delta": {}, "logprobs": None, "finish_reason": "content_filter"}]) for i in choices)
+
+    def failed(self, envelope: Mapping[str, object]) -> bytes:
+        """An event with an ``error`` object, which OpenAI's clients raise."""
+        return sse.encode(orjson.dumps(envelope))
+
+    def inline(self, verdict: Mapping[str, object]) -> bytes:
+        """A chunk without choices whose field ``groundwire`` is the verdict."""
+        return self._own([], groundwire=verdict)
+
+    def _own(self, choices: list[dict[str, Any]], **more: object) -> bytes:
+        head = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": "", **self._head}
+        return sse.encode(orjson.dumps({**head, "choices": choices, **more}))
+
+
+def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
+    """A choice of a chunk as parts that do one thing each: other deltas (role, tool calls, reasoning), text, end."""
+    delta = choice.get("delta")
+    delta = delta if isinstance(delta, dict) else {}
+    text = delta_text(delta.get("content"))
+    has_text = bool(text)
+    others = {key: value for key, value in delta.items() if key != "content"}
+    has_others = any(value for key, value in others.items() if key != "role")
+    ends = isinstance(choice.get("finish_reason"), str)
+    if has_text + has_others + ends <= 1:
+        return [choice]
+    plain = {**choice, "finish_reason": None}
+    bare = {**plain, "logprobs": None} if "logprobs" in plain else plain
+    parts = [{**bare, "delta": others}] if has_others else []
+    if has_text:
+        parts.append({**plain, "delta": {"content": text} if has_others else {**others, "content": text}})
+    if ends:
+        parts.append({**bare, "delta": {}, "finish_reason": choice["finish_reason"]})
+    return parts
+
+
+def _absorb(state: _ChoiceState, delta: object) -> str:
+    """Add a delta to its choice; returns the answer text in it."""
+    if not isinstance(delta, dict):
+        return ""
+    text = delta_text(delta.get("content"))
+    if text:
+        state.text.append(text)
+    for into, names in ((state.refusal, ("refusal",)), (state.reasoning, ("reasoning_content", "reasoning"))):
+        for name in names:
+            value = delta.get(name)
+            if isinstance(value, str) and value:
+                into.append(value)
+                break
+    state.calls.absorb(delta)
+    return text
+
+
+def _choice(index: int, state: _ChoiceState) -> Choice:
+    calls = tuple(
+        ToolCall(c.id, c.name, "".join(c.arguments), i) for i, c in enumerate(sorted(state.calls.parts, key=lambda part: part.index))
+    )
+    text, refusal, reasoning = ("".join(parts) for parts in (state.text, state.refusal, state.reasoning))
+    return Choice(index, text, refusal, reasoning, calls, state.finish_reason)
+
+
+def usage(value: object) -> Usage | None:
+    """OpenAI's usage object; None for null, and for what is not one."""
+    if not isinstance(value, dict):
+        return None
+    details = value.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    numbers = (value.get("prompt_tokens"), value.get("completion_tokens"), cached or 0)
+    return Usage(*(n if isinstance(n, int) else 0 for n in numbers))

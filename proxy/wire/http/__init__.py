@@ -1,0 +1,1 @@
+"""HTTP itself: ASGI moves, headers and their forwarding, bounds on what a client sends, and who the peer is."""

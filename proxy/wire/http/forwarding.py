@@ -1,0 +1,134 @@
+"""Which headers and which path go on: a client's to the upstream, the upstream's back to the client. Pure functions.
+
+Specification: RFC 9110 section 7.6.1 (hop-by-hop headers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+import orjson
+
+from proxy.errors import RequestTooLarge
+from proxy.ports.upstream import Reply
+from proxy.wire.http.asgi import RawHeaders, Scope
+from proxy.wire.http.headers import PREFIX
+
+_HOP_BY_HOP = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+        b"host",
+        b"expect",
+    )
+)
+"""RFC 9110 section 7.6.1, host, and expect (the server has answered it)."""
+_MAX_HEADERS_BYTES = 65536
+_REWRITTEN = _HOP_BY_HOP | {b"content-length", b"accept-encoding"}
+NOT_RETURNED = frozenset(
+    (
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "content-length",
+        "content-encoding",
+    )
+)
+"""An upstream's headers that describe its own connection and encoding of the body."""
+NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
+"""Those of a body that passes as it is."""
+_HINT = PREFIX.encode("ascii")
+
+
+@dataclass(slots=True)
+class ClientHeaders:
+    """A request's headers, sorted."""
+
+    forwarded: list[tuple[str, str]] = field(default_factory=list)
+    """What goes upstream."""
+    hints: dict[str, str] = field(default_factory=dict)
+    """Groundwire's own."""
+    authorization: str = ""
+
+
+def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> ClientHeaders:
+    """Sort a request's headers; `raw` is for a body that passes as it is. Raises `RequestTooLarge`."""
+    found, size = ClientHeaders(), 0
+    dropped = _HOP_BY_HOP if raw else _REWRITTEN
+    named = _connection_names(headers)
+    for name, value in headers:
+        size += len(name) + len(value)
+        if name.startswith(_HINT):
+            found.hints[name.decode("latin-1")] = value.decode("latin-1")
+        elif name not in dropped and name not in named:
+            found.forwarded.append((name.decode("latin-1"), _text(value)))
+            if name == b"authorization":
+                found.authorization = found.forwarded[-1][1]
+    if size > _MAX_HEADERS_BYTES:
+        raise RequestTooLarge(f"the headers are larger than {_MAX_HEADERS_BYTES} bytes")
+    return found
+
+
+def following(headers: Sequence[tuple[str, str]], call: int) -> list[tuple[str, str]]:
+    """The headers of an exchange's upstream call number `call` after its first: another request has another idempotency key."""
+    return [(name, f"{value}-{call}" if name == "idempotency-key" else value) for name, value in headers]
+
+
+def returned_headers(reply: Reply, dropped: frozenset[str] = NOT_RETURNED) -> RawHeaders:
+    """The upstream's headers for the client; those that only this proxy may set are none of its."""
+    return [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in reply.headers if k not in dropped and not k.startswith(PREFIX)]
+
+
+def sent_path(scope: Scope) -> str:
+    """The path as it was sent, without its query: what routes are chosen by, and what goes on."""
+    raw: bytes | None = scope.get("raw_path")
+    return raw.decode("latin-1") if raw else quote(scope["path"])
+
+
+def tail(scope: Scope, prefix: str) -> str:
+    """What follows ``/v1`` of a path that begins with `prefix`, as it was sent, with the query."""
+    rest = sent_path(scope)[len(prefix) + len("/v1") :]
+    query = (scope.get("query_string") or b"").decode("latin-1")
+    return f"{rest}?{query}" if query else rest
+
+
+def has_body(scope: Scope) -> bool:
+    """Whether the request says that a body follows."""
+    return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in scope["headers"])
+
+
+def error_code(body: bytes) -> str:
+    """The code inside an upstream's error body, if it is a plain word."""
+    try:
+        error = orjson.loads(body)["error"]
+        code = error.get("code") or error.get("type")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
+    return code if isinstance(code, str) and code.isascii() and code.replace("_", "").isalnum() else ""
+
+
+def _text(value: bytes) -> str:
+    """A header value as text that encodes to UTF-8 again; RFC 9110 leaves the bytes above ASCII open."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value.decode("latin-1")
+
+
+def _connection_names(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """Headers that ``connection`` declares to be for this hop only."""
+    for name, value in headers:
+        if name == b"connection" and value.lower() not in (b"keep-alive", b"close"):
+            return frozenset(part.strip().lower() for part in value.split(b","))
+    return frozenset()

@@ -1,0 +1,84 @@
+"""`Grounder` with ``only_certain``: what a claim's label rests on."""
+
+import pytest
+
+from proxy.exchange import Evidence
+from proxy.exchange.judgements import Claim, Judgement, Support
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.judging.grounder import Grounder
+from proxy.testing import ScriptedVerifiers
+
+PARIS = "The Eiffel Tower is in Paris."
+
+
+async def judged(text: str, support: Support, *contents: str, asked: str = "") -> Judgement:
+    """`support` is the verifier's word on the claim; with another value in it, it finds the claim supported."""
+    grounder = Grounder(ScriptedVerifiers(lambda pair: support if pair.claim.endswith(text) else Support(0.9, 0.02)), only_certain=True)
+    base = EvidenceBase([Evidence(content) for content in contents or (PARIS,)])
+    (found,) = await grounder.judge([Claim(text, 0, len(text), asked=asked)], base, tongue="en")
+    return found
+
+
+AGAINST, IN_BETWEEN, NOTHING = Support(0.02, 0.9), Support(0.4, 0.3), Support(0.05, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("text", "support", "label", "by"),
+    [
+        ("The tower stands in Paris.", Support(0.9, 0.02), "supported", "model"),
+        ("The Eiffel Tower is in Paris.", AGAINST, "supported", "literal"),
+        ("The Eiffel Tower is in Rome.", AGAINST, "contradicted", "exact"),
+        ("The Eiffel Tower is in Rome.", Support(0.6, 0.3), "supported", "model"),
+        ("The Eiffel Tower is in Rome.", Support(0.88, 0.01), "supported", "model"),
+        ("The Eiffel Tower is in Rome.", Support(0.45, 0.01), "unsure", "model"),
+        ("The Eiffel Tower is in Rome.", Support(0.3, 0.01), "contradicted", "exact"),
+        ("The Eiffel Tower is not in Paris.", AGAINST, "unsure", "model"),
+        ("The Eiffel Tower is ugly.", AGAINST, "unsure", "model"),
+        ("The Eiffel Tower is ugly.", IN_BETWEEN, "unsure", "model"),
+        ("The Eiffel Tower is ugly.", NOTHING, "unsupported", "model"),
+        ("The tower was painted in 1968.", NOTHING, "unsupported", "model"),
+        ("The tower was painted in 1968.", AGAINST, "unsure", "model"),
+        ("The Eiffel Tower makes 2 + 3 = 6 metres.", AGAINST, "contradicted", "recomputed"),
+    ],
+)
+async def test_the_label_and_what_it_rests_on(text: str, support: Support, label: str, by: str) -> None:
+    found = await judged(text, support)
+    assert (label, by) == (found.label, found.decided_by)
+
+
+@pytest.mark.parametrize(
+    ("support", "label"), [(Support(0.1, 0.8, decides=True), "contradicted"), (Support(0.3, 0.3, decides=True), "unsupported")]
+)
+async def test_a_model_that_the_policy_names_may_decide_by_itself(support: Support, label: str) -> None:
+    assert label == (await judged("The Eiffel Tower is ugly.", support)).label
+
+
+async def test_an_exact_contradiction_says_what_the_evidence_has_instead() -> None:
+    found = await judged("The Eiffel Tower is in Rome.", AGAINST, "Rain fell. " + PARIS)
+    assert ("Paris", "name Rome (evidence: Paris)", PARIS) == (found.instead, found.reason, found.evidence and found.evidence.text)
+
+
+async def test_another_value_that_makes_the_claim_no_better_supported_is_no_contradiction() -> None:
+    grounder = Grounder(ScriptedVerifiers(lambda pair: AGAINST), only_certain=True)
+    claim = "The Eiffel Tower is in Rome."
+    (found,) = await grounder.judge([Claim(claim, 0, len(claim))], EvidenceBase([Evidence(PARIS)]), tongue="en")
+    assert ("unsure", "model") == (found.label, found.decided_by)
+
+
+async def test_a_result_of_few_numbers_is_supported_whatever_the_verifier_thinks() -> None:
+    found = await judged("In total it costs 330 euros.", AGAINST, "The flight costs 300 euros.", "The bag costs 30 euros.")
+    assert ("supported", "recomputed") == (found.label, found.decided_by)
+
+
+async def test_a_result_that_many_numbers_could_make_is_unsure() -> None:
+    rows = " ".join(f"Item {i} costs {i * 7 + 3} euros." for i in range(1, 12))
+    found = await judged("In total two items cost 27 euros.", AGAINST, rows)
+    assert ("unsure", "recomputed") == (found.label, found.decided_by)
+
+
+async def test_the_question_is_searched_and_judged_with_the_answer_and_is_no_part_of_it() -> None:
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.9, 0.02) if "Paris" in pair.claim else AGAINST)
+    claim = Claim("In Rome.", 0, 8, asked="Where is the Eiffel Tower?")
+    (found,) = await Grounder(verifiers, only_certain=True).judge([claim], EvidenceBase([Evidence(PARIS)]), tongue="en")
+    assert ["Where is the Eiffel Tower? In Rome."] == [pair.claim for pair in verifiers.asked[0]]
+    assert ("In Rome.", "contradicted") == (found.claim.text, found.label)

@@ -1,0 +1,253 @@
+"""`proxy.grounding.judging.grounder`: what becomes of each claim, and what happens when nobody can judge."""
+
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from proxy.errors import ModelUnavailable
+from proxy.exchange import Evidence
+from proxy.exchange.judgements import Claim, ClaimPair, Judgement, Support
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
+from proxy.grounding.judging.grounder import LARGE_CHARS, Grounder, base_of
+from proxy.testing import HashEmbedder, ScriptedVerifiers, make_exchange
+
+PARIS = "The Eiffel Tower is in Paris. It was finished in 1889."
+FILLER = [f"Report {i} tells of gardens and rain in the valley." for i in range(80)]
+
+
+def claim(text: str, **fields: object) -> Claim:
+    return Claim(text, 0, len(text), **fields)
+
+
+async def judged(
+    texts: Sequence[str], content: str = PARIS, script: object = None, embedder: object = None, **fields: object
+) -> tuple[list[Judgement], ScriptedVerifiers]:
+    verifiers = ScriptedVerifiers(script)
+    grounder = Grounder(verifiers, embedder=embedder, **fields)
+    return await grounder.judge([claim(text) for text in texts], EvidenceBase([Evidence(content)]), tongue="en"), verifiers
+
+
+async def test_a_supported_claim_has_its_sentence_with_its_place() -> None:
+    (found,), _ = await judged(["The Eiffel Tower is in Paris"])
+
+    assert (found.label, found.score, found.verifier, found.reason) == ("supported", 0.95, "scripted@1", "")
+    assert found.evidence is not None
+    assert found.evidence.text == PARIS[found.evidence.start : found.evidence.end] == "The Eiffel Tower is in Paris."
+
+
+async def test_a_contradicted_claim_has_what_the_evidence_says_instead() -> None:
+    (found,), _ = await judged(["The Eiffel Tower is in London"], script=lambda pair: Support(0.1, 0.8))
+
+    assert (found.label, found.contradiction, found.instead) == ("contradicted", 0.8, "Paris")
+    assert found.evidence is not None
+    assert found.evidence.text == "The Eiffel Tower is in Paris."
+
+
+async def test_a_claim_without_support_says_what_is_missing() -> None:
+    (found,), _ = await judged(["The Eiffel Tower was finished in 1923"], script=lambda pair: Support(0.1, 0.2))
+
+    assert found.label == "unsupported"
+    assert "1923" in found.reason
+
+
+@pytest.mark.parametrize(
+    ("support", "label"),
+    [
+        (Support(0.5, 0.5), "supported"),
+        (Support(0.49, 0.5), "contradicted"),
+        (Support(0.49, 0.49), "unsupported"),
+        (None, "error"),
+    ],
+)
+async def test_labels_follow_the_thresholds(support: Support | None, label: str) -> None:
+    (found,), _ = await judged(["The Eiffel Tower is in Paris"], script=lambda pair: support)
+
+    assert found.label == label
+
+
+async def test_thresholds_can_be_set() -> None:
+    (found,), _ = await judged(["It is in Paris"], script=lambda pair: Support(0.6, 0.3), min_support=0.7, min_contradiction=0.3)
+
+    assert found.label == "contradicted"
+
+
+async def test_what_is_not_checkable_is_not_asked() -> None:
+    verifiers = ScriptedVerifiers()
+    claims = [claim("Hello!", checkable=False, reason="greeting"), claim("It was finished in 1889")]
+
+    found = await Grounder(verifiers).judge(claims, EvidenceBase([Evidence(PARIS)]), tongue="en")
+
+    assert [(j.label, j.reason, j.claim) for j in found] == [("not_checkable", "greeting", claims[0]), ("supported", "", claims[1])]
+    assert [[pair.claim for pair in batch] for batch in verifiers.asked] == [["It was finished in 1889"]]
+
+
+async def test_all_claims_are_asked_at_once_and_the_same_one_once() -> None:
+    texts = ["It was finished in 1889", "The Eiffel Tower is in Paris", "It was finished in 1889"]
+
+    found, verifiers = await judged(texts)
+
+    assert [j.claim.text for j in found] == texts
+    assert [len(batch) for batch in verifiers.asked] == [2]
+
+
+async def test_each_place_of_the_same_claim_keeps_its_own_offsets() -> None:
+    claims = [Claim("It was finished in 1889", 0, 23), Claim("It was finished in 1889", 40, 63)]
+
+    found = await Grounder(ScriptedVerifiers()).judge(claims, EvidenceBase([Evidence(PARIS)]), tongue="en")
+
+    assert [j.claim for j in found] == claims
+
+
+async def test_without_evidence_nothing_is_supported_and_nobody_asked() -> None:
+    verifiers = ScriptedVerifiers(lambda pair: Support(1.0))
+
+    (found,) = await Grounder(verifiers).judge([claim("Paris is large")], EvidenceBase([]))
+
+    assert (found.label, found.reason, found.score) == ("unsupported", "no_evidence", None)
+    assert verifiers.asked == []
+
+
+async def test_evidence_that_has_nothing_to_do_with_a_claim_is_none() -> None:
+    (found,), verifiers = await judged(["Xylophones sound"], " ".join(FILLER), lambda pair: Support(1.0))
+
+    assert (found.label, found.reason, verifiers.asked) == ("unsupported", "no_evidence", [])
+
+
+async def test_an_unavailable_verifier_makes_errors() -> None:
+    verifiers = ScriptedVerifiers()
+    verifiers.failure = ModelUnavailable("not loaded")
+    claims = [claim("It was finished in 1889"), claim("Hello!", checkable=False, reason="greeting")]
+
+    found = await Grounder(verifiers).judge(claims, EvidenceBase([Evidence(PARIS)]), tongue="en")
+
+    assert [(j.label, j.reason) for j in found] == [("error", "verifier_unavailable"), ("not_checkable", "greeting")]
+
+
+class Waiting(ScriptedVerifiers):
+    """Never answers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.begun = asyncio.Event()
+        self.cancelled = False
+
+    async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
+        self.begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.cancelled = True
+            raise
+        return []
+
+
+async def test_a_missed_deadline_makes_errors() -> None:
+    (found,) = await Grounder(Waiting()).judge(
+        [claim("It was finished in 1889")], EvidenceBase([Evidence(PARIS)]), tongue="en", deadline_s=0.01
+    )
+
+    assert (found.label, found.reason) == ("error", "timeout")
+
+
+async def test_cancelling_reaches_the_verifier_and_the_caller() -> None:
+    verifier = Waiting()
+    task = asyncio.create_task(
+        Grounder(verifier).judge([claim("It was 1889")], EvidenceBase([Evidence(PARIS)]), tongue="en", deadline_s=60)
+    )
+    await verifier.begun.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert verifier.cancelled
+
+
+async def test_evidence_for_each_claim_stays_within_the_budget() -> None:
+    texts = ["Report 7 tells of rain", "Gardens and rain in the valley", "The Eiffel Tower is in Paris"]
+
+    _, verifiers = await judged(texts, " ".join([*FILLER[:40], PARIS, *FILLER[40:]]))
+
+    assert len(verifiers.asked[0]) == 3
+    assert all(0 < len(pair.evidence) <= EVIDENCE_CHARS for pair in verifiers.asked[0])
+    assert "The Eiffel Tower is in Paris." in verifiers.asked[0][2].evidence
+
+
+class Twins(HashEmbedder):
+    """One German sentence and its English translation are the same to it."""
+
+    def __init__(self) -> None:
+        self.embedded: list[str] = []
+        self.failure: Exception | None = None
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> np.ndarray:
+        self.embedded += texts
+        if self.failure is not None:
+            raise self.failure
+        same = {"Der Turm wurde 1889 fertig.": "finished", "Completion happened long ago": "finished"}
+        return await super().embed([same.get(text, text) for text in texts])
+
+
+MIXED = " ".join([*FILLER[:40], "Der Turm wurde 1889 fertig.", *FILLER[40:]])
+
+
+async def test_another_language_is_found_by_similarity() -> None:
+    _, verifiers = await judged(["Completion happened long ago"], MIXED, embedder=Twins())
+
+    assert "Der Turm wurde 1889 fertig." in verifiers.asked[0][0].evidence
+
+
+async def test_a_claim_that_words_explain_is_not_embedded() -> None:
+    embedder = Twins()
+
+    await judged(["Report 7 tells of gardens and rain"], MIXED, embedder=embedder)
+
+    assert embedder.embedded == []
+
+
+async def test_evidence_that_is_taken_whole_is_not_embedded() -> None:
+    embedder = Twins()
+
+    await judged(["Completion happened long ago"], embedder=embedder)
+
+    assert embedder.embedded == []
+
+
+async def test_without_the_embedder_evidence_is_found_by_words() -> None:
+    embedder = Twins()
+    embedder.failure = ModelUnavailable("not loaded")
+
+    (found,), _ = await judged(["Report 7 tells of unicorns, dragons and elves"], MIXED, lambda pair: Support(0.1), embedder)
+
+    assert embedder.embedded
+    assert found.label == "unsupported"
+
+
+async def test_of_much_evidence_only_the_nearest_pieces_are_embedded() -> None:
+    embedder = Twins()
+    content = "\n".join(f"Entry {i} speaks of gardens and rain in valley {i % 7}." for i in range(3000))
+
+    await judged(["Entry 70 mentions unicorns, dragons and elves"], content, lambda pair: Support(0.1), embedder)
+
+    assert 1 < len(embedder.embedded) <= 97
+
+
+async def test_the_language_is_that_of_the_answer() -> None:
+    verifiers = ScriptedVerifiers()
+    base = EvidenceBase([Evidence("Der Turm steht in Paris.")])
+
+    await Grounder(verifiers).judge([claim("Der Turm")], base, answer="Der Turm steht in Paris, und er ist sehr hoch.")
+
+    assert verifiers.asked[0][0].language == "de"
+
+
+@pytest.mark.parametrize("times", [1, LARGE_CHARS // 20])
+async def test_the_base_of_a_request_holds_what_it_said(times: int) -> None:
+    exchange = make_exchange([{"role": "user", "content": "My number is 4711. " * times}])
+
+    found = await base_of(exchange)
+
+    assert found.sentences == ["My number is 4711."] * times
+    assert found.distinct == 1

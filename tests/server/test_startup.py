@@ -1,0 +1,127 @@
+"""What a start costs, what it imports, and what it announces."""
+
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+from proxy.config.settings import ServerSettings, load_settings
+from proxy.errors import ConfigError
+from proxy.server.startup import check_exposure, effective_server, welcome
+from tests.processes import write_config
+
+HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "tokenizers", "openai", "alembic", "numpy", "faiss", "tiktoken", "httpx")
+
+
+def run(code: str, *arguments: str) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=Path(__file__).parents[2], capture_output=True, text=True, timeout=60
+    )
+    assert 0 == ended.returncode, ended.stderr
+    return ended.stdout.strip()
+
+
+CPU_OF = "import time; t = time.process_time(); import {}; print(time.process_time() - t)"
+
+
+@pytest.mark.process
+def test_importing_takes_little_more_than_its_largest_libraries() -> None:
+    run("import proxy.app")  # compiled, as an installed package is
+    ours, theirs = (min(float(run(CPU_OF.format(names))) for _ in range(3)) for names in ("proxy.app", "sqlalchemy.ext.asyncio, aiohttp"))
+    assert ours < 2 * theirs  # both in CPU seconds, side by side: cores differ
+
+
+@pytest.mark.process
+def test_importing_loads_nothing_heavy() -> None:
+    assert "[]" == run(f"import proxy, proxy.app, sys; print([m for m in {HEAVY!r} if m in sys.modules])")
+
+
+_SERVE_ONE = """
+import asyncio, sys
+import aiohttp
+from proxy.app import App
+from proxy.config import load_settings
+from proxy.testing import ScriptedUpstream, completion, reply, serving
+from tests.processes import write_config
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+
+async def main():
+    async with ScriptedUpstream(reply(completion())) as upstream:
+        config = write_config(Path(sys.argv[1]), upstream.base_url)
+        Path(sys.argv[1], "policy.yaml").write_text("name: p\\ndelivery: hold\\nstages: [budget]\\n")
+        async with serving(App(load_settings(config, {}))) as url, aiohttp.ClientSession() as session:
+            async with session.post(url + "/v1/chat/completions", json={"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}]}) as response:
+                assert response.status == 200, await response.text()
+                assert response.headers["x-groundwire-context"].endswith(";exact"), response.headers
+    print([name for name in ("litellm", "torch", "openai", "transformers") if name in sys.modules])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+def test_serving_a_counted_request_imports_no_litellm(tmp_path: Path) -> None:
+    assert "[]" == run(_SERVE_ONE, str(tmp_path))
+
+
+def test_the_command_line_wins_over_the_file() -> None:
+    server = ServerSettings(host="a", port=1, workers=2)
+    assert ("a", 1, 2) == _triple(effective_server(server, None, None, None))
+    assert ("b", 0, 3) == _triple(effective_server(server, "b", 0, 3))
+
+
+def _triple(server: ServerSettings) -> tuple[str, int, int]:
+    return server.host, server.port, server.workers
+
+
+def test_the_welcome_gives_an_address_that_can_be_opened(tmp_path: Path) -> None:
+    settings = load_settings(write_config(tmp_path, "http://127.0.0.1:9/v1"), {})
+    for host, address in (
+        ("127.0.0.1", "http://127.0.0.1:80"),
+        ("0.0.0.0", "http://127.0.0.1:80"),
+        ("::", "http://127.0.0.1:80"),
+        ("::1", "http://[::1]:80"),
+        ("proxy.example", "http://proxy.example:80"),
+    ):
+        lines = welcome(settings, ServerSettings(host=host), 80)
+        assert f"Groundwire is up at {address}" == lines[0]
+        assert f"  dashboard: {address}/dashboard" in lines
+
+
+def test_the_welcome_shows_where_a_key_goes_only_if_there_are_keys(tmp_path: Path) -> None:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
+    assert "authorization" not in welcome(load_settings(config, {}), ServerSettings(), 80)[-1]
+    config.write_text(config.read_text() + f"keys: [{{name: ann, sha256: '{'0' * 64}'}}]\n")
+    assert "-H 'authorization: Bearer KEY'" in welcome(load_settings(config, {}), ServerSettings(), 80)[-1]
+
+
+@pytest.mark.parametrize(
+    ("server", "config", "refused"),
+    [
+        ("host: 0.0.0.0", "", True),
+        ("host: 127.0.0.1", "", False),
+        ("host: 0.0.0.0, allow_anonymous: true", "", False),
+        ("host: 0.0.0.0", f"keys: [{{name: a, sha256: {'a' * 64}}}]\n", False),
+    ],
+    ids=["open to the network", "loopback", "allowed", "with keys"],
+)
+def test_an_address_of_the_network_needs_client_keys_where_the_operators_key_is_spent(
+    server: str, config: str, refused: bool, tmp_path: Path
+) -> None:
+    path = write_config(tmp_path, "http://127.0.0.1:1/v1", f"{{{server}}}")
+    path.write_text(path.read_text() + config)
+    settings = load_settings(path, {})
+    with pytest.raises(ConfigError, match="spends the key of main") if refused else nullcontext():
+        check_exposure(settings, settings.server)
+
+
+def test_a_server_without_any_key_to_spend_may_be_open(tmp_path: Path) -> None:
+    path = write_config(tmp_path, "http://127.0.0.1:1/v1", "{host: 0.0.0.0}")
+    path.write_text(path.read_text().replace("api_key: sk-upstream-secret", "api_key: forward"))
+    settings = load_settings(path, {})
+    check_exposure(settings, settings.server)

@@ -1,0 +1,127 @@
+"""What becomes of a clash, by strategy."""
+
+from __future__ import annotations
+
+import pytest
+
+from proxy.stages.clash.resolution import resolve_clash
+from tests.stages.clash.making import amount, clash, statement
+
+HOUR = 3600.0
+NOW = 1_700_000_000.0
+OLDER, NEWER = statement("I prefer budget hotels."), statement("I prefer luxury hotels.", message=4)
+CHANGE = clash(OLDER, NEWER)
+
+
+def aged(older_s: float, newer_s: float, **more: object) -> object:
+    one = statement("The fare is 90 €.", kind="fact", origin="tool_result", timestamp=NOW - older_s)
+    other = statement("The fare is 120 €.", kind="fact", origin="tool_result", message=2, timestamp=NOW - newer_s)
+    return clash(one, other, type="OUTDATED_INFORMATION", topic="fare", **more)
+
+
+def test_the_newer_statement_stays_and_the_older_one_leaves() -> None:
+    done = resolve_clash(CHANGE, "prefer_recent", now=NOW)
+    assert ("prefer_recent", (NEWER,), (OLDER,), True) == (done.strategy, done.kept, done.dropped, done.resolved)
+
+
+@pytest.mark.parametrize(
+    ("older_s", "newer_s", "reason"),
+    [
+        (48 * HOUR, HOUR, "new statement is more recent (1 h against 48 h)"),
+        (120 * HOUR, 90.0, "new statement is more recent (1.5 min against 5 d)"),
+        (30.0, 0.0, "new statement is more recent (0 s against 30 s)"),
+        (73 * HOUR, 72 * HOUR, "new statement is more recent (72 h against 3 d)"),
+    ],
+)
+def test_the_reason_tells_both_ages(older_s: float, newer_s: float, reason: str) -> None:
+    assert reason == resolve_clash(aged(older_s, newer_s), "prefer_recent", now=NOW).reason
+
+
+def test_without_times_the_reason_tells_the_order() -> None:
+    assert "new statement is more recent (message 4 after message 0)" == resolve_clash(CHANGE, "prefer_recent", now=NOW).reason
+
+
+def test_ages_that_read_alike_do_not_stand_for_the_order() -> None:
+    assert "new statement is more recent (message 2 after message 0)" == resolve_clash(aged(0.02, 0.01), now=NOW).reason
+
+
+def test_facts_told_at_the_same_time_are_asked_about() -> None:
+    done = resolve_clash(aged(HOUR, HOUR, simultaneous=True), "prefer_recent", now=NOW)
+    assert ("ask_user", False, 3) == (done.strategy, done.resolved, len(done.options))
+
+
+def test_ask_user_asks_with_both_sides_and_flexible() -> None:
+    done = resolve_clash(CHANGE, "ask_user", now=NOW)
+    assert ("ask_user", False, ("I prefer budget hotels.", "I prefer luxury hotels.", "I am flexible: both are fine.")) == (
+        done.strategy,
+        done.resolved,
+        done.options,
+    )
+    assert all(option in done.question for option in done.options)
+
+
+def test_the_question_is_in_the_language_asked_for() -> None:
+    assert "flexibel" in resolve_clash(CHANGE, "ask_user", now=NOW, language="de").options[2]
+
+
+def test_merge_puts_one_statement_in_place_of_both() -> None:
+    one, other = "My budget is 100 €.", "My budget is 150 €."
+    older, newer = (
+        statement(one, slots=(amount("100 €", one, 100, 100),)),
+        statement(other, message=2, slots=(amount("150 €", other, 150, 150),)),
+    )
+    done = resolve_clash(clash(older, newer, topic="budget"), "merge", now=NOW)
+    assert ("merge", (), (older, newer), "My budget is between 100 € and 150 €.") == (done.strategy, done.kept, done.dropped, done.text)
+
+
+def test_what_cannot_be_merged_stays_and_is_reported() -> None:
+    done = resolve_clash(CHANGE, "merge", now=NOW)
+    assert ("keep_existing", (OLDER,), (), False) == (done.strategy, done.kept, done.dropped, done.resolved)
+
+
+@pytest.mark.parametrize("strategy", ["prefer_recent", "ask_user", "merge"])
+def test_a_change_of_mind_said_as_such_is_followed(strategy: str) -> None:
+    done = resolve_clash(clash(OLDER, NEWER, type="OUTDATED_INFORMATION", update=True), strategy, now=NOW)
+    assert ("prefer_recent", (NEWER,), (OLDER,)) == (done.strategy, done.kept, done.dropped)
+    assert "new statement is more recent (said as a change of mind)" == done.reason
+
+
+@pytest.mark.parametrize("update", [False, True])
+def test_a_critical_clash_can_have_a_strategy_of_its_own(update: bool) -> None:
+    allergy = clash(statement("I am allergic to nuts."), statement("I love almonds.", message=2), critical=True, update=update)
+    assert "ask_user" == resolve_clash(allergy, "prefer_recent", now=NOW, critical_strategy="ask_user").strategy
+
+
+def test_a_clash_that_is_not_critical_keeps_the_usual_strategy() -> None:
+    assert "prefer_recent" == resolve_clash(CHANGE, "prefer_recent", now=NOW, critical_strategy="ask_user").strategy
+
+
+@pytest.mark.parametrize("strategy", ["prefer_recent", "ask_user", "merge"])
+def test_the_system_message_is_not_overruled(strategy: str) -> None:
+    rule = statement("Answer in English only.", kind="constraint", origin="system")
+    done = resolve_clash(clash(rule, statement("Antworte auf Deutsch.", message=1)), strategy, now=NOW)
+    assert ("keep_existing", (rule,), (), False) == (done.strategy, done.kept, done.dropped, done.resolved)
+
+
+def test_what_the_user_said_is_not_overruled_by_a_tool() -> None:
+    said = statement("My flight is on Friday.", kind="fact")
+    done = resolve_clash(clash(said, statement("The flight is on Saturday.", kind="fact", origin="tool_result", message=2)), now=NOW)
+    assert ("keep_existing", "what the user said is not overruled by a tool result") == (done.strategy, done.reason)
+
+
+def test_the_user_overrules_what_is_remembered_of_them() -> None:
+    memory = statement("The user lives in Munich.", kind="fact", origin="memory")
+    assert (memory,) == resolve_clash(clash(memory, statement("I live in Berlin.", kind="fact", message=1)), now=NOW).dropped
+
+
+@pytest.mark.parametrize("strategy", ["prefer_recent", "ask_user", "merge"])
+def test_of_what_a_memory_says_twice_the_newer_stays(strategy: str) -> None:
+    one = statement("The user lives in Munich.", kind="fact", origin="memory")
+    other = statement("The user's home is Munich.", kind="fact", origin="memory", start=30, end=56)
+    done = resolve_clash(clash(one, other, type="DUPLICATE_FACTS"), strategy, now=NOW)
+    assert ((other,), (one,), True) == (done.kept, done.dropped, done.resolved)
+
+
+def test_a_user_may_say_things_twice() -> None:
+    done = resolve_clash(clash(OLDER, NEWER, type="DUPLICATE_FACTS"), "prefer_recent", now=NOW)
+    assert ((OLDER, NEWER), (), True) == (done.kept, done.dropped, done.resolved)

@@ -1,0 +1,174 @@
+"""What a conversation states: sentences with their places, and what is no statement of the speaker's."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.stages.clash.kinds import StatedPiece, Statement, pair_hash, statement_hash
+from proxy.stages.clash.statements.reading import is_memory, read_statements
+
+
+def read(*texts: str, origin: str = "user") -> list[Statement]:
+    return read_statements([StatedPiece(text, origin, i) for i, text in enumerate(texts)])  # type: ignore[arg-type]
+
+
+def texts(*said: str) -> list[str]:
+    return [statement.text for statement in read(*said)]
+
+
+def test_each_sentence_is_a_statement_with_its_place() -> None:
+    text = "Hello! I live in Berlin. I don't like fish."
+    assert [text[s.start : s.end] for s in read(text)] == ["I live in Berlin.", "I don't like fish."]
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Do I live in Berlin?", "What if I lived in Rome", "Wohne ich in Köln?", "¿Vivo en Madrid?", "Est-ce que j'habite à Paris ?"],
+)
+def test_a_question_states_nothing(question: str) -> None:
+    assert texts(question) == []
+
+
+@pytest.mark.parametrize(
+    "supposed",
+    [
+        "If I were rich, I would stay in a luxury hotel.",
+        "Suppose I lived in Rome.",
+        "Wenn ich reich wäre, würde ich im Luxushotel wohnen.",
+        "Si fuera rico, viviría en Madrid.",
+        "Si j'étais riche, j'habiterais à Paris.",
+    ],
+)
+def test_a_supposition_states_nothing(supposed: str) -> None:
+    assert texts(supposed) == []
+
+
+@pytest.mark.parametrize(
+    "polite", ["I'd like a window seat, if possible.", "Einen Fensterplatz, wenn möglich.", "Prefiero ventanilla, si es posible."]
+)
+def test_a_polite_condition_is_no_supposition(polite: str) -> None:
+    assert texts(polite) == [polite]
+
+
+@pytest.mark.parametrize(
+    "quoted",
+    [
+        'He said "I love meat".',
+        '"I hate dogs."',
+        "> I hate dogs",
+        "« Je déteste les chiens. »",
+        '"I love bacon" is printed on the shirt.',
+        "Er sagte: „Ich hasse Hunde.“",
+    ],
+)
+def test_a_quotation_states_nothing_of_the_speaker(quoted: str) -> None:
+    assert [s.text for s in read(quoted) if s.subject == "user"] == []
+
+
+@pytest.mark.parametrize(
+    ("said", "whose"),
+    [
+        ("My wife hates fish.", "wife"),
+        ("Meine Frau hasst Fisch.", "frau"),
+        ("Mi esposa odia el pescado.", "esposa"),
+        ("Ma femme déteste le poisson.", "femme"),
+    ],
+)
+def test_what_others_like_is_theirs(said: str, whose: str) -> None:
+    assert [s.subject for s in read(said)] == [whose]
+
+
+@pytest.mark.parametrize("said", ["My wife and I prefer the train.", "I travel with my wife and I want a cheap hotel."])
+def test_somebody_who_is_only_there_does_not_own_the_preference(said: str) -> None:
+    assert [s.subject for s in read(said)] == ["user"]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Actually, make it luxury.",
+        "I changed my mind, I want the train.",
+        "I don't like spicy food any more.",
+        "I've just moved to Denver.",
+        "Doch lieber ein Luxushotel.",
+        "Ich esse kein Fleisch mehr.",
+        "Mejor un hotel de lujo.",
+        "Ya no como carne.",
+        "Finalement, je préfère le train.",
+        "Je ne mange plus de viande.",
+    ],
+)
+def test_a_change_of_mind_is_an_update(said: str) -> None:
+    assert [s.update for s in read(said)] == [True]
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["I want a cheap hotel.", "Ich möchte ein Luxushotel.", "Prefiero el tren.", "Je veux un hôtel de luxe.", "The best hotel is mine."],
+)
+def test_an_ordinary_wish_is_no_update(said: str) -> None:
+    assert [s.update for s in read(said)] == [False]
+
+
+def test_what_once_was_is_no_statement() -> None:
+    assert texts("I used to live in Rome.", "Früher habe ich geraucht.") == []
+
+
+def test_of_what_was_and_what_is_the_present_counts() -> None:
+    (statement,) = read("I used to live in Rome, but I moved to Milan.")
+    assert (statement.text, statement.slot, statement.value, statement.update) == ("I moved to Milan.", "location", "milan", True)
+
+
+def test_code_and_greetings_and_requests_state_nothing() -> None:
+    assert texts("Hi there, thanks a lot!", "```\nI live in Berlin.\n```", "Write me a poem about the sea.") == []
+
+
+def test_a_memory_speaks_of_the_user() -> None:
+    (statement,) = read("The user lives in Berlin.", origin="memory")
+    assert (statement.subject, statement.slot, statement.value) == ("user", "location", "berlin")
+
+
+def test_a_memory_is_known_by_its_first_words() -> None:
+    assert [is_memory(text) for text in ("User profile: likes tea.", "You are a helpful assistant.")] == [True, False]
+
+
+def test_the_fields_of_a_tools_records_are_facts_of_their_record() -> None:
+    text = '{"orders": [{"order_id": "A1", "status": "shipped"}, {"order_id": "B2", "status": "open"}]}'
+    found = read(text, origin="tool_result")
+    assert [(s.subject, s.slot, s.value, text[s.start : s.end]) for s in found] == [
+        ("order_id=a1", "field:status", "shipped", '"shipped"'),
+        ("order_id=b2", "field:status", "open", '"open"'),
+    ]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["I live in Rome. ", "Why? ", "I hate fish; ", "\n- I want a cheap hotel.", "«Bonjour.» ", "`x` ", "  ", "My wife is 40. "]
+        ),
+        max_size=8,
+    )
+)
+def test_every_statement_stands_where_it_says(parts: list[str]) -> None:
+    text = "".join(parts)
+    assert [text[s.start : s.end] for s in read(text)] == [s.text for s in read(text)]
+
+
+@given(st.text(max_size=200))
+def test_no_text_fails(text: str) -> None:
+    assert all(0 <= s.start < s.end <= len(text) for s in read(text))
+
+
+@given(st.text(max_size=30), st.text(max_size=30))
+def test_a_pairs_hash_does_not_depend_on_its_order(one: str, other: str) -> None:
+    assert pair_hash(one, other) == pair_hash(other, one)
+
+
+def test_a_hash_ignores_case_space_and_the_last_mark() -> None:
+    assert statement_hash("I live  in Berlin.") == statement_hash("i live in berlin")
+
+
+def test_what_another_says_has_another_hash() -> None:
+    assert statement_hash("I live in Berlin.", "user") != statement_hash("I live in Berlin.", "system")

@@ -1,0 +1,87 @@
+"""When the proxy stops an agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.ports.failure_kinds import CODES
+from proxy.ports.failures import FailureRecord
+from proxy.stages.reflection.failures.escalation import BROKEN, can_ask, escalation
+
+
+def record(code: str = "timeout", **changes: Any) -> FailureRecord:
+    signal = next(signal for signal, codes in CODES.items() if code in codes)
+    fields: dict[str, Any] = {
+        "id": "fl_1",
+        "client": "a",
+        "run_id": "r",
+        "policy": "p",
+        "record_id": "gw",
+        "step_id": "1",
+        "phase": "tool",
+        "signal_type": signal,
+        "code": code,
+        "severity": "medium",
+        "subject": "search",
+        "fingerprint": "fp_1",
+        "action_key": "k",
+        "attempted_action": {},
+        "observed_outcome": {},
+        "recommended_adjustment": {},
+        "context_refs": (),
+        "created_at": 0.0,
+        "stuck_count": 3,
+        "occurrence_count": 3,
+    }
+    return FailureRecord(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(("stuck", "stops"), [(0, False), (2, False), (3, True), (7, True)])
+def test_it_stops_at_the_threshold(stuck: int, stops: bool) -> None:
+    assert stops == (escalation([record(stuck_count=stuck)], 3, can_ask=True) is not None)
+
+
+@pytest.mark.parametrize("code", sorted(code for codes in CODES.values() for code in codes))
+def test_a_person_is_asked_unless_an_invariant_is_broken(code: str) -> None:
+    found = escalation([record(code)], 3, can_ask=True)
+    if (code in CODES["upstream_error"] and code not in CODES["tool_error"]) or code in CODES["budget_pressure"]:
+        assert found is None
+    else:
+        assert found is not None
+        assert ("system_error" if code in BROKEN else "ask_human") == found.action
+
+
+def test_where_words_are_no_answer_it_is_an_error() -> None:
+    found = escalation([record()], 3, can_ask=False)
+    assert found is not None
+    assert "system_error" == found.action
+
+
+def test_of_several_the_broken_invariant_comes_first_then_the_severe() -> None:
+    records = [
+        record(id="fl_1"),
+        record("permission_denied", id="fl_2", severity="high"),
+        record("missing_pointer", id="fl_3", severity="low"),
+    ]
+    assert ["fl_3", "fl_2"] == [found.record.id for r in (records, records[:2]) if (found := escalation(r, 3, can_ask=True))]
+
+
+def test_a_resolved_record_stops_nothing() -> None:
+    assert escalation([record(status="resolved")], 3, can_ask=True) is None
+
+
+@pytest.mark.parametrize(
+    ("params", "can"),
+    [
+        ({}, True),
+        ({"tool_choice": "auto"}, True),
+        ({"tool_choice": "none"}, True),
+        ({"tool_choice": "required"}, False),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, False),
+        ({"function_call": {"name": "f"}}, False),
+    ],
+)
+def test_a_client_that_waits_for_a_call_is_not_asked(params: dict[str, Any], can: bool) -> None:
+    assert can == can_ask(params)

@@ -1,0 +1,124 @@
+"""The score, and what passes."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.stages.validation.metrics.quality import (
+    METRICS,
+    Metric,
+    MetricWeights,
+    Quality,
+    QualityThresholds,
+    failed,
+    judged,
+    overall,
+    unmeasured,
+)
+
+SHARES = st.floats(0, 1)
+WEIGHTS = st.builds(MetricWeights, **{name: st.floats(0.01, 100) for name in METRICS})
+
+
+def metrics(**values: Any) -> dict[Any, Metric]:
+    given = {name: values.get(name, 1.0) for name in METRICS}
+    return {name: value if isinstance(value, Metric) else Metric(value) for name, value in given.items()}
+
+
+def test_good_content_passes_without_a_reason() -> None:
+    quality = judged(metrics())
+    assert (True, 1.0, (), ()) == (quality.passed, quality.score, quality.failing, quality.reasons)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "word"),
+    [
+        ("relevance", 0.69, "irrelevant"),
+        ("freshness", 0.99, "stale"),
+        ("accuracy", 0.89, "inaccurate"),
+        ("completeness", 0.79, "incomplete"),
+        ("consistency", 0.0, "inconsistent"),
+    ],
+)
+def test_each_metric_has_a_threshold_and_a_reason(name: str, value: float, word: str) -> None:
+    quality = judged(metrics(**{name: value}))
+    assert (False, (name,)) == (quality.passed, quality.failing)
+    assert quality.reasons[0].startswith(f"{word}: {name} {value:.2f} is below")
+
+
+@pytest.mark.parametrize(("name", "value"), [("relevance", 0.7), ("accuracy", 0.9), ("completeness", 0.8), ("completeness", 4 / 5)])
+def test_at_its_threshold_a_metric_passes(name: str, value: float) -> None:
+    assert judged(metrics(**{name: value})).passed
+
+
+def test_what_is_furthest_below_is_named_first() -> None:
+    quality = judged(metrics(relevance=0.6, accuracy=0.1, completeness=0.5))
+    assert ("accuracy", "completeness", "relevance") == quality.failing
+
+
+def test_the_overall_score_can_have_a_threshold_of_its_own() -> None:
+    quality = judged(metrics(relevance=0.7, completeness=0.8), QualityThresholds(score=0.95))
+    assert ("score",) == quality.failing
+    assert ("overall score 0.90 is below 0.95",) == quality.reasons
+
+
+def test_what_could_not_be_measured_does_not_count_as_good() -> None:
+    assert 0.5 == overall(
+        metrics(
+            relevance=0.5,
+            freshness=unmeasured("x"),
+            accuracy=unmeasured("x", 1.0),
+            completeness=unmeasured("x"),
+            consistency=unmeasured("x"),
+        )
+    )
+
+
+def test_a_default_accuracy_is_shown_and_marked() -> None:
+    quality = judged(metrics(accuracy=unmeasured("nothing verifiable", 1.0)))
+    assert (1.0, False) == (quality.accuracy, quality.metrics["accuracy"].measured)
+
+
+def test_a_check_that_could_not_run_is_no_pass() -> None:
+    quality = judged(metrics(consistency=failed("timeout")))
+    assert (False, (), ("consistency",)) == (quality.passed, quality.failing, quality.errors)
+    assert ("consistency could not be checked: timeout",) == quality.reasons
+
+
+def test_nothing_measured_has_no_score() -> None:
+    quality = judged({name: unmeasured("x") for name in METRICS})
+    assert (None, True) == (quality.score, quality.passed)
+
+
+@given(st.lists(SHARES, min_size=5, max_size=5), WEIGHTS)
+def test_the_score_lies_between_the_worst_and_the_best(values: list[float], weights: MetricWeights) -> None:
+    score = overall(metrics(**dict(zip(METRICS, values, strict=True))), weights)
+    assert score is not None
+    assert min(values) - 1e-9 <= score <= max(values) + 1e-9
+    assert 0 <= score <= 1
+
+
+@given(st.lists(SHARES, min_size=5, max_size=5), st.sampled_from(METRICS), SHARES, WEIGHTS)
+def test_the_score_never_falls_when_a_metric_rises(values: list[float], name: str, other: float, weights: MetricWeights) -> None:
+    given = dict(zip(METRICS, values, strict=True))
+    low, high = sorted((given[name], other))
+    scores = [overall(metrics(**{**given, name: value}), weights) for value in (low, high)]
+    assert scores[0] is not None
+    assert scores[1] is not None
+    assert scores[0] <= scores[1] + 1e-9
+
+
+@given(st.lists(SHARES, min_size=5, max_size=5), st.sampled_from(METRICS), SHARES)
+def test_what_passes_still_passes_with_a_better_metric(values: list[float], name: str, other: float) -> None:
+    given = dict(zip(METRICS, values, strict=True))
+    low, high = sorted((given[name], other))
+    worse, better = (judged(metrics(**{**given, name: value})) for value in (low, high))
+    assert better.passed or not worse.passed
+
+
+def test_a_quality_gives_each_metric_s_value() -> None:
+    quality = judged(metrics(relevance=0.1, freshness=0.2, accuracy=0.3, completeness=0.4, consistency=0.5))
+    assert isinstance(quality, Quality)
+    assert (0.1, 0.2, 0.3, 0.4, 0.5) == tuple(getattr(quality, name) for name in METRICS)

@@ -1,0 +1,122 @@
+"""How much, how slowly and in what numbers a client may send, whoever it is: before any of it reaches the application."""
+
+import asyncio
+import json
+import resource
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from proxy.testing import completion, hang, reply
+from proxy.wire.http import bounds as http_bounds
+from tests.conftest import CHAT, Running, Start
+
+BODY = json.dumps(CHAT).encode()
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+def head(*more: str, length: int = len(BODY), path: str = "/v1/chat/completions") -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "host: 127.0.0.1", "content-type: application/json", f"content-length: {length}", *more]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+@asynccontextmanager
+async def connected(proxy: Running) -> AsyncIterator[Streams]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(proxy.url.rpartition(":")[2]))
+    yield reader, writer
+    writer.close()
+
+
+async def status_of(reader: asyncio.StreamReader) -> int:
+    async with asyncio.timeout(10):
+        return int((await reader.readline()).split()[1])
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"GET /health HTTP/1.1\r\nx-a: " + b"a" * 200_000,
+        b"GET /health HTTP/1.1\r\n" + b"x-a: a\r\n" * 20_000,
+        b"GET /" + b"a" * 200_000,
+        head("x-a: " + "a" * 70_000) + BODY,
+        head(*["x-a: a"] * 300) + BODY,
+    ],
+    ids=["a value without end", "headers without end", "a line without end", "too large", "too many"],
+)
+async def test_headers_have_a_bound(sent: bytes, start: Start) -> None:
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(sent)
+        assert 431 == await status_of(reader)
+        assert 200 == (await proxy.get("/health")).status
+    assert [] == proxy.upstream.calls
+
+
+async def test_headers_that_drip_in_cost_no_memory_and_no_square_of_time(start: Start) -> None:
+    before, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+
+    async def drip(writer: asyncio.StreamWriter) -> None:
+        for _ in range(4_000):
+            writer.write(b"a" * 16_384)
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    async with start() as proxy, connected(proxy) as (_, writer):
+        writer.write(b"GET /health HTTP/1.1\r\nx-a: ")
+        with pytest.raises((ConnectionError, OSError)):
+            await drip(writer)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) < 20_000  # KiB, of 64 MiB sent
+    assert time.process_time() - started < 5
+
+
+async def test_a_large_body_right_behind_its_headers_is_none_of_them(start: Start) -> None:
+    large = json.dumps({**CHAT, "user": "u" * 300_000}).encode()
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(head("x-a: " + "a" * 60_000, length=len(large)) + large)
+        assert 200 == await status_of(reader)
+    assert large == proxy.upstream.calls[0].body
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"POST /v1/chat/completions HTTP/1.1\r\nhost: ", head(length=50_000) + b"{"], ids=["nothing", "part", "body"]
+)
+async def test_who_does_not_go_on_is_let_go(sent: bytes, start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_bounds, "HEADERS_S", 0.05)
+    monkeypatch.setattr(http_bounds, "BODY_STALL_S", 0.05)
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(sent)
+        assert 408 == await status_of(reader)
+
+
+async def test_a_slow_answer_is_not_a_slow_request(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_bounds, "HEADERS_S", 0.05)
+    monkeypatch.setattr(http_bounds, "BODY_STALL_S", 0.05)
+
+    async def slow(writer: asyncio.StreamWriter, call: object) -> None:
+        await asyncio.sleep(0.2)
+        await reply(completion())(writer, call)  # type: ignore[arg-type]
+
+    async with start(slow) as proxy, connected(proxy) as (reader, writer):
+        writer.write(head() + BODY + b"POST /v1")  # the beginning of another
+        assert 200 == await status_of(reader)
+
+
+async def test_past_the_most_connections_only_questions_after_its_health_are_answered(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http_bounds, "MAX_CONNECTIONS", 3)
+    async with start(hang) as proxy, connected(proxy), connected(proxy), connected(proxy):
+        async with connected(proxy) as (reader, writer):
+            writer.write(head() + BODY)
+            assert 503 == await status_of(reader)
+        async with connected(proxy) as (reader, writer):
+            writer.write(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\n\r\n")
+            assert 200 == await status_of(reader)
+
+
+async def test_past_the_reserve_a_connection_is_refused_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_bounds, "MAX_CONNECTIONS", 1)
+    monkeypatch.setattr(http_bounds, "RESERVED", 1)
+    async with start() as proxy, connected(proxy), connected(proxy), connected(proxy) as (reader, _):
+        assert 503 == await status_of(reader)

@@ -1,0 +1,47 @@
+"""Whose word on a client's address is believed."""
+
+import pytest
+
+from proxy.errors import ConfigError
+from proxy.wire.http.peers import TrustedProxies, not_from_here
+
+
+def scope(peer: str, *forwarded: str, **headers: str) -> dict[str, object]:
+    raw = [(b"x-forwarded-for", line.encode()) for line in forwarded]
+    return {
+        "type": "http",
+        "client": (peer, 1),
+        "headers": [*raw, (b"host", b"localhost"), *((k.encode(), v.encode()) for k, v in headers.items())],
+    }
+
+
+@pytest.mark.parametrize(
+    ("peer", "forwarded", "expected"),
+    [
+        ("127.0.0.1", ("198.51.100.7",), "198.51.100.7"),
+        ("127.0.0.1", ("203.0.113.9, 198.51.100.7, 10.1.2.3",), "198.51.100.7"),
+        ("127.0.0.1", ("203.0.113.9", "198.51.100.7"), "198.51.100.7"),
+        ("127.0.0.1", ("10.1.2.3, 10.1.2.4",), "10.1.2.3"),
+        ("127.0.0.1", (), "127.0.0.1"),
+        ("198.51.100.1", ("127.0.0.1",), "198.51.100.1"),
+    ],
+    ids=["one", "what the client itself wrote is not believed", "two lines", "trusted all the way", "none", "not a trusted proxy"],
+)
+def test_the_client_is_the_last_address_that_is_no_trusted_proxy(peer: str, forwarded: tuple[str, ...], expected: str) -> None:
+    resolved = TrustedProxies(["127.0.0.1", "10.0.0.0/8"]).resolved(scope(peer, *forwarded))
+    assert expected == resolved["client"][0]
+
+
+def test_a_client_behind_a_trusted_proxy_is_not_this_machine() -> None:
+    proxies = TrustedProxies(["127.0.0.1"])
+    assert "own machine only" in not_from_here(proxies.resolved(scope("127.0.0.1", "198.51.100.7")))
+    assert "" == not_from_here(proxies.resolved(scope("127.0.0.1", "127.0.0.1")))
+
+
+def test_a_proxy_that_says_nothing_of_its_client_is_not_believed() -> None:
+    assert "proxy" in not_from_here(TrustedProxies(["127.0.0.1"]).resolved(scope("127.0.0.1", via="1.1 gateway")))
+
+
+def test_a_network_that_is_none_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"server\.trusted_proxies\[1\]"):
+        TrustedProxies(["10.0.0.0/8", "10.0.0.0/99"])
