@@ -5,7 +5,6 @@ statement has another value of the same record's field (contradicted), that of a
 about a field or a record that is not there (unsupported).
 """
 
-
 from __future__ import annotations
 
 import json
