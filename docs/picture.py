@@ -1,6 +1,6 @@
 """Draws docs/architecture.svg: the rooms of ``proxy/``, a row for each layer of the import contract in pyproject.toml.
 
-``python -m docs.picture`` writes it, ``--check`` says whether it is up to date (exit status 1). A room's words are the first clause of its
+``python -m docs.picture`` writes it, ``--check`` says whether it is up to date (exit status 1). A room's words are the first sentence of its
 docstring; whatever stands higher may import what stands lower, never the other way round (``lint-imports``).
 """
 
@@ -31,11 +31,11 @@ def layers() -> list[list[str]]:
 
 
 def words(room: str) -> str:
-    """The first clause of a room's docstring."""
+    """The first sentence of a room's docstring."""
     folder = ROOT / "proxy" / room
     path = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
-    text = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n")[0].replace("`", "")
-    return text.partition(": ")[0].partition(". ")[0].partition("; ")[0].rstrip(".") if len(text) > 70 else text.rstrip(".")
+    text = (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").partition("\n\n")[0].replace("\n", " ")
+    return text.replace("`", "").partition(". ")[0].rstrip(".")
 
 
 def draw() -> str:
