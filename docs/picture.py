@@ -1,7 +1,7 @@
 """Draws docs/architecture.svg: the rooms of ``proxy/``, a row for each layer of the import contract in pyproject.toml.
 
-``python -m docs.picture`` writes it, ``--check`` says whether it is up to date (exit status 1). A room's words are the first sentence of its
-docstring; whatever stands higher may import what stands lower, never the other way round (``lint-imports``).
+``python -m docs.picture`` writes it, ``--check`` says whether it is up to date (exit status 1). A room's words are its docstring's first
+sentence; whatever stands higher may import what stands lower, never the other way round (``lint-imports``).
 """
 
 from __future__ import annotations
