@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proxy.context.faithful_texts import ADMISSIONS, RATINGS, TEXTS, Texts
+from proxy.context.faithful_texts import ADMISSIONS, GUIDANCE, RATINGS, TEXTS, Texts
 from proxy.context.passages.context_block import WORDS, number_in, write_block
 from proxy.exchange import Evidence
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import stretches
 from proxy.offloop import check
 
+CONTEXT_FAITHFUL_GUIDANCE = GUIDANCE
 CONTEXT_FAITHFUL_SYSTEM_SUFFIX = TEXTS["en"].system_suffix
 CONTEXT_FAITHFUL_USER_PREFIX = TEXTS["en"].user_prefix
 CONTEXT_FAITHFUL_RAG_TEMPLATE = TEXTS["en"].rag_template
@@ -39,13 +40,15 @@ def texts(language: str = "en") -> Texts:
 def build_context_block(
     passages: Sequence[Passage] | None, max_passages: int = 10, source_label: str = SOURCE_LABEL, *, language: str = "en"
 ) -> str:
-    """The first `max_passages` passages, numbered from 1, with source and relevance, under a title; "" when there are none.
+    """The first `max_passages` passages, numbered from 1, with source and relevance, under a title that says how many.
+
+    Where there are none, a line that says so: a model that is told that nothing was found does not take it for an oversight.
 
     A passage is a text, an `Evidence`, or a mapping with ``content`` (or ``text``, …), ``source`` and ``score`` (or ``relevance``).
     """
     title = texts(language).source_label if source_label == SOURCE_LABEL or not source_label.strip() else source_label
     shown = readable(passages)[: max(0, max_passages)]
-    return write_block(shown, title, WORDS.get(language, WORDS["en"])) if shown else ""
+    return write_block(shown, title, WORDS.get(language, WORDS["en"])) if shown else f"[{title}: {texts(language).nothing_found}]"
 
 
 def wrap_with_context_faithful_prompt(
@@ -59,17 +62,15 @@ def wrap_with_context_faithful_prompt(
 ) -> tuple[str, str]:
     """``(system_suffix, wrapped_user_message)``: the rules for the system message's end, and the message with its passages.
 
-    `question` is what is asked, if it is not all of `user_message`; nothing of the message is left out. Without passages there is
-    nothing to be faithful to: ``("", user_message)``.
+    `question` is what is asked, if it is not all of `user_message`; nothing of the message is left out. Without passages the message says
+    that none were retrieved.
     """
     words = texts(language)
     block = build_context_block(passages, max_passages, language=language)
-    if not block:
-        return "", user_message
     asked = user_message if not question or question in user_message else f"{user_message}\n\n{question}".strip()
     if use_rag_template:
         return words.system_suffix, words.rag_template.format(context=block, question=asked)
-    return words.system_suffix, f"{words.user_prefix}{block}\n\n{asked}"
+    return words.system_suffix, f"{words.user_prefix}{block}\n\n{words.question_label}: {asked}"
 
 
 def readable(passages: Any) -> list[tuple[str, str, float | None]]:
@@ -145,6 +146,11 @@ _RATED = LazyPattern(
     r"\b(?P<rating>HIGH|MEDIUM|LOW|HOHES?|MITTLERES?|NIEDRIGES?|ALTA|MEDIA|BAJA)"
     r" (?:CONFIDENCE|[cC]onfidence|VERTRAUEN|Vertrauen|CONFIANZA|[cC]onfianza)\b"
 )
+_LAST_WORD = re.compile(
+    rf"(?:^|[.!?…:;)\]\n—–-])[ \t*_(\[]{{0,4}}(?P<rating>{'|'.join(word.upper() for words in RATINGS.values() for word in words)})"
+    r"[*_)\]]{0,4}\.?\s*$"
+)
+"""A rating in capitals that stands alone at an answer's end; "The river is HIGH." is a statement."""
 _ADMISSION = LazyPattern("|".join(f"(?:{phrase})" for phrase in ADMISSIONS))
 
 
@@ -195,9 +201,13 @@ def extract_confidence(response: str) -> str | None:
     if not isinstance(response, str):
         return None
     said = [m["rating"].lower() for m in _each(_CONFIDENCE, response)] or [m["rating"].lower() for m in _each(_RATED, response)]
+    if not said and (last := _LAST_WORD.search(response[-_LAST_CHARS:])) is not None:
+        said = [last["rating"].lower()]
     return next((rating for rating, words in RATINGS.items() if said and said[-1] in words + _INFLECTED[rating]), None)
 
 
+_LAST_CHARS = 60
+"""Of an answer's end, within which a rating that stands alone is looked for."""
 _INFLECTED = {"HIGH": ("hohe", "hohes"), "MEDIUM": ("mittlere", "mittleres"), "LOW": ("niedrige", "niedriges")}
 
 

@@ -60,7 +60,7 @@ def test_passages_are_numbered_with_source_and_relevance() -> None:
         [{"content": "A", "source": "a.md", "score": 0.9}, {"text": "B", "relevance": "0.5"}, "C", Evidence("D", "d.md")]
     )
     assert (
-        "## Retrieved Context\n\n### Passage 1 [Source: a.md] (relevance: 0.90)\nA\n\n### Passage 2 (relevance: 0.50)\nB\n\n"
+        "## Retrieved Context (4 passages)\n\n### Passage 1 [Source: a.md] (relevance: 0.90)\nA\n\n### Passage 2 (relevance: 0.50)\nB\n\n"
         "### Passage 3\nC\n\n### Passage 4 [Source: d.md]\nD\n\n## End of Retrieved Context"
     ) == block
 
@@ -71,18 +71,23 @@ def test_the_block_holds_no_more_than_asked() -> None:
 
 
 def test_the_block_has_the_title_it_is_given() -> None:
-    assert build_context_block(["a"], source_label="Handbook").startswith("## Handbook\n")
+    assert build_context_block(["a"], source_label="Handbook").startswith("## Handbook (1 passage)\n")
 
 
 def test_the_block_in_german_and_spanish() -> None:
     passage = {"content": "a", "source": "s", "score": 1}
-    assert "## Abgerufener Kontext\n\n### Passage 1 [Quelle: s] (Relevanz: 1.00)\na" in build_context_block([passage], language="de")
-    assert "## Contexto recuperado\n\n### Pasaje 1 [Fuente: s] (relevancia: 1.00)\na" in build_context_block([passage], language="es")
+    assert "## Abgerufener Kontext (1 Passage)\n\n### Passage 1 [Quelle: s] (Relevanz: 1.00)\na" in build_context_block(
+        [passage], language="de"
+    )
+    assert "## Contexto recuperado (1 pasaje)\n\n### Pasaje 1 [Fuente: s] (relevancia: 1.00)\na" in build_context_block(
+        [passage], language="es"
+    )
 
 
 @pytest.mark.parametrize("passages", [None, [], [None], [""], [{"content": None}], [{"content": 3}], [7], {}, [["a"]]])
-def test_nothing_to_show_is_no_block(passages: Any) -> None:
-    assert "" == build_context_block(passages)
+def test_a_block_without_passages_says_so(passages: Any) -> None:
+    assert "[Retrieved Context: No passages retrieved]" == build_context_block(passages)
+    assert "[Abgerufener Kontext: Keine Passagen abgerufen]" == build_context_block(passages, language="de")
 
 
 def test_a_source_cannot_start_a_line_of_its_own() -> None:
@@ -100,7 +105,7 @@ def test_the_template_puts_the_question_behind_the_passages() -> None:
 
 def test_the_prefix_keeps_the_message_as_it_is() -> None:
     _, wrapped = wrap_with_context_faithful_prompt("How tall?", ["330 m"], use_rag_template=False)
-    assert CONTEXT_FAITHFUL_USER_PREFIX + build_context_block(["330 m"]) + "\n\nHow tall?" == wrapped
+    assert CONTEXT_FAITHFUL_USER_PREFIX + build_context_block(["330 m"]) + "\n\nQuestion: How tall?" == wrapped
 
 
 def test_a_question_apart_from_the_message_leaves_nothing_out() -> None:
@@ -108,8 +113,11 @@ def test_a_question_apart_from_the_message_leaves_nothing_out() -> None:
     assert wrapped.endswith("Question: Be brief.\n\nHow tall?")
 
 
-def test_without_passages_the_message_stays() -> None:
-    assert ("", "How tall?") == wrap_with_context_faithful_prompt("How tall?", [])
+def test_without_passages_the_message_says_that_there_are_none() -> None:
+    suffix, wrapped = wrap_with_context_faithful_prompt("How tall?", [])
+    assert CONTEXT_FAITHFUL_SYSTEM_SUFFIX == suffix
+    assert "No passages retrieved" in wrapped
+    assert wrapped.endswith("Question: How tall?")
 
 
 def test_braces_in_passages_and_questions_are_text() -> None:
@@ -198,6 +206,12 @@ def test_forms_of_context_citations(form: str) -> None:
         (None, "Confidence: HIGH / MEDIUM / LOW"),
         (None, "A high-level overview with medium heat."),
         (None, "Confidence matters."),
+        ("MEDIUM", "Based on the context. MEDIUM."),
+        ("HIGH", "It opened in 1889.\n**HIGH**"),
+        ("LOW", "Es steht nur am Rande darin. NIEDRIG"),
+        ("HIGH", "HIGH"),
+        (None, "The river is HIGH."),
+        (None, "It ends on a high."),
         (None, ""),
     ],
 )

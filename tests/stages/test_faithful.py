@@ -182,7 +182,7 @@ async def test_they_stand_numbered_before_the_question() -> None:
 
 @pytest.mark.parametrize(
     ("template", "start"),
-    [("rag", "Read the passages"), ("prefix", "Answer from the following passages only"), ("none", "## Retrieved Context")],
+    [("rag", "Read the passages"), ("prefix", "Answer from ONLY the provided context"), ("none", "## Retrieved Context")],
 )
 async def test_templates(template: str, start: str) -> None:
     exchange, _ = await run([ASK], passages=[HINT], options={"template": template})
@@ -312,7 +312,7 @@ async def test_the_upstream_sees_the_rules_once_and_the_record_says_so(start: St
         answer = await proxy.post(body(SYSTEM, TOLD))
         sent = proxy.upstream.calls[0].json["messages"]
         record = await proxy.record(answer)
-    assert 1 == json.dumps(sent).count("## Using the context")
+    assert 1 == json.dumps(sent).count("## CONTEXT-FAITHFUL: using the context")
     assert "rules" in json.dumps(record["detail"]["changes"])
     assert "unchecked" == answer.verdict
 

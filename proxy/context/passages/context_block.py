@@ -25,15 +25,17 @@ class BlockWords(Struct, frozen=True):
     """The words of a written block in one language."""
 
     passage: str
+    counted: tuple[str, str]
+    """How one and how several are counted."""
     source: str
     relevance: str
     end: str
 
 
 WORDS = {
-    "en": BlockWords("Passage", "Source", "relevance", "End of"),
-    "de": BlockWords("Passage", "Quelle", "Relevanz", "Ende:"),
-    "es": BlockWords("Pasaje", "Fuente", "relevancia", "Fin de"),
+    "en": BlockWords("Passage", ("passage", "passages"), "Source", "relevance", "End of"),
+    "de": BlockWords("Passage", ("Passage", "Passagen"), "Quelle", "Relevanz", "Ende:"),
+    "es": BlockWords("Pasaje", ("pasaje", "pasajes"), "Fuente", "relevancia", "Fin de"),
 }
 _OWN_HEAD = re.compile(
     r"^### (?:Passage|Pasaje) (?P<number>\d+)(?: \[(?:Source|Quelle|Fuente): (?P<source>.*?)\])?"
@@ -46,12 +48,12 @@ _OWN_LINE = re.compile(r"^\\*(?=### (?:Passage|Pasaje) \d|## (?:End of|Ende:|Fin
 
 
 def write_block(passages: Iterable[tuple[str, str, float | None]], title: str, words: BlockWords = WORDS["en"]) -> str:
-    """Numbered passages, each ``(content, source, score)``, under `title`. `read_written` gives them back as they are.
+    """Numbered passages, each ``(content, source, score)``, under `title` and their number. `read_written` gives them back as they are.
 
     A line of a passage that looks like a passage's head or the block's end gets a backslash, so that content cannot pass for another
     passage.
     """
-    parts = [f"## {_line(title)}"]
+    parts = []
     for number, (content, source, score) in enumerate(passages, 1):
         head = f"### {words.passage} {number}"
         if source := _line(source):
@@ -59,7 +61,8 @@ def write_block(passages: Iterable[tuple[str, str, float | None]], title: str, w
         if score is not None and math.isfinite(score):
             head += f" ({words.relevance}: {score:.2f})"
         parts.append(head + "\n" + _OWN_LINE.sub(lambda match: "\\" + match[0], content))
-    return "\n\n".join([*parts, f"## {words.end} {_line(title)}"])
+    many = words.counted[len(parts) != 1]
+    return "\n\n".join([f"## {_line(title)} ({len(parts)} {many})", *parts, f"## {words.end} {_line(title)}"])
 
 
 def _line(text: str) -> str:

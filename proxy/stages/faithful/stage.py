@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from proxy.context.faithful import LANGUAGES, build_context_block, texts, wrap_with_context_faithful_prompt
+from proxy.context.faithful import LANGUAGES, build_context_block, readable, texts, wrap_with_context_faithful_prompt
 from proxy.context.passages import is_retrieval_tool
 from proxy.exchange import Evidence, Exchange, Message, Sentence, Tool, Verdict
 from proxy.language.detection import language, load
@@ -234,8 +234,10 @@ def with_suffix(messages: Sequence[Message], suffix: str) -> Sequence[Message]:
 def with_passages(messages: Sequence[Message], passages: Sequence[Evidence], template: Template, wording: str) -> Sequence[Message]:
     """`messages` with `passages` in the last user message; themselves when there are none, no user message, or they are there already."""
     at = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].get("role") == "user"), None)
+    if at is None or not readable(passages):
+        return messages
     block = build_context_block(passages, len(passages), language=wording)
-    if at is None or not block or block in text_of(messages[at].get("content")):
+    if block in text_of(messages[at].get("content")):
         return messages
 
     def wrapped(text: str) -> str:

@@ -1,0 +1,95 @@
+"""The acceptance cases of the document that asked for context-faithful prompting, with its inputs and values."""
+
+from __future__ import annotations
+
+import pytest
+
+import proxy.faithful as library
+from proxy.faithful import (
+    build_context_block,
+    detect_context_ignoring,
+    extract_citations,
+    extract_confidence,
+    wrap_with_context_faithful_prompt,
+)
+
+
+@pytest.mark.parametrize(
+    ("passages", "options", "there", "missing"),
+    [
+        ([], {}, ("No passages retrieved",), ()),
+        ([{"content": "The answer is 42."}], {}, ("Passage 1", "The answer is 42."), ()),
+        ([{"content": "Data.", "source": "config.yaml"}], {}, ("Source: config.yaml",), ()),
+        ([{"content": "Data.", "score": 0.95}], {}, ("0.95",), ()),
+        ([{"content": f"Passage {i}"} for i in range(20)], {"max_passages": 5}, ("Passage 5", "5 passages"), ("Passage 6",)),
+    ],
+)
+def test_blocks_of_passages(passages: list[dict[str, object]], options: dict[str, int], there: tuple[str], missing: tuple[str]) -> None:
+    block = build_context_block(passages, **options)
+    assert [True] * len(there) == [text in block for text in there]
+    assert [False] * len(missing) == [text in block for text in missing]
+
+
+def test_the_template_of_retrieval_augmented_generation() -> None:
+    suffix, message = wrap_with_context_faithful_prompt("What model does Timmy use?", [{"content": "Timmy runs on mimo-v2-pro."}])
+    assert "CONTEXT-FAITHFUL" in suffix
+    assert all(text in message for text in ("Passage 1", "mimo-v2-pro", "Cite which passage"))
+
+
+def test_the_block_before_the_question() -> None:
+    _, message = wrap_with_context_faithful_prompt("Question?", [{"content": "Data."}], use_rag_template=False)
+    assert all(text in message for text in ("Question: Question?", "ONLY the provided context"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        ("The answer is 42 [Passage 1].", [("number", 1)]),
+        ("See [Context Passage 3] for details.", [("number", 3)]),
+        ("Per [Retrieved from: config.yaml]...", [("source", "config.yaml")]),
+        ("The answer is 42.", []),
+        ("[Passage 1] says X. [Passage 3] says Y.", [("number", 1), ("number", 3)]),
+    ],
+)
+def test_citations(answer: str, found: list[tuple[str, object]]) -> None:
+    citations = extract_citations(answer)
+    assert [value for _, value in found] == [citation[key] for (key, _), citation in zip(found, citations, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "rating"),
+    [("The answer is 42. Confidence: HIGH", "HIGH"), ("Based on the context. MEDIUM.", "MEDIUM"), ("The answer is 42.", None)],
+)
+def test_ratings(answer: str, rating: str | None) -> None:
+    assert rating == extract_confidence(answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "context", "expected"),
+    [
+        (
+            "The capital of France is Paris. This is because France is a country in Europe, and Paris has been its capital for centuries.",
+            "Passage 1: Timmy runs on mimo-v2-pro.",
+            {"likely_ignored": True, "has_citation": False},
+        ),
+        (
+            "According to [Passage 1], Timmy runs on mimo-v2-pro.",
+            "Passage 1: Timmy runs on mimo-v2-pro.",
+            {"likely_ignored": False, "has_citation": True},
+        ),
+        (
+            "I don't have enough information in the provided context.",
+            "Passage 1: Unrelated data.",
+            {"likely_ignored": False, "has_idk": True},
+        ),
+    ],
+)
+def test_answers_that_ignore_their_context(answer: str, context: str, expected: dict[str, bool]) -> None:
+    found = detect_context_ignoring(answer, context)
+    assert expected == {name: found[name] for name in expected}
+
+
+def test_the_names_that_its_callers_import() -> None:
+    names = ("SYSTEM_SUFFIX", "USER_PREFIX", "RAG_TEMPLATE", "GUIDANCE")
+    assert all(len(getattr(library, f"CONTEXT_FAITHFUL_{name}")) > 50 for name in names)
+    assert "Passage N" in library.CONTEXT_FAITHFUL_GUIDANCE
