@@ -236,6 +236,8 @@ class CompressionResult(Struct, frozen=True):
     after_tokens: int = 0
     reason: str = ""
     """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped`` (the window is not known), ``failed-kept-original``."""
+    found_share: float = 0.0
+    """Used part of the window when it set to work, with what was decided earlier repeated; 0 where it had nothing to do."""
 
 
 class ToolSelection(Struct, frozen=True):

@@ -101,7 +101,8 @@ class Budget(Stage):
         if use.window_tokens is not None and use.used_tokens + reserve > use.window_tokens:
             self.ports.counters.count("context.length_exceeded_count")
             raise ContextLengthExceeded(too_long(use, reserve), param="messages")
-        return self._judge(use, reserve)
+        compressed = exchange.facts.compression
+        return self._judge(use, reserve, compressed.found_share if compressed is not None else 0.0)
 
     async def _measure(self, exchange: Exchange) -> ContextUse:
         tokens = self.ports.tokens
@@ -114,7 +115,8 @@ class Budget(Stage):
         model = self.ports.tokens.model(exchange.model)
         return output_reserve(exchange.params, model, self.options.reserve_output_tokens, use.window_tokens)
 
-    def _judge(self, use: ContextUse, reserve: int) -> Verdict:
+    def _judge(self, use: ContextUse, reserve: int, found_share: float) -> Verdict:
+        """By what is sent, or, in the request in which it was compressed, by what had set the compression to work."""
         options: BudgetOptions = self.options
         detail: dict[str, Any] = {
             "used_tokens": use.used_tokens,
@@ -127,7 +129,9 @@ class Budget(Stage):
         if over:
             detail["over_allocation"] = over
             self.ports.counters.count("context.allocation_exceeded_count")
-        code = threshold(use.share, options)
+        if found_share > use.share:
+            detail["found_share"] = found_share
+        code = threshold(max(use.share, found_share), options)
         counter = _COUNTERS.get(code)
         if counter:
             self.ports.counters.count(counter)

@@ -32,7 +32,7 @@ Feature: A prompt that nears the window is brought back
     And the strategies freed tokens, in this order: trim
 
   Scenario: Thirty messages become one summary
-    Given a model with a window of 3900 tokens
+    Given a model with a window of 3400 tokens
     And the only strategy is summarize, for all but the last message
     And a conversation of 30 messages that takes 3000 tokens
     And the user said in between "I prefer a window seat, and we decided to take booking KX-4471 for 1,250 EUR."

@@ -158,5 +158,6 @@ def compression_does(policy: Policy, what: str) -> None:
         return
     verdict = policy.verdict("compression")
     assert ("unchecked", "and hard" in what) == (verdict.outcome, verdict.detail["aggressive"])
-    assert ("unchecked", "") == (policy.verdict("budget").outcome, policy.verdict("budget").code)
+    crossed = "context_usage_critical" if "and hard" in what else "context_usage_compress"
+    assert ("warn", crossed) == (policy.verdict("budget").outcome, policy.verdict("budget").code)
     assert policy.sent_tokens <= 0.6 * policy.window_tokens

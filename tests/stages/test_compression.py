@@ -137,7 +137,7 @@ async def test_without_ages_the_oldest_go_until_the_target_is_met() -> None:
 
 async def test_thirty_messages_of_3000_tokens_become_a_summary_of_at_most_200() -> None:
     messages = [*turns(15, 100)[:31], said("user", 10, "last-question")]
-    verdict, exchange = await compressed(messages, make_ports(tokens=WordCounter(3600)), keep_recent=1, strategies=("summarize",))
+    verdict, exchange = await compressed(messages, make_ports(tokens=WordCounter(3300)), keep_recent=1, strategies=("summarize",))
     assert ("system", "user", "user") == tuple(m["role"] for m in exchange.messages)
     assert 0 < len(summary_text(exchange.messages[1]).partition("[archived")[0].split()) <= 200
     assert {"made_by": "extractive", "messages": [1, 31]}.items() <= detail(verdict)["strategies"][0]["summaries"][0].items()
@@ -240,7 +240,7 @@ async def test_a_target_that_cannot_be_met_is_a_warning_with_advice() -> None:
 async def test_without_the_scratchpad_everything_stays() -> None:
     verdict, exchange = await compressed(turns(15, 225), make_ports(scratchpad=Away()))
     assert exchange.messages is exchange.original.messages
-    assert Report(reason="failed-kept-original") == exchange.facts.compression
+    assert ((), "failed-kept-original") == (report(exchange).strategies, report(exchange).reason)
     assert {"store-unavailable", "nothing-left"} == {s["reason"] for s in detail(verdict)["strategies"]}
 
 
@@ -343,3 +343,45 @@ async def test_compression_counts_what_it_freed() -> None:
 def test_impossible_options_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(msgspec.ValidationError, match=message):
         msgspec.convert(options, CompressionOptions)
+
+
+# ---- how much ----
+
+
+async def test_no_more_is_folded_than_the_target_needs() -> None:
+    """At 82% with something for each strategy: all three do their part, and most stays as it was."""
+    messages = [said("system", 400), *turns(6, 100)[1:], *(m for i in range(8) for m in (*step(f"call-{i}", 250), said("assistant", 150)))]
+    messages += [said("user", 6717 - sum(len(str(m.get("content") or "").split()) for m in messages))]
+    ages = dict.fromkeys(range(1, 5), 2 * HOUR) | dict.fromkeys(range(5, len(messages)), 60.0)
+    verdict, exchange = await compressed(messages, ages=ages)
+    assert 0.50 * 8192 < words(exchange) <= 0.60 * 8192
+    untouched = sum(len(str(m.get("content") or "").split()) for m in exchange.messages if any(m is given for given in messages))
+    assert untouched > 0.5 * 8192
+    assert ["trim", "summarize"] == [s["strategy"] for s in detail(verdict)["strategies"] if "reason" not in s][:2]
+
+
+@pytest.mark.parametrize(
+    ("used", "code", "counter"),
+    [
+        (6717, "context_usage_compress", "context.compression_triggered_count"),
+        (7537, "context_usage_critical", "context.critical_alerts_count"),
+    ],
+)
+async def test_a_crossing_is_told_though_the_prompt_that_is_sent_is_below(used: int, code: str, counter: str) -> None:
+    """82% and 92%: RF-005's scenario of the thresholds, with compression on."""
+    ports = make_ports()
+    _, exchange = await compressed(sized(used), ports)
+    verdict = await Budget(BudgetOptions(reserve_output_tokens=0), ports).on_forward(exchange)
+    assert verdict is not None
+    assert ("warn", code, round(used / 8192, 4)) == (verdict.outcome, verdict.code, verdict.detail["found_share"])
+    assert 1 == ports.counters.counts[counter]
+    assert 0.61 > (verdict.score or 0)
+
+
+async def test_what_was_compressed_earlier_is_no_new_crossing() -> None:
+    ports = make_ports()
+    messages = sized(6717)
+    await compressed(messages, ports)
+    _, exchange = await compressed([*messages, said("assistant", 20), said("user", 20)], ports)
+    verdict = await Budget(BudgetOptions(reserve_output_tokens=0), ports).on_forward(exchange)
+    assert (("stored",), "unchecked") == (report(exchange).strategies, verdict.outcome if verdict else "")

@@ -42,11 +42,15 @@ def processed_results(parts: Sequence[Part]) -> list[int]:
     return found[::-1]
 
 
-async def archived_results(exchange: Exchange, ports: Ports, parts: Sequence[Part], tokens: Tokens) -> ArchivedResults:
-    """Archive every processed result. Raises `StoreUnavailable`."""
+async def archived_results(
+    exchange: Exchange, ports: Ports, parts: Sequence[Part], tokens: Tokens, most_tokens: int | None = None
+) -> ArchivedResults:
+    """Archive processed results, oldest first, until `most_tokens` are freed; every one where it is None. Raises `StoreUnavailable`."""
     names = called_names(exchange.conversation)
-    found, results = list(parts), 0
+    found, results, freed = list(parts), 0, 0
     for i in processed_results(parts):
+        if most_tokens is not None and freed >= most_tokens:
+            break
         message = parts[i].message
         before = await tokens([message])
         if before <= REFERENCE_TOKENS:
@@ -55,7 +59,8 @@ async def archived_results(exchange: Exchange, ports: Ports, parts: Sequence[Par
         media_type = "text/plain" if isinstance(message.get("content"), str) else "application/json"
         item_id = await ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id, media_type=media_type)
         shorter = {**message, "content": reference(item_id, result_name(message, names) or "tool result", len(content))}
-        if await tokens([shorter]) < before:
+        if (after := await tokens([shorter])) < before:
+            freed += before - after
             found[i] = replace(parts[i], message=shorter, made=True)
             results += 1
     return ArchivedResults(found if results else parts, results)

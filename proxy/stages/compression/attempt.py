@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.context.compaction.conversation import UNAVAILABLE
-from proxy.context.compaction.folding import FoldedRun, folded
+from proxy.context.compaction.folding import NOTE_TOKENS, FoldedRun, folded
 from proxy.context.compaction.late import LateSummaries
 from proxy.context.compaction.measure import prompt_use, token_counter
 from proxy.context.compaction.notes import Noted, archived_run
@@ -80,16 +81,24 @@ class CompressionRun:
         self._query = text_of(original[self._last_user].get("content")) if self._last_user is not None else ""
 
     async def run(self, target_tokens: int) -> None:
-        """One strategy after the other, until the prompt is at the target."""
-        await self._rounds(self._options.strategies, self._options.keep_recent, target_tokens, until_target=True)
+        """One strategy after the other, until the prompt is at the target: each of what is oldest only as much as that takes.
+
+        A summary is longer, or a reference is, than was reckoned with: then once more, of all that may be folded.
+        """
+        given, options = self.parts, self._options
+        await self._rounds(options.strategies, options.keep_recent, target_tokens, until_target=True, sparing=True)
+        if self.use.used_tokens > target_tokens and self.parts is not given:
+            await self._rounds(options.strategies, options.keep_recent, target_tokens, until_target=True, sparing=False)
 
     async def run_hard(self, target_tokens: int) -> None:
         """All strategies, up to the last block: what has a summary needs no trimming."""
         given = self._options.strategies
         chosen = [strategy for strategy in given if strategy != "trim" or "summarize" not in given]
-        await self._rounds(chosen, 1, target_tokens, until_target=False)
+        await self._rounds(chosen, 1, target_tokens, until_target=False, sparing=False)
 
-    async def _rounds(self, strategies: Sequence[Strategy], keep_blocks: int, target_tokens: int, *, until_target: bool) -> None:
+    async def _rounds(
+        self, strategies: Sequence[Strategy], keep_blocks: int, target_tokens: int, *, until_target: bool, sparing: bool
+    ) -> None:
         """Each strategy; one that was taken back again, when a later one has changed the prompt.
 
         The first that archives anything pays for the tool that reads it, so that another may free tokens only after that. The same request
@@ -101,24 +110,33 @@ class CompressionRun:
             for strategy in due:
                 if until_target and self.use.used_tokens <= target_tokens:
                     return
-                await self._step(strategy, keep_blocks, target_tokens)
+                await self._step(strategy, keep_blocks, target_tokens, sparing=sparing)
                 taken_back.pop(strategy, None)
                 if self.steps[-1].reason == KEPT:
                     taken_back[strategy] = self.parts
             due = [strategy for strategy in strategies if taken_back.get(strategy, self.parts) is not self.parts]
 
-    async def _step(self, strategy: Strategy, keep_blocks: int, target_tokens: int) -> None:
+    async def _step(self, strategy: Strategy, keep_blocks: int, target_tokens: int, *, sparing: bool) -> None:
         started, before = time.perf_counter(), self.use
         reason = NOTHING
         more: dict[str, Any] = {}
         try:
-            parts, more = await self._apply(strategy, recent_blocks_start(self.parts, keep_blocks), target_tokens)
+            end = recent_blocks_start(self.parts, keep_blocks)
+            excess = self.use.used_tokens - target_tokens + await self._reader_tokens()
+            parts, more = await self._apply(strategy, end, excess, sparing=sparing)
             if parts is not self.parts:
                 reason = await self._accept(parts)
         except StoreUnavailable:
             reason = UNAVAILABLE
         ms = (time.perf_counter() - started) * 1000
         self.steps.append(CompressionStep(strategy, before.used_tokens, self.use.used_tokens, ms, reason, more))
+
+    async def _reader_tokens(self) -> int:
+        """What the tool that reads the archive will take; 0 where it is counted already, or will not be offered."""
+        if not self.parts or any(part.made for part in self.parts):
+            return 0
+        with_reader = await prompt_use(self._exchange, self._ports, [*self.parts[:-1], replace(self.parts[-1], made=True)])
+        return with_reader.used_tokens - self.use.used_tokens
 
     async def _accept(self, parts: Sequence[Part]) -> str:
         """Go on with `parts`, or say why not."""
@@ -129,14 +147,19 @@ class CompressionRun:
         self.parts, self.use = parts, use
         return ""
 
-    async def _apply(self, strategy: Strategy, end: int, target_tokens: int) -> tuple[Sequence[Part], dict[str, Any]]:
+    async def _apply(self, strategy: Strategy, end: int, excess: int, *, sparing: bool) -> tuple[Sequence[Part], dict[str, Any]]:
+        """What the strategy makes of the prompt, which is `excess` tokens above the target."""
         if strategy == "archive":
-            archived = await archived_results(self._exchange, self._ports, self.parts, self._tokens)
+            most = excess if sparing else None
+            archived = await archived_results(self._exchange, self._ports, self.parts, self._tokens, most)
             return archived.parts, {"results": archived.results}
         if strategy == "trim":
-            trimmed = await self._trimmed(end, target_tokens)
+            trimmed = await self._trimmed(end, excess)
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
-        runs = foldable_runs(self.parts, end, self._last_user)
+        summary_tokens = self._options.max_summary_tokens
+        runs = (
+            await self._oldest(end, excess + summary_tokens + NOTE_TOKENS) if sparing else foldable_runs(self.parts, end, self._last_user)
+        )
         done = await summarised(
             self._exchange,
             self._ports,
@@ -146,16 +169,20 @@ class CompressionRun:
             runs,
             self._tokens,
             query=self._query,
-            max_tokens=self._options.max_summary_tokens,
+            max_tokens=summary_tokens,
         )
         return done.parts, {"summaries": summaries_detail(done)}
 
-    async def _trimmed(self, end: int, target_tokens: int) -> FoldedRun:
+    async def _oldest(self, end: int, tokens: int) -> list[Run]:
+        """The first blocks before `end` that hold so many tokens."""
+        counts = [await self._tokens([part.message]) for part in self.parts]
+        return oldest_runs(self.parts, end, self._last_user, counts, tokens)
+
+    async def _trimmed(self, end: int, excess: int) -> FoldedRun:
         if any(age is not None for age in self._ages):
             runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s)
         else:
-            counts = [await self._tokens([part.message]) for part in self.parts]
-            runs = oldest_runs(self.parts, end, self._last_user, counts, self.use.used_tokens - target_tokens)
+            runs = await self._oldest(end, excess + NOTE_TOKENS)
 
         async def write(parts: Sequence[Part], run: Run) -> Noted:
             return await archived_run(self._exchange, self._ports, parts, run, self._query)

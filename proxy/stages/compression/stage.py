@@ -116,11 +116,12 @@ class Compression(Stage):
         worked = tuple(dict.fromkeys(step.strategy for step in attempt.steps if not step.reason))
         before = exchange.facts.context_before or use
         count = self.ports.counters.count
+        share = round(use.share, 4)
         if not worked:
             reason = NOTHING if all(step.reason == NOTHING for step in attempt.steps) else KEPT
-            exchange.facts.compression = _repeated(before, after) if known.length else Report(reason=reason)
+            exchange.facts.compression = _repeated(before, after, share) if known.length else Report(reason=reason, found_share=share)
             return
-        exchange.facts.compression = Report(worked, before.used_tokens, after.used_tokens)
+        exchange.facts.compression = Report(worked, before.used_tokens, after.used_tokens, found_share=share)
         count("context.compression_count")
         count("context.compression_tokens_before_count", use.used_tokens)
         count("context.compression_tokens_after_count", after.used_tokens)
@@ -150,8 +151,8 @@ class Compression(Stage):
         return message_ages(exchange.original.message_hints, seen, len(messages), now)
 
 
-def _repeated(before: ContextUse, after: ContextUse) -> Report:
-    return Report(("stored",), before.used_tokens, after.used_tokens)
+def _repeated(before: ContextUse, after: ContextUse, found_share: float = 0.0) -> Report:
+    return Report(("stored",), before.used_tokens, after.used_tokens, found_share=found_share)
 
 
 def _detail(use: ContextUse, after: ContextUse, limits: CompressionThresholds, attempt: CompressionRun, *, hard: bool) -> dict[str, Any]:
