@@ -176,10 +176,11 @@ class Api:
 
     async def scratchpad(self, request: Request) -> Response:
         """An archived piece of context, byte for byte; as a download, since it is not to be trusted."""
-        content = await self._p.scratchpad.get(request.path_params["id"])
-        if content is None:
+        name = request.path_params["id"]
+        item = await self._p.scratchpad.item(name) or await self._p.scratchpad.find(name)  # a reference in a prompt has a short one
+        if item is None:
             raise NotFound("no such piece of context; it may be past its retention")
-        return download(content)
+        return download(item.content)
 
     async def tool_outcomes(self, request: Request) -> Response:
         """What tool calls taught, by client and tool, the last learned first."""

@@ -41,9 +41,9 @@ class HistoryOptions(StageOptions, frozen=True, kw_only=True):
     """``history:``"""
 
     max_messages: Annotated[
-        Positive, Meta(description="messages, without system messages, above which a history distracts; above twice as many severely")
+        Positive, Meta(description="messages, without system messages, from which a history distracts; above twice as many severely")
     ] = 20
-    max_tokens: Annotated[Positive, Meta(description="tokens of these messages above which it distracts; above twice as many severely")] = (
+    max_tokens: Annotated[Positive, Meta(description="tokens of these messages from which it distracts; above twice as many severely")] = (
         2000
     )
     action: Annotated[
@@ -74,9 +74,9 @@ class Length(Struct, frozen=True):
     tokens: int
 
     def severity(self, max_messages: int, max_tokens: int) -> Severity | None:
-        """MEDIUM above a limit, HIGH above twice a limit, None below both."""
+        """MEDIUM from a limit on, HIGH above twice a limit, None below both."""
         times = max(self.messages / max_messages, self.tokens / max_tokens)
-        return "HIGH" if times > 2 else "MEDIUM" if times > 1 else None
+        return "HIGH" if times > 2 else "MEDIUM" if times >= 1 else None
 
 
 class History(Stage):

@@ -71,11 +71,13 @@ class DatabaseScratchpad:
             row = (await connection.execute(query)).mappings().first()
         return ScratchpadItem(**row) if row is not None else None
 
-    async def find(self, prefix: str, *, client: str) -> ScratchpadItem | None:
-        """`client`'s one item whose id begins with `prefix`, of at least 12 hexadecimal digits. Raises `StoreUnavailable`."""
+    async def find(self, prefix: str, *, client: str | None = None) -> ScratchpadItem | None:
+        """The one item (of `client`) whose id begins with `prefix`, of at least 12 hexadecimal digits. Raises `StoreUnavailable`."""
         if not _PREFIX.fullmatch(prefix):
             return None
-        among = and_(table.c.id >= prefix, table.c.id < prefix + "g", table.c.client == clean(client))  # "g" follows every digit
+        among = and_(table.c.id >= prefix, table.c.id < prefix + "g")  # "g" follows every digit
+        if client is not None:
+            among = and_(among, table.c.client == clean(client))
         async with self._database.transaction() as connection:
             ids = (await connection.scalars(select(table.c.id).where(among).limit(2))).all()
             if len(ids) != 1:

@@ -1,7 +1,9 @@
 """The operator's list of what left prompts."""
 
+import re
 from typing import Any
 
+from proxy.context.archive import reference
 from tests.conftest import Running, Start
 
 PATH = "/groundwire/v1/scratchpad"
@@ -47,3 +49,13 @@ async def test_the_list_comes_in_pages(start: Start) -> None:
 async def test_only_the_operator_sees_it(start: Start) -> None:
     async with start(config=KEY) as proxy:
         assert [401, 200] == [(await proxy.get(PATH)).status, (await proxy.get(PATH, authorization="Bearer s3cret")).status]
+
+
+async def test_the_short_id_of_a_reference_in_a_prompt_is_enough(start: Start) -> None:
+    async with start(policy=POLICY) as proxy:
+        (item_id,) = await put(proxy, ("alice", "r", b"one"))
+        named = re.search(r"(sp_\w+)\]$", reference(item_id, "tool", 3))
+        assert named is not None
+        got = [await proxy.get(f"{PATH}/{name}") for name in (named[1], named[1][:8], "sp_" + "0" * 12)]
+    assert len(named[1]) < len(item_id)
+    assert [(200, b"one"), 404, 404] == [(got[0].status, got[0].body), got[1].status, got[2].status]

@@ -3,7 +3,7 @@ Feature: A history so long that the model loses its thread
   says that it may.
 
   Background:
-    Given a policy that watches over histories of more than 20 messages or 2000 tokens
+    Given a policy that watches over histories from 20 messages or 2000 tokens on
 
   Scenario Outline: How long is too long
     Given a history of <messages> messages and <tokens> tokens
@@ -17,10 +17,11 @@ Feature: A history so long that the model loses its thread
       | 50       | 5000   | HIGH     | sliding_window |
       | 41       | 820    | HIGH     | sliding_window |
       | 25       | 500    | MEDIUM   | summarize      |
+      | 20       | 400    | MEDIUM   | summarize      |
       | 10       | 2500   | MEDIUM   | summarize      |
 
   Scenario: A short history is none of its business
-    Given a history of 20 messages and 2000 tokens
+    Given a history of 19 messages and 1900 tokens
     When it is sent
     Then there is no alert
     And the client's own messages are forwarded

@@ -34,7 +34,7 @@ def detail(policy: Policy) -> Any:
     return verdict.detail
 
 
-@given(parsers.parse("a policy that watches over histories of more than {messages:d} messages or {tokens:d} tokens"))
+@given(parsers.parse("a policy that watches over histories from {messages:d} messages or {tokens:d} tokens on"))
 def a_policy(policy: Policy, messages: int, tokens: int) -> None:
     policy.use(History, max_messages=messages, max_tokens=tokens)
 

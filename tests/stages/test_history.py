@@ -35,14 +35,15 @@ def chat(messages: int, words: int = 10) -> list[Message]:
 @pytest.mark.parametrize(
     ("messages", "words", "severity"),
     [
-        (20, 10, None),
+        (19, 10, None),
+        (20, 10, "MEDIUM"),
         (21, 10, "MEDIUM"),
         (25, 10, "MEDIUM"),
         (40, 10, "MEDIUM"),
         (41, 10, "HIGH"),
         (50, 100, "HIGH"),
-        (10, 200, None),
-        (10, 201, "MEDIUM"),
+        (10, 199, None),
+        (10, 200, "MEDIUM"),
         (10, 401, "HIGH"),
     ],
 )
