@@ -38,7 +38,7 @@ test-slow: $(VENV)/.installed  ## the others: processes, PostgreSQL, real models
 
 coverage: $(VENV)/.installed  ## lines and branches of proxy/ that the tests of test and test-slow reach, with CI's examples
 	@$(BIN)/groundwire fetch-model
-	HYPOTHESIS_PROFILE=ci $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal -m "not clients and not browser"
+	HYPOTHESIS_PROFILE=ci $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal -m "not cost and not clients and not browser"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
