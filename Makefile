@@ -5,8 +5,13 @@ BIN := $(VENV)/bin
 CONFIG ?= config.yaml
 PORT ?= 4000
 
+# Processes of pytest. Its compiled tests stay from run to run, whatever the environment says of bytecode.
+JOBS ?= 2
+PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -24,12 +29,18 @@ serve: $(VENV)/.installed  ## install and start the proxy with config.yaml
 	@$(BIN)/groundwire fetch-model
 	@$(BIN)/groundwire serve --config $(CONFIG) --port $(PORT)
 
-test: $(VENV)/.installed  ## the tests that need no key (without the marks slow, clients and browser)
-	$(BIN)/python -m pytest -m "not slow and not clients and not browser"
+test: $(VENV)/.installed  ## the tests that need neither a key nor a minute: all of the logic
+	$(PYTEST) -m "not slow and not process and not postgres and not cost and not clients and not browser"
 
-test-slow: $(VENV)/.installed  ## the tests that load real models or litellm (but the clients')
+test-slow: $(VENV)/.installed  ## the others: processes, PostgreSQL, real models, litellm, the cost of hostile input (but the clients')
 	@$(BIN)/groundwire fetch-model
-	$(BIN)/python -m pytest -m "slow and not clients"
+	$(PYTEST) -m "(slow or process or postgres or cost) and not clients and not browser"
+
+coverage: $(VENV)/.installed  ## lines and branches of proxy/ that the tests of test and test-slow reach, with CI's examples
+	@$(BIN)/groundwire fetch-model
+	HYPOTHESIS_PROFILE=ci $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal -m "not cost and not clients and not browser"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 test-clients: $(VENV)/.installed $(VENV)/.clients  ## real client libraries against the running proxy
 	@$(BIN)/groundwire fetch-model

@@ -7,6 +7,7 @@ import io
 import os
 import shutil
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -64,11 +65,13 @@ def read_once() -> Iterator[None]:
     """The built-in embedding model's weights are read once for all proxies of the tests: a second of CPU each."""
     read: Callable[[UseEncoder], None] = UseEncoder.load
     models: dict[int, Any] = {}
+    reading = threading.Lock()  # a proxy that a test has ended may be at it still
 
     def load(encoder: UseEncoder) -> None:
-        if encoder._threads not in models:
-            read(encoder)
-            models[encoder._threads] = encoder._model
+        with reading:
+            if encoder._threads not in models:
+                read(encoder)
+                models[encoder._threads] = encoder._model
         encoder._model = models[encoder._threads]
 
     with pytest.MonkeyPatch.context() as patch:

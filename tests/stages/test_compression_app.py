@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.context.conversation import problems
@@ -42,6 +44,7 @@ def common_prefix(a: Sequence[Any], b: Sequence[Any]) -> list[Any]:
     return list(b[:size])
 
 
+@pytest.mark.slow
 async def test_sixty_turns_fit_the_window_and_repeat_the_prefix_between_the_crossings(start: Start) -> None:
     shares, crossings, fits = [], 0, 0
     async with start(policy=COMPRESS) as proxy:
@@ -64,6 +67,7 @@ async def test_sixty_turns_fit_the_window_and_repeat_the_prefix_between_the_cros
     assert len(growing(60)) == fits
 
 
+@pytest.mark.slow
 async def test_two_workers_forward_the_same_bytes(start: Start, tmp_path: Any) -> None:
     async with start(policy=COMPRESS) as proxy:
         other = App(load_settings(tmp_path / "config.yaml", {}))

@@ -4,6 +4,8 @@ import base64
 import random
 from pathlib import Path
 
+import pytest
+
 from proxy.store.database import Database
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -41,6 +43,7 @@ async def test_a_store_within_its_limits_keeps_everything(database: Database) ->
     assert await Retention(database, days=1e6, max_mb=100).run_once() == 0
 
 
+@pytest.mark.slow
 async def test_the_oldest_go_when_it_has_grown_too_large(database: Database) -> None:
     await _fill(database, 1500, 4000)
     retention = Retention(database, days=1e6, max_mb=5)
@@ -52,6 +55,7 @@ async def test_the_oldest_go_when_it_has_grown_too_large(database: Database) -> 
     assert await retention.run_once() == 0
 
 
+@pytest.mark.slow
 async def test_sqlite_gives_the_room_back(tmp_path: Path) -> None:
     async with opened(f"sqlite:///{tmp_path / 'x.db'}") as database:
         await _fill(database, 1500, 4000)

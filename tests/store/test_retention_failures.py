@@ -2,6 +2,8 @@
 
 import random
 
+import pytest
+
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.retention import Retention
@@ -47,6 +49,7 @@ async def test_what_comes_again_after_its_deletion_goes_on_in_its_revisions(data
     assert [3, 2, 1] == [one.record.revision for one in (await store.revisions(kept.id))[0]]
 
 
+@pytest.mark.slow
 async def test_when_the_store_is_too_large_the_records_that_changed_last_stay(database: Database) -> None:
     clock = iter(range(1, 9_999))
     store = DatabaseFailures(database, clock=lambda: float(next(clock)))

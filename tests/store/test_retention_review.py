@@ -100,6 +100,7 @@ def noise(seed: int, size: int) -> bytes:
     return random.Random(seed).randbytes(size)
 
 
+@pytest.mark.slow
 async def test_in_a_store_that_is_too_large_everything_else_goes_first(database: Database, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "proxy.store.retention")
     store = DatabaseQuarantine(database, clock=lambda: 1.0)
@@ -114,6 +115,7 @@ async def test_in_a_store_that_is_too_large_everything_else_goes_first(database:
     assert [] == caplog.messages
 
 
+@pytest.mark.slow
 async def test_a_flood_of_undecided_content_pushes_nothing_else_out_and_the_log_names_what_goes(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:

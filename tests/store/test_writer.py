@@ -136,7 +136,7 @@ _VICTIM = """
 import asyncio, itertools, sys
 from proxy.store.database import Database
 from proxy.store.writer import RecordWriter
-from tests.store.conftest import LIMIT_S, CountingCounters, make_record
+from tests.store.conftest import CountingCounters, make_record
 
 async def main():
     database = Database(sys.argv[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from tests.observe.metrics.reading import parsed, value
 PROXY = Path(__file__).parents[3] / "proxy"
 
 
+@cache
 def raised() -> dict[str, str]:
     """A pattern for each name that the code gives to a counter, or keeps in a table of such names, with its file."""
     found = {}
