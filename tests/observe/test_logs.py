@@ -313,7 +313,7 @@ for name in ("groundwire.x", "proxy.x", "httpcore.http11", "aiosqlite", "asyncio
 @pytest.mark.process
 def test_a_higher_level_keeps_what_went_wrong() -> None:
     code = """
-from proxy.ended import Ended
+from proxy.observe.finished import Ended
 logs.configure(level="warning")
 logs.exchange(Ended(id="fine", status=200, verdict="pass"))
 logs.exchange(Ended(id="unchecked", status=200, verdict="error"))

@@ -17,7 +17,7 @@ from tests.conftest import CHAT, Start
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "stage"
 OWN = '''
-from proxy.stage import Stage
+from proxy.ports.stage import Stage
 class Own(Stage):
     """One's own."""
     name = "own"

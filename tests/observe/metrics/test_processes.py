@@ -16,7 +16,7 @@ pytestmark = pytest.mark.process
 _ROOT = Path(__file__).parents[3]
 _COUNT = """
 import sys
-from proxy.metrics import Metrics
+from proxy.observe.metrics import Metrics
 metrics = Metrics()
 metrics.watch("groundwire_records_waiting", lambda: 5.0)
 metrics.count("records.lost", int(sys.argv[1]))
@@ -31,7 +31,7 @@ if sys.argv[1] == "9":
 """
 _JSON = """
 import json
-from proxy.metrics import Metrics
+from proxy.observe.metrics import Metrics
 print(json.dumps(Metrics().as_json()))
 """
 
