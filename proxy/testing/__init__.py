@@ -31,6 +31,7 @@ from proxy.testing.store import MemoryFirstSeen as MemoryFirstSeen
 from proxy.testing.store import MemoryScratchpad as MemoryScratchpad
 from proxy.testing.store import MemoryToolOutcomes as MemoryToolOutcomes
 from proxy.testing.store import MemoryToolRuns as MemoryToolRuns
+from proxy.wire.chat.wishes import wishes_of
 
 
 @dataclass(slots=True, frozen=True)
@@ -403,7 +404,7 @@ def make_exchange(
     **params: Any,
 ) -> Exchange:
     """An exchange as a dialect would make it."""
-    request = ChatRequest(model, tuple(messages), tuple(tools), params, stream=False)
+    request = ChatRequest(model, tuple(messages), tuple(tools), params, stream=False, wants=wishes_of(params), read_wants=wishes_of)
     return Exchange(
         id="gw_test",
         route="",

@@ -77,12 +77,12 @@ class Schema(Stage):
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Judge, mend, ask again, and sum up."""
         answer = exchange.answer
-        if answer is None or not needs_check(answer, exchange.params, self.options):
+        if answer is None or not needs_check(answer, exchange.wants, self.options):
             return None
         held = bool(exchange.attempts) and not exchange.gated
         tools = offered(exchange.tools, exchange.original.tools)
         mend = held and self.options.repair
-        found = await aside(LARGE, checked, answer, tools, exchange.params, self.options, mend=mend)
+        found = await aside(LARGE, checked, answer, tools, exchange.wants, self.options, mend=mend)
         self._count(found)
         if not found.violations:
             self._apply(exchange, found)
