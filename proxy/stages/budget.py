@@ -106,7 +106,7 @@ class Budget(Stage):
     async def _measure(self, exchange: Exchange) -> ContextUse:
         tokens = self.ports.tokens
         model = tokens.model(exchange.model)
-        use = await tokens.count_request(exchange.messages, exchange.tools, exchange.params, model)
+        use = await tokens.count_request(exchange.messages, exchange.tools, exchange.wants, model)
         window = model.window_tokens if self.options.window == "auto" else self.options.window
         return ContextUse(use.used_tokens, window, use.exact, use.components)
 

@@ -204,7 +204,7 @@ def test_whatever_a_client_sends_is_read(params: dict[str, Any]) -> None:
 
 # ---- who reads them ----
 
-ROOMS = ("stages", "grounding", "context", "delivery", "observe", "language", "ports", "policy")
+ROOMS = ("stages", "grounding", "context", "delivery", "observe", "models", "language", "ports", "policy")
 OWN = "response_format|tool_choice|structured_outputs|stream_options|parallel_tool_calls|max_completion_tokens|guided_[a-z]+"
 """Names that mean nothing but a parameter."""
 READS = re.compile(rf"""\bparams(?:\.get\(|\[)|(?:\.get\(|\[)["'](?:{OWN})["']""")

@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Tool, ToolCall, ToolSelection, Verdict
+from proxy.exchange.wishes import Wishes
 from proxy.offloop import LARGE, aside
 from proxy.ports import ToolRun
 from proxy.ports.stage import Positive, Share, Stage, StageOptions, can_answer_tools
@@ -296,7 +297,7 @@ class ToolRag(Stage):
 
     async def _tokens(self, exchange: Exchange, tools: Sequence[Tool]) -> int:
         counter = self.ports.tokens
-        use = await counter.count_request((), tools, {}, counter.model(exchange.model))
+        use = await counter.count_request((), tools, Wishes(), counter.model(exchange.model))
         return use.components.get("tool_descriptions", 0)
 
     def _share(self, exchange: Exchange, tokens: int) -> float:
