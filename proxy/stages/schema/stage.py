@@ -1,4 +1,4 @@
-"""The stage `schema`: do tool calls match their tools' schemas, and the text what ``response_format`` asks for?
+"""The stage `schema`: do tool calls match their tools' schemas, and the text the JSON that was asked for?
 
 An answer that is held is mended where nothing is lost by it (`proxy.language.json.repair`); where it still does not conform, the model is
 told what is wrong and asked again, a bounded number of times; in the end it passes with a warning, or is refused. Of several attempts the
