@@ -9,12 +9,14 @@ whole and their items are never edited in place: an item that is still the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+from proxy.exchange.wishes import Wishes
 
 if TYPE_CHECKING:
     from proxy.exchange.fact_checks import FactVerdict
@@ -95,9 +97,13 @@ class Request(Struct, frozen=True):
     tools: tuple[Tool, ...]
     """All tools; the legacy ``functions`` are given in this form too."""
     params: Mapping[str, Any]
-    """Every other field of the body, by its name in the chat API (``temperature``, ``tool_choice``, ``response_format``, …)."""
+    """Every other field of the body, as it stands there: for the dialect, the upstream and the record. What they mean is in `wants`."""
     stream: bool
     """Whether the client asked for server-sent events."""
+    wants: Wishes = Wishes()
+    """What the client asks for in `params`."""
+    read_wants: Callable[[Mapping[str, Any]], Wishes] = lambda params: Wishes()
+    """The dialect's own reader, for parameters that were replaced."""
     passages: tuple[Evidence, ...] = ()
     """``groundwire.context`` of the body."""
     has_context: bool = False
@@ -357,7 +363,7 @@ class Exchange(Struct):
     tools: Sequence[Tool]
     """What goes upstream now. Replace, do not edit."""
     params: Mapping[str, Any]
-    """What goes upstream now. Replace, do not edit."""
+    """What goes upstream now. Replace, do not edit; `wants` follows."""
     cleaned: Sequence[Message] | None = None
     """The client's messages as the stages that clean the context leave them, one for each; None where nothing was taken out."""
     run_id: str = ""
@@ -420,6 +426,12 @@ class Exchange(Struct):
     """What each stage changed, for the record: ``{"stage", "what", ...}``."""
     marks: list[HookMark] | None = None
     """Every run of a hook, in the order of their ends; None where nobody asks for them (they are what a trace is made of)."""
+
+    @property
+    def wants(self) -> Wishes:
+        """What goes upstream now asks for: `original.wants`, as long as nobody replaced `params`."""
+        request = self.original
+        return request.wants if self.params is request.params else request.read_wants(self.params)
 
     @property
     def conversation(self) -> Sequence[Message]:

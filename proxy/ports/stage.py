@@ -179,8 +179,7 @@ def can_answer_tools(exchange: Exchange, name: str = "") -> bool:
 
     Not where the client asks for several choices or forbids calls, nor where it has a tool called `name` itself.
     """
-    params = exchange.params
-    possible = params.get("n") in (None, 1) and "none" not in (params.get("tool_choice"), params.get("function_call"))
+    possible = exchange.wants.choices == 1 and exchange.wants.calls != "none"
     return possible and not (name and any(tool_name(tool) == name for tool in exchange.original.tools))
 
 

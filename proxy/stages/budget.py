@@ -107,13 +107,13 @@ class Budget(Stage):
     async def _measure(self, exchange: Exchange) -> ContextUse:
         tokens = self.ports.tokens
         model = tokens.model(exchange.model)
-        use = await tokens.count_request(exchange.messages, exchange.tools, exchange.params, model)
+        use = await tokens.count_request(exchange.messages, exchange.tools, exchange.wants, model)
         window = model.window_tokens if self.options.window == "auto" else self.options.window
         return ContextUse(use.used_tokens, window, use.exact, use.components)
 
     def _reserve(self, exchange: Exchange, use: ContextUse) -> int:
         model = self.ports.tokens.model(exchange.model)
-        return output_reserve(exchange.params, model, self.options.reserve_output_tokens, use.window_tokens)
+        return output_reserve(exchange.wants.max_output_tokens, model, self.options.reserve_output_tokens, use.window_tokens)
 
     def _judge(self, use: ContextUse, reserve: int, found_share: float) -> Verdict:
         """By what is sent, or, in the request in which it was compressed, by what had set the compression to work."""
@@ -157,16 +157,14 @@ def threshold(share: float, options: BudgetOptions) -> str:
     return "context_usage_high" if share >= options.warn_at else ""
 
 
-def output_reserve(params: Mapping[str, Any], model: ModelInfo, reserve_tokens: int, window_tokens: int | None) -> int:
+def output_reserve(asked_tokens: int | None, model: ModelInfo, reserve_tokens: int, window_tokens: int | None) -> int:
     """Tokens to keep free for the answer: what the request asks for, or else the policy's reserve within the model's own limit.
 
     A request's ``max_tokens`` counts when it is given, since providers refuse a prompt that leaves no room for it. The policy's
     reserve never takes more than a quarter of the window, so that it cannot make a small model unusable.
     """
-    for name in ("max_completion_tokens", "max_tokens"):
-        asked = params.get(name)
-        if isinstance(asked, int) and not isinstance(asked, bool) and asked > 0:
-            return asked
+    if asked_tokens is not None:
+        return asked_tokens
     reserve = min(reserve_tokens, model.max_output_tokens or reserve_tokens)
     return min(reserve, window_tokens // 4) if window_tokens else reserve
 

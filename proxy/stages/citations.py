@@ -158,8 +158,7 @@ class Citations(SentenceStage):
 
     def by_sentence(self, exchange: Exchange) -> bool:
         """Not a JSON answer."""
-        form = exchange.original.params.get("response_format")
-        return not (isinstance(form, Mapping) and str(form.get("type")).startswith("json"))
+        return exchange.wants.form != "json"
 
     def release(self, exchange: Exchange) -> None:
         """Forget it."""

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from proxy.exchange import ContextUse, Exchange, Message, Tool
 from proxy.exchange import Request as ChatRequest
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.exchange.wishes import Wishes
 from proxy.ports import ModelInfo, Ports, ToolRanking
 from proxy.testing.failures import MemoryFailures as MemoryFailures
 from proxy.testing.knowledge import MemoryKnowledge as MemoryKnowledge
@@ -31,6 +32,7 @@ from proxy.testing.store import MemoryFirstSeen as MemoryFirstSeen
 from proxy.testing.store import MemoryScratchpad as MemoryScratchpad
 from proxy.testing.store import MemoryToolOutcomes as MemoryToolOutcomes
 from proxy.testing.store import MemoryToolRuns as MemoryToolRuns
+from proxy.wire.chat.wishes import wishes_of
 
 
 @dataclass(slots=True, frozen=True)
@@ -264,9 +266,7 @@ class WordCounter:
         """Words."""
         return len(text.split())
 
-    async def count_request(
-        self, messages: Sequence[Message], tools: Sequence[Tool], params: Mapping[str, Any], model: ModelInfo
-    ) -> ContextUse:
+    async def count_request(self, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> ContextUse:
         """Words of all string contents; tools count the words of their JSON."""
         parts = {"system_instructions": 0, "conversation_history": 0, "current_query": 0, "tool_descriptions": 0}
         last_user = max((i for i, m in enumerate(messages) if m.get("role") == "user"), default=-1)
@@ -403,7 +403,7 @@ def make_exchange(
     **params: Any,
 ) -> Exchange:
     """An exchange as a dialect would make it."""
-    request = ChatRequest(model, tuple(messages), tuple(tools), params, stream=False)
+    request = ChatRequest(model, tuple(messages), tuple(tools), params, stream=False, wants=wishes_of(params), read_wants=wishes_of)
     return Exchange(
         id="gw_test",
         route="",

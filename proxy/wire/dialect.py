@@ -139,7 +139,7 @@ class Dialect(Protocol):
     """Below ``/v1``: ``/chat/completions``."""
 
     def parse_request(self, body: bytes) -> Request:
-        """Raises `InvalidRequest` with the field in ``param``."""
+        """With `wants` and `read_wants`, by which stages know the parameters. Raises `InvalidRequest` with the field in ``param``."""
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The body to send upstream: the client's own bytes wherever no stage changed anything."""

@@ -145,11 +145,19 @@ async def test_the_client_gets_as_many_choices_as_it_asked_for(start: Start, bod
     assert [(0, TEXT, "stop"), (1, TEXT, "stop"), (2, TEXT, "stop")] == [(c.index, c.text, c.finish_reason) for c in answer.choices]
 
 
-@pytest.mark.parametrize("form", [{"type": "json_object"}, {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}])
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"response_format": {"type": "json_object"}},
+        {"response_format": {"type": "json_schema", "json_schema": {"name": "x", "schema": {}}}},
+        {"guided_json": {"type": "object"}},
+        {"guided_choice": ["yes", "no"]},
+    ],
+)
 @pytest.mark.parametrize("body", [CHAT, STREAM])
-async def test_a_client_that_wants_json_gets_text_as_a_refusal(start: Start, body: dict[str, Any], form: dict[str, Any]) -> None:
+async def test_a_client_that_wants_a_form_gets_text_as_a_refusal(start: Start, body: dict[str, Any], form: dict[str, Any]) -> None:
     async with start(policy=policy("tap", "guard"), stages=ALL) as proxy:
-        got = await proxy.post({**body, "response_format": form})
+        got = await proxy.post({**body, **form})
     if "stream" in body:
         deltas = [e["choices"][0]["delta"] for e in chunks(got.body)]
         assert (TEXT, "") == ("".join(d.get("refusal") or "" for d in deltas), "".join(d.get("content") or "" for d in deltas))

@@ -20,6 +20,7 @@ from proxy.pipeline import Pipeline
 from proxy.ports import TokenCounter
 from proxy.ports.stage import Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
+from proxy.wire.chat.wishes import wishes_of
 
 MODEL = "gpt-4o"
 PROMPT_TOKENS = 3
@@ -129,7 +130,7 @@ class Policy:
 
     def size(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> int:
         """Tokens of a prompt."""
-        return asyncio.run(self.tokens.count_request(messages, tools, self.params, self.tokens.model(MODEL))).used_tokens
+        return asyncio.run(self.tokens.count_request(messages, tools, wishes_of(self.params), self.tokens.model(MODEL))).used_tokens
 
     def verdict(self, stage: str) -> Verdict:
         """The stage's only verdict."""

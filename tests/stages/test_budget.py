@@ -107,25 +107,13 @@ def test_allocations_may_not_pass_the_window() -> None:
         msgspec.convert(options, BudgetOptions)
 
 
-@pytest.mark.parametrize(
-    ("params", "reserve", "expected"),
-    [
-        ({}, 1024, 1024),
-        ({"max_tokens": 50}, 1024, 50),
-        ({"max_completion_tokens": 60, "max_tokens": 50}, 1024, 60),
-        ({"max_tokens": None}, 1024, 1024),
-        ({"max_tokens": "many"}, 1024, 1024),
-        ({"max_tokens": True}, 1024, 1024),
-        ({"max_tokens": -1}, 1024, 1024),
-        ({}, 5000, 2048),
-    ],
-)
-def test_room_for_the_answer(params: dict[str, Any], reserve: int, expected: int) -> None:
-    assert expected == output_reserve(params, MODEL, reserve, 8192)
+@pytest.mark.parametrize(("asked", "reserve", "expected"), [(None, 1024, 1024), (50, 1024, 50), (None, 5000, 2048)])
+def test_room_for_the_answer(asked: int | None, reserve: int, expected: int) -> None:
+    assert expected == output_reserve(asked, MODEL, reserve, 8192)
 
 
 def test_the_reserve_stays_within_what_the_model_can_say() -> None:
-    assert 256 == output_reserve({}, ModelInfo("m", 8192, max_output_tokens=256), 1024, 8192)
+    assert 256 == output_reserve(None, ModelInfo("m", 8192, max_output_tokens=256), 1024, 8192)
 
 
 def test_the_60_72_82_92_ladder() -> None:

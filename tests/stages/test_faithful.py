@@ -12,7 +12,7 @@ from proxy.context.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX, LANGUAGES, bu
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.exchange import Evidence, Exchange, Message, Verdict
 from proxy.pipeline import Pipeline
-from proxy.stages.faithful.stage import Faithful, FaithfulOptions, fixed_format
+from proxy.stages.faithful.stage import Faithful, FaithfulOptions
 from proxy.testing import chunk, completion, make_exchange, make_ports, reply, stream, streamed
 from proxy.wire.chat.completions import ChatDialect
 from tests.conftest import Running
@@ -116,35 +116,11 @@ async def test_rules_that_the_client_added_itself_are_not_added_again(rules: str
 # ---- which ----
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"response_format": {"type": "json_object"}},
-        {"response_format": {"type": "json_schema", "json_schema": {}}},
-        {"tool_choice": "required"},
-        {"tool_choice": {"type": "function", "function": {"name": "file_search"}}},
-        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required"}}},
-        {"function_call": {"name": "file_search"}},
-        {"guided_json": {"type": "object"}},
-    ],
-)
+@pytest.mark.parametrize("params", [{"guided_regex": "[a-z]+"}, {"tool_choice": "required"}])
 async def test_a_fixed_format_asks_for_no_citations(params: dict[str, Any]) -> None:
     exchange, verdict = await run([SYSTEM, TOLD], [READ], **params)
     assert "You are a guide." + PLAIN == system_text(exchange)
     assert "plain" == verdict.detail["variant"]
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        {},
-        {"response_format": {"type": "text"}, "tool_choice": "auto"},
-        {"response_format": None, "tool_choice": None, "function_call": "none"},
-        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "auto"}}},
-    ],
-)
-def test_an_open_format(params: dict[str, Any]) -> None:
-    assert not fixed_format(params)
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,13 @@ async def test_an_answer_that_conforms_resolves_it() -> None:
     assert ["resolved"] == [record.status for record in agent.store.records.values()]
 
 
+async def test_an_answer_that_need_not_conform_does_not_resolve_it() -> None:
+    agent = Agent()
+    await agent.turn(Talk(), said="not JSON", response_format={"type": "json_object"})
+    await agent.turn(Talk(), said="not JSON", response_format={"type": "text"})
+    assert ["active"] == [record.status for record in agent.store.records.values()]
+
+
 async def test_an_upstream_that_answers_again_resolves_its_failure() -> None:
     agent = Agent()
     exchange = agent.exchange(Talk())

@@ -87,6 +87,12 @@ async def test_text_beside_a_call_need_not_be_json(start: Start, text: str) -> N
     assert ("pass", 1) == (got.verdict, len(proxy.upstream.calls))
 
 
+async def test_guided_json_is_judged_like_a_response_format(start: Start) -> None:
+    async with start(reply(completion("No JSON")), policy=policy("retries: 0")) as proxy:
+        record = await proxy.record(await proxy.post({**CHAT, "guided_json": FORM}))
+    assert ["response_not_json"] == [verdict["code"] for verdict in of(record)]
+
+
 async def test_a_refusal_and_a_filtered_answer_are_not_judged(start: Start) -> None:
     refused = completion()
     refused["choices"][0]["message"] |= {"content": None, "refusal": "No."}

@@ -7,7 +7,6 @@ import pytest
 from proxy.stages.tool_rag.selection import (
     best,
     catalogue_of,
-    chosen_names,
     companions,
     confusion_risk,
     grown,
@@ -113,7 +112,7 @@ def test_names_become_words(name: str, words: str) -> None:
 def test_a_tool_without_a_name_is_not_ranked_and_always_kept(broken: dict[str, Any]) -> None:
     catalogue = catalogue_of([tool("a"), broken])
     assert catalogue.rankable == (0,)
-    assert tools_of(catalogue, must_keep(catalogue, [], {}, [])) == (broken,)
+    assert tools_of(catalogue, must_keep(catalogue, [], (), [])) == (broken,)
 
 
 def test_built_in_and_custom_tools_are_never_ranked_and_never_dropped() -> None:
@@ -125,7 +124,7 @@ def test_built_in_and_custom_tools_are_never_ranked_and_never_dropped() -> None:
     ]
     catalogue = catalogue_of([tool("a"), *others])
     assert catalogue.ranked_tools == (tool("a"),)
-    assert must_keep(catalogue, [], {}, []) == {"web_search:", "code_interpreter:", "custom:grep", "custom:x"}
+    assert must_keep(catalogue, [], (), []) == {"web_search:", "code_interpreter:", "custom:grep", "custom:x"}
 
 
 def test_a_tool_without_a_type_is_taken_for_a_function() -> None:
@@ -139,36 +138,9 @@ def test_tools_of_one_name_stay_together() -> None:
     assert [t["function"]["description"] for t in tools_of(catalogue, ["a"])] == ["one", "two"]
 
 
-@pytest.mark.parametrize(
-    ("params", "names"),
-    [
-        ({"tool_choice": {"type": "function", "function": {"name": "a"}}}, {"a"}),
-        ({"tool_choice": {"type": "custom", "custom": {"name": "a"}}}, {"a"}),
-        (
-            {
-                "tool_choice": {
-                    "type": "allowed_tools",
-                    "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "a"}}]},
-                }
-            },
-            {"a"},
-        ),
-        ({"tool_choice": {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "a"}, None]}}, {"a"}),
-        ({"tool_choice": {"type": "tool", "name": "a"}}, {"a"}),
-        ({"function_call": {"name": "a"}}, {"a"}),
-        ({"tool_choice": "required", "function_call": "auto"}, set()),
-        ({"tool_choice": {"function": 5, "tools": "x"}}, set()),
-        ({}, set()),
-    ],
-)
-def test_the_tool_that_a_choice_names(params: dict[str, Any], names: set[str]) -> None:
-    assert chosen_names(params) == names
-
-
 def test_what_was_called_chosen_or_matches_a_pattern_stays() -> None:
     catalogue = catalogue_of([tool(name) for name in ("called", "chosen", "mail__send", "mail__read", "other", "groundwire_restore")])
-    params = {"tool_choice": {"type": "function", "function": {"name": "chosen"}}}
-    kept = must_keep(catalogue, [assistant(None, "called", "gone")], params, ["mail__*"])
+    kept = must_keep(catalogue, [assistant(None, "called", "gone")], ["chosen"], ["mail__*"])
     assert kept == {"called", "chosen", "mail__send", "mail__read", "groundwire_restore"}
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from proxy.context.archive import READ_ARCHIVE, read_archive_tool
 from proxy.context.compaction.parts import Part, messages_of
 from proxy.exchange import ContextUse, Exchange, Message, tool_name
+from proxy.exchange.wishes import Wishes
 from proxy.ports import Ports
 from proxy.ports.stage import can_answer_tools
 
@@ -21,7 +22,7 @@ def token_counter(exchange: Exchange, ports: Ports) -> Tokens:
     model = ports.tokens.model(exchange.model)
 
     async def count(messages: Sequence[Message]) -> int:
-        return (await ports.tokens.count_request(messages, (), {}, model)).used_tokens
+        return (await ports.tokens.count_request(messages, (), Wishes(), model)).used_tokens
 
     return count
 
@@ -33,6 +34,6 @@ async def prompt_use(exchange: Exchange, ports: Ports, parts: Sequence[Part]) ->
     if not there and any(part.made for part in parts) and can_answer_tools(exchange, READ_ARCHIVE):
         tools = (*tools, read_archive_tool())
     model = ports.tokens.model(exchange.model)
-    use = await ports.tokens.count_request(messages_of(parts), tools, exchange.params, model)
+    use = await ports.tokens.count_request(messages_of(parts), tools, exchange.wants, model)
     before = exchange.facts.context_before
     return replace(use, window_tokens=before.window_tokens if before is not None else model.window_tokens)

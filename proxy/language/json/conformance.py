@@ -1,6 +1,6 @@
-"""Does an answer keep to the forms it was given: tool calls to the tools' schemas, the text to ``response_format``? Pure functions.
+"""Does an answer keep to the forms it was given: tool calls to the tools' schemas, the text to the JSON that was asked for? Pure functions.
 
-In: a call with the tools that were offered, or an answer's text with the request's parameters. Out: a `Violation`, `Unchecked` where
+In: a call with the tools that were offered, or an answer's text with what the client wants. Out: a `Violation`, `Unchecked` where
 that cannot be said, or None. A violation names pointers, keywords and names of the schema; no value goes into it, and a name that is not
 the schema's only as a hash.
 """
@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from proxy.exchange import Tool, tool_name
+from proxy.exchange.wishes import Wishes
 from proxy.language.json.fingerprint import identifier
 from proxy.language.json.schema_problems import SchemaProblem
 from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid, problems_of
@@ -74,9 +75,9 @@ def check_call(tool: str, arguments: str, call_id: str, tools: Sequence[Tool]) -
     return found if isinstance(found, Violation) else None
 
 
-def check_response(text: str, params: Mapping[str, Any]) -> Violation | None:
+def check_response(text: str, wants: Wishes) -> Violation | None:
     """What is wrong with an answer's text, as far as it can be told."""
-    found = examine_response(text, params)
+    found = examine_response(text, wants)
     return found if isinstance(found, Violation) else None
 
 
@@ -104,18 +105,17 @@ def examine_call(
     return Violation("arguments_mismatch", name, call_id, errors) if errors else None
 
 
-def examine_response(text: str, params: Mapping[str, Any], *, seconds: float = CHECK_S) -> Violation | Unchecked | None:
-    """An answer's text against ``response_format``; one that asks for no JSON, or in a way of a provider's own, asks for nothing here."""
-    wanted = wanted_json(params)
-    if wanted is None:
+def examine_response(text: str, wants: Wishes, *, seconds: float = CHECK_S) -> Violation | Unchecked | None:
+    """An answer's text against the JSON that was asked for; another form than JSON is not checked."""
+    if wants.form != "json":
         return None
     if len(text) > MAX_CHARS:
         return Unchecked("size")
     try:
         value = parsed(text)
-        if wanted.schema is None and not isinstance(value, dict):
+        if wants.schema is None and not isinstance(value, dict):
             return Violation("response_mismatch", errors=(SchemaError("", "type", expected="object"),))
-        errors = errors_of(wanted.schema, value, seconds=seconds)
+        errors = errors_of(wants.schema, value, seconds=seconds)
     except SchemaInvalid:
         return Unchecked("schema_invalid")
     except NotChecked as problem:
@@ -123,23 +123,6 @@ def examine_response(text: str, params: Mapping[str, Any], *, seconds: float = C
     except ValueError:
         return Violation("response_not_json")
     return Violation("response_mismatch", errors=errors) if errors else None
-
-
-class WantedJson(Struct, frozen=True):
-    """The JSON that ``response_format`` asks for."""
-
-    schema: Any
-    """None where any object will do."""
-
-
-def wanted_json(params: Mapping[str, Any]) -> WantedJson | None:
-    """What ``response_format`` asks for; None where that is no JSON. Some providers take the schema beside the type."""
-    wanted = params.get("response_format")
-    kind = wanted.get("type") if isinstance(wanted, Mapping) else None
-    if not isinstance(wanted, Mapping) or kind not in ("json_object", "json_schema"):
-        return None
-    described = wanted.get("json_schema")
-    return WantedJson(described.get("schema") if isinstance(described, Mapping) else wanted.get("schema"))
 
 
 def tool_named(name: str, tools: Sequence[Tool]) -> Tool | None:

@@ -19,6 +19,7 @@ import orjson
 
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
+from proxy.exchange.wishes import Wishes
 from proxy.models.tokens import media
 from proxy.models.tokens.catalogue import Catalogue
 from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Encodings, TextCount
@@ -82,29 +83,25 @@ class TiktokenCounter:
         """Tokens of bare text, with the safety margin where the tokenizer is not public."""
         return self._encodings.count(text, model.encoding or ESTIMATE).tokens
 
-    async def count_request(
-        self, messages: Sequence[Message], tools: Sequence[Tool], params: Mapping[str, Any], model: ModelInfo
-    ) -> ContextUse:
+    async def count_request(self, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> ContextUse:
         """Tokens of a whole prompt, by component. Large cold texts are counted off the event loop."""
         large = len(messages) + len(tools) > INLINE_ITEMS
-        prompt = await aside(LARGE if large else 0, _Prompt, self._encodings, messages, tools, params, model)
+        prompt = await aside(LARGE if large else 0, _Prompt, self._encodings, messages, tools, wants, model)
         return await aside(LARGE if large or prompt.is_large() else 0, prompt.count)
 
 
 class _Prompt:
     """One request being counted."""
 
-    def __init__(
-        self, encodings: Encodings, messages: Sequence[Message], tools: Sequence[Tool], params: Mapping[str, Any], model: ModelInfo
-    ) -> None:
+    def __init__(self, encodings: Encodings, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> None:
         self.encodings = encodings
         self.messages = messages
-        self.params = params
+        self.wants = wants
         self.model = model
         self.encoding = model.encoding or ESTIMATE
         self.tools = tools
         self.tools_key = _key(tools) if tools else b""
-        self.schema = render_answer_schema(params.get("response_format"))
+        self.schema = render_answer_schema(wants.shown_schema)
         base = model.name.rpartition("/")[2]
         self.reasoning = _REASONING.match(base) is not None
         self.exact = model.exact and not _UNCOVERED.search(base)
@@ -248,14 +245,14 @@ class _Prompt:
         self.unless_covered(not self.reasoning)
         first = next((m for m in self.messages if m.get("role") in _SYSTEM), None)
         tokens += TOOLS if first is None else TOOLS_WITH_SYSTEM + self._line_break(first)
-        choice = self.params.get("tool_choice")
-        if choice in (None, "auto", "required"):
-            return tokens
-        self.unless_covered(False)
-        return tokens + (1 if choice == "none" else self.anything(choice))
+        if self.wants.calls == "none":
+            self.unless_covered(False)
+            return tokens + 1
+        chosen = sorted(self.wants.chosen_tools)
+        return tokens + sum(self.anything({"type": "function", "function": {"name": name}}) for name in chosen)
 
     def answer_schema(self) -> int:
-        """Tokens of a ``response_format`` with a schema: an estimate."""
+        """Tokens of the schema that the answer should have: an estimate."""
         if self.schema:
             self.unless_covered(False)
         return self.text(self.schema)

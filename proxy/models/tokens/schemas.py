@@ -46,13 +46,12 @@ def render_tools(tools: Sequence[Any], encoding: str) -> Rendering:
     return Rendering(text, correction, exact and not others)
 
 
-def render_answer_schema(response_format: Any) -> str:
-    """What a ``response_format`` adds to the prompt: nothing unless it has a schema, else name, description and schema as JSON.
+def render_answer_schema(given: Mapping[str, Any] | None) -> str:
+    """What the answer's schema adds to the prompt, if there is one: its name, its description, and itself as JSON.
 
     The rendering is not published; against two recorded requests this is 4 and 52 tokens high (of 37 and 106).
     """
-    given = response_format.get("json_schema") if isinstance(response_format, Mapping) else None
-    if not isinstance(given, Mapping):
+    if given is None:
         return ""
     return f"{given.get('name') or ''} {given.get('description') or ''} {as_json(given.get('schema'))}"
 

@@ -29,15 +29,6 @@ MAX_EVENTS = 50
 """Most verdicts that are told as events of one exchange."""
 OPERATIONS = {"/chat/completions": "chat", "/completions": "text_completion", "/embeddings": "embeddings"}
 """``gen_ai.operation.name`` by path."""
-_PARAMETERS = {
-    "max_tokens": "gen_ai.request.max_tokens",
-    "max_completion_tokens": "gen_ai.request.max_tokens",
-    "temperature": "gen_ai.request.temperature",
-    "top_p": "gen_ai.request.top_p",
-    "frequency_penalty": "gen_ai.request.frequency_penalty",
-    "presence_penalty": "gen_ai.request.presence_penalty",
-    "seed": "gen_ai.request.seed",
-}
 _FACTS = ("quality", "faithfulness", "relevance", "confidence", "clashes")
 _INT64 = 2**63
 _FAILED = ("error", "upstream_error")
@@ -173,18 +164,13 @@ def _own(work: Work) -> dict[str, Value | None]:
 
 
 def _asked(exchange: Exchange) -> dict[str, Value | None]:
-    params = exchange.original.params
-    found = {attribute: _number(params.get(name)) for name, attribute in _PARAMETERS.items() if name in params}
-    choices = _number(params.get("n"))
+    wants = exchange.original.wants
     return {
-        **found,
-        "gen_ai.request.choice.count": choices if choices != 1 else None,
+        **{f"gen_ai.request.{name}": value for name, value in wants.sampling.items()},
+        "gen_ai.request.max_tokens": wants.max_output_tokens,
+        "gen_ai.request.choice.count": wants.choices if wants.choices != 1 else None,
         "gen_ai.request.stream": True if exchange.original.stream else None,
     }
-
-
-def _number(value: object) -> int | float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 def _answered(answer: Answer | None) -> dict[str, Value | None]:

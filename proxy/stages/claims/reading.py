@@ -7,13 +7,13 @@ it looks like one of a fixed set of values. Only the former are ever edited: a p
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from proxy.exchange import Choice, Exchange
+from proxy.exchange import Choice
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.claims import claims_of
 from proxy.language.json.strings import JsonString, looks_json, strings_of
@@ -54,16 +54,6 @@ def json_part(text: str) -> tuple[int, int]:
     """Where the JSON of an answer stands that should be JSON: all of it, or what a fence of Markdown encloses."""
     fenced = _FENCED.fullmatch(text)
     return fenced.span(1) if fenced else (0, len(text))
-
-
-def wants_json(exchange: Exchange) -> bool:
-    """Whether the request fixes JSON as the answer's format."""
-    params = exchange.original.params
-    form = params.get("response_format")
-    if isinstance(form, Mapping) and str(form.get("type")).startswith("json"):
-        return True
-    structured = params.get("structured_outputs")
-    return bool(params.get("guided_json")) or (isinstance(structured, Mapping) and bool(structured.get("json")))
 
 
 def _of_string(choice: int, number: int, string: JsonString, offset: int, question: str) -> list[AnswerStatement]:

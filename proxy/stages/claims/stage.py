@@ -40,7 +40,7 @@ from proxy.stages.claims.acting import actions_of, fails, instead_of, no_answer,
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
-from proxy.stages.claims.reading import AnswerStatement, read_choice, wants_json
+from proxy.stages.claims.reading import AnswerStatement, read_choice
 from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
 
@@ -112,7 +112,7 @@ class Claims(SentenceStage):
 
     def by_sentence(self, exchange: Exchange) -> bool:
         """Not a JSON answer."""
-        return not wants_json(exchange)
+        return exchange.wants.form != "json"
 
     async def on_forward(self, exchange: Exchange) -> Verdict | None:
         """Prepare the evidence while the model writes; a retry is judged by what its first attempt was."""
@@ -297,7 +297,7 @@ class Claims(SentenceStage):
 
     async def _judge_choices(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[AnswerStatement]:
         """All of `choices` in one batch; the failing statements."""
-        question, json = (await checks.ground()).sample, wants_json(exchange)
+        question, json = (await checks.ground()).sample, exchange.wants.form == "json"
 
         def read() -> list[AnswerStatement]:
             return [statement for choice in choices for statement in each(read_choice(choice, question, json=json))]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -53,17 +52,5 @@ def _next_user(messages: Sequence[Message], i: int) -> int | None:
 
 def may_ask(exchange: Exchange) -> bool:
     """Whether a person can be asked now: they spoke last, and what they wait for is one text in words."""
-    params = exchange.original.params
-    last = exchange.original.messages[-1]
-    return last.get("role") == "user" and params.get("n") in (None, 1) and not _wants_json(params) and not _must_call(params)
-
-
-def _wants_json(params: Mapping[str, Any]) -> bool:
-    wanted = params.get("response_format")
-    return isinstance(wanted, Mapping) and wanted.get("type") not in (None, "text")
-
-
-def _must_call(params: Mapping[str, Any]) -> bool:
-    """Whether the client waits for a call of a tool, not for a text."""
-    choice = params.get("tool_choice") or params.get("function_call")
-    return isinstance(choice, Mapping) or choice == "required"
+    last, wants = exchange.original.messages[-1], exchange.wants
+    return last.get("role") == "user" and wants.choices == 1 and wants.free_text

@@ -27,8 +27,6 @@ from proxy.ports.stage import Positive, SentenceStage, StageOptions
 from proxy.stages.faithful.marks import MarkRemover, asks_for_citations, asks_for_rating, without_own_marks
 
 Template = Literal["rag", "prefix", "none"]
-_CONSTRAINTS = frozenset(("guided_json", "guided_regex", "guided_choice", "guided_grammar", "structured_outputs", "grammar"))
-"""Fields by which vLLM, SGLang and llama.cpp fix an answer's format."""
 _SUFFIXES = tuple(s.strip() for code in LANGUAGES for s in (texts(code).system_suffix, texts(code).system_suffix_plain))
 
 
@@ -109,8 +107,8 @@ class Faithful(SentenceStage):
         return self.blocks_answers(self.options)
 
     def by_sentence(self, exchange: Exchange) -> bool:
-        """Not a JSON answer."""
-        return not fixed_format(exchange.params)
+        """Only free text."""
+        return exchange.wants.free_text
 
     def release(self, exchange: Exchange) -> None:
         """Forget it."""
@@ -163,7 +161,7 @@ class Faithful(SentenceStage):
         if not grounds and not options.always:
             return Verdict(self.name, "unchecked", detail={"reason": "no context"})
         wording = options.language if options.language != "auto" else await aside(size, conversation_language, exchange)
-        plain = fixed_format(exchange.params)
+        plain = not exchange.wants.free_text  # citations or a rating would break the answer
         with_rules = with_suffix(before, texts(wording).system_suffix_plain if plain else texts(wording).system_suffix)
         shown = (await aside(size, unseen, exchange))[: options.max_passages]
         template: Template = "none" if plain else options.template
@@ -187,18 +185,6 @@ def grounds_of(exchange: Exchange) -> list[str]:
     retrieved = bool(exchange.passages) or any(evidence.kind == "passage" for evidence in exchange.evidence)
     found = (("passages", retrieved), ("retrieval_tool", any(is_retrieval_tool(name, patterns) for name in names)))
     return [name for name, holds in found if holds]
-
-
-def fixed_format(params: Mapping[str, Any]) -> bool:
-    """Whether citations or a rating would break the answer: a JSON ``response_format``, a forced tool call, guided decoding."""
-    form = params.get("response_format")
-    choice = params.get("tool_choice") or params.get("function_call")
-    if isinstance(choice, Mapping):
-        allowed = choice.get("allowed_tools")
-        forced = allowed.get("mode") == "required" if isinstance(allowed, Mapping) else True
-    else:
-        forced = choice in ("required", "any")
-    return forced or (isinstance(form, Mapping) and form.get("type") != "text") or any(params.get(name) for name in _CONSTRAINTS)
 
 
 def conversation_language(exchange: Exchange) -> str:

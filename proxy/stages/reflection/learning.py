@@ -1,6 +1,6 @@
 """What is learned outside the conversation: from an answer that has left, from an exchange without one. Pure functions over an exchange.
 
-What only an answer shows (text that breaks its ``response_format``, a prompt near its limit, an upstream's refusal) is over when the next
+What only an answer shows (text that is not the JSON asked for, a prompt near its limit, an upstream's refusal) is over when the next
 answer does not show it any more.
 """
 
@@ -61,7 +61,7 @@ def _is_over(record: FailureRecord, exchange: Exchange) -> bool:
     if record.signal_type == "upstream_error":
         return record.subject == identifier(exchange.upstream)
     if of_the_exchange_before(record):
-        return bool(exchange.original.params.get("response_format"))
+        return exchange.wants.form == "json"
     return record.signal_type == "budget_pressure" or record.code in ("low_relevance", "no_evidence")
 
 
@@ -81,14 +81,14 @@ def _call_violations(exchange: Exchange) -> list[Failure]:
 
 def _response_violations(exchange: Exchange) -> list[Failure]:
     answer = exchange.answer
-    if answer is None or exchange.upstream_answer is None or not exchange.original.params.get("response_format"):
+    if answer is None or exchange.upstream_answer is None:
         return []
     tries = 1 + sum(any(verdict.stage == _SCHEMA and verdict.outcome not in QUIET for verdict in one.verdicts) for one in exchange.trail)
     found = []
     for choice in answer.choices:
         if choice.tool_calls or choice.refusal:
             continue
-        violation = check_response(choice.text, exchange.original.params)
+        violation = check_response(choice.text, exchange.wants)
         if violation is not None:
             found.append(of_response(violation, exchange.id, choice.index, tries=tries))
     return found

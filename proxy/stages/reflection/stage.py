@@ -31,7 +31,7 @@ from proxy.stages.reflection import learning
 from proxy.stages.reflection.applied import Applied
 from proxy.stages.reflection.capping import cap_answer
 from proxy.stages.reflection.failures import questions
-from proxy.stages.reflection.failures.escalation import Escalation, can_ask, escalation
+from proxy.stages.reflection.failures.escalation import Escalation, escalation
 from proxy.stages.reflection.failures.guidance import render
 from proxy.stages.reflection.failures.history import FailureHistory, read_history
 from proxy.stages.reflection.failures.overrides import Cap, caps_of
@@ -111,7 +111,7 @@ class Reflection(Stage):
         except (StoreUnavailable, TimeoutError):
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": "store_unavailable"})
         if self.options.escalate_after is not None:
-            stop = escalation(reading.newest, self.options.escalate_after, can_ask=can_ask(exchange.original.params))
+            stop = escalation(reading.newest, self.options.escalate_after, can_ask=exchange.wants.calls != "required")
             if stop is not None:
                 return await self._stop(exchange, stop)
         if self.options.enforce:

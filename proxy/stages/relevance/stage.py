@@ -289,7 +289,7 @@ def too_weak(finding: RelevanceFinding, count: int, below: float) -> list[int]:
 
 def can_act(exchange: Exchange) -> bool:
     """Whether the model may call a tool."""
-    return bool(exchange.tools) and exchange.params.get("tool_choice") != "none" and exchange.params.get("function_call") != "none"
+    return bool(exchange.tools) and exchange.wants.calls != "none"
 
 
 def reason(finding: RelevanceFinding, chosen: Sequence[int]) -> str:

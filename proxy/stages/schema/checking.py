@@ -1,20 +1,20 @@
 """One answer, judged and mended. Pure functions, to be run off the event loop: a schema may take its time.
 
-In: an answer, the tools and parameters of its request. Out: the answer with what could be mended in it, and a `SchemaFinding` for
-everything that is, or was, wrong. What was checked last has what is left of the time; what is beyond it is unchecked, never passed.
+In: an answer, the tools of its request, what the client wants. Out: the answer with what could be mended in it, and a `SchemaFinding`
+for everything that is, or was, wrong. What was checked last has what is left of the time; what is beyond it is unchecked, never passed.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Tool, ToolCall
-from proxy.language.json.conformance import Unchecked, Violation, examine_call, examine_response, schema_of, tool_named, wanted_json
+from proxy.exchange.wishes import Wishes
+from proxy.language.json.conformance import Unchecked, Violation, examine_call, examine_response, schema_of, tool_named
 from proxy.language.json.repair import Repaired, repair
 from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid
 from proxy.stages.schema.options import SchemaOptions
@@ -62,13 +62,13 @@ class CheckedAnswer(Struct, frozen=True):
         return [finding for finding in self.findings if finding.violates]
 
 
-def needs_check(answer: Answer, params: Mapping[str, Any], options: SchemaOptions) -> bool:
+def needs_check(answer: Answer, wants: Wishes, options: SchemaOptions) -> bool:
     """Whether there is anything to check."""
     calls = "arguments" in options.check and any(choice.tool_calls for choice in answer.choices)
-    return calls or ("response" in options.check and wanted_json(params) is not None)
+    return calls or ("response" in options.check and wants.form == "json")
 
 
-def checked(answer: Answer, tools: Sequence[Tool], params: Mapping[str, Any], options: SchemaOptions, *, mend: bool) -> CheckedAnswer:
+def checked(answer: Answer, tools: Sequence[Tool], wants: Wishes, options: SchemaOptions, *, mend: bool) -> CheckedAnswer:
     """Judge `answer`; with `mend`, repair it too."""
     until = time.thread_time() + ANSWER_S
     findings: list[SchemaFinding] = []
@@ -80,9 +80,9 @@ def checked(answer: Answer, tools: Sequence[Tool], params: Mapping[str, Any], op
             findings += [finding for finding, _ in found.values()]
             if mended := {index: text for index, (finding, text) in found.items() if finding.fixes}:
                 answer = answer.with_calls(choice.index, [_with(call, mended) for call in choice.tool_calls])
-        if "response" in options.check and _should_conform(choice, params):
+        if "response" in options.check and _should_conform(choice, wants):
             texts += 1
-            judged = _text(choice, params, mend, until)
+            judged = _text(choice, wants, mend, until)
             if judged is not None:
                 findings.append(judged[0])
                 answer = answer.with_text(choice.index, judged[1]) if judged[0].fixes else answer
@@ -110,18 +110,17 @@ def _calls(choice: Choice, tools: Sequence[Tool], options: SchemaOptions, mend: 
     return found
 
 
-def _text(choice: Choice, params: Mapping[str, Any], mend: bool, until: float) -> tuple[SchemaFinding, str] | None:
+def _text(choice: Choice, wants: Wishes, mend: bool, until: float) -> tuple[SchemaFinding, str] | None:
     """What is wrong with a choice's text, and the text then; None for nothing."""
     seconds = _left(until)
-    problem = Unchecked("time") if seconds is None else examine_response(choice.text, params, seconds=seconds)
+    problem = Unchecked("time") if seconds is None else examine_response(choice.text, wants, seconds=seconds)
     if problem is None:
         return None
     finding, text = SchemaFinding(choice.index, None, problem, truncated=_cut(choice)), choice.text
-    wanted = wanted_json(params)
-    if mend and wanted is not None:
-        finding, text = _mended(finding, text, wanted.schema, until)
+    if mend:
+        finding, text = _mended(finding, text, wants.schema, until)
         if finding.fixes:
-            again = examine_response(text, params, seconds=_left(until) or 0.0)
+            again = examine_response(text, wants, seconds=_left(until) or 0.0)
             finding = replace(finding, problem=again or problem, mended=again is None)
     return finding, text
 
@@ -140,11 +139,10 @@ def _mended(finding: SchemaFinding, text: str, schema: object, until: float) -> 
     return replace(finding, fixes=found.fixes), found.text
 
 
-def _should_conform(choice: Choice, params: Mapping[str, Any]) -> bool:
+def _should_conform(choice: Choice, wants: Wishes) -> bool:
     """Whether the choice's text is the JSON that was asked for: not a refusal, nor what is said beside a call, nor what was filtered."""
-    if wanted_json(params) is None or choice.refusal or choice.finish_reason == "content_filter":
-        return False
-    return not choice.tool_calls
+    said = not choice.refusal and choice.finish_reason != "content_filter"
+    return wants.form == "json" and said and not choice.tool_calls
 
 
 def _with(call: ToolCall, arguments: Mapping[int, str]) -> ToolCall:

@@ -18,7 +18,7 @@ class SchemaOptions(StageOptions, frozen=True, kw_only=True):
         tuple[Checked, ...],
         Meta(
             min_length=1,
-            description="what is checked: arguments (of tool calls, by the tool's schema), response (the text, by response_format)",
+            description="what is checked: arguments (of tool calls, by the tool's schema), response (the text, by the JSON asked for)",
         ),
     ] = ("arguments", "response")
     unknown_tools: Annotated[bool, Meta(description="whether a call of a tool that was not offered is a violation too")] = True

@@ -75,8 +75,8 @@ def refusal(violations: Sequence[SchemaFinding]) -> str:
         "unknown_tool": f"the model called a tool that was not offered:{where}",
         "invalid_json": f"the arguments of the model's call of{where} are not valid JSON",
         "arguments_mismatch": f"the arguments of the model's call of{where} do not match the tool's schema ({places})",
-        "response_not_json": "the answer is not the JSON that response_format asks for",
-        "response_mismatch": f"the answer does not match the schema of response_format ({places})",
+        "response_not_json": "the answer is not the JSON that the request asks for",
+        "response_mismatch": f"the answer does not match the schema that the request asks for ({places})",
     }
     return words[first.code] + more
 

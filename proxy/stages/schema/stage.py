@@ -1,4 +1,4 @@
-"""The stage `schema`: do tool calls match their tools' schemas, and the text what ``response_format`` asks for?
+"""The stage `schema`: do tool calls match their tools' schemas, and the text the JSON that was asked for?
 
 An answer that is held is mended where nothing is lost by it (`proxy.language.json.repair`); where it still does not conform, the model is
 told what is wrong and asked again, a bounded number of times; in the end it passes with a warning, or is refused. Of several attempts the
@@ -77,12 +77,12 @@ class Schema(Stage):
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Judge, mend, ask again, and sum up."""
         answer = exchange.answer
-        if answer is None or not needs_check(answer, exchange.params, self.options):
+        if answer is None or not needs_check(answer, exchange.wants, self.options):
             return None
         held = bool(exchange.attempts) and not exchange.gated
         tools = offered(exchange.tools, exchange.original.tools)
         mend = held and self.options.repair
-        found = await aside(LARGE, checked, answer, tools, exchange.params, self.options, mend=mend)
+        found = await aside(LARGE, checked, answer, tools, exchange.wants, self.options, mend=mend)
         self._count(found)
         if not found.violations:
             self._apply(exchange, found)

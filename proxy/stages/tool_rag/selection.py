@@ -69,34 +69,15 @@ def _other_key(tool: Tool) -> str:
     return f"{kind}:{name or ''}"  # no function's name has a colon
 
 
-def must_keep(catalogue: ToolCatalogue, messages: Sequence[Message], params: Mapping[str, Any], always: Sequence[str]) -> set[str]:
-    """Keys of tools that stay whatever is asked: called before, named by ``tool_choice``, matching `always`, or not to be ranked."""
+def must_keep(catalogue: ToolCatalogue, messages: Sequence[Message], chosen: Collection[str], always: Sequence[str]) -> set[str]:
+    """Keys of tools that stay whatever is asked: called before, `chosen` by the client, matching `always`, or not to be ranked."""
     ranked = {catalogue.keys[i] for i in catalogue.rankable}
-    named = {*called_names(messages), *chosen_names(params)}
+    named = {*called_names(messages), *chosen}
     return {
         key
         for key in catalogue.positions
         if key not in ranked or key in named or key.startswith(OWN_PREFIX) or any(fnmatchcase(key, pattern) for pattern in always)
     }
-
-
-def chosen_names(params: Mapping[str, Any]) -> set[str]:
-    """Names in ``tool_choice`` (a tool, or ``allowed_tools``) and in the legacy ``function_call``."""
-    found: set[str] = set()
-    for choice in (params.get("tool_choice"), params.get("function_call")):
-        if isinstance(choice, Mapping):
-            allowed = choice.get("allowed_tools")
-            listed = (allowed if isinstance(allowed, Mapping) else choice).get("tools")
-            for entry in (choice, *(listed if isinstance(listed, list) else ())):
-                found.update(_entry_names(entry))
-    return found
-
-
-def _entry_names(entry: object) -> Iterator[str]:
-    if isinstance(entry, Mapping):
-        for part in (entry, entry.get("function"), entry.get("custom")):
-            if isinstance(part, Mapping) and isinstance(part.get("name"), str):
-                yield part["name"]
 
 
 def best(catalogue: ToolCatalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:

@@ -20,6 +20,7 @@ from msgspec import Meta, Struct
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Tool, ToolCall, ToolSelection, Verdict
+from proxy.exchange.wishes import Wishes
 from proxy.offloop import LARGE, aside
 from proxy.ports import ToolRun
 from proxy.ports.stage import Positive, Share, Stage, StageOptions, can_answer_tools
@@ -38,7 +39,6 @@ from proxy.stages.tool_rag.selection import (
     ToolCatalogue,
     best,
     catalogue_of,
-    chosen_names,
     companions,
     confusion_risk,
     filled,
@@ -164,7 +164,7 @@ class ToolRag(Stage):
             self.ports.counters.count("context.tool_calls_found_count", sum(n in there and n not in searched for n in calls))
         query, context = task_of(exchange.conversation)
         if self.options.learn and query:
-            forced = chosen_names(exchange.params)  # not the model's choice
+            forced = exchange.wants.chosen_tools  # not the model's choice
             called = tuple(name for name in dict.fromkeys(calls) if name not in forced)
             if called:
                 await self.ports.ranker.learn(catalogue.ranked_tools, query, called, context=context, client=exchange.client)
@@ -185,7 +185,7 @@ class ToolRag(Stage):
     def _wanted(self, exchange: Exchange, catalogue: ToolCatalogue, relevance: Sequence[float] | None, known: Sequence[str]) -> _Found:
         """What should be there now: what must stay, what is relevant, and what these name."""
         options: ToolRagOptions = self.options
-        kept = must_keep(catalogue, exchange.conversation, exchange.params, options.always)
+        kept = must_keep(catalogue, exchange.conversation, exchange.wants.chosen_tools, options.always)
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
         named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
         if relevance is not None and not relevant and self._fill(exchange, bool(known or kept), bool(known)):
@@ -200,7 +200,7 @@ class ToolRag(Stage):
         """
         if self.options.when_none == "keep":
             return not some_known or exchange.conversation[-1].get("role") == "user"
-        return not some_stay and (not self._can_search(exchange) or exchange.params.get("tool_choice") == "required")
+        return not some_stay and (not self._can_search(exchange) or exchange.wants.calls == "required")
 
     def _can_search(self, exchange: Exchange) -> bool:
         """Whether the model can be offered the search."""
@@ -297,7 +297,7 @@ class ToolRag(Stage):
 
     async def _tokens(self, exchange: Exchange, tools: Sequence[Tool]) -> int:
         counter = self.ports.tokens
-        use = await counter.count_request((), tools, {}, counter.model(exchange.model))
+        use = await counter.count_request((), tools, Wishes(), counter.model(exchange.model))
         return use.components.get("tool_descriptions", 0)
 
     def _share(self, exchange: Exchange, tokens: int) -> float:

@@ -19,10 +19,11 @@ from proxy.language.text import text_of
 from proxy.language.times import seconds_of
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import added_up, token_logprobs
-from proxy.wire.chat.own_answer import own_answer, own_body, own_events, wants_json
+from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
+from proxy.wire.chat.wishes import wishes_of
 
 _EXTENSION = "groundwire"
 _DEPTH = 254
@@ -53,6 +54,8 @@ class ChatDialect:
             tools=tools,
             params=params,
             stream=bool(stream),
+            wants=wishes_of(params),
+            read_wants=wishes_of,
             passages=_passages(fields.get(_EXTENSION)),
             has_context="context" in (fields.get(_EXTENSION) or {}),
             message_hints=hints,
@@ -150,8 +153,8 @@ class ChatDialect:
         return "application/json", own_body(exchange, answer, verdict)
 
     def call_filter(self, exchange: Exchange, *, whole: bool) -> ChatCallFilter:
-        """Where JSON was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
-        return ChatCallFilter(whole=whole or wants_json(exchange.params))
+        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
+        return ChatCallFilter(whole=whole or exchange.wants.form != "text")
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
         """Take the tools `own` out; where there are no others, leave them, since providers want to see the tools of earlier calls."""

@@ -1,7 +1,7 @@
 """An answer that a stage gave in the model's stead -> a chat completion, whole or as events.
 
 In: an exchange whose `answer` a stage set before the model was asked. Out: what OpenAI's API would send for that text. A client that
-asked for JSON gets text that is not JSON as a ``refusal``, OpenAI's own field for an answer outside the requested form:
+asked for a form (JSON, a choice, a grammar) gets text without that form as a ``refusal``, OpenAI's own field for it:
 https://platform.openai.com/docs/guides/structured-outputs#refusals
 """
 
@@ -14,6 +14,7 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, Exchange, Usage
+from proxy.exchange.wishes import Wishes
 from proxy.wire import sse
 
 _MAX_CHOICES = 128
@@ -24,18 +25,10 @@ def own_answer(exchange: Exchange) -> Answer:
     """`exchange.answer` as the request asked for it: ``n`` choices, each ended, with the client's model name and its usage."""
     made = exchange.answer or Answer(())
     choices = made.choices or (Choice(0),)
-    asked = exchange.original.params.get("n")
-    count = min(asked, _MAX_CHOICES) if isinstance(asked, int) else 1
-    choices += choices[:1] * (count - len(choices))
-    json = wants_json(exchange.original.params)
-    fitted = tuple(_fitted(choice, index, json) for index, choice in enumerate(choices))
+    wants = exchange.original.wants
+    choices += choices[:1] * (min(wants.choices, _MAX_CHOICES) - len(choices))
+    fitted = tuple(_fitted(choice, index, wants) for index, choice in enumerate(choices))
     return Answer(fitted, made.model or exchange.original.model, made.usage or Usage(0, 0))
-
-
-def wants_json(params: Mapping[str, Any]) -> bool:
-    """Whether ``response_format`` asks for JSON."""
-    wanted = params.get("response_format")
-    return isinstance(wanted, dict) and wanted.get("type") in ("json_object", "json_schema")
 
 
 def own_body(exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
@@ -51,8 +44,7 @@ def own_body(exchange: Exchange, answer: Answer, verdict: Mapping[str, object] |
 def own_events(exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> bytes:
     """The completion as events: role, text and end of each choice, usage if it was asked for, the inline verdict, the end mark."""
     head = _head(exchange, answer, "chat.completion.chunk")
-    options = exchange.original.params.get("stream_options")
-    with_usage = isinstance(options, dict) and options.get("include_usage") is True
+    with_usage = exchange.original.wants.stream_usage
     rest = {"usage": None} if with_usage else {}
     chunks = [{**head, "choices": [choice], **rest} for choice in _deltas(answer)]
     if with_usage:
@@ -71,8 +63,9 @@ def _deltas(answer: Answer) -> Iterator[dict[str, Any]]:
         yield {**part, "delta": {}, "finish_reason": choice.finish_reason}
 
 
-def _fitted(choice: Choice, index: int, json: bool) -> Choice:
-    outside = json and not choice.refusal and not _is_json_object(choice.text)
+def _fitted(choice: Choice, index: int, wants: Wishes) -> Choice:
+    fits = wants.form == "text" or (wants.form == "json" and _is_json_object(choice.text))
+    outside = not fits and not choice.refusal
     text, refusal = ("", choice.text) if outside else (choice.text, choice.refusal)
     return replace(choice, index=index, text=text, refusal=refusal, finish_reason=choice.finish_reason or "stop")
 

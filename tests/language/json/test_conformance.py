@@ -1,4 +1,4 @@
-"""Calls against the tools that were offered, and answers against ``response_format``."""
+"""Calls against the tools that were offered, and answers against the JSON that was asked for."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.exchange.wishes import Wishes
 from proxy.language.json.conformance import Unchecked, check_call, check_response, examine_call, examine_response
 from proxy.ports.failure_kinds import CODES
 from tests.language.json.test_schemas import SEARCH
@@ -19,7 +20,6 @@ def tool(name: str, parameters: Any = None) -> dict[str, Any]:
 
 
 TOOLS = [tool("search_docs", SEARCH), tool("search_files", SEARCH), tool("now"), {"type": "web_search"}]
-FORMAT = {"response_format": {"type": "json_schema", "json_schema": {"name": "s", "strict": False, "schema": SEARCH}}}
 
 
 @pytest.mark.parametrize("arguments", ['{"query": "x"}', ' {"query":"x","limit":3}\n'])
@@ -93,11 +93,9 @@ def test_arguments_beyond_all_bounds_are_not_checked(arguments: str, reason: Any
 # ---- answers ----
 
 
-@pytest.mark.parametrize(
-    "params", [{}, {"response_format": None}, {"response_format": {"type": "text"}}, {"response_format": {"type": "regex"}}]
-)
-def test_an_answer_that_was_not_asked_for_as_json_may_be_anything(params: Any) -> None:
-    assert check_response("Hello.", params) is None
+@pytest.mark.parametrize("wants", [Wishes(), Wishes("constrained")])
+def test_an_answer_that_was_not_asked_for_as_json_may_be_anything(wants: Wishes) -> None:
+    assert check_response("Hello.", wants) is None
 
 
 @pytest.mark.parametrize(
@@ -112,23 +110,21 @@ def test_an_answer_that_was_not_asked_for_as_json_may_be_anything(params: Any) -
     ],
 )
 def test_an_answer_is_checked_against_its_schema(text: str, code: str | None) -> None:
-    violation = check_response(text, FORMAT)
+    violation = check_response(text, Wishes("json", SEARCH))
     assert code == (violation.code if violation else None)
 
 
-@pytest.mark.parametrize("wanted", [{"type": "json_object"}, {"type": "json_schema", "json_schema": {"name": "x"}}])
-def test_without_a_schema_an_answer_is_any_object(wanted: Any) -> None:
-    codes = [getattr(check_response(text, {"response_format": wanted}), "code", None) for text in ('{"a": 1}', "[1]", "{")]
-    assert [None, "response_mismatch", "response_not_json"] == codes
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [(None, [None, "response_mismatch", "response_not_json"]), (True, [None, None, "response_not_json"])],
+)
+def test_without_a_schema_an_answer_is_any_object_or_any_value(schema: Any, expected: list[str | None]) -> None:
+    assert expected == [getattr(check_response(text, Wishes("json", schema)), "code", None) for text in ('{"a": 1}', "[1]", "{")]
 
 
-def test_a_schema_beside_the_type_counts_too() -> None:
-    params = {"response_format": {"type": "json_object", "schema": SEARCH}}
-    assert "response_mismatch" == check_response("{}", params).code  # type: ignore[union-attr]
-
-
-def test_an_answers_wrong_schema_is_said() -> None:
-    assert Unchecked("schema_invalid") == examine_response("{}", {"response_format": {"type": "json_object", "schema": {"type": 3}}})
+@pytest.mark.parametrize("schema", [{"type": 3}, "no schema"])
+def test_an_answers_wrong_schema_is_said(schema: Any) -> None:
+    assert Unchecked("schema_invalid") == examine_response("{}", Wishes("json", schema))
 
 
 SECRETS = st.text(st.sampled_from("QXZ"), min_size=6, max_size=9)

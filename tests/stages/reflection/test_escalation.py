@@ -8,7 +8,7 @@ import pytest
 
 from proxy.ports.failure_kinds import CODES
 from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.failures.escalation import BROKEN, can_ask, escalation
+from proxy.stages.reflection.failures.escalation import BROKEN, escalation
 
 
 def record(code: str = "timeout", **changes: Any) -> FailureRecord:
@@ -70,18 +70,3 @@ def test_of_several_the_broken_invariant_comes_first_then_the_severe() -> None:
 
 def test_a_resolved_record_stops_nothing() -> None:
     assert escalation([record(status="resolved")], 3, can_ask=True) is None
-
-
-@pytest.mark.parametrize(
-    ("params", "can"),
-    [
-        ({}, True),
-        ({"tool_choice": "auto"}, True),
-        ({"tool_choice": "none"}, True),
-        ({"tool_choice": "required"}, False),
-        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, False),
-        ({"function_call": {"name": "f"}}, False),
-    ],
-)
-def test_a_client_that_waits_for_a_call_is_not_asked(params: dict[str, Any], can: bool) -> None:
-    assert can == can_ask(params)

@@ -7,8 +7,8 @@ nobody's words help, and the request ends with an error.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Literal
 
 from msgspec import Struct
 
@@ -39,9 +39,3 @@ def escalation(records: Iterable[FailureRecord], escalate_after: int, *, can_ask
         return None
     worst = min(stuck, key=lambda r: (r.code not in BROKEN, -SEVERITIES.index(r.severity), -r.stuck_count, r.id))
     return Escalation("system_error" if worst.code in BROKEN or not can_ask else "ask_human", worst)
-
-
-def can_ask(params: Mapping[str, Any]) -> bool:
-    """Whether words can be the answer: not where the client forces a tool call."""
-    choice = params.get("tool_choice") or params.get("function_call")
-    return not isinstance(choice, Mapping) and choice != "required"
