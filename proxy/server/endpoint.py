@@ -380,9 +380,16 @@ class _Job:
     def _own_headers(self, verdict: str) -> RawHeaders:
         if self.exchange is None:
             return plain_headers(self.id, verdict)
-        timings = self.exchange.timings
-        added = self._before_ms + timings.get("between_ms", 0.0) + timings.get("after_ms", 0.0)
-        return response_headers(self.exchange, verdict, added)
+        exchange, timings = self.exchange, self.exchange.timings
+        return response_headers(
+            exchange.facts,
+            exchange.verdicts,
+            record_id=exchange.id,
+            policy=exchange.policy,
+            verdict=verdict,
+            overhead_ms=self._before_ms + timings.get("between_ms", 0.0) + timings.get("after_ms", 0.0),
+            enforced=exchange.enforced,
+        )
 
     def _verdict(self) -> str:
         if self.exchange is not None:

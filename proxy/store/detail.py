@@ -121,11 +121,11 @@ class RecordDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class RecordTexts(RecordDetail, frozen=True, kw_only=True, omit_defaults=True):
     """With what a stage changed of the texts, where ``store.bodies`` keeps them; secrets are masked."""
 
-    forwarded: Any = None
+    forwarded: Json | None = None
     """``{"messages", "tools"}`` as they went upstream."""
-    delivered: Any = None
+    delivered: list[Json] | None = None
     """The choices as the client got them."""
-    answer_texts: Any = None
+    answer_texts: list[list[str]] | None = None
     """Of each upstream answer, the texts of its choices."""
 
 
