@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, TypeVar, get_args
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct, field
@@ -142,8 +143,8 @@ def _fitting(value: Any, kind: Any) -> Any:
     """`value` as a `kind`, without those of its parts that are of another shape; None where nothing of it fits."""
     with suppress(msgspec.ValidationError):
         return msgspec.convert(value, kind, from_attributes=True)
-    for part in (kind, *get_args(kind)):
-        if isinstance(value, list) and get_args(part) and getattr(part, "__origin__", None) is list:
+    for part in get_args(kind) if isinstance(kind, UnionType) else (kind,):
+        if isinstance(value, list) and get_origin(part) is list:
             return [found for one in value if (found := _fitting(one, get_args(part)[0])) is not None]
         if isinstance(value, Mapping) and isinstance(part, type) and issubclass(part, Struct):
             fields = {f.name: _fitting(value[f.name], f.type) for f in msgspec.structs.fields(part) if f.name in value}
