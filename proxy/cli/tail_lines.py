@@ -93,7 +93,7 @@ def _columns(found: Collection[LinePiece]) -> int:
 
 def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[float], str] | None = None) -> list[LinePiece]:
     """All that a line can tell, in its order; a piece that this record lacks is empty."""
-    detail: RecordDetail = read(record.get("detail"))
+    detail = read(record.get("detail"), RecordDetail)
     facts = detail.facts or Facts()
     verdict, status = _text(record, "outcome") or "?", _whole(record, "status")
     bad_status: Style = "bad" if status is None or status >= 500 else "warning" if status >= 400 else ""

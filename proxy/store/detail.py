@@ -134,7 +134,7 @@ decode = msgspec.json.Decoder(RecordDetail).decode
 """Stored JSON -> `RecordDetail`. Raises `msgspec.DecodeError`, `UnicodeDecodeError`."""
 
 
-def read(stored: Any, kind: type[D] = RecordDetail) -> D:  # type: ignore[assignment]
+def read(stored: Any, kind: type[D]) -> D:
     """A detail from what JSON gave (or another detail), as much as fits."""
     return _fitting(stored, kind) or kind()
 
