@@ -9,7 +9,7 @@ whole and their items are never edited in place: an item that is still the same 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -78,7 +78,7 @@ class Found(Protocol):
         """Short identifier."""
 
 
-def warning_codes(verdicts: Iterable[Found]) -> list[str]:
+def warning_codes(verdicts: Sequence[Found]) -> list[str]:
     """Codes of every verdict that is not one of `QUIET`, in order, each once."""
     return list(dict.fromkeys(v.code for v in verdicts if v.outcome not in QUIET and v.code))
 

@@ -268,10 +268,10 @@ def test_secrets_in_messages_and_tracebacks_are_masked() -> None:
 
 
 def configured(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A process that runs `code` after ``import logging; from proxy import logs``."""
+    """A process that runs `code` after ``import logging; from proxy.observe import logs``."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GROUNDWIRE_")}
     return subprocess.run(
-        [sys.executable, "-c", "import logging, warnings; from proxy import logs\n" + code],
+        [sys.executable, "-c", "import logging, warnings; from proxy.observe import logs\n" + code],
         env={**clean, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
         capture_output=True,
         text=True,
@@ -379,7 +379,7 @@ async def test_lines_of_several_workers_do_not_mix(tmp_path: Path) -> None:
             await asyncio.gather(*(ask(number) for number in range(first, first + at_once)))
         await proxy.line(f'"run":"{asked - 1}-')
         proxy.signal(signal.SIGTERM)
-        await proxy.observe.finished()
+        await proxy.ended()
         lines = [json.loads(line) for line in proxy.lines]
     runs = [line["run"] for line in lines if line.get("event") == "exchange"]
     assert sorted(f"{number}-{run}" for number in range(asked)) == sorted(runs)

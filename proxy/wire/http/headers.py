@@ -5,7 +5,7 @@ Every value is short, ASCII, percent-encoded where needed and below 256 bytes. T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -131,7 +131,7 @@ _OF_FACTS = tuple((f"{PREFIX}{header.name}".encode(), header.value) for header i
 
 
 def response_headers(
-    facts: Facts, verdicts: Iterable[Found], *, record_id: str, policy: str, verdict: str, overhead_ms: float, enforced: bool = True
+    facts: Facts, verdicts: Sequence[Found], *, record_id: str, policy: str, verdict: str, overhead_ms: float, enforced: bool = True
 ) -> list[tuple[bytes, bytes]]:
     """Every header that has a value, ready for ASGI."""
     found = [
