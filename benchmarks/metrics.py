@@ -40,6 +40,7 @@ from benchmarks.load.statistics import SEED, Estimate, estimate
 from benchmarks.load.systems import Place, System
 from benchmarks.records import NoCounters, make_record
 from proxy.exchange import Answer, Choice, CompressionResult, ContextUse, Exchange, ToolSelection, Usage, Verdict
+from proxy.observe.finished import Finished
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics.families import OVERHEAD_EDGES_S
 from proxy.ports import ModelInfo
@@ -106,7 +107,7 @@ def count_once(rounds: int) -> dict[str, list[float]]:
         def once() -> None:
             upstream.answered(200, 0.3)
             upstream.ended(0.9)
-            metrics.exchange("/rag", "pass", 200, 0.0002, exchange)
+            metrics.exchange(Finished(id="gw_1", route="/rag", verdict="pass", status=200, overhead_ms=0.2, exchange=exchange))
 
         return once
 

@@ -32,7 +32,7 @@ from benchmarks.overhead import start_stub
 from proxy.config.observability import TracingSettings
 from proxy.exchange import Answer, Choice, HookMark, Usage, Verdict
 from proxy.observe import logs
-from proxy.observe.finished import Ended, ended
+from proxy.observe.finished import Finished, LogLine, log_line
 from proxy.observe.tracing.calls import UpstreamCall
 from proxy.observe.tracing.context import SpanContext
 from proxy.observe.tracing.export import OtlpExport
@@ -135,38 +135,27 @@ def alone(folder: Path) -> dict[str, float]:
     call = UpstreamCall(7, "stub", Call("POST", "/chat/completions", (), b""))
     call.end()
 
-    def line() -> Ended:
-        return ended(
-            exchange,
-            record_id="gw_0660cf058a078b85543e75d1590c",
-            status=200,
-            verdict="pass",
-            method="POST",
-            path="/chat/completions",
-            passed_through=False,
-            route="",
-            client="auth:0123456789abcdef",
-            upstream="stub",
-            error=None,
-            tries=1,
-            duration_ms=12.345,
-            overhead_ms=0.5,
-            trace_id="",
-        )
+    finished = Finished(
+        id="gw_0660cf058a078b85543e75d1590c",
+        exchange=exchange,
+        status=200,
+        verdict="pass",
+        method="POST",
+        path="/chat/completions",
+        client="auth:0123456789abcdef",
+        upstream="stub",
+        tries=1,
+        received_at=1.7e9 + 1.0,
+        started=1.0,
+        duration_ms=12.345,
+        overhead_ms=0.5,
+    )
+
+    def line() -> LogLine:
+        return log_line(finished)
 
     def spans() -> list[Any]:
-        work = Work(
-            SpanContext(1, 2, True),
-            None,
-            line(),
-            exchange,
-            marks,
-            [call],
-            1.7e9,
-            1.0,
-            {"stub": ProviderServer("openai", "h", 443)},
-            lambda: 3,
-        )
+        work = Work(SpanContext(1, 2, True), None, finished, line(), marks, [call], {"stub": ProviderServer("openai", "h", 443)}, lambda: 3)
         return [export._readable(span) for span in spans_of(work)]
 
     found: dict[str, float] = {}

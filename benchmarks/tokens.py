@@ -161,7 +161,7 @@ def loading() -> dict[str, Any]:
     program = """
 import json, time
 def rss(): return int(open('/proc/self/statm').read().split()[1]) * 4096 / 1e6
-from proxy.models.tokens import TiktokenCounter
+from proxy.models.tokens.counter import TiktokenCounter
 c = TiktokenCounter({}); out = {}
 for name, work in (("model list", c._catalogue.bundled), ("o200k_base", lambda: c._encodings.load("o200k_base")),
                    ("cl100k_base", lambda: c._encodings.load("cl100k_base"))):

@@ -40,7 +40,7 @@ from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.verifier.verifier import LocalVerifiers, PairModel
 from proxy.observe import logs
-from proxy.observe.finished import Ended, clipped
+from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.providers import server_of
@@ -181,7 +181,7 @@ class App:
             error = NotFound(f"no route serves {path[:200]}; a client's base_url is this server's address and one of: {known}")
             record_id, method = new_id(time.time()), scope["method"]
             await Responder(receive, send).error(error, plain_headers(record_id, "skipped"))
-            refused = Ended(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
+            refused = LogLine(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
             logs.exchange(refused)
             return
         await self._admin(scope, receive, send)  # type: ignore[arg-type]

@@ -105,7 +105,7 @@ async def test_a_running_stream_is_drained_and_recorded_before_the_process_ends(
             await _refuses(proxy.url)
             go_on.set()
             rest = await response.read()
-        status = await proxy.observe.finished()
+        status = await proxy.ended()
     assert b"".join(EVENTS) == first + rest
     assert [(200, "skipped")] == records(tmp_path)
     assert (0, "") == (status, trace(proxy))
@@ -122,7 +122,7 @@ async def test_a_stream_that_outlasts_the_drain_time_is_cut_and_recorded(tmp_pat
         await _first_event(response)
         proxy.signal(signal.SIGTERM)
         asked = time.monotonic()
-        status = await proxy.observe.finished()
+        status = await proxy.ended()
         took_s = time.monotonic() - asked
     assert 0.9 <= took_s < 5.0
     assert 1 == len(records(tmp_path))
@@ -154,7 +154,7 @@ async def test_kill_9_under_traffic_leaves_a_store_that_opens_and_lists(tmp_path
             traffic = [asyncio.create_task(_traffic(proxy.url)) for _ in range(4)]
             written = await _recorded(session, proxy, 20)
             proxy.signal(signal.SIGKILL)
-            assert -signal.SIGKILL == await proxy.observe.finished()
+            assert -signal.SIGKILL == await proxy.ended()
             await asyncio.gather(*traffic, return_exceptions=True)
         with closing(sqlite3.connect(tmp_path / "store.db")) as store:
             assert [("ok",)] == list(store.execute("PRAGMA integrity_check"))

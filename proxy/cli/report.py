@@ -18,13 +18,14 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
-from proxy.cli.report_figures import Price, ReportFigures, UsageFigures
+from proxy.cli.report_figures import Price, ReportFigures
 from proxy.cli.report_sources import ReportSource, ServerSource, StoreSource
 from proxy.cli.report_table import table
 from proxy.cli.terminal import Terminal, harmless
 from proxy.config.settings import EmbeddedSettings, Settings
 from proxy.errors import ConfigError, StoreUnavailable
 from proxy.models.tokens.catalogue import Catalogue
+from proxy.store.detail import RecordUsage
 from proxy.store.reading import ReadOnlyDatabase, StoreReading
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
@@ -159,7 +160,7 @@ def price_of(settings: Settings) -> Price:
     catalogue = Catalogue(settings.models)
     upstreams = settings.upstreams
 
-    def price(upstream: str, model: str, usage: UsageFigures) -> float | None:
+    def price(upstream: str, model: str, usage: RecordUsage) -> float | None:
         found = upstreams.get(upstream)
         if isinstance(found, EmbeddedSettings):  # whatever the client calls its model
             return None

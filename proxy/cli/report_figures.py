@@ -14,81 +14,11 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from proxy.cli.report_tallies import Mean, Runs, ValueSpread, raised, ranked, share
-from proxy.exchange import QUIET
+from proxy.exchange import QUIET, Facts, ToolSelection
+from proxy.store.detail import RecordDetail, RecordUsage, RecordVerdict, decode
 
-Price = Callable[[str, str, "UsageFigures"], float | None]
+Price = Callable[[str, str, RecordUsage], float | None]
 """Upstream, model and usage -> USD; None where no price is known."""
-
-
-class UsageFigures(Struct):
-    """As `proxy.observe.recording` writes it: all upstream answers of an exchange together."""
-
-    prompt: int = 0
-    completion: int = 0
-    cached: int = 0
-
-
-class _Verdict(Struct):
-    stage: str = ""
-    outcome: str = ""
-    code: str = ""
-    detail: Raw = field(default_factory=Raw)
-
-
-class _Compression(Struct):
-    strategies: tuple[str, ...] = ()
-    before_tokens: int = 0
-    after_tokens: int = 0
-
-
-class _Tools(Struct):
-    offered: int = 0
-    kept: int = 0
-
-
-class _Use(Struct):
-    used_tokens: int = 0
-
-
-class _Facts(Struct):
-    context_before: _Use | None = None
-    context: _Use | None = None
-    compression: _Compression | None = None
-    tools: _Tools | None = None
-    quality: float | None = None
-    faithfulness: float | None = None
-    relevance: float | None = None
-    citations: tuple[int, int] | None = None
-
-
-class _Error(Struct):
-    code: str = ""
-    param: str | None = None
-
-
-class _Timings(Struct):
-    after_ms: float = 0.0
-
-
-class _Detail(Struct):
-    overhead_ms: float | None = None
-    error: _Error | None = None
-    verdicts: tuple[_Verdict, ...] = ()
-    facts: _Facts = field(default_factory=_Facts)
-    timings_ms: _Timings = field(default_factory=_Timings)
-    usage: UsageFigures | None = None
-
-
-class _Described(Struct):
-    description_tokens: int = 0
-
-
-class _Noted(Struct):
-    """Of a verdict's detail, by the stages poisoning and tool_rag."""
-
-    checked: int = 0
-    confusion: _Described = field(default_factory=_Described)
-    kept: _Described | None = None
 
 
 class ReportEntry(Struct):
@@ -107,10 +37,6 @@ class ReportEntry(Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     detail: Raw = field(default_factory=Raw)
-
-
-_detail_decoder = msgspec.json.Decoder(_Detail)
-_noted_decoder = msgspec.json.Decoder(_Noted)
 
 
 class ReportFigures:
@@ -152,18 +78,19 @@ class ReportFigures:
         self._tokens["prompt"] += entry.prompt_tokens or 0
         self._tokens["completion"] += entry.completion_tokens or 0
         detail = self._detail(entry)
-        codes = {verdict.code for verdict in detail.verdicts if verdict.outcome not in QUIET and verdict.code}
+        codes = set(detail.warnings)
         failed = entry.outcome in ("block", "error", "upstream_error") or entry.status >= 500
         self._runs.add(entry.run_id, failed=failed, warned=bool(codes))
         self._codes(codes)
         self._ends(entry, detail)
-        self._facts(detail.facts)
+        facts = detail.facts or Facts()
+        self._facts(facts)
         self._cost(entry, detail.usage)
         if detail.overhead_ms is not None and entry.policy:
-            self._overhead.add(detail.overhead_ms + detail.timings_ms.after_ms)
+            self._overhead.add(detail.overhead_ms + detail.timings_ms.get("after_ms", 0.0))
         for verdict in detail.verdicts:
-            if verdict.stage in ("poisoning", "tool_rag") and bytes(verdict.detail):
-                self._noted(verdict, detail.facts.tools)
+            if verdict.stage in ("poisoning", "tool_rag"):
+                self._noted(verdict, facts.tools)
 
     def add_pieces(self, pieces: Iterable[tuple[str, str, int]] | None) -> None:
         """Pieces that came into quarantine, as `proxy.store.reading.Reading.pieces`; None for not known."""
@@ -217,12 +144,12 @@ class ReportFigures:
 
     # ---- one exchange ----
 
-    def _detail(self, entry: ReportEntry) -> _Detail:
+    def _detail(self, entry: ReportEntry) -> RecordDetail:
         try:
-            return _detail_decoder.decode(entry.detail) if bytes(entry.detail) else _Detail()
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+            return decode(entry.detail) if bytes(entry.detail) else RecordDetail()
+        except (msgspec.DecodeError, UnicodeDecodeError):
             self.unread += 1
-            return _Detail()
+            return RecordDetail()
 
     def _codes(self, codes: set[str]) -> None:
         for code in codes:
@@ -230,7 +157,7 @@ class ReportFigures:
         self._compression["failures"] += "compression_failed" in codes
         self._asked += "clash_asked" in codes
 
-    def _ends(self, entry: ReportEntry, detail: _Detail) -> None:
+    def _ends(self, entry: ReportEntry, detail: RecordDetail) -> None:
         """Why it was blocked, or failed."""
         error = detail.error.code if detail.error is not None else ""
         param = detail.error.param or "" if detail.error is not None else ""
@@ -247,7 +174,7 @@ class ReportFigures:
         for code in of_upstream:
             raised(self._upstream_errors, f"{entry.upstream or 'unknown'}: {code or 'unknown'}")
 
-    def _facts(self, facts: _Facts) -> None:
+    def _facts(self, facts: Facts) -> None:
         for name, mean in self._means.items():
             mean.add(getattr(facts, name))
         if facts.citations is not None:
@@ -261,7 +188,7 @@ class ReportFigures:
             self._compression["tokens_before"] += facts.compression.before_tokens
             self._compression["tokens_after"] += facts.compression.after_tokens
 
-    def _cost(self, entry: ReportEntry, usage: UsageFigures | None) -> None:
+    def _cost(self, entry: ReportEntry, usage: RecordUsage | None) -> None:
         if usage is None or not (usage.prompt or usage.completion):
             return
         self._tokens["cached"] += usage.cached
@@ -271,16 +198,12 @@ class ReportFigures:
         else:
             self._priced, self._usd = self._priced + 1, self._usd + usd
 
-    def _noted(self, verdict: _Verdict, tools: _Tools | None) -> None:
-        try:
-            noted = _noted_decoder.decode(verdict.detail)
-        except (msgspec.DecodeError, msgspec.ValidationError):
-            return
+    def _noted(self, verdict: RecordVerdict, tools: ToolSelection | None) -> None:
+        notes = verdict.notes
         if verdict.stage == "poisoning":
-            self._checked += noted.checked
-        elif tools is not None and (before := noted.confusion.description_tokens):
-            after = noted.kept.description_tokens if noted.kept is not None else before
-            for name, number in zip(self._tools, (1, tools.offered, tools.kept, before, after), strict=True):
+            self._checked += notes.checked
+        elif tools is not None and notes.tool_tokens[0]:
+            for name, number in zip(self._tools, (1, tools.offered, tools.kept, *notes.tool_tokens), strict=True):
                 self._tools[name] += number
 
     # ---- subjects ----

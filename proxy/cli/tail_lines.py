@@ -15,7 +15,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.cli.terminal import Style, Terminal, columns_of, cut, harmless, padded
-from proxy.exchange import QUIET
+from proxy.exchange import CompressionResult, ContextUse, Facts
+from proxy.store.detail import RecordDetail, read
 
 _SYMBOLS = {"pass": "✓", "unchecked": "○", "warn": "!", "block": "✗", "error": "?", "upstream_error": "↯", "skipped": "·"}
 _ASCII = {"pass": "+", "unchecked": "o", "warn": "!", "block": "x", "error": "?", "upstream_error": "^", "skipped": "-"}
@@ -35,6 +36,8 @@ _NAME_COLUMNS = 40
 """Of a route, a policy or a model, at most."""
 _NARROW_NAME = 12
 _MOST_CODES = 20
+_MOST_NUMBER = 10**15
+"""Beyond this, no server has counted it."""
 
 
 class LinePiece(Struct, frozen=True):
@@ -90,12 +93,12 @@ def _columns(found: Collection[LinePiece]) -> int:
 
 def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[float], str] | None = None) -> list[LinePiece]:
     """All that a line can tell, in its order; a piece that this record lacks is empty."""
-    detail = _map(record, "detail")
-    facts = _map(detail, "facts")
+    detail = read(record.get("detail"), RecordDetail)
+    facts = detail.facts or Facts()
     verdict, status = _text(record, "outcome") or "?", _whole(record, "status")
     bad_status: Style = "bad" if status is None or status >= 500 else "warning" if status >= 400 else ""
     route, policy = _text(record, "route", _NAME_COLUMNS) or "/", _text(record, "policy", _NAME_COLUMNS)
-    ms, own = _number(record, "duration_ms"), _number(detail, "overhead_ms")
+    ms, own = _number(record, "duration_ms"), detail.overhead_ms
     return [
         LinePiece("time", (clock or clock_time)(_number(record, "created_at") or 0.0), STAYS, "faint"),
         LinePiece(
@@ -108,7 +111,7 @@ def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[
         LinePiece("status", str(status) if status is not None else "---", STAYS, bad_status),
         LinePiece("route", route, STAYS, shrinks=True, least=6),
         LinePiece("model", _text(record, "model", _NAME_COLUMNS) or _text(record, "path", _NAME_COLUMNS), STAYS, shrinks=True, least=11),
-        LinePiece("tokens", tokens(record, facts), 9),
+        LinePiece("tokens", tokens(record, facts.context), 9),
         LinePiece("duration", milliseconds(ms), 8),
         LinePiece("overhead", f"+{milliseconds(own)}" if own is not None else "", 3, "faint"),
         *_findings(facts),
@@ -119,17 +122,16 @@ def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[
     ]
 
 
-def _findings(facts: Mapping[str, Any]) -> list[LinePiece]:
+def _findings(facts: Facts) -> list[LinePiece]:
     """What the stages have measured and done."""
-    quality, faithfulness, relevance = (_number(facts, name) for name in ("quality", "faithfulness", "relevance"))
     return [
-        LinePiece("quality", f"q={quality:.2f}" if quality is not None else "", 6),
-        LinePiece("faithfulness", f"faith={faithfulness:.2f}" if faithfulness is not None else "", 6),
-        LinePiece("relevance", f"rel={relevance:.2f}" if relevance is not None else "", 2),
-        LinePiece("citations", citations(facts), 2),
-        LinePiece("compression", compression(facts), 5),
-        LinePiece("tools", tools(facts), 5),
-        LinePiece("clashes", f"clashes={number}" if (number := _whole(facts, "clashes")) else "", 3),
+        LinePiece("quality", f"q={facts.quality:.2f}" if facts.quality is not None else "", 6),
+        LinePiece("faithfulness", f"faith={facts.faithfulness:.2f}" if facts.faithfulness is not None else "", 6),
+        LinePiece("relevance", f"rel={facts.relevance:.2f}" if facts.relevance is not None else "", 2),
+        LinePiece("citations", f"cites={facts.citations[0]}/{facts.citations[1]}" if facts.citations and facts.citations[1] else "", 2),
+        LinePiece("compression", compression(facts.compression), 5),
+        LinePiece("tools", f"tools={facts.tools.offered}->{facts.tools.kept}" if facts.tools and facts.tools.offered else "", 5),
+        LinePiece("clashes", f"clashes={facts.clashes}" if facts.clashes else "", 3),
     ]
 
 
@@ -142,20 +144,18 @@ def clock_time(at: float, now: float | None = None) -> str:
         return "--:--:--"
 
 
-def tokens(record: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+def tokens(record: Mapping[str, Any], use: ContextUse | None) -> str:
     """Of the prompt, as it went upstream, with the window and the share of it: ``1.2k/128k 1%``."""
-    use = _map(facts, "context")
-    used, window = _whole(use, "used_tokens"), _whole(use, "window_tokens")
-    sent = used if used is not None else _whole(record, "prompt_tokens")
-    if sent is None:
-        return ""
-    if not window or used is None:
-        return f"{thousands(sent)} tok"
-    return f"{thousands(used)}/{thousands(window)} {used / window:.0%}"
+    if use is not None and use.window_tokens and use.used_tokens < _MOST_NUMBER:
+        return f"{thousands(use.used_tokens)}/{thousands(use.window_tokens)} {use.share:.0%}"
+    sent = use.used_tokens if use is not None else _whole(record, "prompt_tokens")
+    return f"{thousands(sent)} tok" if sent is not None else ""
 
 
 def thousands(number: int) -> str:
     """``950``, ``1.2k``, ``128k``, ``1.0M``."""
+    if abs(number) >= _MOST_NUMBER:
+        return "…"
     for unit, size in (("M", 1_000_000), ("k", 1000)):
         if abs(number) >= size:
             scaled = number / size
@@ -172,49 +172,27 @@ def milliseconds(ms: float | None) -> str:
     return f"{ms:.0f}ms" if ms >= 9.95 else f"{ms:.1f}ms"
 
 
-def citations(facts: Mapping[str, Any]) -> str:
-    """``cites=3/4``."""
-    found = facts.get("citations")
-    if not isinstance(found, list) or len(found) != 2 or not all(isinstance(number, int) for number in found) or not found[1]:
-        return ""
-    return f"cites={found[0]}/{found[1]}"
-
-
-def compression(facts: Mapping[str, Any]) -> str:
+def compression(done: CompressionResult | None) -> str:
     """``8.2k->4.9k``; empty where nothing was compressed."""
-    found = _map(facts, "compression")
-    before, after = _whole(found, "before_tokens"), _whole(found, "after_tokens")
-    if not found.get("strategies") or before is None or after is None:
+    if done is None or not done.strategies:
         return ""
-    return f"compressed {thousands(before)}->{thousands(after)}"
+    return f"compressed {thousands(done.before_tokens)}->{thousands(done.after_tokens)}"
 
 
-def tools(facts: Mapping[str, Any]) -> str:
-    """``tools=45->4``."""
-    found = _map(facts, "tools")
-    offered, kept = _whole(found, "offered"), _whole(found, "kept")
-    return f"tools={offered}->{kept}" if offered and kept is not None else ""
-
-
-def warnings(detail: Mapping[str, Any]) -> list[str]:
+def warnings(detail: RecordDetail) -> list[str]:
     """The error that ended it, then the codes of all verdicts that are not a pass, each once."""
-    error = _map(detail, "error")
-    codes = [_text(error, "param", 80) or _text(error, "code", 80)]
-    verdicts = detail.get("verdicts")
-    for verdict in verdicts if isinstance(verdicts, list) else ():
-        if isinstance(verdict, Mapping) and verdict.get("outcome") not in QUIET:
-            codes.append(_text(verdict, "code", 80))
+    ended = [detail.error.param or detail.error.code] if detail.error is not None else []
+    codes = [_shown(code) for code in (*ended, *detail.warnings)]
     return [code for code in dict.fromkeys(codes) if code][:_MOST_CODES]
-
-
-def _map(mapping: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = mapping.get(name)
-    return found if isinstance(found, Mapping) else {}
 
 
 def _text(mapping: Mapping[str, Any], name: str, most: int = 80) -> str:
     found = mapping.get(name)
-    return cut(harmless(found.strip()), most) if isinstance(found, str) else ""
+    return _shown(found, most) if isinstance(found, str) else ""
+
+
+def _shown(text: str, most: int = 80) -> str:
+    return cut(harmless(text.strip()), most)
 
 
 def _number(mapping: Mapping[str, Any], name: str) -> float | None:

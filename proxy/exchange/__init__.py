@@ -68,6 +68,23 @@ class Verdict(Struct, frozen=True):
     """Under a policy that is not enforced: what it would have done."""
 
 
+class Found(Protocol):
+    """A verdict, of an exchange or of its record."""
+
+    @property
+    def outcome(self) -> str:
+        """One of `OUTCOMES`."""
+
+    @property
+    def code(self) -> str:
+        """Short identifier."""
+
+
+def warning_codes(verdicts: Sequence[Found]) -> list[str]:
+    """Codes of every verdict that is not one of `QUIET`, in order, each once."""
+    return list(dict.fromkeys(v.code for v in verdicts if v.outcome not in QUIET and v.code))
+
+
 class Evidence(Struct, frozen=True):
     """A piece of text that an answer may rest on; kept also when its message has left the prompt."""
 
@@ -220,9 +237,9 @@ class ContextUse(Struct, frozen=True):
     """Tokens of a prompt against its model's window."""
 
     used_tokens: int
-    window_tokens: int | None
+    window_tokens: int | None = None
     """None when the model's window is not known."""
-    exact: bool
+    exact: bool = False
     """False when the model's tokenizer is not public, or something in the request is counted by rule of thumb."""
     components: Mapping[str, int] = field(default_factory=dict)
     """Tokens by component, in the names of the budget's allocations."""
@@ -254,7 +271,7 @@ class ToolSelection(Struct, frozen=True):
     reason: str = ""
 
 
-class Facts(Struct):
+class Facts(Struct, omit_defaults=True):
     """The figures behind the response headers; each is None until a stage sets it."""
 
     context_before: ContextUse | None = None
@@ -446,4 +463,4 @@ class Exchange(Struct):
     @property
     def warnings(self) -> list[str]:
         """Codes of every verdict that is not one of `QUIET`, in order, each once."""
-        return list(dict.fromkeys(v.code for v in self.verdicts if v.outcome not in QUIET and v.code))
+        return warning_codes(self.verdicts)

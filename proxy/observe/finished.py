@@ -1,7 +1,7 @@
-"""An exchange that is over, on one line: what the log says of it, and the span of the whole.
+"""An exchange that is over: what the endpoint knows of it, and the line that the log says of it.
 
-Made by `proxy.server.endpoint` when everything has left; written by `proxy.observe.logs`, read by `proxy.observe.tracing`. Names, numbers
-and codes only: no key, no message, no word of an answer.
+`Finished` is made once by `proxy.server.endpoint` when everything has left, for the record (`recording`), the figures (`metrics`), the log
+(`logs`) and the spans (`tracing`). A `LogLine` is names, numbers and codes only: no key, no message, no word of an answer.
 """
 
 from __future__ import annotations
@@ -15,10 +15,55 @@ from proxy.exchange import Exchange
 MAX_NAME_CHARS = 200
 """Longest name that a client may put into a line."""
 PASSED_THROUGH = "pass-through"
+Tokens = tuple[int | None, int | None, int | None]
 
 
-class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line; what is empty is left out of it."""
+class Finished(Struct, frozen=True, kw_only=True):
+    """All that is known of it."""
+
+    id: str
+    """Record id."""
+    exchange: Exchange | None = None
+    """None where none came to be: for a path that no policy applies to, or a request that was refused before."""
+    status: int = 0
+    """HTTP status; 499 when the client left."""
+    verdict: str = ""
+    method: str = ""
+    path: str = ""
+    """Below the route's ``/v1``, without its query."""
+    passed_through: bool = False
+    route: str = ""
+    """The route's prefix."""
+    client: str = ""
+    """The name of the client's key, or a hash of its ``Authorization``."""
+    upstream: str = ""
+    """The one that answered, by its name in config.yaml; the route's where none did."""
+    tries: int = 0
+    """Calls of upstreams that gave a reply."""
+    error: ProxyError | None = None
+    received_at: float = 0.0
+    """Seconds since the epoch; by `time.perf_counter`, that was `started`."""
+    started: float = 0.0
+    duration_ms: float = 0.0
+    overhead_ms: float = 0.0
+    """What the proxy added before the upstream's last byte."""
+    trace_id: str = ""
+    """In hex, of the trace that it belongs to."""
+
+    @property
+    def tokens(self) -> Tokens:
+        """Prompt tokens as the client sent them and as they went upstream (the upstream's own figure if it gave one), and the answer's."""
+        if self.exchange is None:
+            return None, None, None
+        facts, answer = self.exchange.facts, self.exchange.answer
+        before = facts.context_before.used_tokens if facts.context_before else None
+        if answer is not None and answer.usage is not None:
+            return before, answer.usage.prompt_tokens, answer.usage.completion_tokens
+        return before, facts.context.used_tokens if facts.context else None, None
+
+
+class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An exchange on one line of the log, and its span; what is empty is left out of it."""
 
     id: str
     """Record id."""
@@ -67,72 +112,42 @@ class Ended(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.status >= 500 or self.verdict == "error" or unfinished
 
 
-def ended(
-    exchange: Exchange | None,
-    *,
-    record_id: str,
-    status: int,
-    verdict: str,
-    method: str,
-    path: str,
-    passed_through: bool,
-    route: str,
-    client: str,
-    upstream: str,
-    error: ProxyError | None,
-    tries: int,
-    duration_ms: float,
-    overhead_ms: float,
-    trace_id: str,
-) -> Ended:
-    """The line; `exchange` is None where none came to be, `tries` is how many calls gave a reply."""
-    line = Ended(
-        id=record_id,
-        status=status,
-        verdict=verdict,
-        method=method,
-        path=clipped(path),
-        route=route or "/",
-        client=client,
-        kind=PASSED_THROUGH if passed_through else "",
-        upstream=upstream,
+def log_line(finished: Finished) -> LogLine:
+    """The line."""
+    error, exchange = finished.error, finished.exchange
+    before, prompt, completion = finished.tokens
+    line = LogLine(
+        id=finished.id,
+        status=finished.status,
+        verdict=finished.verdict,
+        method=finished.method,
+        path=clipped(finished.path),
+        route=finished.route or "/",
+        client=finished.client,
+        kind=PASSED_THROUGH if finished.passed_through else "",
+        upstream=finished.upstream,
         error=error.code if error is not None else "",
-        attempts=tries + error.attempts if error is not None else tries,
-        duration_ms=round(duration_ms, 3),
-        overhead_ms=round(overhead_ms, 3),
-        trace_id=trace_id,
+        prompt_tokens_before=before,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        attempts=finished.tries + error.attempts if error is not None else finished.tries,
+        duration_ms=round(finished.duration_ms, 3),
+        overhead_ms=round(finished.overhead_ms, 3),
+        trace_id=finished.trace_id,
     )
-    return line if exchange is None else _with(line, exchange)
-
-
-def _with(line: Ended, exchange: Exchange) -> Ended:
-    """`line` with what is known only of an exchange that came to be."""
-    before, prompt, completion = tokens(exchange)
+    if exchange is None:
+        return line
     return replace(
         line,
         policy=exchange.policy,
         run=clipped(exchange.run_id),
         step=clipped(exchange.step_id),
         model=clipped(exchange.original.model),
-        upstream=exchange.upstream,
         stream=exchange.original.stream,
         warnings=tuple(exchange.warnings),
-        prompt_tokens_before=before,
-        prompt_tokens=prompt,
-        completion_tokens=completion,
     )
 
 
 def clipped(name: str) -> str:
     """A name that came from a client, no longer than a line can bear."""
     return name if len(name) <= MAX_NAME_CHARS else name[:MAX_NAME_CHARS] + "…"
-
-
-def tokens(exchange: Exchange) -> tuple[int | None, int | None, int | None]:
-    """Prompt tokens as they came and as they went upstream, and the answer's."""
-    facts = exchange.facts
-    usage = exchange.answer.usage if exchange.answer is not None else None
-    before = facts.context_before.used_tokens if facts.context_before else None
-    if usage is not None:
-        return before, usage.prompt_tokens, usage.completion_tokens
-    return before, facts.context.used_tokens if facts.context else None, None

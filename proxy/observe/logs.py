@@ -23,7 +23,7 @@ import orjson
 from proxy.config.observability import LoggingSettings
 from proxy.config.settings import checked
 from proxy.errors import ConfigError
-from proxy.observe.finished import Ended
+from proxy.observe.finished import LogLine
 from proxy.store.masking import mask_text
 
 LEVEL_VARIABLE = "GROUNDWIRE_LOG_LEVEL"
@@ -74,22 +74,22 @@ def _settings(given: LoggingSettings, environ: Mapping[str, str]) -> LoggingSett
         raise ConfigError("environment", LEVEL_VARIABLE if error.path == "level" else FORMAT_VARIABLE, error.problem) from error
 
 
-def exchange(ended: Ended) -> None:
+def exchange(line: LogLine) -> None:
     """Write the line of an exchange that is over; a warning where it failed."""
-    level = logging.WARNING if ended.failed else logging.INFO
+    level = logging.WARNING if line.failed else logging.INFO
     if exchanges.isEnabledFor(level):  # without the caller's place in the code, which costs more than the rest
-        exchanges.handle(logging.LogRecord(exchanges.name, level, __file__, 0, _Line(ended), None, None))
+        exchanges.handle(logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None))
 
 
-class _Line:
+class _Message:
     """The message of an exchange's line: read by `JsonFormatter`, spelled out for everyone else."""
 
-    def __init__(self, ended: Ended) -> None:
-        self.ended = ended
+    def __init__(self, line: LogLine) -> None:
+        self.line = line
 
     def __str__(self) -> str:
         """``ID STATUS VERDICT METHOD PATH name=value …``"""
-        fields = cast(dict[str, Any], msgspec.to_builtins(self.ended))
+        fields = cast(dict[str, Any], msgspec.to_builtins(self.line))
         head = [str(fields.pop(name, "-") or "-") for name in ("id", "status", "verdict", "method", "path")]
         return " ".join([*head, *(f"{name}={_value(value)}" for name, value in fields.items())])
 
@@ -142,8 +142,8 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """One record."""
         head = {"time": self._time(record.created), "level": record.levelname.lower(), "logger": record.name, "pid": self._pid}
-        if isinstance(record.msg, _Line):
-            return _ascii(orjson.dumps(head)[:-1] + b',"event":"exchange",' + _encoded(record.msg.ended)[1:])
+        if isinstance(record.msg, _Message):
+            return _ascii(orjson.dumps(head)[:-1] + b',"event":"exchange",' + _encoded(record.msg.line)[1:])
         fields = {**head, "message": _message(record)}
         if trace := _traceback(self, record):
             fields["exception"] = trace
@@ -160,11 +160,11 @@ class JsonFormatter(logging.Formatter):
         return f"{self._stamp}.{int(created % 1 * 1000):03d}Z"
 
 
-def _encoded(ended: Ended) -> bytes:
+def _encoded(line: LogLine) -> bytes:
     try:
-        return _encode(ended)
+        return _encode(line)
     except UnicodeEncodeError:  # half of a surrogate pair, in a name
-        return json.dumps(msgspec.to_builtins(ended)).encode()
+        return json.dumps(msgspec.to_builtins(line)).encode()
 
 
 def _ascii(line: bytes) -> str:

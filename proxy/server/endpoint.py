@@ -37,9 +37,9 @@ from proxy.errors import (
 )
 from proxy.exchange import Exchange, Request, Unanswered, Verdict
 from proxy.observe import logs
-from proxy.observe.finished import ended
+from proxy.observe.finished import Finished, log_line
 from proxy.observe.metrics import Metrics
-from proxy.observe.recording import Recorder, verdict_detail
+from proxy.observe.recording import Recorder, inline_detail
 from proxy.observe.tracing.context import parent_of
 from proxy.observe.tracing.trace import Tracing
 from proxy.offloop import aside
@@ -312,7 +312,7 @@ class _Job:
             reply=reply,
             responder=self.responder,
             own_headers=self._own_headers,
-            inline=lambda: verdict_detail(exchange, self._verdict()),
+            inline=lambda: inline_detail(exchange, self._verdict()),
             keep_alive_s=self._s.server.keep_alive_s,
             max_bytes=self._s.server.max_answer_bytes,
             again=again,
@@ -337,7 +337,7 @@ class _Job:
             dialect,
             self.responder,
             lambda: self._own_headers(self._verdict()),
-            lambda: verdict_detail(exchange, self._verdict()),
+            lambda: inline_detail(exchange, self._verdict()),
         )
 
     async def _pass_error(self, reply: Reply) -> None:
@@ -380,9 +380,16 @@ class _Job:
     def _own_headers(self, verdict: str) -> RawHeaders:
         if self.exchange is None:
             return plain_headers(self.id, verdict)
-        timings = self.exchange.timings
-        added = self._before_ms + timings.get("between_ms", 0.0) + timings.get("after_ms", 0.0)
-        return response_headers(self.exchange, verdict, added)
+        exchange, timings = self.exchange, self.exchange.timings
+        return response_headers(
+            exchange.facts,
+            exchange.verdicts,
+            record_id=exchange.id,
+            policy=exchange.policy,
+            verdict=verdict,
+            overhead_ms=self._before_ms + timings.get("between_ms", 0.0) + timings.get("after_ms", 0.0),
+            enforced=exchange.enforced,
+        )
 
     def _verdict(self) -> str:
         if self.exchange is not None:
@@ -420,34 +427,22 @@ class _Job:
             pipeline.release(exchange)
         for reply in self._replies:
             await reply.close()
-        between_ms = exchange.timings.get("between_ms", 0.0) if exchange is not None else 0.0
-        await self._s.recorder.record(
-            record_id=self.id,
-            received_at=self.received_at,
-            duration_ms=(time.perf_counter() - self._started) * 1000,
-            overhead_ms=self._before_ms + between_ms,
-            client=self._client,
-            route=self.route.prefix,
-            path=self.path,
-            status=self.responder.status,
-            verdict=self._verdict(),
-            exchange=exchange,
-            error=self._error,
-            tries=sum(reply.attempts for reply in self._replies),
-            policy=self._policy.label,
-            upstream=self.route.upstream.name,
-        )
+        finished = self._finished()
+        await self._s.recorder.record(finished)
         if exchange is not None and pipeline.learns(exchange):
             self._s.afterwards.submit(lambda: pipeline.done(exchange))
-        self._tell(self._before_ms + between_ms)
+        line = log_line(finished)
+        logs.exchange(line)
+        if self._trace is not None:
+            self._trace.finish(finished, line)
 
-    def _tell(self, overhead_ms: float) -> None:
-        """The exchange's line in the log, and its spans."""
-        trace = self._trace
-        place = trace.context if trace is not None else parent_of(self._scope["headers"])
-        line = ended(
-            self.exchange,
-            record_id=self.id,
+    def _finished(self) -> Finished:
+        """All that is known of it now."""
+        exchange, place = self.exchange, self._trace.context if self._trace is not None else parent_of(self._scope["headers"])
+        answered_by = self._replies[-1].upstream if self._replies else self.route.upstream.name
+        return Finished(
+            id=self.id,
+            exchange=exchange,
             status=self.responder.status,
             verdict=self._verdict(),
             method=self._scope["method"],
@@ -455,13 +450,12 @@ class _Job:
             passed_through=self._dialect is None,
             route=self.route.prefix,
             client=self._client,
-            upstream=self._replies[-1].upstream if self._replies else self.route.upstream.name,
-            error=self._error,
+            upstream=exchange.upstream if exchange is not None else answered_by,
             tries=sum(reply.attempts for reply in self._replies),
+            error=self._error,
+            received_at=self.received_at,
+            started=self._started,
             duration_ms=(time.perf_counter() - self._started) * 1000,
-            overhead_ms=overhead_ms,
+            overhead_ms=self._before_ms + (exchange.timings.get("between_ms", 0.0) if exchange is not None else 0.0),
             trace_id=place.trace_hex if place is not None else "",
         )
-        logs.exchange(line)
-        if trace is not None:
-            trace.finish(line, self.exchange, self.received_at, self._started)

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, func, or_, select
 
-from proxy.exchange import QUIET
+from proxy.exchange import Facts, ToolSelection
 from proxy.language.lru import LRU
 from proxy.store.database import Database
+from proxy.store.detail import RecordDetail, StageNotes, decode
 from proxy.store.tables import clashes, quarantine, records
 
 MAX_BUCKETS = 1000
@@ -256,82 +257,23 @@ class DatabaseFigures:
 # ---- details ----
 
 
-class _Verdict(Struct):
-    stage: str = ""
-    outcome: str = ""
-    code: str = ""
-    detail: Raw = field(default_factory=Raw)
-
-
-class _Use(Struct):
-    used_tokens: int = 0
-    window_tokens: int | None = None
-
-
-class _Compression(Struct):
-    strategies: tuple[str, ...] = ()
-    before_tokens: int = 0
-    after_tokens: int = 0
-
-
-class _Tools(Struct):
-    offered: int = 0
-    kept: int = 0
-    reason: str = ""
-
-
-class _Facts(Struct):
-    context: _Use | None = None
-    compression: _Compression | None = None
-    tools: _Tools | None = None
-    quality: float | None = None
-    faithfulness: float | None = None
-
-
-class _Detail(Struct):
-    """Of a record's detail, what is counted here; as `proxy.observe.recording` writes it."""
-
-    verdicts: tuple[_Verdict, ...] = ()
-    facts: _Facts = field(default_factory=_Facts)
-
-
-class _Described(Struct):
-    description_tokens: int = 0
-
-
-class _Noted(Struct):
-    """Of a verdict's detail, by the stages history, poisoning and tool_rag."""
-
-    severity: str = ""
-    recommended_action: str = ""
-    checked: int = 0
-    confusion: _Described = field(default_factory=_Described)
-    kept: _Described | None = None
-
-
-_detail_decoder = msgspec.json.Decoder(_Detail)
-_noted_decoder = msgspec.json.Decoder(_Noted)
-
-
 def _add_details(made: Mapping[float, Bucket], rows: Sequence[Any], since: float, bucket_s: int) -> None:
     for i, (created_at, _, detail) in enumerate(rows):
         bucket = made[since + int((created_at - since) / float(bucket_s)) * bucket_s]
         bucket.details += 1
         try:
-            _add(bucket, _detail_decoder.decode(detail))
-        except (msgspec.DecodeError, msgspec.ValidationError):  # another version's: counted, not read
+            _add(bucket, decode(detail))
+        except msgspec.DecodeError:  # another version's: counted, not read
             continue
         if i % 100 == 99:
             time.sleep(0)  # lets the event loop's thread have the interpreter
 
 
-def _add(bucket: Bucket, detail: _Detail) -> None:
-    facts = detail.facts
-    if facts.context is not None and facts.context.window_tokens:
-        share = facts.context.used_tokens / facts.context.window_tokens
-        for name, threshold in _SHARES:
-            if share >= threshold:
-                _raise(bucket.thresholds, name)
+def _add(bucket: Bucket, detail: RecordDetail) -> None:
+    facts = detail.facts or Facts()
+    for name, threshold in _SHARES:
+        if facts.context is not None and facts.context.share >= threshold:
+            _raise(bucket.thresholds, name)
     if facts.compression is not None and facts.compression.strategies:
         bucket.compressions += 1
         bucket.compression_tokens_before += facts.compression.before_tokens
@@ -342,26 +284,25 @@ def _add(bucket: Bucket, detail: _Detail) -> None:
     if facts.faithfulness is not None:
         bucket.faithfulness_count += 1
         bucket.faithfulness_sum += facts.faithfulness
-    codes = dict.fromkeys(verdict.code for verdict in detail.verdicts if verdict.outcome not in QUIET and verdict.code)
-    for code in codes:
+    for code in detail.warnings:
         _raise(bucket.warnings, code if code in bucket.warnings or len(bucket.warnings) < _MAX_CODES else "other")
     for verdict in detail.verdicts:
-        if verdict.stage in ("history", "poisoning", "tool_rag") and bytes(verdict.detail):
-            _add_noted(bucket, verdict.stage, facts.tools, _noted_decoder.decode(verdict.detail))
+        if verdict.stage in ("history", "poisoning", "tool_rag"):
+            _add_notes(bucket, verdict.stage, facts.tools, verdict.notes)
 
 
-def _add_noted(bucket: Bucket, stage: str, tools: _Tools | None, noted: _Noted) -> None:
+def _add_notes(bucket: Bucket, stage: str, tools: ToolSelection | None, notes: StageNotes) -> None:
     if stage == "poisoning":
-        bucket.poisoning_checked += noted.checked
-    elif stage == "history" and noted.severity:
-        _raise(bucket.distractions, noted.severity)
-        _raise(bucket.recommended, noted.recommended_action)
-    elif stage == "tool_rag" and tools is not None and noted.confusion.description_tokens:
+        bucket.poisoning_checked += notes.checked
+    elif stage == "history" and notes.severity:
+        _raise(bucket.distractions, notes.severity)
+        _raise(bucket.recommended, notes.recommended_action)
+    elif stage == "tool_rag" and tools is not None and notes.tool_tokens[0]:
         bucket.tool_requests += 1
         bucket.tools_offered += tools.offered
         bucket.tools_kept += tools.kept
-        bucket.tool_tokens_before += noted.confusion.description_tokens
-        bucket.tool_tokens_after += noted.kept.description_tokens if noted.kept is not None else noted.confusion.description_tokens
+        bucket.tool_tokens_before += notes.tool_tokens[0]
+        bucket.tool_tokens_after += notes.tool_tokens[1]
 
 
 def _raise(counts: dict[str, int], name: str, by: int = 1) -> None:

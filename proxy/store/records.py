@@ -13,6 +13,7 @@ import msgspec
 from sqlalchemy import Select, select
 
 from proxy.store.database import Database
+from proxy.store.detail import RecordDetail, RecordTexts, read
 from proxy.store.masking import mask_body, mask_json
 from proxy.store.tables import MAX_TEXT_CHARS, clean
 from proxy.store.tables import records as table
@@ -52,13 +53,18 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int | None = None
     """As sent upstream."""
     completion_tokens: int | None = None
-    detail: Any = msgspec.field(default_factory=dict)
-    """Verdicts, facts, timings, changes, usage, error: anything that msgspec can write as a JSON object, encoded off the event
-    loop, so it must not be changed after `RecordWriter.submit`."""
+    detail: Any = msgspec.field(default_factory=RecordDetail)
+    """Verdicts, facts, timings, changes, usage, error: a `RecordDetail`, encoded off the event loop, so it must not be changed after
+    `RecordWriter.submit`. Of a record that was read, the JSON object as whatever version has written it; see `found`."""
     request_body: bytes | None = None
     """The request's bytes; only where ``store.bodies`` allows it. Masked before it is stored."""
     answer_body: bytes | None = None
     """The answer's body, a stream's put together; only where ``store.bodies`` allows it. Masked before it is stored."""
+
+    @property
+    def found(self) -> RecordTexts:
+        """Its detail, as much of it as this version understands."""
+        return read(self.detail, RecordTexts)
 
 
 class Pending(Protocol):
@@ -71,7 +77,19 @@ class Pending(Protocol):
 _TEXTS = ("id", "client", "route", "policy", "upstream", "model", "run_id", "step_id", "path", "outcome")
 _LISTED = [column for column in table.columns if column.name not in ("size_bytes", "request_body", "answer_body")]
 _WHOLE = [column for column in table.columns if column.name != "size_bytes"]
-_encoder = msgspec.json.Encoder(enc_hook=lambda value: dict(value) if isinstance(value, Mapping) else str(value))
+
+
+def _other(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_other)
+
+
+def plain(detail: RecordDetail) -> dict[str, Any]:
+    """As it is stored, in JSON's types."""
+    found: dict[str, Any] = msgspec.to_builtins(detail, enc_hook=_other)
+    return found
 
 
 def to_row(record: Record) -> tuple[Any, ...]:
@@ -143,7 +161,7 @@ def _tidy(value: Any, depth: int) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return [_tidy(item, depth + 1) for item in value]
     try:
-        return _tidy(msgspec.to_builtins(value), depth + 1)
+        return _tidy(msgspec.to_builtins(value, enc_hook=_other), depth + 1)
     except (TypeError, ValueError, UnicodeError):
         return _tidy(str(value), depth)
 

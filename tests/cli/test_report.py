@@ -19,13 +19,14 @@ from msgspec import Raw
 
 from proxy.__main__ import main
 from proxy.cli.report import Period, moment, period, price_of
-from proxy.cli.report_figures import ReportEntry, ReportFigures, UsageFigures
+from proxy.cli.report_figures import ReportEntry, ReportFigures
 from proxy.cli.report_table import change, length, table
 from proxy.cli.report_tallies import MAX_NAMES, OTHER, Runs, ValueSpread
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigError
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
+from proxy.store.detail import RecordUsage
 from proxy.store.figures import DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.writer import RecordWriter
@@ -212,7 +213,7 @@ def test_failures_of_runs_are_told_by_signal_with_what_stopped_them() -> None:
 
 
 def test_cost_says_how_many_exchanges_it_knows_nothing_of() -> None:
-    def price(upstream: str, model: str, usage: UsageFigures) -> float | None:
+    def price(upstream: str, model: str, usage: RecordUsage) -> float | None:
         return usage.prompt * 0.01 if model == "known" else None
 
     used = {"usage": {"prompt": 10, "completion": 1, "cached": 4}}
@@ -223,9 +224,9 @@ def test_cost_says_how_many_exchanges_it_knows_nothing_of() -> None:
 
 def test_prices_are_those_of_the_bundled_list(tmp_path: Path) -> None:
     price = price_of(load_settings(write_config(tmp_path, "http://127.0.0.1:9/v1"), {}))
-    found = price("main", "gpt-4o", UsageFigures(prompt=1_000_000, completion=1_000_000, cached=500_000))
+    found = price("main", "gpt-4o", RecordUsage(prompt=1_000_000, completion=1_000_000, cached=500_000))
     assert 0.5 * 2.5 + 0.5 * 1.25 + 10.0 == pytest.approx(found)
-    assert None is price("main", "no-such-model", UsageFigures(prompt=1))
+    assert None is price("main", "no-such-model", RecordUsage(prompt=1))
 
 
 def test_a_detail_of_another_version_is_counted_and_not_read() -> None:

@@ -94,7 +94,12 @@ def components(policy: Policy) -> None:
 
 @then(parsers.parse('the response\'s header is "{value}"'))
 def the_header(policy: Policy, value: str) -> None:
-    assert value == dict(response_headers(policy.exchange, "", 0.0))[b"x-groundwire-context"].decode()
+    assert (
+        value
+        == dict(response_headers(policy.exchange.facts, (), record_id="", policy="", verdict="", overhead_ms=0.0))[
+            b"x-groundwire-context"
+        ].decode()
+    )
 
 
 @then("it is accepted")

@@ -44,7 +44,9 @@ def detail(policy: Policy) -> Any:
 
 
 def header(policy: Policy) -> str:
-    return dict(response_headers(policy.exchange, "", 0.0))[b"x-groundwire-compression"].decode()
+    return dict(response_headers(policy.exchange.facts, (), record_id="", policy="", verdict="", overhead_ms=0.0))[
+        b"x-groundwire-compression"
+    ].decode()
 
 
 # ---- given ----

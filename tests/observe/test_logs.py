@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from proxy.config.observability import LoggingSettings
 from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict
-from proxy.observe.finished import Ended
-from proxy.observe.logs import ConsoleFormatter, JsonFormatter, LineHandler, _Line, _settings
+from proxy.observe.finished import LogLine
+from proxy.observe.logs import ConsoleFormatter, JsonFormatter, LineHandler, _Message, _settings
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, completion, hang, raw, reply, stream, streamed
@@ -214,20 +214,20 @@ async def test_the_clients_trace_is_named_also_when_there_are_no_traces_here(sta
 @given(name=HOSTILE, other=HOSTILE)
 @pytest.mark.parametrize("formatter", FORMATTERS)
 def test_a_name_cannot_end_a_line(formatter: logging.Formatter, name: str, other: str) -> None:
-    text = formatter.format(record(_Line(Ended(id="gw_1", run=name, model=other, warnings=(name, other)))))
+    text = formatter.format(record(_Message(LogLine(id="gw_1", run=name, model=other, warnings=(name, other)))))
     assert text.isprintable()
     assert [text] == text.splitlines()
 
 
 @given(name=st.text(max_size=60))
 def test_a_json_line_gives_a_name_back_as_it_was(name: str) -> None:
-    line = json.loads(JsonFormatter().format(record(_Line(Ended(id="gw_1", run=name)))))
+    line = json.loads(JsonFormatter().format(record(_Message(LogLine(id="gw_1", run=name)))))
     assert name == line.get("run", "")
 
 
 @given(name=HOSTILE)
 def test_a_name_cannot_pass_for_another_field(name: str) -> None:
-    text = ConsoleFormatter().format(record(_Line(Ended(id="gw_1", run=name, model="m"))))
+    text = ConsoleFormatter().format(record(_Message(LogLine(id="gw_1", run=name, model="m"))))
     fields = text.partition("gw_1 - - - -")[2]
     assert re.fullmatch(rf"( {FIELD})*", fields)
     assert (["run", "model"] if name else ["model"]) == [field[1] for field in re.finditer(f" {FIELD}", fields)]
@@ -268,10 +268,10 @@ def test_secrets_in_messages_and_tracebacks_are_masked() -> None:
 
 
 def configured(code: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A process that runs `code` after ``import logging; from proxy import logs``."""
+    """A process that runs `code` after ``import logging; from proxy.observe import logs``."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GROUNDWIRE_")}
     return subprocess.run(
-        [sys.executable, "-c", "import logging, warnings; from proxy import logs\n" + code],
+        [sys.executable, "-c", "import logging, warnings; from proxy.observe import logs\n" + code],
         env={**clean, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
         capture_output=True,
         text=True,
@@ -313,11 +313,11 @@ for name in ("groundwire.x", "proxy.x", "httpcore.http11", "aiosqlite", "asyncio
 @pytest.mark.process
 def test_a_higher_level_keeps_what_went_wrong() -> None:
     code = """
-from proxy.observe.finished import Ended
+from proxy.observe.finished import LogLine
 logs.configure(level="warning")
-logs.exchange(Ended(id="fine", status=200, verdict="pass"))
-logs.exchange(Ended(id="unchecked", status=200, verdict="error"))
-logs.exchange(Ended(id="failed", status=502, verdict="skipped"))
+logs.exchange(LogLine(id="fine", status=200, verdict="pass"))
+logs.exchange(LogLine(id="unchecked", status=200, verdict="error"))
+logs.exchange(LogLine(id="failed", status=502, verdict="skipped"))
 logging.getLogger("anyone").warning("heard")
 logging.getLogger("anyone").error("heard")
 """
@@ -379,7 +379,7 @@ async def test_lines_of_several_workers_do_not_mix(tmp_path: Path) -> None:
             await asyncio.gather(*(ask(number) for number in range(first, first + at_once)))
         await proxy.line(f'"run":"{asked - 1}-')
         proxy.signal(signal.SIGTERM)
-        await proxy.observe.finished()
+        await proxy.ended()
         lines = [json.loads(line) for line in proxy.lines]
     runs = [line["run"] for line in lines if line.get("event") == "exchange"]
     assert sorted(f"{number}-{run}" for number in range(asked)) == sorted(runs)
@@ -389,7 +389,7 @@ def test_a_line_is_written_with_one_call(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     handler = LineHandler(os.fdopen(writer, "w"))
     handler.setFormatter(JsonFormatter())
-    handler.handle(record(_Line(Ended(id="gw_1", run="x" * 3000))))
+    handler.handle(record(_Message(LogLine(id="gw_1", run="x" * 3000))))
     assert os.read(reader, 65536).endswith(b"}\n")
     os.close(reader)
     handler.handle(record("nobody reads this"))  # and nobody is told
@@ -397,7 +397,7 @@ def test_a_line_is_written_with_one_call(tmp_path: Path) -> None:
 
 
 def test_a_line_has_every_field_that_is_not_empty() -> None:
-    full = Ended(
+    full = LogLine(
         id="gw_1",
         status=200,
         verdict="pass",
@@ -422,6 +422,6 @@ def test_a_line_has_every_field_that_is_not_empty() -> None:
         overhead_ms=0.5,
         trace_id="t",
     )
-    line = json.loads(JsonFormatter().format(record(_Line(full))))
+    line = json.loads(JsonFormatter().format(record(_Message(full))))
     assert set(full.__struct_fields__) <= line.keys()
-    assert "gw_1 200 pass POST /chat/completions route=/ " in str(_Line(full))
+    assert "gw_1 200 pass POST /chat/completions route=/ " in str(_Message(full))

@@ -186,8 +186,8 @@ class TestModel:
 
 PROGRAM = """
 import asyncio, json, sys
-from proxy.config import EmbeddedSettings
-from proxy.upstreams import Call
+from proxy.config.settings import EmbeddedSettings
+from proxy.ports.upstream import Call
 from proxy.upstreams.embedded import EmbeddedUpstream
 
 async def main(end):

@@ -1,6 +1,6 @@
 """The page of one exchange: its tokens, its answer with evidence, each stage's verdict and time, the request, the headers.
 
-In: the record as the store has it; nothing in its detail is taken for granted, since another version may have written it.
+In: the record as the store has it, which another version may have written.
 """
 
 from __future__ import annotations
@@ -14,37 +14,39 @@ from proxy.admin.dashboard.exchanges import bar
 from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, notice, page
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
 from proxy.admin.dashboard.stages import stages_card
-from proxy.admin.dashboard.summaries import context_use, entries, in_shadow, part
-from proxy.admin.dashboard.told import headers_told
+from proxy.admin.dashboard.summaries import entries
 from proxy.admin.dashboard.words import milliseconds, moment, number, run_link, share
+from proxy.exchange import ContextUse, Facts
+from proxy.store.detail import RecordDetail, RecordTexts
 from proxy.store.records import Record
+from proxy.wire.http.headers import plain_headers, response_headers
 
 _JSON_CHARS = 20_000
 
 
 def record_page(view: View, record: Record) -> Html:
     """The whole page."""
+    detail = record.found
     raw = el("a", "As JSON", href=f"/groundwire/v1/records/{record.id}", class_="button")
     return page(
         view,
         f"Exchange {record.id}",
         heading("Exchange", badge(record.outcome), raw),
-        _facts(record),
-        _shadow(record),
-        _error(record),
-        el("div", _tokens(record), stages_card(record), class_="pair"),
-        _answer(record),
-        _request(record),
-        _headers(record),
+        _facts(record, detail),
+        _shadow(detail),
+        _error(detail),
+        el("div", _tokens(record, detail), stages_card(detail), class_="pair"),
+        _answer(record, detail),
+        _request(record, detail),
+        _headers(record, detail),
         here="Exchanges",
     )
 
 
-def _facts(record: Record) -> Html:
-    overhead = record.detail.get("overhead_ms") if isinstance(record.detail, Mapping) else None
-    took: Child = milliseconds(record.duration_ms)
-    if isinstance(overhead, int | float):
-        took = f"{milliseconds(record.duration_ms)}, of which Groundwire {milliseconds(overhead)}"
+def _facts(record: Record, detail: RecordDetail) -> Html:
+    took = milliseconds(record.duration_ms)
+    if detail.overhead_ms is not None:
+        took = f"{took}, of which Groundwire {milliseconds(detail.overhead_ms)}"
     return facts(
         [
             ("Id", el("code", record.id)),
@@ -61,52 +63,54 @@ def _facts(record: Record) -> Html:
     )
 
 
-def _shadow(record: Record) -> Html | None:
-    if not in_shadow(record.detail):
+def _shadow(detail: RecordDetail) -> Html | None:
+    if detail.enforced:
         return None
     said = "Shadow mode: the policy judged this exchange, and changed nothing of it. What it would have done stands beside its verdicts."
     return notice(said, "problem")
 
 
-def _error(record: Record) -> Html | None:
-    error = part(record.detail, "error")
-    if not error:
+def _error(detail: RecordDetail) -> Html | None:
+    error = detail.error
+    if error is None:
         return None
-    code = "/".join(str(error[name]) for name in ("code", "param") if error.get(name))
-    return notice((el("strong", own(code)), " ", own(str(error.get("message", "")))), "problem")
+    return notice((el("strong", own("/".join(filter(None, (error.code, error.param))))), " ", own(error.message)), "problem")
 
 
 # ---- tokens ----
 
 
-def _tokens(record: Record) -> Html:
-    use = context_use(record)
-    used, window = use.get("used_tokens"), use.get("window_tokens")
+def _tokens(record: Record, detail: RecordDetail) -> Html:
     lines: list[tuple[str, Child]] = [
         ("As it came", number(record.prompt_tokens_before)),
         ("As it went", number(record.prompt_tokens)),
         ("Answer", number(record.completion_tokens)),
     ]
-    usage = part(record.detail, "usage")
-    if usage.get("cached"):
-        lines.append(("Read from the provider's cache", number(usage["cached"])))
-    whole: Child = el("p", "Nothing measured this context: the stage ", el("code", "budget"), " does.", class_="hint")
-    if isinstance(used, int) and isinstance(window, int) and window > 0:
-        exact = "counted exactly" if use.get("exact") else "estimated: this model's tokenizer is not public"
-        whole = el(
-            "div",
-            el("p", el("strong", share(used / window)), f" of {number(window)} tokens, {exact}", class_="hint"),
-            bar(used / window, "wide"),
-        )
-    return card("Tokens", facts(lines), whole, _components(part(use, "components"), used), id_="tokens")
+    if detail.usage is not None and detail.usage.cached:
+        lines.append(("Read from the provider's cache", number(detail.usage.cached)))
+    use = detail.facts.context if detail.facts is not None else None
+    if use is None:
+        hint = el("p", "Nothing measured this context: the stage ", el("code", "budget"), " does.", class_="hint")
+        return card("Tokens", facts(lines), hint, id_="tokens")
+    whole: Html | None = None
+    if use.window_tokens:
+        exact = "counted exactly" if use.exact else "estimated: this model's tokenizer is not public"
+        said = el("p", el("strong", share(use.share)), f" of {number(use.window_tokens)} tokens, {exact}", class_="hint")
+        whole = el("div", said, bar(use.share, "wide"))
+    return card("Tokens", facts(lines), whole, _components(use), id_="tokens")
 
 
-def _components(components: Mapping[str, Any], used: Any) -> Html | None:
-    given = {str(name): value for name, value in components.items() if isinstance(value, int) and value > 0}
-    if not given or not isinstance(used, int) or used < 1:
+def _components(use: ContextUse) -> Html | None:
+    given = {name: tokens for name, tokens in use.components.items() if tokens > 0}
+    if not given or use.used_tokens < 1:
         return None
     rows = [
-        el("tr", el("th", name.replace("_", " "), scope="row"), el("td", bar_of(tokens / used)), el("td", number(tokens), class_="n"))
+        el(
+            "tr",
+            el("th", name.replace("_", " "), scope="row"),
+            el("td", bar_of(tokens / use.used_tokens)),
+            el("td", number(tokens), class_="n"),
+        )
         for name, tokens in sorted(given.items(), key=lambda one: -one[1])
     ]
     return el("table", el("caption", "What it is made of", class_="vh"), el("tbody", rows), class_="parts")
@@ -121,11 +125,10 @@ def bar_of(value: float) -> Html:
 # ---- the answer ----
 
 
-def _answer(record: Record) -> Html:
-    found = [detail for v in entries(record.detail, "verdicts") if v.get("stage") == "claims" and (detail := part(v, "detail"))]
-    detail = found[-1] if found else {}
-    claims = answer.claims_of(entries(detail, "claims"))
-    left_out = detail.get("claims_left_out")
+def _answer(record: Record, detail: RecordTexts) -> Html:
+    found = next((verdict.detail for verdict in reversed(detail.verdicts) if verdict.stage == "claims" and verdict.detail), {})
+    claims = answer.claims_of(entries(found, "claims"))
+    left_out = found.get("claims_left_out")
     listed = answer.findings(claims, left_out if isinstance(left_out, int) else 0) if claims else None
     texts = _choices(record.answer_body)
     if texts is None:
@@ -133,7 +136,7 @@ def _answer(record: Record) -> Html:
     else:
         said = [_choice(index, text, calls, claims, len(texts) > 1) for index, text, calls in texts]
     checked = any(claim.label != "not_checkable" for claim in claims)
-    left = el("div", answer.legend() if checked and texts is not None else None, said, _delivered(record))
+    left = el("div", answer.legend() if checked and texts is not None else None, said, _delivered(detail))
     right = el("div", el("h3", "What was found"), listed) if checked else None
     hint = None if claims or texts is None else el("p", "No stage checked its sentences: ", el("code", "claims"), " does.", class_="hint")
     return card("Answer", el("div", left, right, class_="answer-pair" if right else ""), hint, id_="answer")
@@ -168,16 +171,15 @@ def _choices(body: bytes | None) -> list[tuple[int, str, Sequence[Any]]] | None:
     return found
 
 
-def _delivered(record: Record) -> Html | None:
+def _delivered(detail: RecordTexts) -> Html | None:
     """What the client got, where a stage changed the answer."""
-    delivered = entries(record.detail, "delivered")
-    if not delivered:
+    if not detail.delivered:
         return None
     return el(
         "div",
         el("h3", "What the client got"),
         el("p", "A stage changed the answer before it left.", class_="hint"),
-        [_delivered_choice(choice) for choice in delivered],
+        [_delivered_choice(choice) for choice in detail.delivered],
     )
 
 
@@ -190,12 +192,12 @@ def _delivered_choice(choice: Mapping[str, Any]) -> list[Child]:
 # ---- the request ----
 
 
-def _request(record: Record) -> Html:
+def _request(record: Record, detail: RecordTexts) -> Html:
     if record.request_body is None:
-        return card("Request", _no_bodies("The request's text was not kept"), _what_changed(record), id_="request")
+        return card("Request", _no_bodies("The request's text was not kept"), _what_changed(detail.changes), id_="request")
     sent = _loaded(record.request_body)
     messages, tools = _list(sent, "messages"), _list(sent, "tools")
-    forwarded = part(record.detail, "forwarded")
+    forwarded = detail.forwarded
     went = _list(forwarded, "messages") if forwarded else messages
     went_tools = _list(forwarded, "tools") if forwarded else tools
     same = None if forwarded else el("p", "It went upstream as it came.", class_="hint")
@@ -204,7 +206,7 @@ def _request(record: Record) -> Html:
     return card(
         "Request",
         same,
-        _what_changed(record),
+        _what_changed(detail.changes),
         diff.shown_steps(diff.steps(messages, went)),
         diff.shown_tools(tools, went_tools),
         other,
@@ -212,8 +214,7 @@ def _request(record: Record) -> Html:
     )
 
 
-def _what_changed(record: Record) -> Html | None:
-    changes = entries(record.detail, "changes")
+def _what_changed(changes: Sequence[Mapping[str, Any]]) -> Html | None:
     if not changes:
         return None
     items = []
@@ -231,8 +232,16 @@ def _what_changed(record: Record) -> Html | None:
     return el("div", el("h3", "What the stages changed"), el("ul", items, class_="changes"))
 
 
-def _headers(record: Record) -> Html:
-    told = [(el("code", name), own(value)) for name, value in headers_told(record)]
+def _headers(record: Record, detail: RecordDetail) -> Html:
+    record_id, policy, verdict = _ascii(record.id), _ascii(record.policy), _ascii(record.outcome)
+    if policy:
+        overhead, given = detail.overhead_ms or 0.0, detail.facts or Facts()
+        found = response_headers(
+            given, detail.verdicts, record_id=record_id, policy=policy, verdict=verdict, overhead_ms=overhead, enforced=detail.enforced
+        )
+    else:
+        found = plain_headers(record_id, verdict)
+    told = [(el("code", name.decode("latin-1")), own(value.decode("latin-1"))) for name, value in found]
     rows = [el("tr", el("th", name, scope="row"), el("td", value)) for name, value in told]
     return card(
         "Headers",
@@ -240,6 +249,10 @@ def _headers(record: Record) -> Html:
         el("table", el("tbody", rows), class_="headers"),
         id_="headers",
     )
+
+
+def _ascii(text: str) -> str:
+    return text.encode("ascii", "replace").decode()
 
 
 def _no_bodies(what: str) -> Html:

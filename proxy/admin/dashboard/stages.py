@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 from proxy.admin.dashboard.frame import badge, card, empty
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
-from proxy.admin.dashboard.summaries import entries, part
 from proxy.admin.dashboard.words import milliseconds, score
-from proxy.store.records import Record
+from proxy.store.detail import RecordDetail, RecordVerdict
 
 _DETAIL_CHARS = 6000
 _HOOKS = {"request": "on the request", "forward": "before it was sent", "answer": "on the answer", "sentence": "sentence by sentence"}
 _BETWEEN = {"between_ms": "between two calls of the upstream", "after_ms": "from the upstream's last byte to the end"}
 
 
-def stages_card(record: Record) -> Html:
+def stages_card(detail: RecordDetail) -> Html:
     """Verdicts and times."""
-    verdicts = entries(record.detail, "verdicts")
-    times = {str(name): float(ms) for name, ms in part(record.detail, "timings_ms").items() if isinstance(ms, int | float)}
-    skipped = record.detail.get("skip") if isinstance(record.detail, Mapping) else None
-    said = el("p", "Left out by the client: ", own(", ".join(map(str, skipped))), class_="hint") if isinstance(skipped, list) else None
+    verdicts, times = detail.verdicts, detail.timings_ms
+    said = el("p", "Left out by the client: ", own(", ".join(detail.skip)), class_="hint") if detail.skip else None
     if not verdicts and not times:
         hint = el("p", "Its policy has none, or it ended before the first.")
         return card("Stages", said, empty("No stage ran.", hint), id_="stages")
-    order = list(dict.fromkeys([name.partition(".")[0] for name in times if "." in name] + [str(v.get("stage", "")) for v in verdicts]))
+    order = list(dict.fromkeys([name.partition(".")[0] for name in times if "." in name] + [v.stage for v in verdicts]))
     longest = max([ms for name, ms in times.items() if "." in name], default=0.0)
-    rows = [_stage(name, [v for v in verdicts if v.get("stage") == name], times, longest) for name in order]
+    rows = [_stage(name, [v for v in verdicts if v.stage == name], times, longest) for name in order]
     rest = [f"{milliseconds(times[name])} {words}" for name, words in _BETWEEN.items() if name in times]
     return card("Stages", said, el("ol", rows, class_="stages"), el("p", "; ".join(rest), class_="hint") if rest else None, id_="stages")
 
 
-def _stage(name: str, verdicts: list[Mapping[str, Any]], times: Mapping[str, float], longest: float) -> Html:
+def _stage(name: str, verdicts: list[RecordVerdict], times: Mapping[str, float], longest: float) -> Html:
     mine = {key.partition(".")[2]: ms for key, ms in times.items() if key.partition(".")[0] == name and "." in key}
     total = sum(mine.values())
     spent = [f"{milliseconds(ms)} {_HOOKS.get(hook, hook)}" for hook, ms in mine.items()]
@@ -47,25 +43,23 @@ def _stage(name: str, verdicts: list[Mapping[str, Any]], times: Mapping[str, flo
     return el("li", head, [_more(v) for v in verdicts])
 
 
-def _said(verdict: Mapping[str, Any]) -> list[Child]:
+def _said(verdict: RecordVerdict) -> list[Child]:
     """A verdict in one line."""
-    value, code = verdict.get("score"), verdict.get("code")
     return [
-        badge(str(verdict.get("outcome", ""))),
-        el("span", "would ", own(str(would)), class_="flag") if (would := verdict.get("would")) else None,
-        el("code", own(str(code))) if code else None,
-        el("span", f"score {score(value)}", class_="dim") if isinstance(value, int | float) else None,
+        badge(verdict.outcome),
+        el("span", "would ", own(verdict.would), class_="flag") if verdict.would else None,
+        el("code", own(verdict.code)) if verdict.code else None,
+        el("span", f"score {score(verdict.score)}", class_="dim") if verdict.score is not None else None,
     ]
 
 
-def _more(verdict: Mapping[str, Any]) -> Html | None:
+def _more(verdict: RecordVerdict) -> Html | None:
     """Its message, and its detail on request."""
-    message, detail = verdict.get("message"), part(verdict, "detail")
-    if not message and not detail:
+    if not verdict.message and not verdict.detail:
         return None
-    told = json.dumps(detail, ensure_ascii=False, indent=1)
-    more = el("details", el("summary", "Detail"), block(cut(told, _DETAIL_CHARS), "text small")) if detail else None
-    return el("div", el("p", own(str(message))) if message else None, more, class_="outcome")
+    told = json.dumps(verdict.detail, ensure_ascii=False, indent=1)
+    more = el("details", el("summary", "Detail"), block(cut(told, _DETAIL_CHARS), "text small")) if verdict.detail else None
+    return el("div", el("p", own(verdict.message)) if verdict.message else None, more, class_="outcome")
 
 
 def _time_bar(ms: float, longest: float) -> Html:

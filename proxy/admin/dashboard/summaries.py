@@ -40,8 +40,9 @@ class RecordSummary(Struct, frozen=True, kw_only=True):
 
 def summary(record: Record) -> RecordSummary:
     """The record in short."""
-    use = context_use(record)
-    used, window = use.get("used_tokens"), use.get("window_tokens")
+    facts = record.found.facts
+    use = facts.context if facts is not None else None
+    used, window = (use.used_tokens, use.window_tokens) if use is not None else (None, None)
     tokens = record.prompt_tokens if record.prompt_tokens is not None else used
     return RecordSummary(
         id=record.id,
@@ -58,16 +59,6 @@ def summary(record: Record) -> RecordSummary:
         answer=record.completion_tokens,
         ms=round(record.duration_ms, 2),
     )
-
-
-def context_use(record: Record, name: str = "context") -> Mapping[str, Any]:
-    """``facts.context`` of the record (or ``context_before``), empty where nothing measured it."""
-    return part(part(record.detail, "facts"), name)
-
-
-def in_shadow(detail: Any) -> bool:
-    """Whether the record is one of shadow mode: judged, and left as it was."""
-    return isinstance(detail, Mapping) and detail.get("enforced") is False
 
 
 def part(mapping: Any, name: str) -> Mapping[str, Any]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from proxy.exchange import QUIET, ContextUse, Exchange, Facts, Usage, Verdict
+from proxy.exchange import QUIET, ContextUse, Facts, Usage, Verdict
+from proxy.observe.finished import Finished
 from proxy.observe.metrics.tally import OTHER, CounterTally, HistogramTally, Names, Tallies
 from proxy.ports import ModelInfo
 
@@ -117,15 +118,17 @@ class Exchanges:
         for stage in stages:
             self._tallies.count("groundwire_check_errors", stage)
 
-    def add(self, route: str, verdict: str, status: int, overhead_s: float | None, exchange: Exchange | None) -> None:
-        """Note one finished exchange; `overhead_s` is what was added before the upstream's last byte, where anything was."""
-        noted = self._noted
+    def add(self, finished: Finished) -> None:
+        """Note one."""
+        noted, exchange = self._noted, finished.exchange
+        route, verdict, status = finished.route, finished.verdict, finished.status
         if exchange is None:
-            noted.append((route, verdict, status, overhead_s, "", "", None, _NO_TIMINGS, None, ()))
+            noted.append((route, verdict, status, None, "", "", None, _NO_TIMINGS, None, ()))
         else:
             answer = exchange.answer if exchange.answer is not None else exchange.upstream_answer
             usage = answer.usage if answer is not None else None
             timings, facts, verdicts = exchange.timings, exchange.facts, exchange.verdicts
+            overhead_s = finished.overhead_ms / 1000
             noted.append((route, verdict, status, overhead_s, exchange.upstream, exchange.model, usage, timings, facts, verdicts))
         if len(noted) >= BATCH:
             self.settle()

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 
-from proxy.exchange import Exchange
+from proxy.observe.finished import Finished
 from proxy.observe.metrics import processes
 from proxy.observe.metrics.exchanges import Exchanges
 from proxy.observe.metrics.figures import Samples, figures
@@ -48,9 +48,9 @@ class Metrics:
         for one in self._dotted.get(name) or self._named(name):
             one.value += value
 
-    def exchange(self, route: str, verdict: str, status: int, overhead_s: float | None, exchange: Exchange | None = None) -> None:
-        """One finished exchange; `overhead_s` where there was something to add time to."""
-        self._exchanges.add(route, verdict, status, overhead_s, exchange)
+    def exchange(self, finished: Finished) -> None:
+        """One that is over."""
+        self._exchanges.add(finished)
 
     def upstream(self, name: str) -> UpstreamTally:
         """Where the calls of the upstream `name` are counted."""

@@ -15,7 +15,7 @@ from typing import Literal
 from msgspec import Struct
 
 from proxy.exchange import QUIET, Answer, Exchange, Facts, HookMark, Verdict
-from proxy.observe.finished import PASSED_THROUGH, Ended, clipped
+from proxy.observe.finished import PASSED_THROUGH, Finished, LogLine, clipped
 from proxy.observe.tracing.calls import CANCELLED, UpstreamCall
 from proxy.observe.tracing.context import SpanContext
 from proxy.observe.tracing.providers import ProviderServer
@@ -62,19 +62,21 @@ class Work(Struct, frozen=True):
 
     context: SpanContext
     parent: SpanContext | None
-    ended: Ended
-    exchange: Exchange | None
+    finished: Finished
+    line: LogLine
     marks: Sequence[HookMark]
     calls: Sequence[UpstreamCall]
-    epoch: float
-    """Seconds since the epoch when `time.perf_counter` was 0."""
-    started: float
     servers: Mapping[str, ProviderServer]
     new_span_id: Callable[[], int]
 
     def ns(self, moment: float) -> int:
         """A time by `time.perf_counter` as a span wants it."""
-        return int((self.epoch + moment) * 1e9)
+        return int((self.finished.received_at - self.finished.started + moment) * 1e9)
+
+    @property
+    def exchange(self) -> Exchange | None:
+        """None where none came to be."""
+        return self.finished.exchange
 
     @property
     def model(self) -> str:
@@ -84,7 +86,7 @@ class Work(Struct, frozen=True):
 
 def spans_of(work: Work) -> list[Span]:
     """The exchange's span, then its stages', then its calls'."""
-    end = work.started + work.ended.duration_ms / 1000
+    end = work.finished.started + work.line.duration_ms / 1000
     return [
         _exchange_span(work, end),
         *(_stage_span(work, mark) for mark in work.marks[:MAX_MARKS]),
@@ -94,7 +96,7 @@ def spans_of(work: Work) -> list[Span]:
 
 def _exchange_span(work: Work, end: float) -> Span:
     error = _error_type(work)
-    attributes: dict[str, Value | None] = {**_what(work, work.ended.path), **_http(work.ended), **_own(work), "error.type": error}
+    attributes: dict[str, Value | None] = {**_what(work, work.line.path), **_http(work.line), **_own(work), "error.type": error}
     if work.exchange is not None:
         attributes |= _asked(work.exchange) | _answered(work.exchange.answer) | _found(work.exchange.facts)
     return Span(
@@ -103,7 +105,7 @@ def _exchange_span(work: Work, end: float) -> Span:
         work.context,
         work.parent,
         True,
-        work.ns(work.started),
+        work.ns(work.finished.started),
         work.ns(end),
         _kept(attributes),
         _verdicts(work, work.ns(end)),
@@ -113,19 +115,19 @@ def _exchange_span(work: Work, end: float) -> Span:
 
 def _name(work: Work) -> str:
     """The operation and its model; for a path that is none, the method and the route."""
-    operation = OPERATIONS.get(work.ended.path)
+    operation = OPERATIONS.get(work.line.path)
     if operation is None:
-        return f"{work.ended.method} {_route(work.ended)}"
+        return f"{work.line.method} {_route(work.line)}"
     return f"{operation} {work.model}".rstrip()
 
 
-def _route(ended: Ended) -> str:
+def _route(line: LogLine) -> str:
     """The path with whatever may be an identifier left out."""
-    return ended.route.rstrip("/") + "/v1" + (ended.path if ended.path in OPERATIONS else "/*")
+    return line.route.rstrip("/") + "/v1" + (line.path if line.path in OPERATIONS else "/*")
 
 
 def _what(work: Work, path: str) -> dict[str, Value | None]:
-    server = work.servers.get(work.ended.upstream)
+    server = work.servers.get(work.line.upstream)
     return {
         "gen_ai.operation.name": OPERATIONS.get(path),
         "gen_ai.provider.name": server.provider if server is not None else None,
@@ -133,33 +135,33 @@ def _what(work: Work, path: str) -> dict[str, Value | None]:
     }
 
 
-def _http(ended: Ended) -> dict[str, Value | None]:
+def _http(line: LogLine) -> dict[str, Value | None]:
     return {
-        "http.request.method": ended.method,
-        "http.route": _route(ended),
-        "url.path": f"{ended.route.rstrip('/')}/v1{ended.path}" if ended.kind == PASSED_THROUGH else None,
-        "http.response.status_code": ended.status or None,
+        "http.request.method": line.method,
+        "http.route": _route(line),
+        "url.path": f"{line.route.rstrip('/')}/v1{line.path}" if line.kind == PASSED_THROUGH else None,
+        "http.response.status_code": line.status or None,
     }
 
 
 def _own(work: Work) -> dict[str, Value | None]:
     """What only Groundwire knows."""
-    ended = work.ended
+    line = work.line
     return {
-        "groundwire.id": ended.id,
-        "groundwire.verdict": ended.verdict,
-        "groundwire.policy": ended.policy,
-        "groundwire.upstream": ended.upstream,
-        "groundwire.client": ended.client,
-        "groundwire.step": ended.step,
-        "groundwire.warnings": list(ended.warnings) or None,
-        "groundwire.error": ended.error,
-        "groundwire.attempts": ended.attempts,
-        "groundwire.overhead_ms": ended.overhead_ms,
-        "groundwire.prompt_tokens_before": ended.prompt_tokens_before,
-        "groundwire.passed_through": True if ended.kind == PASSED_THROUGH else None,
+        "groundwire.id": line.id,
+        "groundwire.verdict": line.verdict,
+        "groundwire.policy": line.policy,
+        "groundwire.upstream": line.upstream,
+        "groundwire.client": line.client,
+        "groundwire.step": line.step,
+        "groundwire.warnings": list(line.warnings) or None,
+        "groundwire.error": line.error,
+        "groundwire.attempts": line.attempts,
+        "groundwire.overhead_ms": line.overhead_ms,
+        "groundwire.prompt_tokens_before": line.prompt_tokens_before,
+        "groundwire.passed_through": True if line.kind == PASSED_THROUGH else None,
         "groundwire.spans.dropped": max(0, len(work.marks) - MAX_MARKS) or None,
-        "gen_ai.conversation.id": ended.run,
+        "gen_ai.conversation.id": line.run,
     }
 
 
@@ -193,15 +195,15 @@ def _found(facts: Facts) -> dict[str, Value | None]:
 
 def _error_type(work: Work) -> str:
     """Why the exchange failed, "" when it did not: a client's own mistake, or a policy that refuses, is no failure."""
-    ended = work.ended
-    if ended.status >= 500 or (ended.error and ended.status < 400):
-        return ended.error or str(ended.status)
+    line = work.line
+    if line.status >= 500 or (line.error and line.status < 400):
+        return line.error or str(line.status)
     verdicts = work.exchange.verdicts if work.exchange is not None else ()
     return next((v.code or "error" for v in verdicts if v.stage == "upstream" and v.outcome in _FAILED and "status" not in v.detail), "")
 
 
 def _verdicts(work: Work, time_ns: int) -> list[SpanEvent]:
-    """The verdicts that are not a pass, also on answers that were not delivered, each when its hook ended."""
+    """The verdicts that are not a pass, also on answers that were not delivered, each when its hook line."""
     exchange = work.exchange
     if exchange is None:
         return []

@@ -13,8 +13,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from proxy.config.observability import TracingSettings
-from proxy.exchange import Exchange, HookMark
-from proxy.observe.finished import Ended
+from proxy.exchange import HookMark
+from proxy.observe.finished import Finished, LogLine
 from proxy.observe.tracing.calls import TracedReply, UpstreamCall
 from proxy.observe.tracing.context import SpanContext, parent_of, passed_on
 from proxy.observe.tracing.providers import ProviderServer
@@ -93,20 +93,18 @@ class Trace:
         made.answered(reply)
         return TracedReply(reply, made)
 
-    def finish(self, ended: Ended, exchange: Exchange | None, received_at: float, started: float) -> None:
-        """The exchange is over; `started`, by `time.perf_counter`, was `received_at`, in seconds since the epoch."""
+    def finish(self, finished: Finished, line: LogLine) -> None:
+        """The exchange is over."""
         sink = self._tracing.sink
         if not self.context.sampled or sink is None:
             return
         work = Work(
             context=self.context,
             parent=self._parent,
-            ended=ended,
-            exchange=exchange,
+            finished=finished,
+            line=line,
             marks=self.marks or (),
             calls=self._calls,
-            epoch=received_at - started,
-            started=started,
             servers=self._tracing.servers,
             new_span_id=new_span_id,
         )

@@ -5,12 +5,12 @@ Every value is short, ASCII, percent-encoded where needed and below 256 bytes. T
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from proxy.errors import InvalidRequest
-from proxy.exchange import Exchange
+from proxy.exchange import Facts, Found, warning_codes
 
 MAX_VALUE_BYTES = 255
 PREFIX = "x-groundwire-"
@@ -58,15 +58,15 @@ def parse_hints(headers: Mapping[str, str]) -> RequestHints:
 _NO_HINTS = RequestHints()
 
 
-def _context(e: Exchange) -> str | None:
-    use = e.facts.context
+def _context(facts: Facts) -> str | None:
+    use = facts.context
     if use is None:
         return None
     return f"{use.used_tokens}/{use.window_tokens or 'unknown'};{'exact' if use.exact else 'estimate'}"
 
 
-def _compression(e: Exchange) -> str | None:
-    done = e.facts.compression
+def _compression(facts: Facts) -> str | None:
+    done = facts.compression
     if done is None:
         return None
     if not done.strategies:
@@ -75,8 +75,8 @@ def _compression(e: Exchange) -> str | None:
     return f"{'+'.join(done.strategies)};{done.before_tokens}->{done.after_tokens};{ratio:.1f}x"
 
 
-def _tools(e: Exchange) -> str | None:
-    tools = e.facts.tools
+def _tools(facts: Facts) -> str | None:
+    tools = facts.tools
     return None if tools is None else f"{tools.offered}->{tools.kept}" + (f";{tools.reason}" if tools.reason else "")
 
 
@@ -88,59 +88,63 @@ def _number(value: int | None) -> str | None:
     return None if value is None else str(value)
 
 
-def _citations(e: Exchange) -> str | None:
-    return None if e.facts.citations is None else f"{e.facts.citations[0]}/{e.facts.citations[1]}"
+def _citations(facts: Facts) -> str | None:
+    return None if facts.citations is None else f"{facts.citations[0]}/{facts.citations[1]}"
 
 
 @dataclass(slots=True, frozen=True)
 class _Header:
     name: str
     meaning: str
-    value: Callable[[Exchange], str | None]
+    value: Callable[[Facts], str | None] | None = None
+    """None for those that say no fact."""
 
 
 RESPONSE: tuple[_Header, ...] = (
-    _Header("id", "record id", lambda e: e.id),
-    _Header("policy", "NAME@hash8 of the loaded file", lambda e: e.policy),
+    _Header("id", "record id"),
+    _Header("policy", "NAME@hash8 of the loaded file"),
     _Header(
         "verdict",
         "worst outcome: pass (something was checked, and held), unchecked (nothing to check or to check against), warn, block, error "
         "(a check could not run), upstream_error, skipped; pending while streaming",
-        lambda e: None,
     ),
-    _Header(
-        "enforced", "false where the policy is in shadow mode: it judges, and changes nothing", lambda e: None if e.enforced else "false"
-    ),
-    _Header("quality", "overall score, 0.00 to 1.00", lambda e: _share(e.facts.quality)),
-    _Header("faithfulness", "share of checkable claims that the context supports", lambda e: _share(e.facts.faithfulness)),
+    _Header("enforced", "false where the policy is in shadow mode: it judges, and changes nothing"),
+    _Header("quality", "overall score, 0.00 to 1.00", lambda facts: _share(facts.quality)),
+    _Header("faithfulness", "share of checkable claims that the context supports", lambda facts: _share(facts.faithfulness)),
     _Header("citations", "verified/total", _citations),
     _Header(
         "confidence",
         "the answer's own rating: HIGH, MEDIUM, LOW or none; ;overclaimed where the evidence does not carry it",
-        lambda e: e.facts.confidence,
+        lambda facts: facts.confidence,
     ),
-    _Header("relevance", "calibrated relevance of the context to the question, 0.00 to 1.00", lambda e: _share(e.facts.relevance)),
+    _Header("relevance", "calibrated relevance of the context to the question, 0.00 to 1.00", lambda facts: _share(facts.relevance)),
     _Header("context", "used/window;exact or ;estimate, in tokens, as sent upstream", _context),
     _Header("compression", "strategies (stored: what an earlier request decided);before->after;ratio, or none;REASON", _compression),
     _Header("tools", "offered->kept, with the reason when all are kept", _tools),
-    _Header("clashes", "clashes found", lambda e: _number(e.facts.clashes)),
-    _Header("failures", "failure records injected", lambda e: _number(e.facts.failures_injected)),
-    _Header("retries", "how often the upstream was asked for another answer", lambda e: _number(e.facts.retries)),
-    _Header("warnings", "comma-separated codes", lambda e: _codes(e.warnings)),
-    _Header("overhead-ms", "time the proxy added before the upstream call and after its last byte", lambda e: None),
+    _Header("clashes", "clashes found", lambda facts: _number(facts.clashes)),
+    _Header("failures", "failure records injected", lambda facts: _number(facts.failures_injected)),
+    _Header("retries", "how often the upstream was asked for another answer", lambda facts: _number(facts.retries)),
+    _Header("warnings", "comma-separated codes"),
+    _Header("overhead-ms", "time the proxy added before the upstream call and after its last byte"),
 )
-_OF_FACTS = tuple((f"{PREFIX}{h.name}".encode(), h.value) for h in RESPONSE if h.name not in ("id", "policy", "verdict", "overhead-ms"))
+_OF_FACTS = tuple((f"{PREFIX}{header.name}".encode(), header.value) for header in RESPONSE if header.value is not None)
 
 
-def response_headers(exchange: Exchange, verdict: str, overhead_ms: float) -> list[tuple[bytes, bytes]]:
+def response_headers(
+    facts: Facts, verdicts: Sequence[Found], *, record_id: str, policy: str, verdict: str, overhead_ms: float, enforced: bool = True
+) -> list[tuple[bytes, bytes]]:
     """Every header that has a value, ready for ASGI."""
     found = [
-        (b"x-groundwire-id", exchange.id.encode("ascii")),
-        (b"x-groundwire-policy", exchange.policy.encode("ascii")),
+        (b"x-groundwire-id", record_id.encode("ascii")),
+        (b"x-groundwire-policy", policy.encode("ascii")),
         (b"x-groundwire-verdict", verdict.encode("ascii")),
         (b"x-groundwire-overhead-ms", b"%.2f" % overhead_ms),
     ]
-    found += [(name, ascii_value(value)) for name, get in _OF_FACTS if (value := get(exchange)) is not None]
+    if not enforced:
+        found.append((b"x-groundwire-enforced", b"false"))
+    found += [(name, ascii_value(value)) for name, get in _OF_FACTS if (value := get(facts)) is not None]
+    if warnings := _codes(warning_codes(verdicts)):
+        found.append((b"x-groundwire-warnings", ascii_value(warnings)))
     return found
 
 
@@ -170,8 +174,8 @@ def _quoted(text: str) -> bytes:
     return quote(text, safe="-._~@,;:/+> =()*", errors="replace").encode("ascii")
 
 
-def _codes(codes: list[str]) -> str | None:
+def _codes(codes: list[str]) -> str:
     """Comma-separated, as many whole codes as fit."""
     while codes and len(_quoted(",".join(codes))) > MAX_VALUE_BYTES:
         codes = codes[:-1]
-    return ",".join(codes) or None
+    return ",".join(codes)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.exchange import Answer, Choice, CompressionResult, ContextUse, Exchange, Usage, Verdict
+from proxy.observe.finished import Finished
 from proxy.observe.metrics import Metrics
 from proxy.observe.metrics.exchanges import BATCH, MAX_CODES, MAX_MODELS, MAX_UPSTREAM_CODES
 from proxy.ports import ModelInfo
@@ -43,7 +44,7 @@ def judged(*verdicts: Verdict, **facts: Any) -> Exchange:
 
 def add(metrics: Metrics, *exchanges: Exchange | None, route: str = "/rag", verdict: str = "pass", status: int = 200) -> None:
     for exchange in exchanges:
-        metrics.exchange(route, verdict, status, 0.004 if exchange is not None else None, exchange)
+        metrics.exchange(Finished(id="gw_1", route=route, verdict=verdict, status=status, overhead_ms=4.0, exchange=exchange))
 
 
 def test_exchanges_are_counted_by_route_verdict_and_status_class(metrics: Metrics) -> None:

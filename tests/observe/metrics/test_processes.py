@@ -16,13 +16,15 @@ pytestmark = pytest.mark.process
 _ROOT = Path(__file__).parents[3]
 _COUNT = """
 import sys
+from proxy.observe.finished import Finished
 from proxy.observe.metrics import Metrics
+from proxy.testing import make_exchange
 metrics = Metrics()
 metrics.watch("groundwire_records_waiting", lambda: 5.0)
 metrics.count("records.lost", int(sys.argv[1]))
 metrics.count("mine.own_count")
 for ms in sys.argv[2:]:
-    metrics.exchange("/rag", "pass", 200, float(ms) / 1000)
+    metrics.exchange(Finished(id="gw_1", route="/rag", verdict="pass", status=200, overhead_ms=float(ms), exchange=make_exchange()))
 sys.stdout.buffer.write(metrics.prometheus())
 sys.stdout.flush()
 if sys.argv[1] == "9":

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from proxy.config.observability import TracingSettings
 from proxy.config.settings import LiteLLMSettings, OpenAISettings, load_settings
 from proxy.errors import ConfigError
-from proxy.observe.finished import Ended
+from proxy.observe.finished import Finished, LogLine
 from proxy.observe.tracing.calls import UpstreamCall
 from proxy.observe.tracing.context import SpanContext, parent_of
 from proxy.observe.tracing.export import OtlpExport, endpoint_of
@@ -143,7 +143,7 @@ def test_whatever_a_client_or_an_upstream_says_can_be_sent(
 
     model, run, upstream, code, path, client = names
     exchange = make_exchange(model=model, **dict(zip(("seed", "temperature", "n"), values, strict=True)))
-    ended = Ended(
+    line = LogLine(
         id="gw_1",
         status=status,
         run=run,
@@ -161,7 +161,9 @@ def test_whatever_a_client_or_an_upstream_says_can_be_sent(
     call.end(code)
     parent = parent_of([(b"traceparent", f"00-{'1' * 32}-{'2' * 16}-01".encode()), (b"tracestate", state)])
     assert parent is not None
-    work = Work(parent, parent, ended, exchange, (), [call], 0.0, 1.0, {upstream: ProviderServer("p", "h", 1)}, lambda: 3)
+    work = Work(
+        parent, parent, Finished(id="gw_1", exchange=exchange), line, (), [call], {upstream: ProviderServer("p", "h", 1)}, lambda: 3
+    )
     spans = spans_of(work)
     sent = encode_spans([export._readable(span) for span in spans])
     assert parent.state == sent.resource_spans[0].scope_spans[0].spans[0].trace_state

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
-from proxy.exchange import CompressionResult, ContextUse, ToolSelection, Verdict
-from proxy.testing import make_exchange
+from proxy.exchange import CompressionResult, ContextUse, Facts, ToolSelection, Verdict
 from proxy.wire.http.headers import MAX_VALUE_BYTES, RequestHints, ascii_value, parse_hints, plain_headers, response_headers
 
 LEGAL = re.compile(rb"(?:[A-Za-z0-9._~@,;:/+> =()*-]|%[0-9A-F]{2})*")
@@ -57,10 +56,8 @@ def test_what_is_encoded_and_where_it_is_cut(text: str, value: bytes) -> None:
 
 
 def headers_of(**facts: object) -> dict[str, str]:
-    exchange = make_exchange()
-    for name, value in facts.items():
-        setattr(exchange.facts, name, value)
-    return {name.decode("ascii"): value.decode("ascii") for name, value in response_headers(exchange, "pass", 1.234)}
+    found = response_headers(Facts(**facts), (), record_id="gw_test", policy="test@00000000", verdict="pass", overhead_ms=1.234)  # type: ignore[arg-type]
+    return {name.decode("ascii"): value.decode("ascii") for name, value in found}
 
 
 def test_without_facts_only_what_is_always_there() -> None:
@@ -108,10 +105,9 @@ def test_how_a_fact_is_written(fact: str, value: object, header: str, text: str)
 
 
 def warnings_of(codes: list[str]) -> str | None:
-    exchange = make_exchange()
-    exchange.verdicts.extend(Verdict("stage", "warn", code=code) for code in codes)
-    found = {name: value.decode("ascii") for name, value in response_headers(exchange, "warn", 0.0)}
-    return found.get(b"x-groundwire-warnings")
+    verdicts = [Verdict("stage", "warn", code=code) for code in codes]
+    found = dict(response_headers(Facts(), verdicts, record_id="gw_test", policy="test@00000000", verdict="warn", overhead_ms=0.0))
+    return found[b"x-groundwire-warnings"].decode("ascii") if b"x-groundwire-warnings" in found else None
 
 
 @given(CODES)
