@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from proxy.language.wordings import wordings
+
 
 class PassageBlock(Struct, frozen=True):
     """One passage in a text."""
@@ -30,11 +32,7 @@ class BlockWords(Struct, frozen=True):
     end: str
 
 
-WORDS = {
-    "en": BlockWords("Passage", "Source", "relevance", "End of"),
-    "de": BlockWords("Passage", "Quelle", "Relevanz", "Ende:"),
-    "es": BlockWords("Pasaje", "Fuente", "relevancia", "Fin de"),
-}
+WORDS = wordings(__file__, BlockWords)
 _OWN_HEAD = re.compile(
     r"^### (?:Passage|Pasaje) (?P<number>\d+)(?: \[(?:Source|Quelle|Fuente): (?P<source>.*?)\])?"
     r"(?: \((?:relevance|Relevanz|relevancia): (?P<score>-?[\d.]{1,20})\))?$",
