@@ -42,7 +42,7 @@ _SERVE_ONE = """
 import asyncio, sys
 import aiohttp
 from proxy.app import App
-from proxy.config import load_settings
+from proxy.config.settings import load_settings
 from proxy.testing import ScriptedUpstream, completion, reply, serving
 from tests.processes import write_config
 from contextlib import nullcontext
