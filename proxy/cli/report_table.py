@@ -117,7 +117,7 @@ def write(report: Mapping[str, Any], terminal: Terminal) -> None:
         terminal.line(line)
 
 
-def _lines(report: Mapping[str, Any], terminal: Terminal) -> Iterator[str]:
+def _lines(report: Mapping[str, Any], terminal: Terminal) -> Iterator[str | Text]:
     now, before = report["figures"], report["before"]["figures"] if report["before"] else {}
     yield from (*head(report), "")
     if not now["exchanges"]["total"]:
@@ -127,7 +127,9 @@ def _lines(report: Mapping[str, Any], terminal: Terminal) -> Iterator[str]:
             return
         yield ""
     for is_title, rows in groupby(_rows(now, before), lambda row: len(row) == 1):
-        yield from (row[0] for row in rows) if is_title else (line.rstrip() for line in terminal.shown(_table(rows)).splitlines())
+        yield from (
+            (Text(row[0], "bold") for row in rows) if is_title else (line.rstrip() for line in terminal.shown(_table(rows)).splitlines())
+        )
     yield from (*_waiting(report), *_notes(now))
 
 
