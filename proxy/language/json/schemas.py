@@ -4,6 +4,9 @@ In: a schema and a value, both parsed JSON. Out: where and by which keyword the 
 a pattern that backtracks, references without end, a value of great depth end as `NotChecked`, never as a match, and no reference is ever
 fetched. Drafts 4, 6, 7, 2019-09 and 2020-12, as ``$schema`` says, 2020-12 without it (or an older one, where only that can read it);
 ``format`` is not asserted. Specification: https://json-schema.org/draft/2020-12. May be called from several threads.
+
+jsonschema-rs is 10 to 50 times as fast, but has no limit of time and holds the interpreter's lock: a schema of 26 alternatives within each
+other stops every request for 2.5 s, each further one twice as long. Nothing but the end of the process ends it.
 """
 
 from __future__ import annotations
