@@ -20,7 +20,7 @@ from msgspec import Struct
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused, admin_key, server_url
 from proxy.cli.report_figures import Price, ReportFigures
 from proxy.cli.report_sources import ReportSource, ServerSource, StoreSource
-from proxy.cli.report_table import table
+from proxy.cli.report_table import write
 from proxy.cli.terminal import Terminal, harmless
 from proxy.config.settings import EmbeddedSettings, Settings
 from proxy.errors import ConfigError, StoreUnavailable
@@ -97,9 +97,7 @@ def report(
     if as_json:
         print(json.dumps(found, indent=2).replace("\x7f", "\\u007f"))
         return 0
-    terminal = Terminal()
-    for line in table(found):
-        terminal.line(line)
+    write(found, Terminal())
     return 0
 
 

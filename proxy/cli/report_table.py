@@ -1,4 +1,4 @@
-"""A report as text: each figure of the period beside that of the period before, and what changed.
+"""A report as a table: each figure of the period beside that of the period before, and what changed.
 
 In: the JSON of the report. Out: lines. What did not occur in either period is left out, a subject without any figure with it. Times are in
 the zone of this machine, which the head names. Names that came from clients and upstreams are made harmless.
@@ -6,17 +6,22 @@ the zone of this machine, which the head names. Names that came from clients and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import groupby
 from typing import Any, Literal
 
-from proxy.cli.terminal import cut, harmless, padded
+from rich.table import Column, Table
+from rich.text import Text
+
+from proxy.cli.terminal import Terminal, harmless
 
 TOP = 10
 _LABEL, _VALUE = 38, 12
 NONE = "-"
 Kind = Literal["count", "usd", "score", "share", "ms", "ratio"]
 Figures = Mapping[str, Any]
+_Row = tuple[str, ...]
 _ROWS: tuple[tuple[str, tuple[tuple[str, str, Kind], ...]], ...] = (
     (
         "Tokens",
@@ -106,21 +111,44 @@ _LISTS: tuple[tuple[str, str], ...] = (
 )
 
 
-def table(report: Mapping[str, Any]) -> list[str]:
-    """The whole report in lines."""
+def write(report: Mapping[str, Any], terminal: Terminal) -> None:
+    """The whole report."""
+    for line in _lines(report, terminal):
+        terminal.line(line)
+
+
+def _lines(report: Mapping[str, Any], terminal: Terminal) -> Iterator[str | Text]:
     now, before = report["figures"], report["before"]["figures"] if report["before"] else {}
-    lines = [*head(report), ""]
+    yield from (*head(report), "")
     if not now["exchanges"]["total"]:
-        lines += _nothing(report)
+        yield from _nothing(report)
         if not (before and before["exchanges"]["total"]):
-            return [*lines, *_waiting(report)]
-        lines.append("")
-    lines += [f"{padded('', _LABEL)}{'now':>{_VALUE}}{'before':>{_VALUE}}{'change':>{_VALUE}}", *_exchanges(now, before)]
+            yield from _waiting(report)
+            return
+        yield ""
+    for is_title, rows in groupby(_rows(now, before), lambda row: len(row) == 1):
+        yield from (
+            (Text(row[0], "bold") for row in rows) if is_title else (line.rstrip() for line in terminal.shown(_table(rows)).splitlines())
+        )
+    yield from (*_waiting(report), *_notes(now))
+
+
+def _rows(now: Figures, before: Figures) -> Iterator[_Row]:
+    yield "", "now", "before", "change"
+    yield from _exchanges(now, before)
     for title, rows in _ROWS:
-        lines += _section(title, [(label, _at(now, path), _at(before, path), kind) for label, path, kind in rows])
+        yield from _section(title, [(label, _at(now, path), _at(before, path), kind) for label, path, kind in rows])
     for title, path in _LISTS:
-        lines += _counted(title, _at(now, path) or {}, _at(before, path) or {})
-    return [*lines, *_runs(now), *_waiting(report), *_notes(now)]
+        yield from _counted(title, _at(now, path) or {}, _at(before, path) or {})
+    yield from _runs(now)
+
+
+def _table(rows: Iterable[_Row]) -> Table:
+    values = (Column(width=_VALUE, justify="right", no_wrap=True) for _ in range(3))
+    made = Table(Column(width=_LABEL, no_wrap=True), *values, box=None, padding=0, show_header=False)
+    for row in rows:
+        made.add_row(*map(Text, row))
+    return made
 
 
 def head(report: Mapping[str, Any]) -> list[str]:
@@ -153,7 +181,7 @@ def length(period: Mapping[str, Any]) -> str:
     return f"{seconds:.4g} s"
 
 
-def _exchanges(now: Figures, before: Figures) -> Iterator[str]:
+def _exchanges(now: Figures, before: Figures) -> Iterator[_Row]:
     yield _row("Exchanges", _at(now, "exchanges.total"), _at(before, "exchanges.total"), "count")
     for name in ("verdicts", "statuses"):
         found, earlier = _at(now, f"exchanges.{name}") or {}, _at(before, f"exchanges.{name}") or {}
@@ -162,30 +190,30 @@ def _exchanges(now: Figures, before: Figures) -> Iterator[str]:
             yield _row(prefix + harmless(key), found.get(key, 0), earlier.get(key, 0), "count")
 
 
-def _section(title: str, rows: Sequence[tuple[str, Any, Any, Kind]]) -> Iterator[str]:
+def _section(title: str, rows: Sequence[tuple[str, Any, Any, Kind]]) -> Iterator[_Row]:
     rows = [row for row in rows if row[1] or row[2]]
     if rows:
-        yield title
+        yield (title,)
         for label, value, earlier, kind in rows:
             yield _row(f"  {label}", value, earlier, kind)
 
 
-def _counted(title: str, found: Mapping[str, int], earlier: Mapping[str, int]) -> Iterator[str]:
+def _counted(title: str, found: Mapping[str, int], earlier: Mapping[str, int]) -> Iterator[_Row]:
     """The most common; those that there were only before come last."""
     names = list(dict.fromkeys([*found, *earlier]))
     if names:
-        yield title if len(names) <= TOP else f"{title} (the first {TOP} of {len(names)})"
+        yield (title if len(names) <= TOP else f"{title} (the first {TOP} of {len(names)})",)
         for name in names[:TOP]:
             yield _row(f"  {harmless(name)}", found.get(name, 0), earlier.get(name, 0), "count")
 
 
-def _runs(now: Figures) -> Iterator[str]:
+def _runs(now: Figures) -> Iterator[_Row]:
     runs = now["runs"]
     if runs["top"]:
         title = "Runs in most trouble, exchanges" if runs["complete"] else "Runs in most trouble (approximate)"
-        yield f"{padded(title, _LABEL)}{'failed':>{_VALUE}}{'warned':>{_VALUE}}"
+        yield (title, "failed", "warned")
         for run in runs["top"]:
-            yield f"{padded(cut('  ' + harmless(run['run_id']), _LABEL), _LABEL)}{run['failed']:>{_VALUE},}{run['warned']:>{_VALUE},}"
+            yield (f"  {harmless(run['run_id'])}", f"{run['failed']:,}", f"{run['warned']:,}")
 
 
 def _waiting(report: Mapping[str, Any]) -> Iterator[str]:
@@ -212,9 +240,8 @@ def _nothing(report: Mapping[str, Any]) -> Iterator[str]:
         yield f"The last one came on {local(newest):%Y-%m-%d at %H:%M %Z}: try a later --until."
 
 
-def _row(label: str, value: Any, earlier: Any, kind: Kind) -> str:
-    shown = (_FORMATS[kind](value), _FORMATS[kind](earlier), change(value, earlier, kind))
-    return (padded(cut(label, _LABEL - 1), _LABEL) + "".join(f"{text:>{_VALUE}}" for text in shown)).rstrip()
+def _row(label: str, value: Any, earlier: Any, kind: Kind) -> _Row:
+    return (label, _FORMATS[kind](value), _FORMATS[kind](earlier), change(value, earlier, kind))
 
 
 def change(value: float | None, earlier: float | None, kind: Kind) -> str:

@@ -13,21 +13,23 @@ from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+from rich.cells import cell_len
+from rich.text import Text
 
-from proxy.cli.terminal import Style, Terminal, columns_of, cut, harmless, padded
+from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.exchange import CompressionResult, ContextUse, Facts
 from proxy.store.detail import RecordDetail, read
 
 _SYMBOLS = {"pass": "✓", "unchecked": "○", "warn": "!", "block": "✗", "error": "?", "upstream_error": "↯", "skipped": "·"}
 _ASCII = {"pass": "+", "unchecked": "o", "warn": "!", "block": "x", "error": "?", "upstream_error": "^", "skipped": "-"}
-_STYLES: Mapping[str, Style] = {
-    "pass": "good",
-    "unchecked": "faint",
-    "warn": "warning",
-    "block": "bad",
-    "error": "broken",
-    "upstream_error": "broken",
-    "skipped": "faint",
+_STYLES = {
+    "pass": "green",
+    "unchecked": "dim",
+    "warn": "yellow",
+    "block": "bold red",
+    "error": "bold magenta",
+    "upstream_error": "bold magenta",
+    "skipped": "dim",
 }
 _SHORT = {"upstream_error": "upstream"}
 STAYS = 10
@@ -47,19 +49,22 @@ class LinePiece(Struct, frozen=True):
     text: str
     keep: int
     """Where not all fits: the lowest goes first; `STAYS` never."""
-    style: Style = ""
+    style: str = ""
+    """As rich names it."""
     shrinks: bool = False
     """Whether it may be cut instead."""
     least: int = 0
     """Columns that it takes at least, so that lines stand below each other."""
 
 
-def line(record: Mapping[str, Any], terminal: Terminal) -> str:
+def line(record: Mapping[str, Any], terminal: Terminal) -> Text:
     """The record on one line."""
     found = [piece for piece in pieces(record, symbols=terminal.can_write("✓✗·…")) if piece.text]
     if terminal.columns is not None:
         found = fitted(found, terminal.columns)
-    return " ".join(terminal.styled(padded(piece.text, piece.least), piece.style) for piece in found).rstrip()
+    shown = Text(" ").join(Text(piece.text.ljust(len(piece.text) + piece.least - cell_len(piece.text)), piece.style) for piece in found)
+    shown.rstrip()
+    return shown
 
 
 def fitted(found: Sequence[LinePiece], columns: int) -> list[LinePiece]:
@@ -68,7 +73,7 @@ def fitted(found: Sequence[LinePiece], columns: int) -> list[LinePiece]:
     kept = {i: _shrunk(piece, names) if piece.shrinks else piece for i, piece in enumerate(found) if piece.keep == STAYS}
     for i, piece in sorted(enumerate(found), key=lambda item: (-item[1].keep, item[0])):
         room = columns - _columns(kept.values()) - 1
-        if piece.keep < STAYS and room >= columns_of(piece.text):
+        if piece.keep < STAYS and room >= cell_len(piece.text):
             kept[i] = piece
         elif piece.keep < STAYS and piece.shrinks and room >= _NARROW_NAME:
             kept[i] = _shrunk(piece, room)
@@ -78,7 +83,7 @@ def fitted(found: Sequence[LinePiece], columns: int) -> list[LinePiece]:
 def _cut(kept: list[LinePiece], columns: int) -> list[LinePiece]:
     """Without the end that a very narrow screen does not show."""
     while kept and _columns(kept) > columns:
-        room = columns_of(kept[-1].text) - (_columns(kept) - columns)
+        room = cell_len(kept[-1].text) - (_columns(kept) - columns)
         kept = [*kept[:-1], _shrunk(kept[-1], room)] if room >= 1 else kept[:-1]
     return kept
 
@@ -88,7 +93,7 @@ def _shrunk(piece: LinePiece, columns: int) -> LinePiece:
 
 
 def _columns(found: Collection[LinePiece]) -> int:
-    return sum(max(columns_of(piece.text), piece.least) for piece in found) + max(0, len(found) - 1)
+    return sum(max(cell_len(piece.text), piece.least) for piece in found) + max(0, len(found) - 1)
 
 
 def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[float], str] | None = None) -> list[LinePiece]:
@@ -96,11 +101,11 @@ def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[
     detail = read(record.get("detail"), RecordDetail)
     facts = detail.facts or Facts()
     verdict, status = _text(record, "outcome") or "?", _whole(record, "status")
-    bad_status: Style = "bad" if status is None or status >= 500 else "warning" if status >= 400 else ""
+    bad_status = "bold red" if status is None or status >= 500 else "yellow" if status >= 400 else ""
     route, policy = _text(record, "route", _NAME_COLUMNS) or "/", _text(record, "policy", _NAME_COLUMNS)
     ms, own = _number(record, "duration_ms"), detail.overhead_ms
     return [
-        LinePiece("time", (clock or clock_time)(_number(record, "created_at") or 0.0), STAYS, "faint"),
+        LinePiece("time", (clock or clock_time)(_number(record, "created_at") or 0.0), STAYS, "dim"),
         LinePiece(
             "verdict",
             f"{(_SYMBOLS if symbols else _ASCII).get(verdict, ' ')} {cut(_SHORT.get(verdict, verdict), 9)}",
@@ -113,12 +118,12 @@ def pieces(record: Mapping[str, Any], *, symbols: bool = True, clock: Callable[[
         LinePiece("model", _text(record, "model", _NAME_COLUMNS) or _text(record, "path", _NAME_COLUMNS), STAYS, shrinks=True, least=11),
         LinePiece("tokens", tokens(record, facts.context), 9),
         LinePiece("duration", milliseconds(ms), 8),
-        LinePiece("overhead", f"+{milliseconds(own)}" if own is not None else "", 3, "faint"),
+        LinePiece("overhead", f"+{milliseconds(own)}" if own is not None else "", 3, "dim"),
         *_findings(facts),
-        LinePiece("warnings", ",".join(warnings(detail)), 7, "warning", shrinks=True),
-        LinePiece("policy", policy, 2, "faint"),
-        LinePiece("run", f"run={run}" if (run := _text(record, "run_id", 64)) else "", 1, "faint"),
-        LinePiece("id", _text(record, "id", 64), 4, "faint"),
+        LinePiece("warnings", ",".join(warnings(detail)), 7, "yellow", shrinks=True),
+        LinePiece("policy", policy, 2, "dim"),
+        LinePiece("run", f"run={run}" if (run := _text(record, "run_id", 64)) else "", 1, "dim"),
+        LinePiece("id", _text(record, "id", 64), 4, "dim"),
     ]
 
 
@@ -192,7 +197,7 @@ def _text(mapping: Mapping[str, Any], name: str, most: int = 80) -> str:
 
 
 def _shown(text: str, most: int = 80) -> str:
-    return cut(harmless(text.strip()), most)
+    return cut(harmless(text.strip(), most), most)
 
 
 def _number(mapping: Mapping[str, Any], name: str) -> float | None:

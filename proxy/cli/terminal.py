@@ -1,7 +1,7 @@
-"""Text for a terminal: made harmless, cut to its columns, coloured where somebody looks at it.
+"""Text for a terminal: made harmless, cut to its columns, coloured where somebody looks at it (rich).
 
 Names come from clients and models. What is not plain to see (escape sequences, line ends, marks that turn the direction) is spelled out,
-as in the log, so that no name can move the cursor, ring, or pass for another line.
+as in the log, so that no name can move the cursor, ring, or pass for another line. Nothing is read as rich's markup.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import unicodedata
 from collections.abc import Mapping
 from typing import IO, Literal
 
+from rich.console import Console, RenderableType
+from rich.text import Text
+
 from proxy.observe.logs import one_line
 
-Style = Literal["", "good", "warning", "bad", "broken", "faint"]
-_CODES: Mapping[Style, str] = {"good": "32", "warning": "33", "bad": "1;31", "broken": "1;35", "faint": "2"}
-"""SGR parameters, as in ECMA-48; only colours that both a dark and a light ground bear."""
 ELLIPSIS = "…"
 NARROWEST = 40
+_WIDEST = 10_000
+"""Columns that rich may fill: what is too long has been cut before, and a pipe has no end."""
 
 
 def harmless(text: str, most: int = 512) -> str:
@@ -27,27 +28,11 @@ def harmless(text: str, most: int = 512) -> str:
     return one_line(text if len(text) <= most else text[:most] + ELLIPSIS)
 
 
-def columns_of(text: str) -> int:
-    """How many columns `text` takes. A mark that joins the letter before it counts as one, so that many of them cannot hide."""
-    return len(text) if text.isascii() else sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
 def cut(text: str, most: int) -> str:
     """`text` in at most `most` columns, with an ellipsis where something is missing."""
-    if columns_of(text) <= most:
-        return text
-    kept, used = [], columns_of(ELLIPSIS)
-    for character in text:
-        used += columns_of(character)
-        if used > most:
-            break
-        kept.append(character)
-    return "".join(kept) + ELLIPSIS if most >= 1 else ""
-
-
-def padded(text: str, columns: int) -> str:
-    """`text` in exactly `columns`, or more where it is longer."""
-    return text + " " * (columns - columns_of(text))
+    shown = Text(text)
+    shown.truncate(most, overflow="ellipsis")
+    return shown.plain
 
 
 class Terminal:
@@ -58,8 +43,13 @@ class Terminal:
         environ = os.environ if environ is None else environ
         self._stream = sys.stdout if stream is None else stream
         self.is_terminal = bool(getattr(self._stream, "isatty", bool)())
-        self.coloured = self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
         self.encoding = getattr(self._stream, "encoding", None) or "utf-8"
+        coloured = self.is_terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+        # Only colours that both a dark and a light ground bear; without any, rich writes no escape sequence at all.
+        colours: Literal["standard"] | None = "standard" if coloured else None
+        self._console = Console(
+            file=self._stream, force_terminal=self.is_terminal, color_system=colours, width=_WIDEST, legacy_windows=False
+        )
 
     @property
     def columns(self) -> int | None:
@@ -74,13 +64,16 @@ class Terminal:
             return False
         return True
 
-    def styled(self, text: str, style: Style) -> str:
-        """`text` in a colour, if there are any."""
-        return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if self.coloured and style and text else text
+    def shown(self, what: RenderableType) -> str:
+        """A text or a table of rich's, in the colours that there are, never wrapped."""
+        with self._console.capture() as captured:
+            self._console.print(what, soft_wrap=True, end="")
+        return captured.get()
 
-    def line(self, text: str) -> None:
+    def line(self, text: str | Text) -> None:
         """Write a line, at once; what the terminal's encoding lacks is spelled out."""
-        if not self.can_write(text):
-            text = text.replace(ELLIPSIS, "~").encode(self.encoding, "backslashreplace").decode(self.encoding)
-        self._stream.write(text + "\n")
+        said = text if isinstance(text, str) else self.shown(text)
+        if not self.can_write(said):
+            said = said.replace(ELLIPSIS, "~").encode(self.encoding, "backslashreplace").decode(self.encoding)
+        self._stream.write(said + "\n")
         self._stream.flush()

@@ -34,7 +34,7 @@ Passage = str | Mapping[str, Any] | Evidence
 
 def texts(language: str = "en") -> Texts:
     """The wordings of `language`; English for one that has none."""
-    return TEXTS.get(language, TEXTS["en"])
+    return TEXTS[language]
 
 
 def build_context_block(
@@ -48,7 +48,7 @@ def build_context_block(
     """
     title = texts(language).source_label if source_label == SOURCE_LABEL or not source_label.strip() else source_label
     shown = readable(passages)[: max(0, max_passages)]
-    return write_block(shown, title, WORDS.get(language, WORDS["en"])) if shown else f"[{title}: {texts(language).nothing_found}]"
+    return write_block(shown, title, WORDS[language]) if shown else f"[{title}: {texts(language).nothing_found}]"
 
 
 def wrap_with_context_faithful_prompt(

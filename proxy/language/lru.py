@@ -2,37 +2,41 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from threading import Lock
 from typing import Generic, TypeVar
+
+from cachetools import LRUCache
 
 T = TypeVar("T")
 
 
 class LRU(Generic[T]):
-    """Values by the hash of what they were made from. Threads may share it: each step is one of the interpreter's own."""
+    """cachetools' LRUCache for threads to share: that one moves an entry in two steps."""
 
-    def __init__(self, size: int) -> None:
-        """`size` is the number of entries; with 0 nothing is kept."""
-        self._size = size
-        self._kept: OrderedDict[bytes, T] = OrderedDict()
+    def __init__(self, size: int, size_of: Callable[[T], int] | None = None) -> None:
+        """`size` is the number of entries, or what `size_of` of all of them adds up to; with 0 nothing is kept."""
+        self._kept: LRUCache[Hashable, T] = LRUCache(size, size_of)
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __contains__(self, key: bytes) -> bool:
+    def __contains__(self, key: Hashable) -> bool:
         return key in self._kept
 
-    def get(self, key: bytes) -> T | None:
+    def get(self, key: Hashable) -> T | None:
         """The value, which then counts as just used; None where there is none."""
-        try:
-            self._kept.move_to_end(key)
-            return self._kept[key]
-        except KeyError:  # not there, or not any more
-            return None
+        with self._lock:
+            try:
+                return self._kept[key]
+            except KeyError:
+                return None
 
-    def put(self, key: bytes, value: T) -> None:
-        """Keep it."""
-        self._kept.pop(key, None)
-        self._kept[key] = value
-        while len(self._kept) > self._size:
-            self._kept.popitem(last=False)
+    def put(self, key: Hashable, value: T) -> None:
+        """Keep it, unless it alone is larger than all the room."""
+        with self._lock:
+            try:
+                self._kept[key] = value
+            except ValueError:
+                self._kept.pop(key, None)

@@ -16,12 +16,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from proxy.context.faithful import extract_confidence
-from proxy.context.faithful_texts import NO_ANSWER
+from proxy.context.no_answer import no_answer
 from proxy.exchange import Choice, Exchange, Outcome, Verdict
 from proxy.exchange.judgements import faithfulness
 from proxy.grounding.logprobs import by_sentence, of_answer
 from proxy.grounding.quality import contradicted, refresh, support
-from proxy.language.detection import language
 from proxy.language.json.strings import strings_of
 from proxy.language.text import text_of
 from proxy.offloop import SENTENCES, aside
@@ -186,13 +185,8 @@ class Confidence(Stage):
         """The no-answer text in the answer's language; None where it would not be the JSON that the answer is."""
         if choice.text.lstrip()[:1] in ("{", "[") and strings_of(choice.text) is not None:
             return None
-        texts: str | Mapping[str, str] = self.options.replacement
-        if isinstance(texts, str):
-            return texts
-        known = {**NO_ANSWER, **texts}
         asked = next((text_of(m.get("content")) for m in reversed(exchange.conversation) if m.get("role") == "user"), "")
-        tongue = language(choice.text, default="") or language(asked)
-        return known.get(tongue, known["en"])
+        return no_answer(self.options.replacement, choice.text, asked)
 
     # ---- summing up ----
 

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,13 +15,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.cells import cell_len
 
 from proxy.__main__ import main
 from proxy.cli import tail as tail_command
 from proxy.cli.admin_client import AdminClient, ServerAway, ServerRefused
 from proxy.cli.tail import ALL, BACK_S, Follower, RecordList, Tail, TailFilters, json_line
 from proxy.cli.tail_lines import clock_time, line, milliseconds, pieces, thousands
-from proxy.cli.terminal import Terminal, columns_of, cut, harmless
+from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.testing import ScriptedUpstream, completion, reply
 from tests.conftest import Start
 from tests.processes import free_port, served
@@ -78,14 +80,19 @@ def terminal(tty: bool = True, **environ: str) -> Terminal:
 
 def shown(record: Any, columns: int, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("COLUMNS", str(columns))
-    return line(record, terminal(NO_COLOR="1"))
+    return line(record, terminal(NO_COLOR="1")).plain
+
+
+def into_a_pipe(record: dict[str, Any]) -> str:
+    screen = terminal(tty=False)
+    return screen.shown(line(record, screen))
 
 
 # ---- lines ----
 
 
 def test_into_a_pipe_a_line_has_all_there_is_and_no_colour() -> None:
-    found = line(RECORD, terminal(tty=False))
+    found = into_a_pipe(RECORD)
     assert (
         f"{clock_time(1_700_000_000.0)} ! warn    200 /rag   gpt-4o-mini 4.9k/8.2k 60% 812ms +3.2ms q=0.91 faith=0.80 rel=0.71 cites=3/4 "
         "compressed 8.2k->4.9k tools=45->4 clashes=1 context_usage_high,claims_unsupported rag@0123abcd run=run-7 "
@@ -96,7 +103,7 @@ def test_into_a_pipe_a_line_has_all_there_is_and_no_colour() -> None:
 def test_eighty_columns_show_what_counts_most(monkeypatch: pytest.MonkeyPatch) -> None:
     found = shown(RECORD | {"created_at": 1e9}, 80, monkeypatch)
     head = f"{clock_time(1e9)} ! warn    200 /rag   gpt-4o-mini 4.9k/8.2k 60% 812ms"
-    assert (head, True) == (found[: len(head)], columns_of(found) <= 80)
+    assert (head, True) == (found[: len(head)], cell_len(found) <= 80)
 
 
 def test_a_wide_terminal_shows_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +111,10 @@ def test_a_wide_terminal_shows_more(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_colour_is_only_for_a_terminal_that_wants_it() -> None:
-    coloured = ["\x1b[" in line(RECORD, screen) for screen in (terminal(), terminal(False), terminal(NO_COLOR="1"), terminal(TERM="dumb"))]
+    coloured = [
+        "\x1b[" in screen.shown(line(RECORD, screen))
+        for screen in (terminal(), terminal(False), terminal(NO_COLOR="1"), terminal(TERM="dumb"))
+    ]
     assert [True, False, False, False] == coloured
 
 
@@ -127,13 +137,21 @@ HOSTILE = ["\x1b]0;owned\x07", "\x1b[2J", "a\nb", "a\rb", "\x9b31m", "\u202egnp.
 @pytest.mark.parametrize("field", ["model", "route", "policy", "run_id", "id", "outcome", "path"])
 def test_no_name_reaches_the_terminal_as_it_came(field: str) -> None:
     records = [RECORD | {field: text, **({"model": ""} if field == "path" else {})} for text in HOSTILE]
-    assert [] == [shown for record in records if not (shown := line(record, terminal(tty=False))).isprintable()]
+    assert [] == [written for record in records if not (written := into_a_pipe(record)).isprintable()]
 
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_no_code_reaches_the_terminal_as_it_came(text: str) -> None:
     detail = {"verdicts": [{"outcome": "warn", "code": text}], "error": {"code": text, "param": text}}
-    assert line(RECORD | {"detail": detail}, terminal(tty=False)).isprintable()
+    assert into_a_pipe(RECORD | {"detail": detail}).isprintable()
+
+
+@pytest.mark.parametrize("text", [*HOSTILE, "[red]x[/red]", ":warning:", "[link=http://127.0.0.1]y"])
+def test_a_coloured_line_has_nothing_but_colours_beside_its_plain_text(text: str) -> None:
+    screen = terminal()
+    shown = line(RECORD | {"model": text}, screen)
+    assert re.sub(r"\x1b\[[\d;]*m", "", screen.shown(shown)) == shown.plain
+    assert (True, True) == (shown.plain.isprintable(), harmless(text.strip())[:10] in shown.plain)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -153,18 +171,18 @@ JSON = st.recursive(
 def test_whatever_a_record_holds_is_one_printable_line_that_fits(record: dict[str, Any], columns: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         found = shown(record, columns, patch)
-    assert (True, True) == (found.isprintable(), columns_of(found) <= max(columns, 40))
+    assert (True, True) == (found.isprintable(), cell_len(found) <= max(columns, 40))
 
 
 @given(st.dictionaries(st.sampled_from(["overhead_ms", "error", "verdicts", "facts"]), JSON))
 def test_whatever_a_detail_holds_is_one_printable_line(detail: dict[str, Any]) -> None:
-    assert line(RECORD | {"detail": detail}, terminal(tty=False)).isprintable()
+    assert into_a_pipe(RECORD | {"detail": detail}).isprintable()
 
 
 @given(st.text(), st.integers(1, 60))
 def test_text_is_cut_to_its_columns(text: str, columns: int) -> None:
     found = cut(harmless(text), columns)
-    assert columns_of(found) <= columns
+    assert cell_len(found) <= columns
     assert found.removesuffix("…") == harmless(text)[: len(found.removesuffix("…"))]
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.errors import ModelUnavailable
-from proxy.models.embedding.embedder import BatchingEmbedder, VectorCache, key_of, unit, valid
+from proxy.models.embedding.embedder import OVERHEAD_BYTES, BatchingEmbedder, key_of, unit, valid, vector_cache
 from proxy.ports import Embedder
 from tests.models.counting import CountingEncoder, settled
 
@@ -85,7 +85,7 @@ async def test_a_text_of_a_query_is_not_embedded_again_as_bulk_work(embedder: Ba
 
 async def test_the_cache_forgets_what_was_unused_for_longest() -> None:
     row = np.zeros(2, np.float32)
-    cache = VectorCache(2 * (row.nbytes + VectorCache.OVERHEAD_BYTES))
+    cache = vector_cache(2 * (row.nbytes + OVERHEAD_BYTES))
     for text in "ab":
         cache.put(key_of(text), row)
     assert cache.get(key_of("a")) is not None

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.context.faithful_texts import NO_ANSWER
+from proxy.context.no_answer import NO_ANSWER, no_answer
 from proxy.exchange import Answer, Attempt, Choice, Exchange, Facts
-from proxy.stages.claims.acting import no_answer
 from proxy.stages.claims.retrying import correction
 from proxy.testing import CountedNames
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, labels, make_stage, ports_with, texts_of

@@ -7,13 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from proxy.context.no_answer import NO_ANSWER
 from proxy.errors import ModelUnavailable, PolicyBlocked, UpstreamUnreachable
 from proxy.exchange import Evidence, Exchange, Message, Verdict
 from proxy.grounding.judging.asking import LLMOptions
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.relevance import Relevance, RelevanceOptions
-from proxy.stages.relevance.stage import NO_ANSWER, newest
+from proxy.stages.relevance.stage import newest
 from proxy.testing import CountedNames, HashEmbedder, ScriptedChat, make_exchange, make_ports
 
 TOWER = "The Eiffel Tower in Paris is 330 metres tall."

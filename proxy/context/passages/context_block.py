@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from proxy.language.wordings import wordings
+
 
 class PassageBlock(Struct, frozen=True):
     """One passage in a text."""
@@ -32,11 +34,7 @@ class BlockWords(Struct, frozen=True):
     end: str
 
 
-WORDS = {
-    "en": BlockWords("Passage", ("passage", "passages"), "Source", "relevance", "End of"),
-    "de": BlockWords("Passage", ("Passage", "Passagen"), "Quelle", "Relevanz", "Ende:"),
-    "es": BlockWords("Pasaje", ("pasaje", "pasajes"), "Fuente", "relevancia", "Fin de"),
-}
+WORDS = wordings(__file__, BlockWords)
 _OWN_HEAD = re.compile(
     r"^### (?:Passage|Pasaje) (?P<number>\d+)(?: \[(?:Source|Quelle|Fuente): (?P<source>.*?)\])?"
     r"(?: \((?:relevance|Relevanz|relevancia): (?P<score>-?[\d.]{1,20})\))?$",

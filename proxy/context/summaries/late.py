@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import Generic, TypeVar
+
+from proxy.language.lru import LRU
 
 T = TypeVar("T")
 MAX_PER_CLIENT = 16
@@ -15,24 +16,17 @@ class Late(Generic[T]):
     """What each client has waiting; the longest unused goes first."""
 
     def __init__(self, per_client: int = MAX_PER_CLIENT, clients: int = MAX_CLIENTS) -> None:
-        self._per_client, self._most = per_client, clients
-        self._kept: OrderedDict[str, OrderedDict[str, T]] = OrderedDict()
+        self._per_client = per_client
+        self._kept: LRU[LRU[T]] = LRU(clients)
 
     def get(self, client: str, key: str) -> T | None:
         """The client's own, or None."""
         own = self._kept.get(client)
-        if own is None or key not in own:
-            return None
-        self._kept.move_to_end(client)
-        own.move_to_end(key)
-        return own[key]
+        return None if own is None else own.get(key)
 
     def put(self, client: str, key: str, value: T) -> None:
         """Keep it."""
-        own = self._kept.setdefault(client, OrderedDict())
-        own[key] = value
-        self._kept.move_to_end(client)
-        while len(own) > self._per_client:
-            own.popitem(last=False)
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+        own = self._kept.get(client)
+        if own is None:
+            self._kept.put(client, own := LRU(self._per_client))
+        own.put(key, value)

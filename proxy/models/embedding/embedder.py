@@ -37,6 +37,8 @@ SLICE = 256
 TURN_TEXTS = 32
 TURN_CHARS = 4000
 """What is handed to the thread at once: the first of them is answered when the last is done."""
+OVERHEAD_BYTES = 350
+"""Of a vector kept, beside its numbers: array object, key, place in the cache (`sys.getsizeof`)."""
 BULK_SHARE = 4
 """Every fourth turn is bulk work's while both wait, for one text: a catalogue is embedded under load, too."""
 
@@ -61,7 +63,7 @@ class BatchingEmbedder(SharedTurns[Encoder, str, "Row"]):
     """Vectors in turns around an encoder. Belongs to one event loop."""
 
     def __init__(self, encoder: Encoder, *, max_chars: int = MAX_CHARS, cache_mb: float = 64, max_waiting: int = MAX_WAITING) -> None:
-        cache = VectorCache(int(cache_mb * 1024 * 1024))
+        cache = vector_cache(int(cache_mb * 1024 * 1024))
         super().__init__(lambda: encoder, cache, room="embedding", title="the embedding model", slice_items=SLICE)
         self._encoder, self._max_chars, self._max_waiting = encoder, max_chars, max_waiting
         self._urgent: Queue[str, Row] = OrderedDict()
@@ -118,25 +120,9 @@ class BatchingEmbedder(SharedTurns[Encoder, str, "Row"]):
         return [row.copy() for row in unit(model.encode(items))]
 
 
-class VectorCache(LRU["Row"]):
+def vector_cache(max_bytes: int) -> LRU[Row]:
     """Vectors by the hash of their text; bounded by what they take, not by their number."""
-
-    OVERHEAD_BYTES = 350
-    """Of an entry beside its numbers: array object, key, place in the dictionary (`sys.getsizeof`)."""
-
-    def __init__(self, max_bytes: int) -> None:
-        super().__init__(max_bytes)
-        self._bytes = 0
-
-    def put(self, key: bytes, value: Row) -> None:
-        """Keep it."""
-        if key in self._kept:
-            return
-        self._kept[key] = value
-        self._bytes += value.nbytes + self.OVERHEAD_BYTES
-        while self._bytes > self._size:
-            _, old = self._kept.popitem(last=False)
-            self._bytes -= old.nbytes + self.OVERHEAD_BYTES
+    return LRU(max_bytes, lambda row: row.nbytes + OVERHEAD_BYTES)
 
 
 def valid(text: str, max_chars: int) -> str:

@@ -16,13 +16,13 @@ import logging
 import os
 import re
 import tempfile
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from math import ceil
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
+from proxy.language.lru import LRU
 from proxy.models.tokens.catalogue import bundled_folder
 
 if TYPE_CHECKING:
@@ -82,9 +82,7 @@ class Encodings:
         self._folders = folders or cache_folders
         self._loaded: dict[str, tiktoken.Encoding | None] = {}
         self._loading = Lock()
-        self._counts: OrderedDict[tuple[str, int, int], TextCount] = OrderedDict()
-        self._lock = Lock()
-        self._max_entries = max_entries
+        self._counts: LRU[TextCount] = LRU(max_entries)
 
     def load(self, encoding: str) -> bool:
         """Whether `encoding` can be had; loads it the first time (0.1 to 0.3 s) and warns once when it cannot."""
@@ -106,16 +104,10 @@ class Encodings:
     def remember(self, kind: str, digest: int, length: int, compute: Callable[[], TextCount]) -> TextCount:
         """The count kept under this key, or `compute`'s. `kind` keeps things apart that are counted differently."""
         key = (kind, digest, length)
-        with self._lock:
-            found = self._counts.get(key)
-            if found is not None:
-                self._counts.move_to_end(key)
-                return found
-        found = compute()
-        with self._lock:
-            self._counts[key] = found
-            if len(self._counts) > self._max_entries:
-                self._counts.popitem(last=False)
+        found = self._counts.get(key)
+        if found is None:
+            found = compute()
+            self._counts.put(key, found)
         return found
 
     def knows(self, kind: str, digest: int, length: int) -> bool:

@@ -1,8 +1,9 @@
 """Plain numbers that are raised on the request's path, and handed on to prometheus-client now and then.
 
 A rise of one of prometheus-client's own counters takes 0.3 µs, or 1 µs where processes share their figures, and an exchange makes a dozen
-of them (``python -m benchmarks.metrics``). So the path only adds to a Python number; `publish` passes on what has been added since the
-last time. Everything here runs on the event loop's thread.
+of them (``python -m benchmarks.metrics``). Raised at once, an exchange under token counting costs 8 µs instead of 3, or 19 where processes
+share. So the path only adds to a Python number; `publish` passes on what has been added since the last time. Everything here runs on the
+event loop's thread.
 """
 
 from __future__ import annotations

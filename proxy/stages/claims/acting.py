@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from proxy.context.faithful_texts import NO_ANSWER
 from proxy.exchange import Choice, Sentence
 from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.claims.redaction import redacted, redacted_sentence
-from proxy.language.detection import language
 from proxy.language.json.strings import strings_of, with_values
 from proxy.ports.stage import Action, ActionKind
 from proxy.stages.claims.options import ClaimsOptions
@@ -39,15 +37,6 @@ def actions_of(options: ClaimsOptions) -> tuple[Action, ...]:
     if options.tool_arguments != "skip":
         found.append(Action("block" if options.tool_arguments == "block" else "warn", f"tool_arguments_unsupported{judges}"))
     return tuple(found)
-
-
-def no_answer(texts: str | Mapping[str, str], *samples: str) -> str:
-    """The no-answer text in the language of the first of `samples` that tells one."""
-    if isinstance(texts, str):
-        return texts
-    known = {**NO_ANSWER, **texts}
-    tongue = next((found for sample in samples if (found := language(sample, default=""))), "en")
-    return known.get(tongue, known["en"])
 
 
 def without(choice: Choice, failing: Sequence[AnswerStatement], marker: str) -> str:

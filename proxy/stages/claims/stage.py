@@ -20,6 +20,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from proxy.context.no_answer import no_answer
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
@@ -36,7 +37,7 @@ from proxy.offloop import SENTENCES, aside, each
 from proxy.ports import Ports
 from proxy.ports.stage import Action, SentenceStage
 from proxy.stages.claims import refusals
-from proxy.stages.claims.acting import actions_of, fails, instead_of, no_answer, sentence_without, without
+from proxy.stages.claims.acting import actions_of, fails, instead_of, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions

@@ -7,11 +7,12 @@ Spanish or French. What excludes each other (vegan and steak, Berlin and Munich 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
 from proxy.language.patterns import LazyPattern
+from proxy.language.wordings import wordings
 from proxy.stages.clash.asking.questions import without_lead_in
 from proxy.stages.clash.kinds import SlotValue, Statement, StatementClash
 
@@ -29,12 +30,7 @@ class _Words(Struct, frozen=True):
     either: str
 
 
-_WORDS: Mapping[str, _Words] = {
-    "en": _Words("between {} and {}", "{}; otherwise: {}", "{} or {}"),
-    "de": _Words("zwischen {} und {}", "{}; sonst gilt: {}", "{} oder {}"),
-    "es": _Words("entre {} y {}", "{}; si no: {}", "{} o {}"),
-    "fr": _Words("entre {} et {}", "{} ; sinon : {}", "{} ou {}"),
-}
+_WORDS = wordings(__file__, _Words)
 _CONDITIONS = {
     "en": (
         r"(?:if|when(?:ever)?)(?! possible)|unless|except|while|during",
@@ -212,4 +208,4 @@ def _shared(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _words(statement: Statement) -> _Words:
-    return _WORDS.get(statement.language, _WORDS["en"])
+    return _WORDS[statement.language]

@@ -7,13 +7,14 @@ for which the user has said only what they said.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
 from proxy.context.conversation import last_user, with_text_after
 from proxy.exchange import Message
 from proxy.language.text import text_of
+from proxy.language.wordings import wordings
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import LedgerEntry
 from proxy.stages.clash.options import Editing
@@ -29,12 +30,7 @@ class _Words(Struct, frozen=True):
     neither: str
 
 
-_WORDS: Mapping[str, _Words] = {
-    "en": _Words('[Note: "{lost}" no longer counts. What counts is: "{kept}"]', '[Note: "{lost}" no longer counts.]'),
-    "de": _Words("[Hinweis: „{lost}“ gilt nicht mehr. Es gilt: „{kept}“]", "[Hinweis: „{lost}“ gilt nicht mehr.]"),
-    "es": _Words("[Nota: «{lost}» ya no vale. Vale: «{kept}»]", "[Nota: «{lost}» ya no vale.]"),
-    "fr": _Words("[Note : « {lost} » ne vaut plus. Ce qui vaut : « {kept} »]", "[Note : « {lost} » ne vaut plus.]"),
-}
+_WORDS = wordings(__file__, _Words)
 
 
 class Note(Struct, frozen=True):
@@ -57,7 +53,7 @@ def _note(entry: LedgerEntry, editing: Editing) -> Note | None:
     merged_in = entry.record.resolution == "merged" and len(staying) < len(entry.leaving)
     if not staying or same or merged_in:
         return None
-    words = _WORDS.get(str(entry.record.detail.get("language", "")), _WORDS["en"])
+    words = _WORDS[str(entry.record.detail.get("language", ""))]
     kept = entry.record.merged if entry.record.resolution == "merged" else _quoted(_other(entry, staying[0]))
     lost = " / ".join(_quoted(one) for one in staying)
     text = (words.counts if kept else words.neither).format(lost=lost, kept=kept)

@@ -17,13 +17,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.context.faithful_texts import NO_ANSWER
+from proxy.context.no_answer import no_answer
 from proxy.context.question import Question, find_question
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
 from proxy.grounding.judging.asking import LLMOptions
 from proxy.grounding.relevance import scoring
-from proxy.language.detection import language, load
+from proxy.language.detection import load
 from proxy.offloop import aside
 from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
@@ -244,12 +244,7 @@ class Relevance(Stage):
 
     def _no_answer(self, exchange: Exchange, question: Question) -> str:
         """In the question's language; in the passages' where the question is too short to tell."""
-        texts: str | Mapping[str, str] = self.options.no_answer
-        if isinstance(texts, str):
-            return texts
-        known = {**NO_ANSWER, **texts}
-        tongue = language(question.text, default="") or language(" ".join(passage.content for passage in exchange.passages[:1]))
-        return known.get(tongue, known["en"])
+        return no_answer(self.options.no_answer, question.text, " ".join(passage.content for passage in exchange.passages[:1]))
 
     def _drop(self, exchange: Exchange, finding: RelevanceFinding, chosen: Sequence[int]) -> set[int]:
         """Leave out passages below `drop_below`, never the best one; returns their indices.

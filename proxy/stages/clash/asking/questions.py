@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
 
 from msgspec import Struct
 
+from proxy.language.wordings import wordings
 from proxy.stages.clash.kinds import Statement, StatementClash
 
 MAX_OPTION_CHARS = 140
@@ -38,32 +38,7 @@ class _Words(Struct, frozen=True):
     end: str
 
 
-_WORDS: Mapping[str, _Words] = {
-    "en": _Words(
-        "Before I go on: two things you told me do not go together. Which one should I go by?",
-        "Before I go on: two statements here contradict each other. Which one should I go by?",
-        "I am flexible: both are fine.",
-        "A number is enough, or tell me in your own words.",
-    ),
-    "de": _Words(
-        "Bevor ich weitermache: Zwei deiner Angaben passen nicht zusammen. Woran soll ich mich halten?",
-        "Bevor ich weitermache: Zwei Angaben widersprechen sich. Woran soll ich mich halten?",
-        "Ich bin flexibel: Beides ist in Ordnung.",
-        "Eine Nummer genügt, oder sag es mit eigenen Worten.",
-    ),
-    "es": _Words(
-        "Antes de seguir: dos cosas que me has dicho no encajan. ¿Por cuál me guío?",
-        "Antes de seguir: dos afirmaciones se contradicen. ¿Por cuál me guío?",
-        "Soy flexible: me valen las dos.",
-        "Basta con un número, o dímelo con tus palabras.",
-    ),
-    "fr": _Words(
-        "Avant de continuer : deux de vos indications ne vont pas ensemble. À laquelle dois-je me tenir ?",
-        "Avant de continuer : deux affirmations se contredisent. À laquelle dois-je me tenir ?",
-        "Je suis flexible : les deux me conviennent.",
-        "Un numéro suffit, ou répondez avec vos propres mots.",
-    ),
-}
+_WORDS = wordings(__file__, _Words)
 
 
 class ClashQuestion(Struct, frozen=True):
@@ -89,7 +64,7 @@ def question_of(clash: StatementClash, language: str = "") -> ClashQuestion:
 def question(older: Statement, newer: Statement, language: str = "") -> ClashQuestion:
     """The question which of two statements counts."""
     tongue = language or newer.language
-    words = _WORDS.get(tongue, _WORDS["en"])
+    words = _WORDS[tongue]
     both = older.origin in ("user", "memory") and newer.origin in ("user", "memory")
     options = (_option(older), _option(newer), words.flexible)
     made = ClashQuestion("", options, tongue if tongue in _WORDS else "en")

@@ -11,8 +11,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from msgspec import Struct
+
+from proxy.language.wordings import wordings
 from proxy.ports.failures import FailureRecord
-from proxy.stages.reflection.failures.question_words import JOINTS, RULES, TONGUES, Tongue
 
 MAX_CHARS = 500
 """Of a question."""
@@ -23,36 +25,65 @@ MAX_JSON_CHARS = 20_000
 _MAX_DEPTH = 6
 
 
+class Tongue(Struct, frozen=True):
+    """One language."""
+
+    once: str
+    twice: str
+    times: str
+    """From three on, with ``{}``."""
+    nobody: Mapping[str, str]
+    """By signal: what stands for a name that there is none of."""
+    joints: Mapping[str, str]
+    """How a clause takes up a name, where there is one."""
+    obstacles: Mapping[str, Mapping[str, str]]
+    """By signal and code."""
+    details: Mapping[str, str]
+    """What the outcome tells beside its code."""
+    tried: str
+    """With ``{names}``: arguments of the last call."""
+    offers: Mapping[str, tuple[str, str]]
+    """By adjustment: with its parameters, and without."""
+    rules: Mapping[str, str]
+    """A correction's parameters, as what was understood."""
+    refusal: str
+    """With ``{obstacle}``."""
+    remedy: str
+    """With ``{id}``: what an operator can do."""
+
+
+TONGUES = wordings(__file__, Tongue)
+
+
 def obstacle(record: FailureRecord, tongue: str = "en") -> str:
     """What stands in the way, in one clause: "search_docs timed out 3 times"."""
-    language = tongue if tongue in TONGUES else "en"
-    words = TONGUES[language]
+    words = TONGUES[tongue]
     name = _named(record.subject)
-    joints = {key: joint.format(name) if name else "" for key, joint in JOINTS[language].items()}
+    joints = {key: joint.format(name) if name else "" for key, joint in words.joints.items()}
     given = {
         "s": name or words.nobody.get(record.signal_type, ""),
         "n": _times(words, record.stuck_count or record.occurrence_count),
         **joints,
     }
-    return " ".join(words.obstacles[record.signal_type, record.code].format(**given).split()) + _details(record, words)
+    return " ".join(words.obstacles[record.signal_type][record.code].format(**given).split()) + _details(record, words)
 
 
 def question(record: FailureRecord, tongue: str = "en") -> str:
     """The question to the user: the obstacle, with which arguments it was met, and what would help."""
-    words = TONGUES.get(tongue, TONGUES["en"])
+    words = TONGUES[tongue]
     clause = obstacle(record, tongue)
     first = clause if _named(record.subject) and clause.startswith(_named(record.subject)) else clause[:1].upper() + clause[1:]
     arguments = record.attempted_action.get("arguments")
     names = _listed(_arguments(arguments)) if isinstance(arguments, Mapping) else ""
     tried = words.tried.format(names=names) if names else ""
-    offer = _offer(record.recommended_adjustment, words, RULES.get(tongue, RULES["en"]))
+    offer = _offer(record.recommended_adjustment, words)
     text = " ".join(part for part in (f"{first}.", tried, offer) if part)
     return text if len(text) <= MAX_CHARS else f"{first}. {offer}"
 
 
 def refusal(record: FailureRecord, tongue: str = "en") -> str:
     """The message of the error that ends a request: what is broken, and what an operator can do about it."""
-    words = TONGUES.get(tongue, TONGUES["en"])
+    words = TONGUES[tongue]
     return f"{words.refusal.format(obstacle=obstacle(record, tongue))} {words.remedy.format(id=record.id)}"
 
 
@@ -83,7 +114,7 @@ def _details(record: FailureRecord, words: Tongue) -> str:
     return f" ({', '.join(told)})" if told else ""
 
 
-def _offer(adjustment: Mapping[str, Any], words: Tongue, rules: Mapping[str, str]) -> str:
+def _offer(adjustment: Mapping[str, Any], words: Tongue) -> str:
     """The offer that fits the adjustment, with its parameters where it has all of them."""
     full, bare = words.offers.get(str(adjustment.get("type")), words.offers["ask_human"])
     given = {
@@ -93,7 +124,9 @@ def _offer(adjustment: Mapping[str, Any], words: Tongue, rules: Mapping[str, str
         "tool": _named(adjustment.get("tool")) or _named(next(iter(_strings(adjustment.get("tools"))), "")),
         "tools": _listed(map(_named, _strings(adjustment.get("tools")))),
         "rule": ", ".join(
-            rule.format(value) for key, rule in rules.items() if (value := _number(adjustment.get(key)) or _named(adjustment.get(key)))
+            rule.format(value)
+            for key, rule in words.rules.items()
+            if (value := _number(adjustment.get(key)) or _named(adjustment.get(key)))
         ),
     }
     wanted = [key for key in given if "{" + key + "}" in full]
