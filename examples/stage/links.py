@@ -26,7 +26,7 @@ class LinksOptions(StageOptions, frozen=True, kw_only=True):
     act: Annotated[Literal["warn", "block"], Meta(description="what is done about a link that nobody gave")] = "warn"
 
 
-class Links(Stage):
+class Links(Stage[LinksOptions]):
     """Links in an answer that stood nowhere in the request."""
 
     name = "links"

@@ -61,7 +61,7 @@ class BudgetOptions(StageOptions, frozen=True, kw_only=True):
             raise ValueError(f"the allocations add up to {total} tokens, more than the window's {self.window}")
 
 
-class Budget(Stage):
+class Budget(Stage[BudgetOptions]):
     """Counts the prompt's tokens, warns as the window fills, refuses what cannot fit."""
 
     name = "budget"
@@ -78,7 +78,7 @@ class Budget(Stage):
     )
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: BudgetOptions) -> tuple[Action, ...]:
         """It counts."""
         warns = ("context_usage_high", "context_usage_compress", "context_usage_critical", "allocation_exceeded")
         return (*(Action("warn", code, exact=True) for code in warns), Action("block", "context_length_exceeded", exact=True))
@@ -115,7 +115,7 @@ class Budget(Stage):
         return output_reserve(exchange.params, model, self.options.reserve_output_tokens, use.window_tokens)
 
     def _judge(self, use: ContextUse, reserve: int) -> Verdict:
-        options: BudgetOptions = self.options
+        options = self.options
         detail: dict[str, Any] = {
             "used_tokens": use.used_tokens,
             "window_tokens": use.window_tokens,

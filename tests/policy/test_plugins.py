@@ -15,9 +15,9 @@ from proxy.policy.loading import load_policy
 from proxy.testing import completion, reply
 from tests.conftest import CHAT, Start
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "stage"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "stage"
 OWN = '''
-from proxy.stage import Stage
+from proxy.ports.stage import Stage
 class Own(Stage):
     """One's own."""
     name = "own"

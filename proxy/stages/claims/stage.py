@@ -55,7 +55,7 @@ _CHECKED = ("supported", "contradicted", "unsupported", "unsure", "error")
 MADE_UP = "text to be made up"
 
 
-class Claims(SentenceStage):
+class Claims(SentenceStage[ClaimsOptions]):
     """Checks every statement of the answer against the context; annotates, redacts, asks again, replaces or blocks."""
 
     name = "claims"
@@ -88,24 +88,24 @@ class Claims(SentenceStage):
         """By exchange id, while it lasts."""
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: ClaimsOptions) -> bool:
         """Every action but annotate, and blocking a tool call."""
-        return bool(options.action != "annotate" or options.tool_arguments == "block")
+        return options.action != "annotate" or options.tool_arguments == "block"
 
     @classmethod
-    def needs_hold(cls, options: Any) -> str:
+    def needs_hold(cls, options: ClaimsOptions) -> str:
         """What has left cannot be asked for again; calls of tools leave the gate at once."""
         if options.action == "retry":
             return "action: retry"
         return "tool_arguments: block" if options.tool_arguments == "block" else ""
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ClaimsOptions) -> tuple[Action, ...]:
         """By what fails, and what becomes of it."""
         return actions_of(options)
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: ClaimsOptions) -> Mapping[str, str]:
         """The upstreams of the judging model and of the one that is asked for a second opinion."""
         second = {"second_opinion.upstream": options.second_opinion.upstream} if options.second_opinion is not None else {}
         return {**asks(options), **second}

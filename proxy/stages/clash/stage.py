@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -66,7 +66,7 @@ _WARMING = [StatedPiece("I live in Berlin and I never eat meat, but my budget is
 T = TypeVar("T")
 
 
-class Clash(Stage):
+class Clash(Stage[ClashOptions]):
     """Finds statements that contradict each other; where that is certain the newer one counts, or what the user says, or both in one."""
 
     name = "clash"
@@ -89,14 +89,14 @@ class Clash(Stage):
         """By exchange, until it is over."""
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ClashOptions) -> tuple[Action, ...]:
         """Of clashes that are certain: a statement leaves, or a note steers the model (both change the prompt), or the user is asked, under
         `prefer_recent` of two memories of which neither is newer.
         """
         return (Action("edit", REMOVED), Action("edit", NOTED), Action("ask", ASKED), Action("warn", UNRESOLVED))
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: ClashOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
 
@@ -173,7 +173,7 @@ class Clash(Stage):
     async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, times: Mapping[str, float]) -> None:
         """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`, `TimeoutError`."""
         now, tongue = exchange.received_at, _language(exchange)
-        options: ClashOptions = self.options
+        options = self.options
         room = MAX_REPORTED - sum(not entry.acts for entry in ledger.entries)
         for found in pairs.clashes:
             room -= not found.clash.certain

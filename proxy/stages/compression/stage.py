@@ -31,7 +31,7 @@ from proxy.stages.compression.thresholds import CompressionThresholds, advice, t
 from proxy.stages.compression.trim import message_ages
 
 
-class Compression(Stage):
+class Compression(Stage[CompressionOptions]):
     """Brings a prompt that nears the window back to a target, losing nothing, and repeats what it decided byte for byte."""
 
     name = "compression"
@@ -60,7 +60,7 @@ class Compression(Stage):
         if before is None or before.window_tokens is None:
             exchange.facts.compression = Report(reason="skipped")
             return Verdict(self.name, "unchecked", detail={"reason": "skipped", "why": "the model's window is not known"})
-        options: CompressionOptions = self.options
+        options = self.options
         known, ages = await asyncio.gather(recalled(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
         given = exchange.original
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools

@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from proxy.context.edits import Edit, apply_edits
 from proxy.context.passages import is_retrieval_tool
@@ -69,7 +68,7 @@ def _load() -> None:
     prepare()
 
 
-class Poisoning(Stage):
+class Poisoning(Stage[PoisoningOptions]):
     """Blocks or quarantines false content and hidden instructions before they enter the context."""
 
     name = "poisoning"
@@ -103,7 +102,7 @@ class Poisoning(Stage):
         self._known: LRU[CheckedPiece] = LRU(options.cache_size)
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: PoisoningOptions) -> tuple[Action, ...]:
         """What becomes of instructions in what is read, and of false and doubtful statements."""
         found: list[Action] = []
         for code, action in (
@@ -120,17 +119,17 @@ class Poisoning(Stage):
         return (*found, *((Action("quarantine", "answer_quarantined"),) if options.answers != "none" else ()))
 
     @classmethod
-    def needs(cls, options: Any) -> tuple[str, ...]:
+    def needs(cls, options: PoisoningOptions) -> tuple[str, ...]:
         """Somebody must know what is true where everything else is refused."""
         return () if options.on_low_confidence == "forward" or options.knowledge else ("knowledge",)
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: PoisoningOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
 
     @classmethod
-    def folders(cls, options: Any) -> Mapping[str, str]:
+    def folders(cls, options: PoisoningOptions) -> Mapping[str, str]:
         """The folder of facts, where it has its own."""
         return {"knowledge": options.knowledge} if options.knowledge else {}
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
@@ -61,7 +61,7 @@ class _Reading(Struct):
     """Those that the newest step shows."""
 
 
-class Reflection(Stage):
+class Reflection(Stage[ReflectionOptions]):
     """Remembers what went wrong in a run, tells the model where it matters, and stops what repeats without progress."""
 
     name = "reflection"
@@ -81,18 +81,18 @@ class Reflection(Stage):
         """By exchange, where caps are enforced."""
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: ReflectionOptions) -> bool:
         """Where it enforces caps."""
         return bool(options.enforce)
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ReflectionOptions) -> tuple[Action, ...]:
         """Guidance is a note at the prompt's end; the rest is for the operator to ask for."""
         stops = (Action("ask", ASKED), Action("block", STOPPED)) if options.escalate_after is not None else ()
         return (*stops, *((Action("edit", CAPPED),) if options.enforce else ()))
 
     @classmethod
-    def needs_hold(cls, options: Any) -> str:
+    def needs_hold(cls, options: ReflectionOptions) -> str:
         """A call must be whole before its arguments can be capped."""
         return "enforce: true" if options.enforce else ""
 
@@ -159,7 +159,7 @@ class Reflection(Stage):
 
     def _tell(self, exchange: Exchange, reading: _Reading) -> tuple[list[FailureRecord], int]:
         """Put what matters into the prompt; the failures told, and the tokens that took."""
-        options: ReflectionOptions = self.options
+        options = self.options
         if not options.max_tokens or not reading.records:
             return [], 0
         model = self.ports.tokens.model(exchange.model)

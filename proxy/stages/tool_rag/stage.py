@@ -92,7 +92,7 @@ class _Found(Struct, frozen=True):
     ranked: bool
 
 
-class ToolRag(Stage):
+class ToolRag(Stage[ToolRagOptions]):
     """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
 
     name = "tool_rag"
@@ -173,18 +173,18 @@ class ToolRag(Stage):
 
     async def _tokens_if_above(self, exchange: Exchange, offered: Sequence[Tool]) -> int | None:
         """Tokens of the tool descriptions; None when there are too few tools for a selection."""
-        many = len(offered) > self.options.above
-        if not many and self.options.above_share is None:
+        many, share = len(offered) > self.options.above, self.options.above_share
+        if not many and share is None:
             return None
         use = exchange.facts.context_before
         tokens = use.components.get("tool_descriptions") if use is not None and exchange.tools is exchange.original.tools else None
         if tokens is None:
             tokens = await self._tokens(exchange, offered)
-        return tokens if many or self._share(exchange, tokens) >= self.options.above_share else None
+        return tokens if many or share is None or self._share(exchange, tokens) >= share else None
 
     def _wanted(self, exchange: Exchange, catalogue: ToolCatalogue, relevance: Sequence[float] | None, known: Sequence[str]) -> _Found:
         """What should be there now: what must stay, what is relevant, and what these name."""
-        options: ToolRagOptions = self.options
+        options = self.options
         kept = must_keep(catalogue, exchange.conversation, exchange.params, options.always)
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
         named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
@@ -204,7 +204,7 @@ class ToolRag(Stage):
 
     def _can_search(self, exchange: Exchange) -> bool:
         """Whether the model can be offered the search."""
-        return bool(self.options.find_tools) and can_answer_tools(exchange, FIND_TOOLS)
+        return self.options.find_tools and can_answer_tools(exchange, FIND_TOOLS)
 
     # ---- the run's memory ----
 

@@ -16,7 +16,6 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -35,7 +34,7 @@ from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
 from proxy.stages.validation.acting import QualityDecision, action_of, edits_of, ranked
 from proxy.stages.validation.metrics.candidates import Candidate, existing_base
-from proxy.stages.validation.metrics.quality import METRICS, Metric, Quality, failed, judged
+from proxy.stages.validation.metrics.quality import METRICS, Quality, failed, judged
 from proxy.stages.validation.metrics.validator import Models, QualityValidator
 from proxy.stages.validation.options import ValidationOptions
 from proxy.stages.validation.reporting import CODES, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
@@ -46,7 +45,7 @@ _DEADLINE = 0.9
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "down_rank": "edit", "drop": "edit", "reject": "block"}
 
 
-class Validation(Stage):
+class Validation(Stage[ValidationOptions]):
     """Checks new content before the model sees it; annotates, ranks it lower, drops or rejects it."""
 
     name = "validation"
@@ -67,12 +66,12 @@ class Validation(Stage):
         self._archived: LRU[str] = LRU(options.cache_size)
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ValidationOptions) -> tuple[Action, ...]:
         """By metric, where the policy chose one."""
         return tuple(Action(kind, code) for name, code in CODES.items() if (kind := _KINDS.get(options.action_for(name))) is not None)
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: ValidationOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
 
@@ -158,7 +157,7 @@ class Validation(Stage):
     async def _measured(
         self, exchange: Exchange, newcomers: Mapping[int, Newcomer], base: EvidenceBase | None, seen: Mapping[str, float], left_s: float
     ) -> dict[int, Quality]:
-        options: ValidationOptions = self.options
+        options = self.options
         models = Models(self.ports.embedder, self._verifier.for_client(exchange.client), exchange.knowledge)
         validator = QualityValidator(
             models,
@@ -237,5 +236,5 @@ def _base(turn: int, evidence: Sequence[Evidence], dropped: frozenset[str]) -> E
 
 
 def _not_looked_at(why: str) -> Quality:
-    metrics: dict[Any, Metric] = {name: failed(why) for name in METRICS}
+    metrics = {name: failed(why) for name in METRICS}
     return replace(judged(metrics), reasons=(f"not checked: {why}",))
