@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.archive_reader import ArchiveReader
-from proxy.context.compaction.conversation import STORE_TIMEOUT_S, Compacted, recalled, sent, stored
+from proxy.context.compaction.conversation import Compacted, recalled, sent, stored
 from proxy.context.compaction.measure import prompt_use
 from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
@@ -143,9 +143,8 @@ class Compression(Stage[CompressionOptions]):
         digests = await aside(exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1))
         run = f"{exchange.route}\0{exchange.run_id}"
         try:
-            async with asyncio.timeout(STORE_TIMEOUT_S):
-                seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)
-        except (StoreUnavailable, TimeoutError):
+            seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)
+        except StoreUnavailable:
             seen = None
         return message_ages(exchange.original.message_hints, seen, len(messages), now)
 

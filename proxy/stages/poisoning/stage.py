@@ -288,7 +288,7 @@ class Poisoning(Stage[PoisoningOptions]):
     ) -> dict[str, QuarantineItem]:
         """What the rules say of what was found; the items of what is kept from the model, by hash, in the quarantine if it can be."""
         held: dict[str, QuarantineItem] = {}
-        breather = Breather()
+        away, breather = False, Breather()
         for hash_, checked in found.items():
             await breather.breathe()
             piece = pieces[hash_]
@@ -299,7 +299,8 @@ class Poisoning(Stage[PoisoningOptions]):
             if decision.action in HELD:
                 threshold = self.options.min_injection_score
                 item = item_of(exchange, piece, decision, checked.injection, threshold, _tool(piece, tools))
-                held[hash_] = kept = await self._keep(exchange, item, outcome)
+                held[hash_] = kept = item if away else await self._keep(exchange, item, outcome)
+                away = not kept.id  # one wait for a store that does not answer is enough
                 log.info("%s: %s kept from the model (%s): %s", exchange.id, where(piece), kept.type, kept.id or "not in the store")
         return held
 

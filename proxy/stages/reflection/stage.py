@@ -8,14 +8,11 @@ the answer's tool calls get the caps that failures recommend.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import TypeVar
 
 from msgspec import Struct
 
-from proxy.context.compaction.conversation import STORE_TIMEOUT_S
 from proxy.context.conversation import last_user
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
@@ -48,7 +45,6 @@ CANDIDATES = 24
 SUBJECTS = 24
 """Tools whose failures are looked for: those called lately, then those offered; of the others the latest failures come by themselves."""
 TOLD = "told failures"
-T = TypeVar("T")
 
 
 class _Reading(Struct):
@@ -108,7 +104,7 @@ class Reflection(Stage[ReflectionOptions]):
         exchange.facts.failures_injected = 0
         try:
             reading = await self._read(exchange)
-        except (StoreUnavailable, TimeoutError):
+        except StoreUnavailable:
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": "store_unavailable"})
         if self.options.escalate_after is not None:
             stop = escalation(reading.newest, self.options.escalate_after, can_ask=can_ask(exchange.original.params))
@@ -121,21 +117,21 @@ class Reflection(Stage[ReflectionOptions]):
         return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens))
 
     async def _read(self, exchange: Exchange) -> _Reading:
-        """Raises `StoreUnavailable`, `TimeoutError`."""
+        """Raises `StoreUnavailable`."""
         history = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
         await self._apply(exchange, [event for event in history.events if self._counts(event.failure)])
         situation = history.situation
         shown = dict.fromkeys(failure.fingerprint for failure in history.newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
-        wanted = self.ports.failures.relevant(
+        found = await self.ports.failures.relevant(
             client=exchange.client,
             run_id=exchange.run_id if self.options.scope == "run" else None,
             fingerprints=fingerprints,
             subjects=subjects,
             limit=max(CANDIDATES, 4 * self.options.top_k),
         )
-        found = [record for record in await _kept(wanted) if record.signal_type in self.options.signals]
+        found = [record for record in found if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
         over = [*learning.overcome(own, history), *superseded(own)]
         await self._apply(exchange, over)
@@ -213,10 +209,9 @@ class Reflection(Stage[ReflectionOptions]):
         """Remember what only the answer showed, and what was told."""
         events = self._applied.told(exchange.id)
         events += [event for event in await aside(LARGE, learning.answered, exchange) if self._counts(event.failure)]
-        wanted = self.ports.failures.relevant(
+        found = await self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
         )
-        found = await _kept(wanted)
         await self._apply(exchange, [*events, *learning.over(found, events, exchange)])
 
     async def on_failed(self, exchange: Exchange) -> None:
@@ -231,15 +226,13 @@ class Reflection(Stage[ReflectionOptions]):
     # ---- the store ----
 
     async def _apply(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:
-        """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`, `TimeoutError`."""
+        """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`."""
         owner = (exchange.client, exchange.run_id)
         new = self._applied.new(owner, events)
         if not new:
             return
-        records = await _kept(
-            self.ports.failures.apply(
-                new, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, step_id=exchange.step_id, record_id=exchange.id
-            )
+        records = await self.ports.failures.apply(
+            new, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, step_id=exchange.step_id, record_id=exchange.id
         )
         self._applied.add(owner, new)
         count_events(self.ports.counters, new, records, exchange.received_at)
@@ -248,14 +241,8 @@ class Reflection(Stage[ReflectionOptions]):
         """As `_apply`; what cannot be kept is let go, since the stop comes first."""
         try:
             await self._apply(exchange, events)
-        except (StoreUnavailable, TimeoutError):
+        except StoreUnavailable:
             self.ports.counters.count("reflection.unkept_count")
-
-
-async def _kept(call: Awaitable[T]) -> T:
-    """What the store says, in time. Raises `StoreUnavailable`, `TimeoutError`."""
-    async with asyncio.timeout(STORE_TIMEOUT_S):
-        return await call
 
 
 def _language(exchange: Exchange) -> str:

@@ -12,7 +12,6 @@ After RAG-MCP (arXiv 2505.03275) and, for what is learned from calls, OATS (arXi
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 
@@ -51,8 +50,6 @@ from proxy.stages.tool_rag.task import task_of
 
 _SWAPS = 8
 """Tries to add to a run's stored tools while other workers do; each failure means that another one succeeded."""
-_STORE_SHARE = 0.2
-"""Part of the stage's time budget that each call of the store may take."""
 _PLAUSIBLE = 0.1
 """Probability of being needed from which a tool is worth a look: listed by a search, whose result the model reads, and added to a
 run that has tools already when none is relevant enough. Small talk adds nothing, so that the prompt stays cached."""
@@ -211,9 +208,8 @@ class ToolRag(Stage[ToolRagOptions]):
     async def _recall(self, exchange: Exchange) -> ToolRun | None:
         """What the run was shown so far; None when the store cannot say."""
         try:
-            async with asyncio.timeout(self.options.timeout_ms / 1000 * _STORE_SHARE):
-                return await self.ports.tool_runs.get(_run_of(exchange), client=exchange.client)
-        except (StoreUnavailable, TimeoutError):
+            return await self.ports.tool_runs.get(_run_of(exchange), client=exchange.client)
+        except StoreUnavailable:
             return None
 
     async def _remember(
@@ -234,9 +230,8 @@ class ToolRag(Stage[ToolRagOptions]):
     async def _swap(self, exchange: Exchange, keys: Sequence[str], version: int) -> bool | None:
         """Whether `keys` are the run's now; None when the store cannot say."""
         try:
-            async with asyncio.timeout(self.options.timeout_ms / 1000 * _STORE_SHARE):
-                return await self.ports.tool_runs.swap(_run_of(exchange), keys, version, client=exchange.client)
-        except (StoreUnavailable, TimeoutError):
+            return await self.ports.tool_runs.swap(_run_of(exchange), keys, version, client=exchange.client)
+        except StoreUnavailable:
             return None
 
     # ---- sending ----

@@ -12,14 +12,12 @@ result grows stale. A request is refused only for what came with it: what is beh
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 from msgspec.structs import replace
 
-from proxy.context.compaction.conversation import STORE_TIMEOUT_S
 from proxy.context.conversation import prefix_hashes
 from proxy.context.edits import apply_edits
 from proxy.errors import ModelUnavailable, StoreUnavailable
@@ -105,11 +103,10 @@ class Validation(Stage[ValidationOptions]):
             return {}, ""
         run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
         try:
-            async with asyncio.timeout(STORE_TIMEOUT_S):
-                times = await self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client)
-        except (StoreUnavailable, TimeoutError) as error:
+            times = await self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client)
+        except StoreUnavailable as error:
             new = [n.shown_as for n in found if n.new]
-            return dict.fromkeys(new, exchange.received_at), str(error) or "timeout"
+            return dict.fromkeys(new, exchange.received_at), str(error)
         return dict(zip(names, times, strict=True)), ""
 
     # ---- judging ----
@@ -188,8 +185,8 @@ class Validation(Stage[ValidationOptions]):
                 continue
             try:
                 found[i] = replace(decision, archived=await self._archive(exchange, decision.newcomer))
-            except (StoreUnavailable, TimeoutError) as error:
-                found[i], problem = replace(decision, action="annotate"), str(error) or "timeout"
+            except StoreUnavailable as error:
+                found[i], problem = replace(decision, action="annotate"), str(error)
         return found, problem
 
     async def _archive(self, exchange: Exchange, newcomer: Newcomer) -> str:
@@ -198,8 +195,7 @@ class Validation(Stage[ValidationOptions]):
         known = self._archived.get(key)
         if known is None:
             content = newcomer.piece.text.encode("utf-8", "surrogatepass")
-            async with asyncio.timeout(STORE_TIMEOUT_S):
-                known = await self.ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
+            known = await self.ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
             self._archived.put(key, known)
         return known
 
