@@ -237,7 +237,10 @@ class App:
     def _watch(self) -> None:
         """What the metrics ask for when they are read."""
         pipelines = [policy.pipeline for route in self.routes for policy in route.allowed.values()]
-        self.metrics.expect(sorted({stage.name for pipeline in pipelines for stage in pipeline.stages}))
+        used = [stage for pipeline in pipelines for stage in pipeline.stages]
+        self.metrics.expect(sorted({stage.name for stage in used}))
+        for stage in used:
+            self.metrics.declare(stage.counters)
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 

@@ -32,6 +32,7 @@ class Links(Stage[LinksOptions]):
     name = "links"
     Options = LinksOptions
     reports = ("unknown_link",)
+    counters = {"links.unknown_count": "links in answers that stood nowhere in the request"}
 
     @classmethod
     def blocks_answers(cls, options: LinksOptions) -> bool:

@@ -62,6 +62,16 @@ class Action(Struct, frozen=True):
     """
 
 
+class CounterFamily(Struct, frozen=True):
+    """A labelled figure that counts what some dotted counters of a stage count, by what is different in their names."""
+
+    name: str
+    help: str
+    label: str
+    pattern: str
+    """A regular expression of the counters' names, whose group is the label's value."""
+
+
 class Stage(Generic[OptionsT]):
     """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
 
@@ -78,6 +88,10 @@ class Stage(Generic[OptionsT]):
     """What it may replace: ``messages``, ``tools``, ``params``, ``answer``."""
     reports: ClassVar[tuple[str, ...]] = ()
     """Headers and warning codes it may set, for ``groundwire explain``."""
+    counters: ClassVar[Mapping[str, str]] = {}
+    """What each of its dotted counters counts, by name: those are in the metrics from the start, at 0."""
+    families: ClassVar[tuple[CounterFamily, ...]] = ()
+    """Of its counters. A stage that is not Groundwire's own has none."""
     reads_passages: ClassVar[bool] = False
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
     verifies: bool = False

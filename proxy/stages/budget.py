@@ -61,6 +61,15 @@ class BudgetOptions(StageOptions, frozen=True, kw_only=True):
             raise ValueError(f"the allocations add up to {total} tokens, more than the window's {self.window}")
 
 
+COUNTERS = {
+    "context.usage_warning_count": "prompts above the budget's warn_at and below the next threshold",
+    "context.compression_triggered_count": "prompts above compress_at and below critical_at",
+    "context.critical_alerts_count": "prompts above critical_at",
+    "context.allocation_exceeded_count": "prompts of which a component is above its allocation",
+    "context.length_exceeded_count": "prompts that were refused as too long for the window",
+}
+
+
 class Budget(Stage[BudgetOptions]):
     """Counts the prompt's tokens, warns as the window fills, refuses what cannot fit."""
 
@@ -68,6 +77,7 @@ class Budget(Stage[BudgetOptions]):
     measures = True
     Options = BudgetOptions
     assigns = ("token_count",)
+    counters = COUNTERS
     reports = (
         "x-groundwire-context",
         "context_usage_high",

@@ -100,12 +100,23 @@ class _Case:
         """Choices that turn out to be JSON while they stream."""
 
 
+COUNTERS = {
+    "citations.checked_count": "citations that were checked",
+    **{f"citations.{name}_count": f"citations found {name}" for name in ("verified", "invented", "unsupported", "error")},
+    "citations.missing_count": "claims without the citation that they need",
+    "citations.context_ignored_count": "answers that use none of their passages",
+    "citations.redacted_count": "citations taken out",
+    "citations.blocked_count": "answers refused",
+}
+
+
 class Citations(SentenceStage[CitationsOptions]):
     """Checks that what the answer cites exists and supports it; annotates, takes out false citations, or blocks."""
 
     name = "citations"
     Options = CitationsOptions
     changes = ("answer",)
+    counters = COUNTERS
     reports = (
         "x-groundwire-citations",
         "x-groundwire-quality",

@@ -97,12 +97,21 @@ class Assessed(Struct, frozen=True):
         return self.carried / self.promised if self.overclaimed else 1.0
 
 
+COUNTERS = {
+    "confidence.checked_count": "claims with a rating of their own",
+    "confidence.overclaimed_count": "claims rated higher than the evidence carries",
+    "confidence.underclaimed_count": "answers rated lower",
+    "confidence.rejected_count": "claims taken out as too weak",
+}
+
+
 class Confidence(Stage[ConfidenceOptions]):
     """Compares the answer's own confidence with its measured support; warns of, replaces or refuses one that is surer than it may be."""
 
     name = "confidence"
     Options = ConfidenceOptions
     changes = ("answer",)
+    counters = COUNTERS
     reports = ("x-groundwire-confidence", "x-groundwire-quality", "overclaimed", REJECTED, "confidence_unchecked")
     answers_after = ("schema", "claims", "citations")
 

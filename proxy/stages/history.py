@@ -79,12 +79,20 @@ class Length(Struct, frozen=True):
         return "HIGH" if times > 2 else "MEDIUM" if times > 1 else None
 
 
+COUNTERS = {
+    "context.distraction_count": "histories that are too long",
+    "context.history_summarize_count": "histories shortened by a summary",
+    "context.history_sliding_window_count": "histories shortened to a window",
+}
+
+
 class History(Stage[HistoryOptions]):
     """Warns of a history that distracts the model, and shortens it: by a summary, or to a window of recent messages."""
 
     name = "history"
     Options = HistoryOptions
     changes = ("messages", "tools")
+    counters = COUNTERS
     reports = ("DISTRACTION",)
     answers = (READ_ARCHIVE,)
 

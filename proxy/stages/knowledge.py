@@ -36,11 +36,17 @@ class KnowledgeOptions(VerifierOptions, frozen=True, kw_only=True):
     min_contradiction: Annotated[Share, Meta(description="probability from which a fact of the same matter contradicts a claim")] = 0.5
 
 
+COUNTERS = {
+    "knowledge.facts_count": "facts that joined the evidence",
+}
+
+
 class Knowledge(Stage[KnowledgeOptions]):
     """Looks up facts for the question, and lets answers and new content be checked against the knowledge base."""
 
     name = "knowledge"
     Options = KnowledgeOptions
+    counters = COUNTERS
     assigns = ("knowledge",)
     embeds = True
     verifies = True

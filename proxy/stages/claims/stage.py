@@ -41,7 +41,7 @@ from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.reading import AnswerStatement, read_choice, wants_json
-from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
+from proxy.stages.claims.reporting import COUNTERS, MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
 
 _SHORT_CHARS = 60
@@ -62,6 +62,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     Options = ClaimsOptions
     assigns = ("faithfulness",)
     changes = ("answer",)
+    counters = COUNTERS
     reports = (
         "x-groundwire-faithfulness",
         "x-groundwire-quality",

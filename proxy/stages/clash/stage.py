@@ -35,6 +35,8 @@ from proxy.stages.clash.options import ClashOptions
 from proxy.stages.clash.removing import NOTE, edits_of
 from proxy.stages.clash.reporting import (
     ASKED,
+    COUNTERS,
+    FAMILIES,
     FOUND,
     NOTED,
     REMOVED,
@@ -71,6 +73,8 @@ class Clash(Stage[ClashOptions]):
     Options = ClashOptions
     follows = ("budget", "knowledge", "validation", "poisoning")
     changes = ("messages", "passages", "answer")
+    counters = COUNTERS
+    families = FAMILIES
     reports = ("x-groundwire-clashes", REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
     retryable = frozenset((UNCHECKED, "check_timeout"))
     reads_passages = True

@@ -24,11 +24,19 @@ from proxy.exchange import CompressionResult as Report
 from proxy.exchange import ContextUse, Exchange, ToolCall, Verdict
 from proxy.offloop import aside
 from proxy.ports import Ports
-from proxy.ports.stage import Stage
+from proxy.ports.stage import CounterFamily, Stage
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun
 from proxy.stages.compression.options import CompressionOptions
 from proxy.stages.compression.thresholds import CompressionThresholds, advice, thresholds
 from proxy.stages.compression.trim import message_ages
+
+COUNTERS = {
+    "context.compression_count": "prompts that were compressed",
+    "context.compression_tokens_before_count": "their tokens before",
+    "context.compression_tokens_after_count": "their tokens after",
+    "context.compression_failures": "prompts that stayed above the target",
+    **{f"context.compression_{name}_count": f"compressions in which {name} did something" for name in ("trim", "summarize", "archive")},
+}
 
 
 class Compression(Stage[CompressionOptions]):
@@ -40,6 +48,15 @@ class Compression(Stage[CompressionOptions]):
     requires = ("token_count",)
     follows = ("history",)
     changes = ("messages", "tools")
+    counters = COUNTERS
+    families = (
+        CounterFamily(
+            "groundwire_compression_strategies",
+            "Compressions by what did something",
+            "strategy",
+            r"context\.compression_(trim|summarize|archive)_count",
+        ),
+    )
     reports = ("x-groundwire-compression", "compression_failed")
     answers = (READ_ARCHIVE,)
 

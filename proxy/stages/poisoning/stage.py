@@ -32,7 +32,7 @@ from proxy.language.detection import load
 from proxy.language.lru import LRU
 from proxy.offloop import Breather, aside
 from proxy.ports import Ports, QuarantineItem
-from proxy.ports.stage import Action, ActionKind, Stage
+from proxy.ports.stage import Action, ActionKind, CounterFamily, Stage
 from proxy.stages.poisoning.answers import items_of
 from proxy.stages.poisoning.checking import CheckedPiece, Checker
 from proxy.stages.poisoning.decisions import PieceDecision, decide
@@ -40,7 +40,7 @@ from proxy.stages.poisoning.injections.injection import prepare
 from proxy.stages.poisoning.options import PoisoningOptions
 from proxy.stages.poisoning.rate import PoisoningRate
 from proxy.stages.poisoning.remembering import HELD, edits_of, item_of, tools_of
-from proxy.stages.poisoning.reporting import HeldBack, Outcome, of_answer, verdicts_of, where
+from proxy.stages.poisoning.reporting import COUNTERS, HeldBack, Outcome, of_answer, verdicts_of, where
 
 log = logging.getLogger("groundwire.poisoning")
 
@@ -78,6 +78,15 @@ class Poisoning(Stage[PoisoningOptions]):
     changes = ("messages", "passages")
     answers_after = ("schema", "claims", "citations", "confidence")
     answers_with = ("claims",)
+    counters = COUNTERS
+    families = (
+        CounterFamily(
+            "groundwire_poisoning_types",
+            "Poisoned pieces of context by what is wrong with them",
+            "type",
+            r"poisoning\.type_(\w+)_count",
+        ),
+    )
     reports = (
         "poisoned_context",
         "context_quarantined",

@@ -36,7 +36,18 @@ from proxy.stages.reflection.failures.selection import select
 from proxy.stages.reflection.failures.superseding import superseded
 from proxy.stages.reflection.injecting import with_block
 from proxy.stages.reflection.options import ReflectionOptions
-from proxy.stages.reflection.reporting import ASKED, CAPPED, REPEATED, STOPPED, UNCHECKED, capped_detail, count_events, detail_of, listed
+from proxy.stages.reflection.reporting import (
+    ASKED,
+    CAPPED,
+    COUNTERS,
+    REPEATED,
+    STOPPED,
+    UNCHECKED,
+    capped_detail,
+    count_events,
+    detail_of,
+    listed,
+)
 from proxy.stages.reflection.signals.calls import ResultReader
 from proxy.stages.reflection.warming import warm
 
@@ -65,6 +76,7 @@ class Reflection(Stage[ReflectionOptions]):
     Options = ReflectionOptions
     follows = ("budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful")
     changes = ("messages", "answer")
+    counters = COUNTERS
     reports = ("x-groundwire-failures", REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED)
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:

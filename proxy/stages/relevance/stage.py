@@ -90,6 +90,15 @@ class RelevanceFinding(Struct, frozen=True):
     """How it is known that the search found nothing, where it did."""
 
 
+COUNTERS = {
+    "context.relevance_checked_count": "requests whose context was compared with the question",
+    "context.relevance_llm_count": "times a model was asked about it",
+    "context.irrelevant_context_count": "requests whose context has little to do with the question",
+    "context.relevance_answered_count": "requests answered by the stage for it",
+    "context.passages_left_out_count": "passages left out as irrelevant",
+}
+
+
 class Relevance(Stage[RelevanceOptions]):
     """Catches questions that the passages cannot answer before the model invents an answer."""
 
@@ -97,6 +106,7 @@ class Relevance(Stage[RelevanceOptions]):
     Options = RelevanceOptions
     assigns = ("relevance",)
     changes = ("answer", "passages")
+    counters = COUNTERS
     reports = ("x-groundwire-relevance", "low_relevance", "relevance_llm_failed")
     reads_passages = True
     embeds = True

@@ -22,6 +22,7 @@ from proxy.stages.schema.checking import CheckedAnswer, checked, codes_of, needs
 from proxy.stages.schema.options import SchemaOptions
 from proxy.stages.schema.reporting import (
     BLOCKED,
+    COUNTERS,
     INVALID,
     NAME,
     REPAIRED,
@@ -54,6 +55,7 @@ class Schema(Stage[SchemaOptions]):
         "faithful",
     )
     changes = ("answer",)
+    counters = COUNTERS
     reports = (*CODES, REPAIRED, INVALID, UNCHECKED, BLOCKED)
 
     @classmethod

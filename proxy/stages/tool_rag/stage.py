@@ -89,6 +89,18 @@ class _Found(Struct, frozen=True):
     ranked: bool
 
 
+COUNTERS = {
+    "context.tool_rag_requests_count": "requests whose tools were selected from",
+    "context.tools_offered_count": "tools of these requests",
+    "context.tools_kept_count": "tools of them that went to the model",
+    "context.tool_tokens_before_count": "tokens of their descriptions",
+    "context.tool_tokens_kept_count": "tokens of what was sent of them",
+    "context.tool_calls_count": "calls by the model where tools had been left out",
+    "context.tool_calls_found_count": "calls of them whose tool was there without a search",
+    "context.tool_searches_count": "searches by the model for a tool",
+}
+
+
 class ToolRag(Stage[ToolRagOptions]):
     """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
 
@@ -96,6 +108,7 @@ class ToolRag(Stage[ToolRagOptions]):
     remembers = True
     Options = ToolRagOptions
     changes = ("tools",)
+    counters = COUNTERS
     reports = ("x-groundwire-tools", "tool_confusion", "CONFUSION")
     answers = (FIND_TOOLS,)
     embeds = True

@@ -35,7 +35,7 @@ from proxy.stages.validation.metrics.candidates import Candidate, existing_base
 from proxy.stages.validation.metrics.quality import METRICS, Quality, failed, judged
 from proxy.stages.validation.metrics.validator import Models, QualityValidator
 from proxy.stages.validation.options import ValidationOptions
-from proxy.stages.validation.reporting import CODES, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
+from proxy.stages.validation.reporting import CODES, COUNTERS, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
 from proxy.stages.validation.turns import Newcomer, before, newcomers
 
 _DEADLINE = 0.9
@@ -51,6 +51,7 @@ class Validation(Stage[ValidationOptions]):
     Options = ValidationOptions
     follows = ("knowledge",)
     changes = ("messages", "passages")
+    counters = COUNTERS
     reports = (*CODES.values(), UNCHECKED, REJECTED)
     reads_passages = True
     verifies = True
