@@ -274,7 +274,7 @@ async def written(models: data.Models | None) -> list[Written]:
 def of_written(found: Sequence[Written], name: str) -> dict[str, Any]:
     """Recall, false positives, and changes of mind taken for what they are."""
     report: dict[str, Any] = {}
-    print(f"\nstatements, whole path, {name}")
+    print(f"\nstatements, through the stage, {name}")
     for topic in ("all", *dict.fromkeys(line.topic for line in found)):
         mine = [line for line in found if topic in ("all", line.topic)]
         hits = [bool(line.found) for line in mine if line.expected != "none"]
