@@ -5,7 +5,7 @@
 *prefeval*: a stated preference with an answer that goes against it, or respects it; by topic. *decode*: two turns of one chat speaker.
 *prosecco*, *daccord*: two statements of a debate, two sentences of fact-checks, dev splits. *citod history*, *citod kb*: an assistant's
 turn against the turns before it, and against the records of a tool. None of these rows made a coefficient; prosecco and daccord have
-training splits that did. *statements*: pairs that this project wrote (`benchmarks/data/clash_statements.tsv`), through the whole path
+training splits that did. *statements*: pairs that this project wrote (`benchmarks/data/clash_statements.tsv`), through the stage
 from a user's sentences: slots, changes of mind, suppositions, other people; the rules were made beside them, so that they show what is
 covered, and not how it goes with what others write.
 
@@ -31,18 +31,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import clash_data as data
+from proxy.stages.clash import ClashOptions
+from proxy.stages.clash.context import Context
 from proxy.stages.clash.detecting import detection
 from proxy.stages.clash.detecting.candidates import Pair
 from proxy.stages.clash.detecting.features import Answers, Cosines, coefficients, features, regression, shared_terms
-from proxy.stages.clash.detecting.judging import detect_clash
+from proxy.stages.clash.finding import Finder
 from proxy.stages.clash.kinds import StatementClash, StatementKind
+from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.resolution import resolve_clash
 from proxy.stages.clash.statements.reading import as_statement
+from proxy.testing import make_exchange, make_ports
 
 RESULTS = Path(__file__).parent / "results" / "clash.json"
 STATEMENTS = Path(__file__).parent / "data" / "clash_statements.tsv"
 SEED = 7
 RESAMPLES = 300
+PATIENCE_S = 60.0
 QUICK = 40
 RECALL_TARGET, FALSE_POSITIVE_TARGET, AUTO_TARGET = 0.95, 0.05, 0.95
 SYSTEMS = ("groundwire", "cosine", "words and negation", "verifier alone")
@@ -250,12 +255,18 @@ class Written:
 
 
 async def written(models: data.Models | None) -> list[Written]:
-    """Every pair of sentences through `detect_clash`, with the models or by rules alone."""
+    """Every pair of sentences as two turns of a conversation, through what the stage runs, with the models or by rules alone."""
     lines = [line.split("\t") for line in STATEMENTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    found = []
-    for topic, language, expected, older, newer in lines:
-        verifier, embedder = (models.verifier, models.embedder) if models is not None else (None, None)
-        clashes = await detect_clash([older, newer], verifier=verifier, embedder=embedder)
+    ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
+    options = ClashOptions(semantic=models is not None)
+    context, finder, found = Context(options.between), Finder(options, ports), []
+    for number, (topic, language, expected, older, newer) in enumerate(lines):
+        said = [{"role": "user", "content": older}, {"role": "assistant", "content": "Noted."}, {"role": "user", "content": newer}]
+        exchange = make_exchange(said)
+        exchange.run_id = str(number)
+        spoken = (await context.stated(exchange)).spoken
+        until = asyncio.get_running_loop().time() + PATIENCE_S
+        clashes = [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken, until)).clashes]
         found.append(Written(topic, language, older, newer, expected, [clash for clash in clashes if clash.type != "DUPLICATE_FACTS"]))
     return found
 
@@ -263,7 +274,7 @@ async def written(models: data.Models | None) -> list[Written]:
 def of_written(found: Sequence[Written], name: str) -> dict[str, Any]:
     """Recall, false positives, and changes of mind taken for what they are."""
     report: dict[str, Any] = {}
-    print(f"\nstatements, whole path, {name}")
+    print(f"\nstatements, through the stage, {name}")
     for topic in ("all", *dict.fromkeys(line.topic for line in found)):
         mine = [line for line in found if topic in ("all", line.topic)]
         hits = [bool(line.found) for line in mine if line.expected != "none"]

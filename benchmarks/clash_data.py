@@ -39,8 +39,8 @@ class Models:
     """The shipped verifier and embedder, and a detector that asks them."""
 
     def __init__(self) -> None:
-        self._verifiers = LocalVerifiers(lambda name: OnnxVerifier(MODEL, threads=available_cores()))
-        self.verifier = self._verifiers.get()
+        self.verifiers = LocalVerifiers(lambda name: OnnxVerifier(MODEL, threads=available_cores()))
+        self.verifier = self.verifiers.get()
         self.embedder = BatchingEmbedder(UseEncoder())
         self.detector = ClashDetector(self.verifier, embedder=self.embedder)
 
@@ -61,5 +61,5 @@ class Models:
 
     def stop(self) -> None:
         """End their threads."""
-        self._verifiers.stop()
+        self.verifiers.stop()
         self.embedder.stop()

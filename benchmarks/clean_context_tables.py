@@ -31,7 +31,10 @@ def clash(results: Path = RESULTS) -> str | None:
         [name, str(line["recall"]["n"]), *_clash_cells(line), *(_two(line[system]["auroc"]) for system in systems)]
         for name, line in groups.items()
     ]
-    for name, key in (("sentences written for this, whole path", "statements"), ("… by rules alone", "statements_by_rules")):
+    for name, key in (
+        ("sentences written for this, through the stage with `semantic: true`", "statements"),
+        ("… by rules alone, as it is set", "statements_by_rules"),
+    ):
         if key in report:
             line = report[key]["all"]
             goals = _goals(line["recall"], line["false_positives"])

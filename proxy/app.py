@@ -50,6 +50,7 @@ from proxy.pipeline import Pipeline
 from proxy.policy.loading import Policy, RoutePolicies, load_policies
 from proxy.policy.shadow import ShadowPipeline, Uncounted
 from proxy.ports import Ports, ToolOutcomes, Verifiers
+from proxy.ports.deadline import with_deadline
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
 from proxy.server.background import Afterwards
@@ -236,7 +237,10 @@ class App:
     def _watch(self) -> None:
         """What the metrics ask for when they are read."""
         pipelines = [policy.pipeline for route in self.routes for policy in route.allowed.values()]
-        self.metrics.expect(sorted({stage.name for pipeline in pipelines for stage in pipeline.stages}))
+        used = [stage for pipeline in pipelines for stage in pipeline.stages]
+        self.metrics.expect(sorted({stage.name for stage in used}))
+        for stage in used:
+            self.metrics.declare(stage.counters)
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
@@ -282,7 +286,8 @@ class App:
             enforced = policy.enforce and route.enforce
             key = id(policy), enforced
             if key not in active:
-                stages = [spec.stage(spec.options, ports if enforced else uncounted) for spec in policy.stages]
+                given = ports if enforced else uncounted
+                stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
                 pipeline = (Pipeline if enforced else ShadowPipeline)(stages, policy.retrieval_tools)
                 active[key] = ActivePolicy(
                     policy.label, policy.delivery, pipeline, refuses=enforced and policy.refuses, judges=enforced and policy.judges

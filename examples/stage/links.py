@@ -26,12 +26,13 @@ class LinksOptions(StageOptions, frozen=True, kw_only=True):
     act: Annotated[Literal["warn", "block"], Meta(description="what is done about a link that nobody gave")] = "warn"
 
 
-class Links(Stage):
+class Links(Stage[LinksOptions]):
     """Links in an answer that stood nowhere in the request."""
 
     name = "links"
     Options = LinksOptions
     reports = ("unknown_link",)
+    counters = {"links.unknown_count": "links in answers that stood nowhere in the request"}
 
     @classmethod
     def blocks_answers(cls, options: LinksOptions) -> bool:

@@ -10,7 +10,7 @@ Stages, models and the store do not import each other: a stage gets what it need
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 
 from msgspec import Meta, Struct
 
@@ -36,6 +36,16 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = 5000
 
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar  # `typing` has defaults from 3.13 on
+
+    OptionsT = TypeVar("OptionsT", bound=StageOptions, default=Any)
+    """A stage's own options: a bare `Stage` is one of any."""
+else:
+    from typing import TypeVar
+
+    OptionsT = TypeVar("OptionsT")
+
 ActionKind = Literal["annotate", "warn", "quarantine", "edit", "ask", "block"]
 
 
@@ -52,7 +62,17 @@ class Action(Struct, frozen=True):
     """
 
 
-class Stage:
+class CounterFamily(Struct, frozen=True):
+    """A labelled figure that counts what some dotted counters of a stage count, by what is different in their names."""
+
+    name: str
+    help: str
+    label: str
+    pattern: str
+    """A regular expression of the counters' names, whose group is the label's value."""
+
+
+class Stage(Generic[OptionsT]):
     """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
 
     name: ClassVar[str]
@@ -68,6 +88,10 @@ class Stage:
     """What it may replace: ``messages``, ``tools``, ``params``, ``answer``."""
     reports: ClassVar[tuple[str, ...]] = ()
     """Headers and warning codes it may set, for ``groundwire explain``."""
+    counters: ClassVar[Mapping[str, str]] = {}
+    """What each of its dotted counters counts, by name: those are in the metrics from the start, at 0."""
+    families: ClassVar[tuple[CounterFamily, ...]] = ()
+    """Of its counters. A stage that is not Groundwire's own has none."""
     reads_passages: ClassVar[bool] = False
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
     verifies: bool = False
@@ -89,37 +113,37 @@ class Stage:
     answers: ClassVar[tuple[str, ...]] = ()
     """Names of tools that it may offer to the model and that the proxy answers itself (`on_tool_call`)."""
 
-    def __init__(self, options: Any, ports: Ports) -> None:
+    def __init__(self, options: OptionsT, ports: Ports) -> None:
         self.options = options
         self.ports = ports
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: OptionsT) -> bool:
         """Whether these options can hold back or change an answer, which ``delivery: tap`` cannot do."""
         return False
 
     @classmethod
-    def needs_hold(cls, options: Any) -> str:
+    def needs_hold(cls, options: OptionsT) -> str:
         """Which of these options only ``delivery: hold`` can do, as ``action: retry``; "" where each delivery can."""
         return ""
 
     @classmethod
-    def needs(cls, options: Any) -> tuple[str, ...]:
+    def needs(cls, options: OptionsT) -> tuple[str, ...]:
         """Stages that these options rely on, wherever they stand: a policy without one is refused when it is loaded."""
         return ()
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: OptionsT) -> tuple[Action, ...]:
         """What these options may do to a request or an answer, beyond the record; see `proxy.policy.precision`."""
         return ()
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: OptionsT) -> Mapping[str, str]:
         """Upstreams that these options ask through `ports.chat`, by path inside the options; one that cannot be asked is refused."""
         return {}
 
     @classmethod
-    def folders(cls, options: Any) -> Mapping[str, str]:
+    def folders(cls, options: OptionsT) -> Mapping[str, str]:
         """Folders that these options read, by path inside the options; one that is not there is refused. A relative one starts at
         config.yaml.
         """
@@ -183,7 +207,7 @@ def can_answer_tools(exchange: Exchange, name: str = "") -> bool:
     return possible and not (name and any(tool_name(tool) == name for tool in exchange.original.tools))
 
 
-class SentenceStage(Stage):
+class SentenceStage(Stage[OptionsT]):
     """A stage that judges sentence by sentence: as they leave under ``delivery: gate``, else when the answer is whole."""
 
     @property

@@ -61,13 +61,23 @@ class BudgetOptions(StageOptions, frozen=True, kw_only=True):
             raise ValueError(f"the allocations add up to {total} tokens, more than the window's {self.window}")
 
 
-class Budget(Stage):
+COUNTERS = {
+    "context.usage_warning_count": "prompts above the budget's warn_at and below the next threshold",
+    "context.compression_triggered_count": "prompts above compress_at and below critical_at",
+    "context.critical_alerts_count": "prompts above critical_at",
+    "context.allocation_exceeded_count": "prompts of which a component is above its allocation",
+    "context.length_exceeded_count": "prompts that were refused as too long for the window",
+}
+
+
+class Budget(Stage[BudgetOptions]):
     """Counts the prompt's tokens, warns as the window fills, refuses what cannot fit."""
 
     name = "budget"
     measures = True
     Options = BudgetOptions
     assigns = ("token_count",)
+    counters = COUNTERS
     reports = (
         "x-groundwire-context",
         "context_usage_high",
@@ -78,7 +88,7 @@ class Budget(Stage):
     )
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: BudgetOptions) -> tuple[Action, ...]:
         """It counts."""
         warns = ("context_usage_high", "context_usage_compress", "context_usage_critical", "allocation_exceeded")
         return (*(Action("warn", code, exact=True) for code in warns), Action("block", "context_length_exceeded", exact=True))
@@ -117,7 +127,7 @@ class Budget(Stage):
 
     def _judge(self, use: ContextUse, reserve: int, found_share: float) -> Verdict:
         """By what is sent, or, in the request in which it was compressed, by what had set the compression to work."""
-        options: BudgetOptions = self.options
+        options = self.options
         detail: dict[str, Any] = {
             "used_tokens": use.used_tokens,
             "window_tokens": use.window_tokens,

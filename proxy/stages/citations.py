@@ -100,12 +100,23 @@ class _Case:
         """Choices that turn out to be JSON while they stream."""
 
 
-class Citations(SentenceStage):
+COUNTERS = {
+    "citations.checked_count": "citations that were checked",
+    **{f"citations.{name}_count": f"citations found {name}" for name in ("verified", "invented", "unsupported", "error")},
+    "citations.missing_count": "claims without the citation that they need",
+    "citations.context_ignored_count": "answers that use none of their passages",
+    "citations.redacted_count": "citations taken out",
+    "citations.blocked_count": "answers refused",
+}
+
+
+class Citations(SentenceStage[CitationsOptions]):
     """Checks that what the answer cites exists and supports it; annotates, takes out false citations, or blocks."""
 
     name = "citations"
     Options = CitationsOptions
     changes = ("answer",)
+    counters = COUNTERS
     reports = (
         "x-groundwire-citations",
         "x-groundwire-quality",
@@ -129,14 +140,15 @@ class Citations(SentenceStage):
         """By exchange id, while it lasts."""
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: CitationsOptions) -> bool:
         """Every action but annotate."""
-        return bool(options.action != "annotate")
+        return options.action != "annotate"
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: CitationsOptions) -> tuple[Action, ...]:
         """What is cited and not there is looked up, and a quotation compared word by word; the rest is a model's opinion."""
-        kind: ActionKind = {"redact": "edit", "block": "block"}.get(options.action, "warn")  # type: ignore[assignment]
+        kinds: Mapping[str, ActionKind] = {"redact": "edit", "block": "block"}
+        kind = kinds.get(options.action, "warn")
         found = [Action(kind, "citation_invented", exact=True)]
         if options.fail_on == "unsupported":
             found.append(Action(kind, "citation_unsupported"))
@@ -147,14 +159,14 @@ class Citations(SentenceStage):
         return (*found, Action("warn", "context_ignored"))
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: CitationsOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
 
     @property
     def judges_sentences(self) -> bool:
         """Only to act on them before they leave."""
-        return bool(self.options.action != "annotate")
+        return self.options.action != "annotate"
 
     def by_sentence(self, exchange: Exchange) -> bool:
         """Not a JSON answer."""

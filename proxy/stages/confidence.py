@@ -10,7 +10,7 @@ reported beside it; it decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -96,28 +96,37 @@ class Assessed(Struct, frozen=True):
         return self.carried / self.promised if self.overclaimed else 1.0
 
 
-class Confidence(Stage):
+COUNTERS = {
+    "confidence.checked_count": "claims with a rating of their own",
+    "confidence.overclaimed_count": "claims rated higher than the evidence carries",
+    "confidence.underclaimed_count": "answers rated lower",
+    "confidence.rejected_count": "claims taken out as too weak",
+}
+
+
+class Confidence(Stage[ConfidenceOptions]):
     """Compares the answer's own confidence with its measured support; warns of, replaces or refuses one that is surer than it may be."""
 
     name = "confidence"
     Options = ConfidenceOptions
     changes = ("answer",)
+    counters = COUNTERS
     reports = ("x-groundwire-confidence", "x-groundwire-quality", "overclaimed", REJECTED, "confidence_unchecked")
     answers_after = ("schema", "claims", "citations")
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: ConfidenceOptions) -> bool:
         """Every action but annotate."""
-        return bool(options.action != "annotate")
+        return options.action != "annotate"
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ConfidenceOptions) -> tuple[Action, ...]:
         """All about answers with a claim that `claims` found contradicted: what is left is a comparison of numbers."""
         refused = (Action("block", REJECTED),) if options.action != "annotate" else ()
         return (Action("warn", "overclaimed"), Action("warn", REJECTED), *refused)
 
     @classmethod
-    def needs(cls, options: Any) -> tuple[str, ...]:
+    def needs(cls, options: ConfidenceOptions) -> tuple[str, ...]:
         """The claims, where it acts on their support."""
         return ("claims",) if options.action != "annotate" else ()
 
@@ -199,7 +208,7 @@ class Confidence(Stage):
             choices.append({"choice": index, "rating": one.rating or "none", **measured, **_logprobs(exchange, index)})
         return {**detail, "choices": choices}
 
-    def _count(self, found: Any, rated: str) -> None:
+    def _count(self, found: Collection[Assessed], rated: str) -> None:
         self.ports.counters.count("confidence.checked_count", len(found))
         if over := sum(one.overclaimed for one in found):
             self.ports.counters.count("confidence.overclaimed_count", over)

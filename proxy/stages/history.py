@@ -79,12 +79,20 @@ class Length(Struct, frozen=True):
         return "HIGH" if times > 2 else "MEDIUM" if times >= 1 else None
 
 
-class History(Stage):
+COUNTERS = {
+    "context.distraction_count": "histories that are too long",
+    "context.history_summarize_count": "histories shortened by a summary",
+    "context.history_sliding_window_count": "histories shortened to a window",
+}
+
+
+class History(Stage[HistoryOptions]):
     """Warns of a history that distracts the model, and shortens it: by a summary, or to a window of recent messages."""
 
     name = "history"
     Options = HistoryOptions
     changes = ("messages", "tools")
+    counters = COUNTERS
     reports = ("DISTRACTION",)
     answers = (READ_ARCHIVE,)
 
@@ -100,7 +108,7 @@ class History(Stage):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Repeat what was decided, measure what is left, act."""
-        options: HistoryOptions = self.options
+        options = self.options
         known = await recalled(exchange, self.ports, late=options.summariser is not None)
         length = await self._length(exchange, known.parts)
         severity = length.severity(options.max_messages, options.max_tokens)
@@ -124,7 +132,7 @@ class History(Stage):
 
     async def _shorten(self, exchange: Exchange, known: Compacted) -> tuple[Compacted, str]:
         """The conversation shortened, and what was done: the action, or why nothing."""
-        options: HistoryOptions = self.options
+        options = self.options
         since = sum(part.start >= known.length for part in known.parts) - options.kept
         if known.length and since < options.every:
             return known, "not-yet"
@@ -146,7 +154,7 @@ class History(Stage):
         return shortened, options.action
 
     async def _folded(self, exchange: Exchange, parts: Sequence[Part], runs: Sequence[Run], late: LateSummaries) -> FoldedRun:
-        options: HistoryOptions = self.options
+        options = self.options
         asked = last_user(exchange.conversation)
         query = text_of(exchange.conversation[asked].get("content")) if asked is not None else ""
 
@@ -171,7 +179,7 @@ class History(Stage):
         return Length(len(history), await token_counter(exchange, self.ports)(history))
 
     def _detail(self, severity: Severity, before: Length, after: Length, result: str, problem: str) -> dict[str, Any]:
-        options: HistoryOptions = self.options
+        options = self.options
         return {
             "severity": severity,
             "messages": before.messages,

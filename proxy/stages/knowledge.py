@@ -10,7 +10,7 @@ knowledge base it was.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated
 
 from msgspec import Meta
 
@@ -36,11 +36,17 @@ class KnowledgeOptions(VerifierOptions, frozen=True, kw_only=True):
     min_contradiction: Annotated[Share, Meta(description="probability from which a fact of the same matter contradicts a claim")] = 0.5
 
 
-class Knowledge(Stage):
+COUNTERS = {
+    "knowledge.facts_count": "facts that joined the evidence",
+}
+
+
+class Knowledge(Stage[KnowledgeOptions]):
     """Looks up facts for the question, and lets answers and new content be checked against the knowledge base."""
 
     name = "knowledge"
     Options = KnowledgeOptions
+    counters = COUNTERS
     assigns = ("knowledge",)
     embeds = True
     verifies = True
@@ -52,12 +58,12 @@ class Knowledge(Stage):
         self._base = ports.knowledge.get(options.folder)
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: KnowledgeOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
 
     @classmethod
-    def folders(cls, options: Any) -> Mapping[str, str]:
+    def folders(cls, options: KnowledgeOptions) -> Mapping[str, str]:
         """The folder of facts."""
         return {"folder": options.folder}
 

@@ -96,6 +96,7 @@ def test_the_example_is_explained() -> None:
     assert "may block (unknown_link): exact" in told
 
 
+@pytest.mark.process
 def test_the_examples_own_tests_pass() -> None:
     command = [
         sys.executable,

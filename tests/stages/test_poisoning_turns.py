@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from proxy.errors import ConfigError, ModelUnavailable, PolicyBlocked, StoreUnav
 from proxy.exchange import Evidence
 from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.policy.loading import load_policy
+from proxy.ports.deadline import with_deadline
 from proxy.testing import MemoryKnowledge, MemoryQuarantine, ScriptedVerifiers
 from tests.examples import share
 from tests.stages.poisoning.contexts import (
@@ -237,6 +239,19 @@ async def test_without_the_store_what_is_false_is_taken_out_all_the_same() -> No
 
     exchange = await run(made(ports_with(quarantine=Away())), history(LONDON))
     assert ("error", "store_unavailable", NOTE) == (verdict(exchange).outcome, verdict(exchange).detail["reason"], texts(exchange)[1])
+
+
+async def test_a_store_that_never_answers_is_waited_for_once_and_what_is_false_leaves() -> None:
+    asked = []
+
+    class Hung(MemoryQuarantine):
+        async def put(self, *args: Any, **about: Any) -> Any:
+            asked.append(args)
+            await asyncio.Event().wait()
+
+    exchange = await run(made(with_deadline(ports_with(quarantine=Hung()), 50)), history(LONDON, f"{LONDON} {UNKNOWN}"))
+    assert ("error", "store_unavailable", 1) == (verdict(exchange).outcome, verdict(exchange).detail["reason"], len(asked))
+    assert not any(LONDON in text for text in texts(exchange))
 
 
 # ---- figures ----

@@ -12,6 +12,7 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, ContextUse, Exchange, Tool, ToolCall, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports, ToolRanking, ToolRun
+from proxy.ports.deadline import with_deadline
 from proxy.stages.tool_rag import ToolRag, ToolRagOptions
 from proxy.testing import CountedNames, MemoryToolRuns, SharedWords, WordCounter, make_exchange, make_ports
 
@@ -341,7 +342,7 @@ class BrokenRuns:
 )
 async def test_without_a_store_each_request_is_selected_for_itself(runs: BrokenRuns) -> None:
     exchange = asking()
-    verdict = await stage(make_ports(tool_runs=runs), timeout_ms=50).on_request(exchange)
+    verdict = await stage(with_deadline(make_ports(tool_runs=runs), 50), timeout_ms=50).on_request(exchange)
     assert names(exchange) == [FIND, "search_flights"]
     assert verdict is not None
     assert (verdict.outcome, verdict.detail["run"]) == ("unchecked", "not-stored")

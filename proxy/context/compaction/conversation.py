@@ -6,7 +6,6 @@ another window has its own. The stages of one policy share theirs, so that each 
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Sequence
 
@@ -22,8 +21,6 @@ from proxy.ports import Compaction, Ports
 
 SHARING_STAGES = frozenset(("history", "compression", "all"))
 """Stages that make compactions, as a client names them when it leaves them out."""
-STORE_TIMEOUT_S = 1.0
-"""For each call of the store; past it the request goes on as if the store were away."""
 UNAVAILABLE = "store-unavailable"
 
 
@@ -44,9 +41,8 @@ async def recalled(exchange: Exchange, ports: Ports, *, late: bool = False) -> C
     """
     parts = await aside(exchange.original.size, parts_of, exchange.messages, exchange.conversation)
     try:
-        async with asyncio.timeout(STORE_TIMEOUT_S):
-            found = [await _find(exchange, ports, late=again) for again in ((True, False) if late else (False,))]
-    except (StoreUnavailable, TimeoutError):
+        found = [await _find(exchange, ports, late=again) for again in ((True, False) if late else (False,))]
+    except StoreUnavailable:
         return Compacted(parts, problem=UNAVAILABLE)
     longest = max((compaction for compaction in found if compaction), key=lambda compaction: compaction.length, default=None)
     if longest is None:
@@ -67,7 +63,7 @@ async def stored(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> Com
     original = exchange.conversation
     try:
         kept = await keep(exchange, ports, parts)
-    except (StoreUnavailable, TimeoutError):
+    except StoreUnavailable:
         return Compacted(parts, problem=UNAVAILABLE)
     if kept is None:
         return Compacted(parts)
@@ -76,7 +72,7 @@ async def stored(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> Com
 
 
 async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, late: bool = False) -> Compaction | None:
-    """Store the client's first messages up to the last that was replaced; None where none was. Raises `StoreUnavailable`, `TimeoutError`.
+    """Store the client's first messages up to the last that was replaced; None where none was. Raises `StoreUnavailable`.
 
     Returns what the store keeps. With `late` it is stored beside what was first.
     """
@@ -85,8 +81,7 @@ async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, late:
     if not covered or any(part.start < length < part.end for part in parts):
         return None
     compaction = Compaction(_hashes(exchange, late=late)[length], length, pieces_of(parts, length))
-    async with asyncio.timeout(STORE_TIMEOUT_S):
-        kept = await ports.compactions.put(compaction, client=exchange.client, run_id=exchange.run_id)
+    kept = await ports.compactions.put(compaction, client=exchange.client, run_id=exchange.run_id)
     return kept if kept.covers == compaction.covers else None
 
 

@@ -35,7 +35,7 @@ class LateSummaries:
     async def _store(self) -> None:
         parts = [replace(part, message=self._better(part)) for part in self._parts]
         if any(new.message is not old.message for new, old in zip(parts, self._parts, strict=True)):
-            with contextlib.suppress(StoreUnavailable, TimeoutError):  # later turns then go on with what was sent
+            with contextlib.suppress(StoreUnavailable):  # later turns then go on with what was sent
                 await keep(self._exchange, self._ports, parts, late=True)
 
     def _better(self, part: Part) -> Message:

@@ -1,4 +1,5 @@
-"""Every labelled family of figures: its name, what it means, its labels, and the edges of a histogram's buckets.
+"""Every labelled family of figures: its name, what it means, its labels, and the edges of a histogram's buckets. Those of a stage's
+counters are declared by the stage (`Stage.families`).
 
 Names follow Prometheus' conventions: base units (seconds, tokens, USD, ratios from 0 to 1), ``_total`` on counters, which
 prometheus-client adds. Labels are bounded: routes and upstreams come from config.yaml, stages and hooks from the registry, the rest is
@@ -8,6 +9,8 @@ cut by `proxy.observe.metrics.tally.Names`. Never a client, a run or free text.
 from __future__ import annotations
 
 from msgspec import Struct
+
+from proxy.stages.registry import STAGES
 
 OVERHEAD_EDGES_S = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
 STAGE_EDGES_S = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -80,10 +83,7 @@ FAMILIES: tuple[Family, ...] = (
     Family(
         "groundwire_upstream_seconds", "From the call to the answer's last byte, of calls that succeeded", ("upstream",), UPSTREAM_EDGES_S
     ),
-    Family("groundwire_poisoning_types", "Poisoned pieces of context by what is wrong with them", ("type",)),
-    Family("groundwire_clash_types", "Clashes found, by type", ("type",)),
-    Family("groundwire_clash_strategies", "Clashes that the policy resolved, by strategy", ("strategy",)),
-    Family("groundwire_compression_strategies", "Compressions by what did something", ("strategy",)),
+    *(Family(family.name, family.help, (family.label,)) for stage in STAGES for family in stage.families),
 )
 
 GAUGES: tuple[tuple[str, str, str], ...] = (

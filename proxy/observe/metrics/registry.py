@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 
 from prometheus_client import CollectorRegistry, Metric, generate_latest
@@ -60,12 +60,18 @@ class Metrics:
         """These stages are in use: their errors are counted from 0."""
         self._exchanges.expect(stages)
 
+    def declare(self, counters: Mapping[str, str]) -> None:
+        """These dotted counters are raised by a stage that is not Groundwire's own: they are counted from 0, too."""
+        for name, meaning in counters.items():
+            if name not in self._dotted:
+                self._named(name, meaning)
+
     def watch(self, gauge: str, probe: Callable[[], float]) -> None:
         """Ask `probe` whenever the gauge is read."""
         self._tallies.watch(gauge, probe)
 
-    def _named(self, name: str) -> tuple[CounterTally, ...]:
-        found = [self._tallies.plain(prometheus_name(name), f"{DOTTED.get(name, 'Counted by a stage')} ({name})")]
+    def _named(self, name: str, meaning: str = "Counted by a stage") -> tuple[CounterTally, ...]:
+        found = [self._tallies.plain(prometheus_name(name), f"{DOTTED.get(name, meaning)} ({name})")]
         if twin := labelled(name):
             found.append(self._tallies.count(*twin))
         made = self._dotted[name] = tuple(found)

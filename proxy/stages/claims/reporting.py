@@ -18,6 +18,16 @@ MAX_CLAIMS = 60
 MAX_CHARS = 400
 MAX_MESSAGE_CHARS = 200
 _URGENT = ("contradicted", "unsupported", "unsure", "error")
+COUNTERS = {
+    "claims.checked_count": "statements of answers that were checked",
+    **{f"claims.{name}_count": f"statements found {name}" for name in ("supported", "contradicted", "unsupported", "unsure", "error")},
+    "claims.second_opinion_count": "statements on which a second opinion was asked for",
+    "claims.second_opinion_failed_count": "second opinions that did not come",
+    "claims.redacted_count": "statements taken out",
+    "claims.replaced_count": "answers replaced",
+    "claims.retried_count": "answers for which another one was asked",
+    "claims.blocked_count": "answers refused",
+}
 
 
 def detail_of(found: Sequence[FoundClaims]) -> dict[str, Any]:

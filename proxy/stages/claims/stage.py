@@ -42,7 +42,7 @@ from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.reading import AnswerStatement, read_choice
-from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
+from proxy.stages.claims.reporting import COUNTERS, MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
 
 _SHORT_CHARS = 60
@@ -56,13 +56,14 @@ _CHECKED = ("supported", "contradicted", "unsupported", "unsure", "error")
 MADE_UP = "text to be made up"
 
 
-class Claims(SentenceStage):
+class Claims(SentenceStage[ClaimsOptions]):
     """Checks every statement of the answer against the context; annotates, redacts, asks again, replaces or blocks."""
 
     name = "claims"
     Options = ClaimsOptions
     assigns = ("faithfulness",)
     changes = ("answer",)
+    counters = COUNTERS
     reports = (
         "x-groundwire-faithfulness",
         "x-groundwire-quality",
@@ -89,24 +90,24 @@ class Claims(SentenceStage):
         """By exchange id, while it lasts."""
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: ClaimsOptions) -> bool:
         """Every action but annotate, and blocking a tool call."""
-        return bool(options.action != "annotate" or options.tool_arguments == "block")
+        return options.action != "annotate" or options.tool_arguments == "block"
 
     @classmethod
-    def needs_hold(cls, options: Any) -> str:
+    def needs_hold(cls, options: ClaimsOptions) -> str:
         """What has left cannot be asked for again; calls of tools leave the gate at once."""
         if options.action == "retry":
             return "action: retry"
         return "tool_arguments: block" if options.tool_arguments == "block" else ""
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ClaimsOptions) -> tuple[Action, ...]:
         """By what fails, and what becomes of it."""
         return actions_of(options)
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: ClaimsOptions) -> Mapping[str, str]:
         """The upstreams of the judging model and of the one that is asked for a second opinion."""
         second = {"second_opinion.upstream": options.second_opinion.upstream} if options.second_opinion is not None else {}
         return {**asks(options), **second}

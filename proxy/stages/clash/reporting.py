@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from proxy.exchange import Outcome
 from proxy.ports import ClashRecord, Counters
+from proxy.ports.stage import CounterFamily
 from proxy.stages.clash.ledger import LedgerEntry
 
 MAX_LISTED = 20
@@ -16,6 +17,29 @@ REMOVED, NOTED, ASKED, UNRESOLVED = "clash_removed", "clash_noted", "clash_asked
 UNCHECKED, FOUND, SKIPPED = "clash_unchecked", "CLASH", "clash_skipped"
 _LEFT_OPEN = ("timeout", "not_judged")
 """Problems by which something was skipped; by any other nothing could be checked."""
+_CLASHES = ("contradictory_preferences", "conflicting_facts", "outdated_information", "duplicate_facts")
+COUNTERS = {
+    "clash.found_count": "clashes found",
+    "clash.found_critical_count": "clashes found that are critical",
+    "clash.auto_resolved_count": "clashes that the policy resolved",
+    "clash.asked_count": "clashes about which the user was asked",
+    "clash.user_resolved_count": "clashes that the user resolved",
+    **{
+        f"clash.{what}_{name}_count": f"of them: {name}"
+        for what in ("found", "auto_resolved", "asked", "user_resolved")
+        for name in _CLASHES
+    },
+    **{f"clash.auto_resolved_{name}_count": f"of them: by {name}" for name in ("prefer_recent", "merge")},
+}
+FAMILIES = (
+    CounterFamily("groundwire_clash_types", "Clashes found, by type", "type", rf"clash\.found_({'|'.join(_CLASHES)})_count"),
+    CounterFamily(
+        "groundwire_clash_strategies",
+        "Clashes that the policy resolved, by strategy",
+        "strategy",
+        r"clash\.auto_resolved_(prefer_recent|merge|ask_user)_count",
+    ),
+)
 
 
 class Done(Struct, frozen=True):

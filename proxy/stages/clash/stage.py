@@ -10,12 +10,10 @@ are read. What a person decides over HTTP counts from the next turn on.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from proxy.context.compaction.conversation import STORE_TIMEOUT_S
 from proxy.context.conversation import last_user
 from proxy.context.edits import apply_edits
 from proxy.errors import StoreUnavailable
@@ -37,6 +35,8 @@ from proxy.stages.clash.options import ClashOptions
 from proxy.stages.clash.removing import NOTE, edits_of
 from proxy.stages.clash.reporting import (
     ASKED,
+    COUNTERS,
+    FAMILIES,
     FOUND,
     NOTED,
     REMOVED,
@@ -63,10 +63,9 @@ MAX_REPORTED = 16
 """Clashes of a run that are kept though nothing is done about them; where there are more, the conversation is about such things."""
 _WARMING = [StatedPiece("I live in Berlin and I never eat meat, but my budget is 100 € for the hotel on 5 May at 9 am.")]
 """Reading it compiles the patterns (0.2 s), so that no request waits for it."""
-T = TypeVar("T")
 
 
-class Clash(Stage):
+class Clash(Stage[ClashOptions]):
     """Finds statements that contradict each other; where that is certain the newer one counts, or what the user says, or both in one."""
 
     name = "clash"
@@ -74,6 +73,8 @@ class Clash(Stage):
     Options = ClashOptions
     follows = ("budget", "knowledge", "validation", "poisoning")
     changes = ("messages", "passages", "answer")
+    counters = COUNTERS
+    families = FAMILIES
     reports = ("x-groundwire-clashes", REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
     retryable = frozenset((UNCHECKED, "check_timeout"))
     reads_passages = True
@@ -89,14 +90,14 @@ class Clash(Stage):
         """By exchange, until it is over."""
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ClashOptions) -> tuple[Action, ...]:
         """Of clashes that are certain: a statement leaves, or a note steers the model (both change the prompt), or the user is asked, under
         `prefer_recent` of two memories of which neither is newer.
         """
         return (Action("edit", REMOVED), Action("edit", NOTED), Action("ask", ASKED), Action("warn", UNRESOLVED))
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: ClashOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
 
@@ -109,8 +110,8 @@ class Clash(Stage):
             return Verdict(self.name, "pass", code=SKIPPED, detail={"skipped": stated.skipped}) if stated.skipped else None
         try:
             find = self.ports.clashes.find(client=exchange.client, run_id=exchange.run_id, policy=exchange.policy)
-            records, times = await asyncio.gather(_kept(find), self._times(exchange, stated.spoken))
-        except (StoreUnavailable, TimeoutError):
+            records, times = await asyncio.gather(find, self._times(exchange, stated.spoken))
+        except StoreUnavailable:
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": STORE_AWAY, "statements": len(stated.spoken)})
         ledger = Ledger(stated.spoken, records)
         try:
@@ -119,7 +120,7 @@ class Clash(Stage):
             if pairs.clashes:
                 await self._settle(exchange, ledger, pairs, times)
                 await self._hear(exchange, ledger)
-        except (StoreUnavailable, TimeoutError):
+        except StoreUnavailable:
             pairs = Pairs(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
 
@@ -139,15 +140,15 @@ class Clash(Stage):
         names = [one.key for one in spoken if one.statement.timestamp is None]
         run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
         try:
-            times = await _kept(self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client))
-        except (StoreUnavailable, TimeoutError):
+            times = await self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client)
+        except StoreUnavailable:
             return {}
         return dict(zip(names, times, strict=True))
 
     # ---- deciding ----
 
     async def _hear(self, exchange: Exchange, ledger: Ledger) -> None:
-        """Read the user's replies to what they were asked. Raises `StoreUnavailable`, `TimeoutError`."""
+        """Read the user's replies to what they were asked. Raises `StoreUnavailable`."""
         for entry in ledger.entries:
             heard = _dialogue(exchange, entry) if entry.was_put else Dialogue(0)
             if heard.reply is None or heard.message is None:
@@ -159,10 +160,8 @@ class Clash(Stage):
             await self._answered(ledger, entry.record, resolution, as_sentence(heard.reply.text))
 
     async def _answered(self, ledger: Ledger, record: ClashRecord, resolution: str, merged: str) -> None:
-        kept = await _kept(
-            self.ports.clashes.resolve(
-                record.id, resolution, client=record.client, by=USER, reason="the user was asked", merged=merged, version=record.version
-            )
+        kept = await self.ports.clashes.resolve(
+            record.id, resolution, client=record.client, by=USER, reason="the user was asked", merged=merged, version=record.version
         )
         if kept is None:
             return
@@ -171,9 +170,9 @@ class Clash(Stage):
         ledger.put(kept)
 
     async def _settle(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, times: Mapping[str, float]) -> None:
-        """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`, `TimeoutError`."""
+        """Resolve what is new, as far as the policy can. Raises `StoreUnavailable`."""
         now, tongue = exchange.received_at, _language(exchange)
-        options: ClashOptions = self.options
+        options = self.options
         room = MAX_REPORTED - sum(not entry.acts for entry in ledger.entries)
         for found in pairs.clashes:
             room -= not found.clash.certain
@@ -189,7 +188,7 @@ class Clash(Stage):
                 done = Resolution("keep_existing", (dated.older, dated.newer), (), DOUBTFUL, resolved=False)
             chosen = (special if found.clash.critical else None) or options.strategy
             strategy = chosen if done.strategy == "keep_existing" else done.strategy
-            kept = await _kept(self.ports.clashes.put(record_of(exchange, found.clash, (found.older, found.newer), done, strategy, spoken)))
+            kept = await self.ports.clashes.put(record_of(exchange, found.clash, (found.older, found.newer), done, strategy, spoken))
             if kept.record_id == exchange.id:
                 count_found(self.ports.counters, kept)
             ledger.put(kept)
@@ -248,12 +247,6 @@ def _can_reply(exchange: Exchange, entry: LedgerEntry) -> bool:
 
 def _dialogue(exchange: Exchange, entry: LedgerEntry) -> Dialogue:
     return dialogue_about(exchange.conversation, entry.question, (entry.older.statement, entry.newer.statement))
-
-
-async def _kept(call: Awaitable[T]) -> T:
-    """What the store says, in time. Raises `StoreUnavailable`, `TimeoutError`."""
-    async with asyncio.timeout(STORE_TIMEOUT_S):
-        return await call
 
 
 def _language(exchange: Exchange) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.archive_reader import ArchiveReader
-from proxy.context.compaction.conversation import STORE_TIMEOUT_S, Compacted, recalled, sent, stored
+from proxy.context.compaction.conversation import Compacted, recalled, sent, stored
 from proxy.context.compaction.measure import prompt_use
 from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
@@ -24,14 +24,22 @@ from proxy.exchange import CompressionResult as Report
 from proxy.exchange import ContextUse, Exchange, ToolCall, Verdict
 from proxy.offloop import aside
 from proxy.ports import Ports
-from proxy.ports.stage import Stage
+from proxy.ports.stage import CounterFamily, Stage
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun
 from proxy.stages.compression.options import CompressionOptions
 from proxy.stages.compression.thresholds import CompressionThresholds, advice, thresholds
 from proxy.stages.compression.trim import message_ages
 
+COUNTERS = {
+    "context.compression_count": "prompts that were compressed",
+    "context.compression_tokens_before_count": "their tokens before",
+    "context.compression_tokens_after_count": "their tokens after",
+    "context.compression_failures": "prompts that stayed above the target",
+    **{f"context.compression_{name}_count": f"compressions in which {name} did something" for name in ("trim", "summarize", "archive")},
+}
 
-class Compression(Stage):
+
+class Compression(Stage[CompressionOptions]):
     """Brings a prompt that nears the window back to a target, losing nothing, and repeats what it decided byte for byte."""
 
     name = "compression"
@@ -40,6 +48,15 @@ class Compression(Stage):
     requires = ("token_count",)
     follows = ("history",)
     changes = ("messages", "tools")
+    counters = COUNTERS
+    families = (
+        CounterFamily(
+            "groundwire_compression_strategies",
+            "Compressions by what did something",
+            "strategy",
+            r"context\.compression_(trim|summarize|archive)_count",
+        ),
+    )
     reports = ("x-groundwire-compression", "compression_failed")
     answers = (READ_ARCHIVE,)
 
@@ -60,7 +77,7 @@ class Compression(Stage):
         if before is None or before.window_tokens is None:
             exchange.facts.compression = Report(reason="skipped")
             return Verdict(self.name, "unchecked", detail={"reason": "skipped", "why": "the model's window is not known"})
-        options: CompressionOptions = self.options
+        options = self.options
         known, ages = await asyncio.gather(recalled(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
         given = exchange.original
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
@@ -144,9 +161,8 @@ class Compression(Stage):
         digests = await aside(exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1))
         run = f"{exchange.route}\0{exchange.run_id}"
         try:
-            async with asyncio.timeout(STORE_TIMEOUT_S):
-                seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)
-        except (StoreUnavailable, TimeoutError):
+            seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)
+        except StoreUnavailable:
             seen = None
         return message_ages(exchange.original.message_hints, seen, len(messages), now)
 

@@ -9,9 +9,9 @@ the client asks for it itself. JSON answers are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from msgspec import Meta
 
@@ -74,7 +74,7 @@ class _Hidden:
         return self.removers[choice]
 
 
-class Faithful(SentenceStage):
+class Faithful(SentenceStage[FaithfulOptions]):
     """Asks the model to answer from the context, to cite it and to rate itself; numbers the passages that come as hints."""
 
     name = "faithful"
@@ -92,7 +92,7 @@ class Faithful(SentenceStage):
             load()
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: FaithfulOptions) -> bool:
         """Where marks are taken out."""
         return not (options.show_citations and options.show_confidence)
 
@@ -236,7 +236,7 @@ def with_passages(messages: Sequence[Message], passages: Sequence[Evidence], tem
     return [*messages[:at], _with_text(messages[at], wrapped), *messages[at + 1 :]]
 
 
-def _with_text(message: Message, change: Any) -> Message:
+def _with_text(message: Message, change: Callable[[str], str]) -> Message:
     """A copy of `message` whose text, or last text part, went through `change`; its other parts stay the same objects."""
     content = message.get("content")
     if not isinstance(content, list):

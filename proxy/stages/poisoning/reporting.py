@@ -20,6 +20,30 @@ HALLUCINATION, INSTRUCTION, LOW_CONFIDENCE = (
     "content rejected: low confidence",
 )
 _MAX_LISTED = 50
+_POISON = (
+    "wrong_location",
+    "wrong_date",
+    "invented_date",
+    "wrong_number",
+    "wrong_unit",
+    "wrong_name",
+    "false_capability",
+    "contradiction",
+    "unsupported_claim",
+    "outdated",
+    "hidden_instruction",
+)
+COUNTERS = {
+    "poisoning.checked_count": "new pieces of context that were checked",
+    "poisoning.attempts_count": "pieces that were poisoned",
+    "poisoning.blocked_count": "pieces that were blocked",
+    "poisoning.quarantined_count": "pieces that were quarantined",
+    "poisoning.rejected_count": "pieces for which the request was refused",
+    "poisoning.annotated_count": "pieces that were only reported",
+    "poisoning.answers_count": "answers kept from coming back as history",
+    "poisoning.alerts_count": "times the share of poisoned pieces rose above alert_above",
+    **{f"poisoning.type_{name}_count": f"poisoned pieces of the type {name}" for name in _POISON},
+}
 
 
 class HeldBack(Struct, frozen=True):

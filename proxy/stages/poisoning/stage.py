@@ -17,7 +17,6 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from proxy.context.edits import Edit, apply_edits
 from proxy.context.passages import is_retrieval_tool
@@ -33,7 +32,7 @@ from proxy.language.detection import load
 from proxy.language.lru import LRU
 from proxy.offloop import Breather, aside
 from proxy.ports import Ports, QuarantineItem
-from proxy.ports.stage import Action, ActionKind, Stage
+from proxy.ports.stage import Action, ActionKind, CounterFamily, Stage
 from proxy.stages.poisoning.answers import items_of
 from proxy.stages.poisoning.checking import CheckedPiece, Checker
 from proxy.stages.poisoning.decisions import PieceDecision, decide
@@ -41,7 +40,7 @@ from proxy.stages.poisoning.injections.injection import prepare
 from proxy.stages.poisoning.options import PoisoningOptions
 from proxy.stages.poisoning.rate import PoisoningRate
 from proxy.stages.poisoning.remembering import HELD, edits_of, item_of, tools_of
-from proxy.stages.poisoning.reporting import HeldBack, Outcome, of_answer, verdicts_of, where
+from proxy.stages.poisoning.reporting import COUNTERS, HeldBack, Outcome, of_answer, verdicts_of, where
 
 log = logging.getLogger("groundwire.poisoning")
 
@@ -69,7 +68,7 @@ def _load() -> None:
     prepare()
 
 
-class Poisoning(Stage):
+class Poisoning(Stage[PoisoningOptions]):
     """Blocks or quarantines false content and hidden instructions before they enter the context."""
 
     name = "poisoning"
@@ -79,6 +78,15 @@ class Poisoning(Stage):
     changes = ("messages", "passages")
     answers_after = ("schema", "claims", "citations", "confidence")
     answers_with = ("claims",)
+    counters = COUNTERS
+    families = (
+        CounterFamily(
+            "groundwire_poisoning_types",
+            "Poisoned pieces of context by what is wrong with them",
+            "type",
+            r"poisoning\.type_(\w+)_count",
+        ),
+    )
     reports = (
         "poisoned_context",
         "context_quarantined",
@@ -103,7 +111,7 @@ class Poisoning(Stage):
         self._known: LRU[CheckedPiece] = LRU(options.cache_size)
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: PoisoningOptions) -> tuple[Action, ...]:
         """What becomes of instructions in what is read, and of false and doubtful statements."""
         found: list[Action] = []
         for code, action in (
@@ -120,17 +128,17 @@ class Poisoning(Stage):
         return (*found, *((Action("quarantine", "answer_quarantined"),) if options.answers != "none" else ()))
 
     @classmethod
-    def needs(cls, options: Any) -> tuple[str, ...]:
+    def needs(cls, options: PoisoningOptions) -> tuple[str, ...]:
         """Somebody must know what is true where everything else is refused."""
         return () if options.on_low_confidence == "forward" or options.knowledge else ("knowledge",)
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: PoisoningOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
 
     @classmethod
-    def folders(cls, options: Any) -> Mapping[str, str]:
+    def folders(cls, options: PoisoningOptions) -> Mapping[str, str]:
         """The folder of facts, where it has its own."""
         return {"knowledge": options.knowledge} if options.knowledge else {}
 
@@ -289,7 +297,7 @@ class Poisoning(Stage):
     ) -> dict[str, QuarantineItem]:
         """What the rules say of what was found; the items of what is kept from the model, by hash, in the quarantine if it can be."""
         held: dict[str, QuarantineItem] = {}
-        breather = Breather()
+        away, breather = False, Breather()
         for hash_, checked in found.items():
             await breather.breathe()
             piece = pieces[hash_]
@@ -300,7 +308,8 @@ class Poisoning(Stage):
             if decision.action in HELD:
                 threshold = self.options.min_injection_score
                 item = item_of(exchange, piece, decision, checked.injection, threshold, _tool(piece, tools))
-                held[hash_] = kept = await self._keep(exchange, item, outcome)
+                held[hash_] = kept = item if away else await self._keep(exchange, item, outcome)
+                away = not kept.id  # one wait for a store that does not answer is enough
                 log.info("%s: %s kept from the model (%s): %s", exchange.id, where(piece), kept.type, kept.id or "not in the store")
         return held
 

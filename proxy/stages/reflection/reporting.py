@@ -11,6 +11,25 @@ from proxy.stages.reflection.failures.overrides import Capped
 
 REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED = "failure_repeated", "human_asked", "system_error", "arguments_capped", "failures_unchecked"
 MAX_LISTED = 20
+_SIGNALS = (
+    "tool_error",
+    "upstream_error",
+    "retrieval_failure",
+    "schema_violation",
+    "loop",
+    "human_correction",
+    "budget_pressure",
+)
+_STOPS = ("ask_human", "system_error")
+COUNTERS = {
+    "reflection.failures_count": "failures found in agents' runs",
+    **{f"reflection.failures_{name}_count": f"of them: {name}" for name in _SIGNALS},
+    "reflection.resolved_count": "failures that a later success resolved",
+    "reflection.injected_count": "failures told in prompts",
+    **{f"reflection.escalated_{name}_count": f"requests stopped for a failure without progress: {name}" for name in _STOPS},
+    "reflection.capped_count": "arguments of tool calls that were capped",
+    "reflection.unkept_count": "stops that could not be kept, the store being away",
+}
 
 
 def count_events(counters: Counters, events: Sequence[FailureEvent], records: Sequence[FailureRecord], since: float) -> None:

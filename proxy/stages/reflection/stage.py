@@ -8,14 +8,11 @@ the answer's tool calls get the caps that failures recommend.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from proxy.context.compaction.conversation import STORE_TIMEOUT_S
 from proxy.context.conversation import last_user
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
@@ -39,7 +36,18 @@ from proxy.stages.reflection.failures.selection import select
 from proxy.stages.reflection.failures.superseding import superseded
 from proxy.stages.reflection.injecting import with_block
 from proxy.stages.reflection.options import ReflectionOptions
-from proxy.stages.reflection.reporting import ASKED, CAPPED, REPEATED, STOPPED, UNCHECKED, capped_detail, count_events, detail_of, listed
+from proxy.stages.reflection.reporting import (
+    ASKED,
+    CAPPED,
+    COUNTERS,
+    REPEATED,
+    STOPPED,
+    UNCHECKED,
+    capped_detail,
+    count_events,
+    detail_of,
+    listed,
+)
 from proxy.stages.reflection.signals.calls import ResultReader
 from proxy.stages.reflection.warming import warm
 
@@ -48,7 +56,6 @@ CANDIDATES = 24
 SUBJECTS = 24
 """Tools whose failures are looked for: those called lately, then those offered; of the others the latest failures come by themselves."""
 TOLD = "told failures"
-T = TypeVar("T")
 
 
 class _Reading(Struct):
@@ -61,7 +68,7 @@ class _Reading(Struct):
     """Those that the newest step shows."""
 
 
-class Reflection(Stage):
+class Reflection(Stage[ReflectionOptions]):
     """Remembers what went wrong in a run, tells the model where it matters, and stops what repeats without progress."""
 
     name = "reflection"
@@ -69,6 +76,7 @@ class Reflection(Stage):
     Options = ReflectionOptions
     follows = ("budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful")
     changes = ("messages", "answer")
+    counters = COUNTERS
     reports = ("x-groundwire-failures", REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED)
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
@@ -81,18 +89,18 @@ class Reflection(Stage):
         """By exchange, where caps are enforced."""
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: ReflectionOptions) -> bool:
         """Where it enforces caps."""
         return bool(options.enforce)
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ReflectionOptions) -> tuple[Action, ...]:
         """Guidance is a note at the prompt's end; the rest is for the operator to ask for."""
         stops = (Action("ask", ASKED), Action("block", STOPPED)) if options.escalate_after is not None else ()
         return (*stops, *((Action("edit", CAPPED),) if options.enforce else ()))
 
     @classmethod
-    def needs_hold(cls, options: Any) -> str:
+    def needs_hold(cls, options: ReflectionOptions) -> str:
         """A call must be whole before its arguments can be capped."""
         return "enforce: true" if options.enforce else ""
 
@@ -108,7 +116,7 @@ class Reflection(Stage):
         exchange.facts.failures_injected = 0
         try:
             reading = await self._read(exchange)
-        except (StoreUnavailable, TimeoutError):
+        except StoreUnavailable:
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": "store_unavailable"})
         if self.options.escalate_after is not None:
             stop = escalation(reading.newest, self.options.escalate_after, can_ask=exchange.wants.calls != "required")
@@ -121,21 +129,21 @@ class Reflection(Stage):
         return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens))
 
     async def _read(self, exchange: Exchange) -> _Reading:
-        """Raises `StoreUnavailable`, `TimeoutError`."""
+        """Raises `StoreUnavailable`."""
         history = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
         await self._apply(exchange, [event for event in history.events if self._counts(event.failure)])
         situation = history.situation
         shown = dict.fromkeys(failure.fingerprint for failure in history.newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
         subjects = list(dict.fromkeys([*situation.recent_tools, "", *situation.tools]))[:SUBJECTS]
-        wanted = self.ports.failures.relevant(
+        found = await self.ports.failures.relevant(
             client=exchange.client,
             run_id=exchange.run_id if self.options.scope == "run" else None,
             fingerprints=fingerprints,
             subjects=subjects,
             limit=max(CANDIDATES, 4 * self.options.top_k),
         )
-        found = [record for record in await _kept(wanted) if record.signal_type in self.options.signals]
+        found = [record for record in found if record.signal_type in self.options.signals]
         own = [record for record in found if record.run_id == exchange.run_id]
         over = [*learning.overcome(own, history), *superseded(own)]
         await self._apply(exchange, over)
@@ -159,7 +167,7 @@ class Reflection(Stage):
 
     def _tell(self, exchange: Exchange, reading: _Reading) -> tuple[list[FailureRecord], int]:
         """Put what matters into the prompt; the failures told, and the tokens that took."""
-        options: ReflectionOptions = self.options
+        options = self.options
         if not options.max_tokens or not reading.records:
             return [], 0
         model = self.ports.tokens.model(exchange.model)
@@ -213,10 +221,9 @@ class Reflection(Stage):
         """Remember what only the answer showed, and what was told."""
         events = self._applied.told(exchange.id)
         events += [event for event in await aside(LARGE, learning.answered, exchange) if self._counts(event.failure)]
-        wanted = self.ports.failures.relevant(
+        found = await self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
         )
-        found = await _kept(wanted)
         await self._apply(exchange, [*events, *learning.over(found, events, exchange)])
 
     async def on_failed(self, exchange: Exchange) -> None:
@@ -231,15 +238,13 @@ class Reflection(Stage):
     # ---- the store ----
 
     async def _apply(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:
-        """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`, `TimeoutError`."""
+        """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`."""
         owner = (exchange.client, exchange.run_id)
         new = self._applied.new(owner, events)
         if not new:
             return
-        records = await _kept(
-            self.ports.failures.apply(
-                new, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, step_id=exchange.step_id, record_id=exchange.id
-            )
+        records = await self.ports.failures.apply(
+            new, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy, step_id=exchange.step_id, record_id=exchange.id
         )
         self._applied.add(owner, new)
         count_events(self.ports.counters, new, records, exchange.received_at)
@@ -248,14 +253,8 @@ class Reflection(Stage):
         """As `_apply`; what cannot be kept is let go, since the stop comes first."""
         try:
             await self._apply(exchange, events)
-        except (StoreUnavailable, TimeoutError):
+        except StoreUnavailable:
             self.ports.counters.count("reflection.unkept_count")
-
-
-async def _kept(call: Awaitable[T]) -> T:
-    """What the store says, in time. Raises `StoreUnavailable`, `TimeoutError`."""
-    async with asyncio.timeout(STORE_TIMEOUT_S):
-        return await call
 
 
 def _language(exchange: Exchange) -> str:

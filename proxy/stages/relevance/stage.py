@@ -90,13 +90,23 @@ class RelevanceFinding(Struct, frozen=True):
     """How it is known that the search found nothing, where it did."""
 
 
-class Relevance(Stage):
+COUNTERS = {
+    "context.relevance_checked_count": "requests whose context was compared with the question",
+    "context.relevance_llm_count": "times a model was asked about it",
+    "context.irrelevant_context_count": "requests whose context has little to do with the question",
+    "context.relevance_answered_count": "requests answered by the stage for it",
+    "context.passages_left_out_count": "passages left out as irrelevant",
+}
+
+
+class Relevance(Stage[RelevanceOptions]):
     """Catches questions that the passages cannot answer before the model invents an answer."""
 
     name = "relevance"
     Options = RelevanceOptions
     assigns = ("relevance",)
     changes = ("answer", "passages")
+    counters = COUNTERS
     reports = ("x-groundwire-relevance", "low_relevance", "relevance_llm_failed")
     reads_passages = True
     embeds = True
@@ -107,15 +117,16 @@ class Relevance(Stage):
         self._judge = Judge(ports.chat, options.llm, options.cache_size) if options.llm is not None else None
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: RelevanceOptions) -> tuple[Action, ...]:
         """An answer in the model's stead is a refusal; to leave passages out changes the prompt."""
-        kind: ActionKind = {"answer": "block", "warn": "warn"}.get(options.action, "annotate")  # type: ignore[assignment]
+        kinds: Mapping[str, ActionKind] = {"answer": "block", "warn": "warn"}
+        kind = kinds.get(options.action, "annotate")
         return (Action(kind, "low_relevance"), *((Action("edit", "passages_left_out"),) if options.drop_below else ()))
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: RelevanceOptions) -> Mapping[str, str]:
         """The judge's upstream, in the modes that ask it."""
-        return {"llm.upstream": options.llm.upstream} if options.mode != "embedding" else {}
+        return {"llm.upstream": options.llm.upstream} if options.llm is not None and options.mode != "embedding" else {}
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Judge the passages; answer, warn or leave some out."""

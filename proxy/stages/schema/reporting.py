@@ -16,6 +16,12 @@ INVALID = "schema_invalid"
 UNCHECKED = "schema_unchecked"
 MAX_LISTED = 16
 Action = Literal["none", "repaired", "re-asked", "passed", "blocked"]
+COUNTERS = {
+    "schema.violations_count": "tool calls and answers against their schemas",
+    "schema.repaired_count": "of them mended without loss",
+    "schema.retried_count": "answers for which another one was asked",
+    "schema.blocked_count": "answers refused",
+}
 
 
 def verdict_of(found: CheckedAnswer, action: Action, retries: int) -> Verdict:

@@ -9,7 +9,7 @@ any value.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from proxy.stages.schema.checking import CheckedAnswer, checked, codes_of, needs
 from proxy.stages.schema.options import SchemaOptions
 from proxy.stages.schema.reporting import (
     BLOCKED,
+    COUNTERS,
     INVALID,
     NAME,
     REPAIRED,
@@ -36,7 +37,7 @@ from proxy.stages.schema.reporting import (
 CODES = ("unknown_tool", "invalid_json", "arguments_mismatch", "response_not_json", "response_mismatch")
 
 
-class Schema(Stage):
+class Schema(Stage[SchemaOptions]):
     """Checks tool calls and JSON answers against their schemas; mends what can be mended without loss, asks again, warns or refuses."""
 
     name = NAME
@@ -54,21 +55,22 @@ class Schema(Stage):
         "faithful",
     )
     changes = ("answer",)
+    counters = COUNTERS
     reports = (*CODES, REPAIRED, INVALID, UNCHECKED, BLOCKED)
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: SchemaOptions) -> tuple[Action, ...]:
         """All by the schemas that the client sent."""
         mended = (Action("edit", REPAIRED, exact=True),) if options.repair else ()
         return (*mended, Action("block" if options.on_violation == "block" else "warn", BLOCKED, exact=True))
 
     @classmethod
-    def blocks_answers(cls, options: Any) -> bool:
+    def blocks_answers(cls, options: SchemaOptions) -> bool:
         """A block; repair only acts where the answer is held."""
-        return bool(options.on_violation == "block")
+        return options.on_violation == "block"
 
     @classmethod
-    def needs_hold(cls, options: Any) -> str:
+    def needs_hold(cls, options: SchemaOptions) -> str:
         """What has left cannot be asked for again; calls of tools leave the gate at once."""
         if options.on_violation == "block":
             return "on_violation: block"
@@ -150,7 +152,7 @@ class Schema(Stage):
                 self.ports.counters.count(f"schema.{name}_count", number)
 
 
-def _action(found: CheckedAnswer) -> Any:
+def _action(found: CheckedAnswer) -> Literal["passed", "repaired", "none"]:
     if any(codes_of(found.findings)):
         return "passed"
     return "repaired" if any(finding.fixes for finding in found.findings) else "none"

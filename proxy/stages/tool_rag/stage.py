@@ -12,7 +12,6 @@ After RAG-MCP (arXiv 2505.03275) and, for what is learned from calls, OATS (arXi
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from typing import Annotated, Any, Literal
 
@@ -51,8 +50,6 @@ from proxy.stages.tool_rag.task import task_of
 
 _SWAPS = 8
 """Tries to add to a run's stored tools while other workers do; each failure means that another one succeeded."""
-_STORE_SHARE = 0.2
-"""Part of the stage's time budget that each call of the store may take."""
 _PLAUSIBLE = 0.1
 """Probability of being needed from which a tool is worth a look: listed by a search, whose result the model reads, and added to a
 run that has tools already when none is relevant enough. Small talk adds nothing, so that the prompt stays cached."""
@@ -92,13 +89,26 @@ class _Found(Struct, frozen=True):
     ranked: bool
 
 
-class ToolRag(Stage):
+COUNTERS = {
+    "context.tool_rag_requests_count": "requests whose tools were selected from",
+    "context.tools_offered_count": "tools of these requests",
+    "context.tools_kept_count": "tools of them that went to the model",
+    "context.tool_tokens_before_count": "tokens of their descriptions",
+    "context.tool_tokens_kept_count": "tokens of what was sent of them",
+    "context.tool_calls_count": "calls by the model where tools had been left out",
+    "context.tool_calls_found_count": "calls of them whose tool was there without a search",
+    "context.tool_searches_count": "searches by the model for a tool",
+}
+
+
+class ToolRag(Stage[ToolRagOptions]):
     """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
 
     name = "tool_rag"
     remembers = True
     Options = ToolRagOptions
     changes = ("tools",)
+    counters = COUNTERS
     reports = ("x-groundwire-tools", "tool_confusion", "CONFUSION")
     answers = (FIND_TOOLS,)
     embeds = True
@@ -173,18 +183,18 @@ class ToolRag(Stage):
 
     async def _tokens_if_above(self, exchange: Exchange, offered: Sequence[Tool]) -> int | None:
         """Tokens of the tool descriptions; None when there are too few tools for a selection."""
-        many = len(offered) > self.options.above
-        if not many and self.options.above_share is None:
+        many, share = len(offered) > self.options.above, self.options.above_share
+        if not many and share is None:
             return None
         use = exchange.facts.context_before
         tokens = use.components.get("tool_descriptions") if use is not None and exchange.tools is exchange.original.tools else None
         if tokens is None:
             tokens = await self._tokens(exchange, offered)
-        return tokens if many or self._share(exchange, tokens) >= self.options.above_share else None
+        return tokens if many or share is None or self._share(exchange, tokens) >= share else None
 
     def _wanted(self, exchange: Exchange, catalogue: ToolCatalogue, relevance: Sequence[float] | None, known: Sequence[str]) -> _Found:
         """What should be there now: what must stay, what is relevant, and what these name."""
-        options: ToolRagOptions = self.options
+        options = self.options
         kept = must_keep(catalogue, exchange.conversation, exchange.wants.chosen_tools, options.always)
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
         named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
@@ -204,16 +214,15 @@ class ToolRag(Stage):
 
     def _can_search(self, exchange: Exchange) -> bool:
         """Whether the model can be offered the search."""
-        return bool(self.options.find_tools) and can_answer_tools(exchange, FIND_TOOLS)
+        return self.options.find_tools and can_answer_tools(exchange, FIND_TOOLS)
 
     # ---- the run's memory ----
 
     async def _recall(self, exchange: Exchange) -> ToolRun | None:
         """What the run was shown so far; None when the store cannot say."""
         try:
-            async with asyncio.timeout(self.options.timeout_ms / 1000 * _STORE_SHARE):
-                return await self.ports.tool_runs.get(_run_of(exchange), client=exchange.client)
-        except (StoreUnavailable, TimeoutError):
+            return await self.ports.tool_runs.get(_run_of(exchange), client=exchange.client)
+        except StoreUnavailable:
             return None
 
     async def _remember(
@@ -234,9 +243,8 @@ class ToolRag(Stage):
     async def _swap(self, exchange: Exchange, keys: Sequence[str], version: int) -> bool | None:
         """Whether `keys` are the run's now; None when the store cannot say."""
         try:
-            async with asyncio.timeout(self.options.timeout_ms / 1000 * _STORE_SHARE):
-                return await self.ports.tool_runs.swap(_run_of(exchange), keys, version, client=exchange.client)
-        except (StoreUnavailable, TimeoutError):
+            return await self.ports.tool_runs.swap(_run_of(exchange), keys, version, client=exchange.client)
+        except StoreUnavailable:
             return None
 
     # ---- sending ----

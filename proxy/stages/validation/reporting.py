@@ -27,6 +27,12 @@ MAX_CHARS = 300
 MAX_MESSAGE_CHARS = 500
 MAX_SOURCE_CHARS = 100
 """Of a source in a message."""
+_QUESTIONABLE = ("relevance", "freshness", "accuracy", "completeness", "consistency", "score")
+COUNTERS = {
+    "validation.checked_count": "new pieces of context that were validated",
+    **{f"validation.{name}_failed_count": f"pieces below the threshold of {name}" for name in _QUESTIONABLE},
+    **{f"validation.{name}_count": f"pieces with the action {name}" for name in ("down_rank", "drop", "reject")},
+}
 
 
 def verdicts_of(decisions: Sequence[QualityDecision], detail: Mapping[str, Any], warns: Callable[[str], bool]) -> list[Verdict]:

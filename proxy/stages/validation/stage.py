@@ -12,15 +12,12 @@ result grows stale. A request is refused only for what came with it: what is beh
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from msgspec.structs import replace
 
-from proxy.context.compaction.conversation import STORE_TIMEOUT_S
 from proxy.context.conversation import prefix_hashes
 from proxy.context.edits import apply_edits
 from proxy.errors import ModelUnavailable, StoreUnavailable
@@ -35,10 +32,10 @@ from proxy.ports import Ports
 from proxy.ports.stage import Action, ActionKind, Stage
 from proxy.stages.validation.acting import QualityDecision, action_of, edits_of, ranked
 from proxy.stages.validation.metrics.candidates import Candidate, existing_base
-from proxy.stages.validation.metrics.quality import METRICS, Metric, Quality, failed, judged
+from proxy.stages.validation.metrics.quality import METRICS, Quality, failed, judged
 from proxy.stages.validation.metrics.validator import Models, QualityValidator
 from proxy.stages.validation.options import ValidationOptions
-from proxy.stages.validation.reporting import CODES, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
+from proxy.stages.validation.reporting import CODES, COUNTERS, REJECTED, UNCHECKED, detail_of, rejection, verdicts_of
 from proxy.stages.validation.turns import Newcomer, before, newcomers
 
 _DEADLINE = 0.9
@@ -46,7 +43,7 @@ _DEADLINE = 0.9
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "down_rank": "edit", "drop": "edit", "reject": "block"}
 
 
-class Validation(Stage):
+class Validation(Stage[ValidationOptions]):
     """Checks new content before the model sees it; annotates, ranks it lower, drops or rejects it."""
 
     name = "validation"
@@ -54,6 +51,7 @@ class Validation(Stage):
     Options = ValidationOptions
     follows = ("knowledge",)
     changes = ("messages", "passages")
+    counters = COUNTERS
     reports = (*CODES.values(), UNCHECKED, REJECTED)
     reads_passages = True
     verifies = True
@@ -67,12 +65,12 @@ class Validation(Stage):
         self._archived: LRU[str] = LRU(options.cache_size)
 
     @classmethod
-    def actions(cls, options: Any) -> tuple[Action, ...]:
+    def actions(cls, options: ValidationOptions) -> tuple[Action, ...]:
         """By metric, where the policy chose one."""
         return tuple(Action(kind, code) for name, code in CODES.items() if (kind := _KINDS.get(options.action_for(name))) is not None)
 
     @classmethod
-    def asks(cls, options: Any) -> Mapping[str, str]:
+    def asks(cls, options: ValidationOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
 
@@ -106,11 +104,10 @@ class Validation(Stage):
             return {}, ""
         run = f"{exchange.route}\0{exchange.run_id}\0{self.name}"
         try:
-            async with asyncio.timeout(STORE_TIMEOUT_S):
-                times = await self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client)
-        except (StoreUnavailable, TimeoutError) as error:
+            times = await self.ports.first_seen.times(run, names, exchange.received_at, client=exchange.client)
+        except StoreUnavailable as error:
             new = [n.shown_as for n in found if n.new]
-            return dict.fromkeys(new, exchange.received_at), str(error) or "timeout"
+            return dict.fromkeys(new, exchange.received_at), str(error)
         return dict(zip(names, times, strict=True)), ""
 
     # ---- judging ----
@@ -158,7 +155,7 @@ class Validation(Stage):
     async def _measured(
         self, exchange: Exchange, newcomers: Mapping[int, Newcomer], base: EvidenceBase | None, seen: Mapping[str, float], left_s: float
     ) -> dict[int, Quality]:
-        options: ValidationOptions = self.options
+        options = self.options
         models = Models(self.ports.embedder, self._verifier.for_client(exchange.client), exchange.knowledge)
         validator = QualityValidator(
             models,
@@ -189,8 +186,8 @@ class Validation(Stage):
                 continue
             try:
                 found[i] = replace(decision, archived=await self._archive(exchange, decision.newcomer))
-            except (StoreUnavailable, TimeoutError) as error:
-                found[i], problem = replace(decision, action="annotate"), str(error) or "timeout"
+            except StoreUnavailable as error:
+                found[i], problem = replace(decision, action="annotate"), str(error)
         return found, problem
 
     async def _archive(self, exchange: Exchange, newcomer: Newcomer) -> str:
@@ -199,8 +196,7 @@ class Validation(Stage):
         known = self._archived.get(key)
         if known is None:
             content = newcomer.piece.text.encode("utf-8", "surrogatepass")
-            async with asyncio.timeout(STORE_TIMEOUT_S):
-                known = await self.ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
+            known = await self.ports.scratchpad.put(content, client=exchange.client, run_id=exchange.run_id)
             self._archived.put(key, known)
         return known
 
@@ -237,5 +233,5 @@ def _base(turn: int, evidence: Sequence[Evidence], dropped: frozenset[str]) -> E
 
 
 def _not_looked_at(why: str) -> Quality:
-    metrics: dict[Any, Metric] = {name: failed(why) for name in METRICS}
+    metrics = {name: failed(why) for name in METRICS}
     return replace(judged(metrics), reasons=(f"not checked: {why}",))

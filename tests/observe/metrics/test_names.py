@@ -24,13 +24,20 @@ def raised() -> dict[str, str]:
     for path in PROXY.rglob("*.py"):
         if path.parent.name == "metrics":
             continue
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        tree = ast.parse(path.read_text("utf-8"))
+        tree.body = [node for node in tree.body if not _declares(node)]
+        for node in ast.walk(tree):
             if isinstance(node, ast.Call) and _called(node.func) in ("count",) and node.args:
                 if pattern := _pattern(node.args[0]):
                     found[pattern] = path.name
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"[a-z]+\.[a-z_]+_count", node.value):
                 found[re.escape(node.value)] = path.name
     return found
+
+
+def _declares(node: ast.stmt) -> bool:
+    """Whether it is a stage's list of its counters, and not what raises them."""
+    return isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == "COUNTERS"
 
 
 def _called(function: ast.expr) -> str:
@@ -60,6 +67,14 @@ def test_every_counter_of_the_list_is_raised_somewhere() -> None:
 def test_every_counter_of_the_list_is_there_from_the_start() -> None:
     series = parsed(Metrics().prometheus())
     assert set() == {f"{prometheus_name(name)}_total" for name in DOTTED} - {name for name, _ in series}
+
+
+def test_what_another_stage_declares_is_there_from_the_start_too() -> None:
+    metrics = Metrics()
+    metrics.declare({"links.unknown_count": "links that stood nowhere"})
+    text = metrics.prometheus().decode()
+    assert "# HELP groundwire_links_unknown_total links that stood nowhere (links.unknown_count)\n" in text
+    assert "\ngroundwire_links_unknown_total 0.0\n" in text
 
 
 def test_no_two_counters_have_the_same_name_in_prometheus() -> None:
