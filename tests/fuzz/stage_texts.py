@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from msgspec.structs import replace
 
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Choice, Exchange, Sentence
@@ -206,7 +207,9 @@ def _loaded(stage: str, entry: str) -> Sequence[StageSpec]:
         file = Path(folder) / "policy.yaml"
         needs = "" if stage == "budget" else "  - budget: {}\n"
         file.write_text(f"name: p\ndelivery: hold\nstages:\n{needs}  - {entry}\n", encoding="utf-8")
-        return load_policy(file).stages
+        return [
+            StageSpec(one.stage, replace(one.options, timeout_ms=60_000)) for one in load_policy(file).stages
+        ]  # CPU time is what counts
 
 
 def conversation(text: str, rng: random.Random) -> dict[str, Any]:
