@@ -60,7 +60,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen = set()
-        for key_node, _ in node.value:
+        for key_node, _ in node.value if isinstance(node, yaml.MappingNode) else ():  # a text may call itself a map or a set: ``!!set x``
             key = getattr(key_node, "value", None)
             if isinstance(key, str) and key != "<<":
                 if key in seen:
