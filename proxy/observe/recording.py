@@ -13,6 +13,7 @@ import orjson
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, ContextUse, Exchange, Usage, Verdict
+from proxy.exchange.attempts import Attempt
 from proxy.observe.metrics import Metrics
 from proxy.offloop import aside
 from proxy.store.masking import mask, mask_text
@@ -158,19 +159,18 @@ def exchange_detail(exchange: Exchange) -> dict[str, Any]:
         if usage is not None:
             detail["usage"] = _usage(usage)
         if len(exchange.attempts) > 1:
-            detail["answers"] = [_attempt(exchange, i) for i in range(len(exchange.attempts))]
+            detail["answers"] = [_attempt(exchange, i, kept) for i, kept in enumerate(exchange.attempts)]
         detail["finish_reasons"] = [choice.finish_reason for choice in exchange.answer.choices]
     return detail
 
 
-def _attempt(exchange: Exchange, index: int) -> dict[str, Any]:
+def _attempt(exchange: Exchange, index: int, kept: Attempt) -> dict[str, Any]:
     """One of several upstream answers: whether it left, what it took, and what the stages found of one that did not."""
-    answer, kept = exchange.attempts[index], exchange.trail[index]
     delivered = len(exchange.attempts) - 1 if exchange.deliver is None else exchange.deliver
     found: dict[str, Any] = {"delivered": index == delivered, "upstream": kept.upstream, "ms": round(kept.ms, 3)}
-    found["characters"] = [len(choice.text) for choice in answer.choices]
-    if answer.usage is not None:
-        found["usage"] = _usage(answer.usage)
+    found["characters"] = [len(choice.text) for choice in kept.came.choices]
+    if kept.came.usage is not None:
+        found["usage"] = _usage(kept.came.usage)
     if kept.verdicts:
         found["verdicts"] = [_verdict(v) for v in kept.verdicts]
     return found
@@ -220,5 +220,5 @@ def _changed_bodies(exchange: Exchange) -> dict[str, Any]:
     if exchange.answer is not None and exchange.answer != exchange.upstream_answer:
         found["delivered"] = mask(msgspec.to_builtins(exchange.answer.choices))
     if len(exchange.attempts) > 1:
-        found["answer_texts"] = mask([[choice.text for choice in answer.choices] for answer in exchange.attempts])
+        found["answer_texts"] = mask([[choice.text for choice in kept.came.choices] for kept in exchange.attempts])
     return found

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.exchange import Answer, Choice, Exchange, Sentence
+from proxy.exchange import Answer, Choice, Exchange, Prompt, Sentence
 from proxy.language.text import split_sentences
 from proxy.pipeline import Pipeline
 from proxy.policy.loading import StageSpec, load_policy
@@ -87,13 +87,10 @@ class _Stages:
             client="anonymous",
             original=request,
             model=request.model,
-            messages=request.messages,
-            tools=request.tools,
-            params=request.params,
+            prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
             run_id="run",
             step_id="1",
             received_at=1.7e9,
-            evidence=list(request.passages),
         )
         try:
             await pipeline.request(exchange)

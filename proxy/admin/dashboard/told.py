@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from proxy.admin.dashboard.summaries import entries, in_shadow, part
-from proxy.exchange import OUTCOMES, Exchange, Facts, Request, Verdict
+from proxy.exchange import OUTCOMES, Exchange, Facts, Findings, Prompt, Request, Verdict
 from proxy.store.records import Record
 from proxy.wire.http.headers import plain_headers, response_headers
 
@@ -38,11 +38,8 @@ def _exchange(record: Record) -> Exchange:
         client=record.client,
         original=request,
         model=record.model,
-        messages=(),
-        tools=(),
-        params={},
-        verdicts=verdicts,
-        facts=_facts(dict(part(record.detail, "facts"))),
+        prompt=Prompt((), (), {}),
+        findings=Findings(verdicts=verdicts, facts=_facts(dict(part(record.detail, "facts")))),
         enforced=not in_shadow(record.detail),
     )
 
