@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from proxy.exchange.answers import Answer as Answer
 from proxy.exchange.answers import Choice as Choice
+from proxy.exchange.answers import Sentence as Sentence
 from proxy.exchange.answers import ToolCall as ToolCall
 from proxy.exchange.answers import Usage as Usage
 from proxy.exchange.attempts import Attempts
@@ -117,20 +118,6 @@ class Request(Struct, frozen=True):
     """The dialect's own memory of the bytes; opaque to everyone else."""
     size: int = 0
     """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
-
-
-class Sentence(Struct, frozen=True):
-    """One sentence of a streaming answer, as the gate hands it to a stage."""
-
-    text: str
-    """With the white space around it."""
-    choice: int
-    index: int
-    """0-based, within its choice."""
-    offset: int
-    """Characters of the choice's text before it."""
-    final: bool
-    """Whether the choice ended with it (it may then lack its full stop)."""
 
 
 class ContextUse(Struct, frozen=True):
@@ -281,7 +268,9 @@ class Snapshot(Struct, eq=False):
 
     prompt: Prompt
     findings: Findings
-    shared: bool = False
+    marked: Mapping[int, int]
+    """How long each of `Exchange.marked` was."""
+    shared: bool
     """Whether another hook ran at the same time, so that not every change since is this one's."""
 
 
@@ -341,8 +330,8 @@ class Exchange(Struct):
     gated: bool = False
     """Whether the answer's sentences were judged one by one as they left."""
     marked: dict[int, str] = field(default_factory=dict)
-    """By choice: the answer with the marks (citations, ratings) that the proxy itself asked for, where a stage has taken them out. Grows
-    with each sentence, so that no copy of it is kept: a hook that fails later may leave it."""
+    """By choice: the answer with the marks (citations, ratings) that the proxy itself asked for, where a stage has taken them out. Only
+    added to, sentence by sentence: of a long answer no copy is made for each."""
     upstream_answer: Answer | None = None
     """The answer as it came."""
     unanswered: Unanswered | None = None
@@ -374,7 +363,8 @@ class Exchange(Struct):
 
     def begin(self) -> Snapshot:
         """A stage's hook runs from now on, until `end`."""
-        snapshot = Snapshot(self.prompt, self.findings.copy(), bool(self.running))
+        marked = {choice: len(text) for choice, text in self.marked.items()}
+        snapshot = Snapshot(self.prompt, self.findings.copy(), marked, bool(self.running))
         for other in self.running:
             other.shared = True
         self.running.append(snapshot)
@@ -390,6 +380,7 @@ class Exchange(Struct):
             self.prompt = snapshot.prompt
         if not snapshot.shared:
             self.findings = snapshot.findings
+            self.marked = {choice: self.marked[choice][:length] for choice, length in snapshot.marked.items()}
 
     @property
     def conversation(self) -> Sequence[Message]:

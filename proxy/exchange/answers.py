@@ -1,4 +1,4 @@
-"""An answer of the upstream, put together from one body or from a stream."""
+"""An answer of the upstream, put together from one body or from a stream, and a sentence of it."""
 
 from __future__ import annotations
 
@@ -94,3 +94,17 @@ class Answer(Struct, frozen=True):
                 if was.arguments != call.arguments:
                     found.setdefault(new.index, {})[call.index] = call.arguments
         return found
+
+
+class Sentence(Struct, frozen=True):
+    """One sentence of a streaming answer, as the gate hands it to a stage."""
+
+    text: str
+    """With the white space around it."""
+    choice: int
+    index: int
+    """0-based, within its choice."""
+    offset: int
+    """Characters of the choice's text before it."""
+    final: bool
+    """Whether the choice ended with it (it may then lack its full stop)."""

@@ -291,7 +291,7 @@ class _Job:
             client=self._client if enforced else self._client + SHADOW,
             original=request,
             model=self.route.upstream.upstream.catalogue_name(request.model),
-            prompt=Prompt(request.messages, request.tools, request.params, evidence=tuple(request.passages)),
+            prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
             run_id=run_id,
             step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
             skip=hints.skip,
