@@ -16,13 +16,18 @@ from msgspec.structs import asdict, replace
 from proxy import offloop
 from proxy.context.archive_reader import READ_ARCHIVE
 from proxy.context.passages import RETRIEVAL_TOOLS
-from proxy.exchange import Answer, Choice, Evidence, Exchange, Sentence, ToolCall, Verdict
+from proxy.exchange import Answer, Choice, CompressionResult, Evidence, Exchange, Sentence, ToolCall, ToolSelection, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
+from proxy.stages.claims import Claims
+from proxy.stages.compression import Compression
+from proxy.stages.knowledge import Knowledge
+from proxy.stages.reflection import Reflection
 from proxy.stages.registry import STAGES
+from proxy.stages.tool_rag import ToolRag
 from proxy.testing import MemoryKnowledge, ScriptedVerifiers, WordCounter, make_exchange, make_ports
-from tests.claims import GOLD, LONDON, TOWER, WHERE
+from tests.claims import GOLD, LONDON, PARIS, TOWER, WHERE, answering, make_stage
 from tests.conversations import turns
 from tests.stages.poisoning.contexts import INSTRUCTION, judged
 
@@ -153,9 +158,10 @@ def state(exchange: Exchange) -> dict[str, Any]:
 class Trial:
     """One hook of one stage that breaks off."""
 
-    def __init__(self, kind: type[Stage], phase: str) -> None:
+    def __init__(self, kind: type[Stage], phase: str, *, silent: bool = True) -> None:
         self.stage = kind(msgspec.convert(OPTIONS.get(kind.name, {}), kind.Options), ports())
-        self.stage.broke_off = lambda exchange, hook: None  # type: ignore[method-assign]  # what is said on purpose is tested elsewhere
+        if silent:  # about what is said on purpose
+            self.stage.broke_off = lambda exchange, hook: None  # type: ignore[method-assign]
         self.pipeline, self.exchange, self.phase = Pipeline([self.stage]), exchange_of(), phase
         self.exchange.id = f"gw_{kind.name}"
 
@@ -222,6 +228,53 @@ async def test_a_hook_that_breaks_leaves_the_exchange_as_it_was(kind: type[Stage
         if ended:
             break
     assert changed == (kind.name in CHANGES[phase])
+
+
+async def broken_at_its_end(kind: type[Stage], phase: str) -> Exchange:
+    """What is said of a hook that breaks after all that it does."""
+    trial = Trial(kind, phase, silent=False)
+    await trial.prepare()
+    hook = trial.hook()
+
+    async def breaking(exchange: Exchange) -> None:
+        await hook(exchange)
+        raise Broken
+
+    await trial.pipeline._run(trial.stage, breaking, phase, trial.exchange)
+    return trial.exchange
+
+
+@pytest.mark.parametrize(
+    ("kind", "fact", "said"),
+    [
+        (Compression, "compression", CompressionResult(reason="failed-kept-original")),
+        (ToolRag, "tools", ToolSelection(9, 9, "error")),
+        (Reflection, "failures_injected", 0),
+    ],
+)
+async def test_headers_say_what_became_of_a_prompt_whose_stage_broke(kind: type[Stage], fact: str, said: object) -> None:
+    assert said == getattr((await broken_at_its_end(kind, "request")).facts, fact)
+
+
+async def test_claims_are_checked_by_a_knowledge_base_whose_look_up_broke() -> None:
+    assert (await broken_at_its_end(Knowledge, "request")).knowledge is not None
+
+
+async def test_what_was_judged_before_the_check_broke_is_known() -> None:
+    exchange = await broken_at_its_end(Claims, "answer")
+    failing = [judgement for judgement in exchange.judgements[0] if judgement.label in ("contradicted", "unsupported")]
+    assert (None, 0.0, 2) == (exchange.retry, exchange.facts.faithfulness, len(failing))
+
+
+async def test_a_check_that_breaks_when_it_has_chosen_tells_of_the_answer_that_leaves() -> None:
+    stage, exchange = make_stage(action="retry"), answering()
+    for text in (PARIS, GOLD):
+        exchange.attempts.present(exchange, Answer((Choice(0, text),)), 1.0)
+        await stage.on_answer(exchange)
+        exchange.retry = None
+    exchange.deliver = None
+    stage.broke_off(exchange, "answer")
+    assert (0.0, [GOLD]) == (exchange.facts.faithfulness, [judgement.claim.text for judgement in exchange.judgements[0]])
 
 
 class Careless(Stage):
