@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from proxy.context.faithful import build_context_block, texts
-from proxy.exchange import Exchange, Message
+from proxy.exchange import Exchange, Message, Prompt
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 from proxy.pipeline import Pipeline
@@ -92,12 +92,9 @@ def exchange_of(sent: Mapping[str, Any]) -> Exchange:
         client="bench",
         original=request,
         model=request.model,
-        messages=request.messages,
-        tools=request.tools,
-        params=request.params,
+        prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
         run_id="run",
         step_id="1",
-        evidence=list(request.passages),
     )
 
 

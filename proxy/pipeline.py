@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import Overloaded, PolicyBlocked, ProxyError
-from proxy.exchange import QUIET, Exchange, HookMark, Sentence, ToolCall, Verdict, attempts, tool_name
+from proxy.exchange import QUIET, Exchange, HookMark, Sentence, ToolCall, Verdict, tool_name
 from proxy.language.text import replaced
 from proxy.offloop import aside
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
@@ -128,15 +128,14 @@ class Pipeline:
 
     async def _find_passages(self, exchange: Exchange) -> None:
         found = await aside(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
-        exchange.evidence += found
+        exchange.evidence = (*exchange.evidence, *found)
         exchange.passages = (*exchange.original.passages, *found)
 
     async def answer(self, exchange: Exchange) -> None:
         """After the model. A stage that asks for another answer (`exchange.retry`) is the last to see this one. Raises `PolicyBlocked`."""
-        start = attempts.mark(exchange) if len(exchange.attempts) > 1 else None
         for stage, hook in self._answer:
             if not self._skipped(stage, exchange):
-                await self._run(stage, _choosing(stage, hook, exchange, start) if start else hook, "answer", exchange)
+                await self._run(stage, hook, "answer", exchange)
             if exchange.retry is not None:
                 return
 
@@ -213,28 +212,29 @@ class Pipeline:
                 return
 
     async def _run(self, stage: Stage, hook: Hook, phase: str, exchange: Exchange) -> Verdict | None:
-        before = (exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer, exchange.retry, exchange.deliver)
-        started = time.perf_counter()
+        before, started = exchange.begin(), time.perf_counter()
         verdict: Verdict | None = None
         try:
             async with asyncio.timeout(stage.options.timeout_ms / 1000):
                 verdict = await hook(exchange)
+            if phase == "answer":
+                exchange.attempts.settle(exchange, stage.name, before.findings)
         except ProxyError as error:
             verdict = Verdict(stage.name, "block", code=_code(error), message=error.message)
             exchange.verdicts.append(verdict)
             raise
         except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
-            exchange.messages, exchange.tools, exchange.params, exchange.passages, exchange.answer, exchange.retry, exchange.deliver = (
-                before
-            )
+            exchange.undo(before, prompt=phase != "sentence")  # a sentence's hook changes no prompt, but a tool's beside it may
             verdict = self._failure(stage, phase, exchange, error)
         finally:
+            exchange.end(before)
             key, ended = f"{stage.name}.{phase}", time.perf_counter()
             exchange.timings[key] = exchange.timings.get(key, 0.0) + (ended - started) * 1000
             if exchange.marks is not None:
                 exchange.marks.append(HookMark(stage.name, phase, started, ended, verdict))
-        if exchange.retry is not None and not exchange.can_retry:
-            attempts.impossible(exchange, stage.name)
+        if exchange.retry is not None and not exchange.attempts.possible:
+            exchange.retry = None
+            exchange.verdicts.append(Verdict(stage.name, "warn", code="retry_impossible", detail={"attempts": len(exchange.attempts)}))
         if verdict is not None:
             if phase != "sentence" or _is_news(verdict, exchange):
                 exchange.verdicts.append(verdict)
@@ -249,6 +249,10 @@ class Pipeline:
 
     @staticmethod
     def _failure(stage: Stage, phase: str, exchange: Exchange, error: Exception) -> Verdict:
+        try:
+            stage.broke_off(exchange, phase)
+        except Exception as again:  # it has failed already
+            log.error("%s: stage %s (%s) failed to say so", exchange.id, stage.name, phase, exc_info=again)
         if isinstance(error, TimeoutError):
             log.warning("%s: stage %s (%s) took longer than %g ms", exchange.id, stage.name, phase, stage.options.timeout_ms)
             return Verdict(stage.name, "error", code="check_timeout", detail={"timeout_ms": stage.options.timeout_ms})
@@ -274,21 +278,6 @@ def answer_order(stages: Sequence[Stage]) -> list[Stage]:
         waiting.remove(ready)
         done.append(ready)
     return done
-
-
-def _choosing(stage: Stage, hook: Hook, exchange: Exchange, start: attempts.AttemptMark) -> Hook:
-    """`hook`, and what follows from its choice of an earlier attempt; a choice that cannot be is the stage's failure."""
-    asked, chosen = attempts.mark(exchange), exchange.deliver
-
-    async def run(e: Exchange) -> Verdict | None:
-        verdict = await hook(e)
-        if chosen is not None:
-            e.deliver = chosen  # the first choice stands
-        elif e.deliver is not None and (e.retry is None or not e.can_retry):
-            attempts.choose(e, stage.name, start, asked)
-        return verdict
-
-    return run
 
 
 def _code(error: ProxyError) -> str:

@@ -43,7 +43,7 @@ def answering(
     messages: list[Message] = [{"role": "user", "content": question}] if isinstance(question, str) else question
     exchange = make_exchange(messages, **params)
     exchange.passages = tuple(Evidence(passage, source=f"file{i}.txt") for i, passage in enumerate(passages))
-    exchange.evidence = list(exchange.passages)
+    exchange.evidence = tuple(exchange.passages)
     exchange.retrieval_tools = RETRIEVAL_TOOLS
     choices = tuple(Choice(i, text, tool_calls=tuple(calls), finish_reason="stop") for i, text in enumerate(texts))
     exchange.answer = exchange.upstream_answer = Answer(choices, "gpt-4o")

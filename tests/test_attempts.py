@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from proxy.exchange import Answer, Choice, Exchange, ToolCall, Verdict, attempts
+from proxy.exchange import Answer, Choice, Exchange, ToolCall, Verdict
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import completion, make_exchange, reply, stream, streamed
@@ -43,12 +43,12 @@ class Chooser(Stage):
     shouts = False
 
     async def on_answer(self, exchange: Exchange) -> Verdict:
-        if exchange.can_retry and len(exchange.attempts) < 2:
+        if exchange.attempts.possible and len(exchange.attempts) < 2:
             exchange.retry = [*exchange.messages, {"role": "user", "content": "Again."}]
             return Verdict(self.name, "warn", code="again")
         exchange.deliver = 0
         if self.shouts:
-            exchange.answer = exchange.attempts[0].with_text(0, "HEY")
+            exchange.answer = exchange.attempts[0].came.with_text(0, "HEY")
         return Verdict(self.name, "pass")
 
 
@@ -99,10 +99,9 @@ async def test_an_attempt_that_is_judged_again_after_a_failure_starts_as_it_came
 def test_the_attempt_keeps_the_stages_answer_until_it_is_present_again() -> None:
     exchange = make_exchange()
     came: Any = Answer((Choice(0, "", tool_calls=(ToolCall("1", "f", "{'a': 1}"),)),))
-    attempts.present(exchange, came, 1.0)
-    start = attempts.mark(exchange)
+    exchange.attempts.present(exchange, came, 1.0)
     made = exchange.answer = came.with_calls(0, [ToolCall("1", "f", '{"a": 1}')])
-    attempts.set_aside(exchange, start)
-    assert made is exchange.trail[0].answer
-    attempts.resume(exchange)
-    assert (None, came) == (exchange.trail[0].answer, exchange.answer)
+    exchange.attempts.ask_again(exchange, [])
+    assert made is exchange.attempts[0].answer
+    exchange.attempts.failed(exchange, Verdict("upstream", "warn", code="retry_failed"))
+    assert (None, came) == (exchange.attempts[0].found, exchange.answer)

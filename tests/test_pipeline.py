@@ -149,7 +149,7 @@ async def test_cancellation_passes_through() -> None:
 async def test_a_stage_that_reads_passages_gets_hints_first_then_those_found_in_the_messages() -> None:
     exchange = make_exchange([{"role": "user", "content": "<context>found</context> Why?"}])
     exchange.original = msgspec.structs.replace(exchange.original, passages=(Evidence("hint"),))
-    exchange.evidence = list(exchange.original.passages)
+    exchange.evidence = exchange.original.passages
     await Pipeline([stage_of(reads_passages=True)], ["wiki"]).request(exchange)
     assert ["hint", "found"] == [p.content for p in exchange.passages] == [e.content for e in exchange.evidence]
     assert ("wiki",) == exchange.retrieval_tools

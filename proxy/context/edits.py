@@ -103,7 +103,7 @@ def _put(exchange: Exchange, conversation: Sequence[Message], new: Mapping[int, 
     exchange.messages = [new.get(id(message), message) for message in exchange.messages]
     exchange.cleaned = conversation
     passages = {(change.piece.message, change.piece.text): change.text for change in changes if change.piece.kind == "passage"}
-    exchange.evidence = list(_left(exchange.evidence, passages))
+    exchange.evidence = tuple(_left(exchange.evidence, passages))
     exchange.passages = tuple(_left(exchange.passages, passages))
 
 

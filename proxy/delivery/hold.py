@@ -5,7 +5,7 @@ attempt that is delivered but for the text that stages changed and the usage, wh
 
 Another attempt is asked for when a stage sets `exchange.retry`, `MAX_ATTEMPTS` in all, within the upstream's total time and
 ``server.max_answer_bytes`` together. One that fails (an error, a timeout, nothing readable) leaves a verdict ``retry_failed``; the
-answer before it is then judged once more, with `exchange.can_retry` false, so that the policy decides what becomes of it.
+answer before it is then judged once more, with `exchange.attempts.possible` false, so that the policy decides what becomes of it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from proxy.delivery.buffering import BufferedAnswer, Usage, read_held, read_whole
 from proxy.delivery.tap import Delivery
 from proxy.errors import ProxyError, UpstreamTimeout
-from proxy.exchange import Answer, Message, Verdict, attempts
+from proxy.exchange import Answer, Message, Verdict
 from proxy.offloop import aside
 from proxy.ports.upstream import Reply
 from proxy.wire.http.forwarding import error_code
@@ -89,29 +89,26 @@ class _Hold:
         self._size += held.size
         self._kept.append((held, self._d.reply))
         if held.answer is not None:
-            attempts.present(self._exchange, held.answer, ms)
+            self._exchange.attempts.present(self._exchange, held.answer, ms)
 
     async def _judge(self) -> None:
         """Run the answer's checks, on as many attempts as they ask for. Raises `PolicyBlocked`."""
         exchange = self._exchange
         while True:
-            start = attempts.mark(exchange)
-            exchange.can_retry = not self._failed and len(self._kept) < MAX_ATTEMPTS and self._left_s() > 0
+            exchange.attempts.possible = not self._failed and len(self._kept) < MAX_ATTEMPTS and self._left_s() > 0
             try:
                 await self._d.pipeline.answer(exchange)
             finally:
-                exchange.can_retry = False
-            messages, exchange.retry = exchange.retry, None
-            if messages is None:
+                exchange.attempts.possible = False
+            if exchange.retry is None:
                 return
-            attempts.set_aside(exchange, start)
-            await self._again(messages)
+            await self._again(exchange.retry)
 
     async def _again(self, messages: Sequence[Message]) -> None:
         """Have another attempt; or the present one once more, where none is to be had."""
         d, exchange = self._d, self._exchange
         self._processed()
-        exchange.messages, found = messages, len(exchange.verdicts)
+        exchange.attempts.ask_again(exchange, messages)
         try:
             async with asyncio.timeout(self._left_s()):
                 self._take(await self._ask())
@@ -124,12 +121,10 @@ class _Hold:
             detail = {"error": UpstreamTimeout.code}
         log.warning("%s: another attempt failed: %s", exchange.id, detail)
         self._failed, self._since = True, time.perf_counter()
-        del exchange.verdicts[found:]
-        exchange.verdicts.append(Verdict("upstream", "warn", code="retry_failed", detail=detail))
         if d.reply is not (before := self._kept[-1][1]):
             await d.reply.close()
             d.reply = before
-        attempts.resume(exchange)
+        exchange.attempts.failed(exchange, Verdict("upstream", "warn", code="retry_failed", detail=detail))
 
     async def _ask(self) -> BufferedAnswer:
         """The upstream's next answer. Raises `_Failed`, `ProxyError`."""
@@ -166,7 +161,7 @@ class _Hold:
         """What all attempts together have used is what the answer has cost."""
         exchange = self._exchange
         if len(exchange.attempts) > 1 and exchange.answer is not None and exchange.upstream_answer is not None:
-            usage = attempts.total_usage(exchange)
+            usage = exchange.attempts.usage()
             exchange.answer = replace(exchange.answer, usage=usage)
             exchange.upstream_answer = replace(exchange.upstream_answer, usage=usage)
 

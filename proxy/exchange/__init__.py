@@ -2,26 +2,35 @@
 
 Made once by a dialect in `proxy.wire.dialect`, read and replaced by stages, turned into upstream bytes by the dialect, into headers
 by `proxy.wire.http.headers` and into a record by `proxy.store`. Messages, tools and answers are in OpenAI's chat form whatever dialect the
-client spoke, so that no stage needs to know it. `original` is never changed. `messages`, `tools` and `params` are replaced as a
-whole and their items are never edited in place: an item that is still the same object is sent upstream in the bytes it came in.
+client spoke, so that no stage needs to know it. `original` is never changed. What a stage may change is two values, the `prompt` and the
+`findings`, which the pipeline puts back when a stage fails. `messages`, `tools` and `params` are replaced as a whole and their items are
+never edited in place: an item that is still the same object is sent upstream in the bytes it came in.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from copy import copy
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from proxy.exchange.answers import Answer as Answer
+from proxy.exchange.answers import Choice as Choice
+from proxy.exchange.answers import Sentence as Sentence
+from proxy.exchange.answers import ToolCall as ToolCall
+from proxy.exchange.answers import Usage as Usage
+from proxy.exchange.attempts import Attempts
 from proxy.exchange.wishes import Wishes
 
 if TYPE_CHECKING:
     from proxy.exchange.fact_checks import FactVerdict
     from proxy.exchange.judgements import Claim, Judgement
 
+T = TypeVar("T")
 Message = Mapping[str, Any]
 """One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
 Tool = Mapping[str, Any]
@@ -133,106 +142,6 @@ class Request(Struct, frozen=True):
     """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
 
 
-class ToolCall(Struct, frozen=True):
-    """A call that the model asked for, put together from its deltas."""
-
-    id: str
-    name: str
-    arguments: str
-    """JSON text as the model wrote it; may be invalid."""
-    index: int = 0
-
-    @property
-    def parsed(self) -> dict[str, Any] | None:
-        """The arguments, parsed: empty when there are none, None when they are not a JSON object."""
-        try:
-            found = msgspec.json.decode(self.arguments) if self.arguments.strip() else {}
-        except (msgspec.DecodeError, RecursionError):
-            return None
-        return found if isinstance(found, dict) else None
-
-
-class Choice(Struct, frozen=True):
-    """One of an answer's ``n`` alternatives."""
-
-    index: int
-    text: str = ""
-    refusal: str = ""
-    reasoning: str = ""
-    """What providers send as ``reasoning_content`` or ``reasoning``; not part of the answer."""
-    tool_calls: tuple[ToolCall, ...] = ()
-    finish_reason: str | None = None
-
-
-class Usage(Struct, frozen=True):
-    """Token counts as the upstream reported them."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    cached_tokens: int = 0
-    """The part of the prompt that the provider read from its cache."""
-
-
-class Answer(Struct, frozen=True):
-    """An answer put together from one body or from a stream."""
-
-    choices: tuple[Choice, ...]
-    model: str = ""
-    usage: Usage | None = None
-    logprobs: Mapping[int, tuple[tuple[str, float], ...]] = field(default_factory=dict)
-    """By choice index, where the upstream gave them: each token of its text with the token's log probability."""
-    unread: str = ""
-    """Where text stands in it that is not read as part of it: no check has seen that."""
-
-    @property
-    def text(self) -> str:
-        """The first choice's text."""
-        return self.choices[0].text if self.choices else ""
-
-    def with_text(self, index: int, text: str) -> Answer:
-        """A copy in which choice `index` says `text`."""
-        return replace(self, choices=tuple(replace(c, text=text) if c.index == index else c for c in self.choices))
-
-    def with_refusal(self, index: int, text: str) -> Answer:
-        """A copy in which choice `index` refuses with `text`."""
-        return replace(self, choices=tuple(replace(c, refusal=text) if c.index == index else c for c in self.choices))
-
-    def with_calls(self, index: int, calls: Sequence[ToolCall]) -> Answer:
-        """A copy in which choice `index` makes `calls`: its own, but for their arguments."""
-        return replace(self, choices=tuple(replace(c, tool_calls=tuple(calls)) if c.index == index else c for c in self.choices))
-
-    def changed_texts(self, before: Answer) -> dict[int, str]:
-        """The texts that differ from those of `before`, by choice."""
-        return {new.index: new.text for old, new in zip(before.choices, self.choices, strict=True) if old.text != new.text}
-
-    def changed_refusals(self, before: Answer) -> dict[int, str]:
-        """The refusals that differ from those of `before`, by choice."""
-        return {new.index: new.refusal for old, new in zip(before.choices, self.choices, strict=True) if old.refusal != new.refusal}
-
-    def changed_arguments(self, before: Answer) -> dict[int, dict[int, str]]:
-        """The arguments that differ from those of `before`, by choice and by the call's index."""
-        found: dict[int, dict[int, str]] = {}
-        for old, new in zip(before.choices, self.choices, strict=True):
-            for was, call in zip(old.tool_calls, new.tool_calls, strict=True):
-                if was.arguments != call.arguments:
-                    found.setdefault(new.index, {})[call.index] = call.arguments
-        return found
-
-
-class Sentence(Struct, frozen=True):
-    """One sentence of a streaming answer, as the gate hands it to a stage."""
-
-    text: str
-    """With the white space around it."""
-    choice: int
-    index: int
-    """0-based, within its choice."""
-    offset: int
-    """Characters of the choice's text before it."""
-    final: bool
-    """Whether the choice ended with it (it may then lack its full stop)."""
-
-
 class ContextUse(Struct, frozen=True):
     """Tokens of a prompt against its model's window."""
 
@@ -313,29 +222,6 @@ class FactCheck(Protocol):
         """A judgement for each claim of an answer; None where the knowledge base has nothing to say to it."""
 
 
-class Attempt(Struct):
-    """What is known of one upstream answer beside what it says."""
-
-    upstream: str
-    """Name of the upstream that gave it."""
-    ms: float
-    """From its call to its last byte."""
-    messages: Sequence[Message]
-    """As sent for it, with `tools` and `params`."""
-    tools: Sequence[Tool]
-    params: Mapping[str, Any]
-    before: Facts
-    """The facts before any stage looked at it."""
-    facts: Facts | None = None
-    """The facts when another attempt was asked for; None as long as it is the present one."""
-    verdicts: Sequence[Verdict] = ()
-    """What the stages found of it until then, with `judgements` and `changes`."""
-    judgements: dict[int, list[Judgement]] = field(default_factory=dict)
-    changes: Sequence[Mapping[str, Any]] = ()
-    answer: Answer | None = None
-    """What the stages had made of it until then; None as long as it is the present one."""
-
-
 class Unanswered(Struct, frozen=True):
     """Why an exchange ended without an answer: the upstream gave none, or the prompt does not fit."""
 
@@ -357,6 +243,80 @@ class HookMark(Struct, frozen=True):
     verdict: Verdict | None = None
 
 
+class Prompt(Struct, frozen=True):
+    """What goes upstream, and what its answer may rest on. Replaced as a whole (`Exchange.messages` and so on do that), never edited."""
+
+    messages: Sequence[Message]
+    tools: Sequence[Tool]
+    params: Mapping[str, Any]
+    cleaned: Sequence[Message] | None = None
+    """The client's messages as the stages that clean the context leave them, one for each; None where nothing was taken out."""
+    evidence: tuple[Evidence, ...] = ()
+    """What the answer may rest on, also what has left the prompt."""
+    passages: Sequence[Evidence] = ()
+    """Retrieved passages that the prompt should rest on, in the order to show them; a subset of `evidence`. A stage may leave some out.
+    Those of ``groundwire.context`` have no `message_index`: they do not stand in the prompt yet."""
+    knowledge: FactCheck | None = None
+    """The knowledge base that claims are checked against, set by the stage `knowledge`. `evidence` has the facts that bear on the question;
+    those that bear on a claim of the answer, or of new content, are found when it is judged."""
+
+
+class Findings(Struct):
+    """What the stages have found so far, and made of the answer."""
+
+    answer: Answer | None = None
+    """The answer as it goes to the client. Replace, do not edit."""
+    verdicts: list[Verdict] = field(default_factory=list)
+    facts: Facts = field(default_factory=Facts)
+    changes: list[Mapping[str, Any]] = field(default_factory=list)
+    """What each stage changed, for the record: ``{"stage", "what", ...}``."""
+    judgements: dict[int, Sequence[Judgement]] = field(default_factory=dict)
+    """What the stage `claims` found of each statement, by choice, in order; positions are those of `upstream_answer`'s text. Claims
+    that were not judged are there too, as ``not_checkable`` or ``error``."""
+    retry: Sequence[Message] | None = None
+    """Set by a stage in `on_answer`: the messages to ask the upstream with once more instead of delivering this answer. No stage
+    behind it sees the answer. Where no other can be had (`Attempts.possible`) it is dropped with the verdict ``retry_impossible``."""
+    deliver: int | None = None
+    """Which of `attempts` to deliver, set by a stage that prefers an earlier one; None is the last. `answer` is then what that stage
+    made of it, or, where it leaves `answer` as it was, what the stages before it had made of that attempt; stages behind it see that
+    answer, with what the stages before it had found of it."""
+
+    def copy(self) -> Findings:
+        """The same, which nothing that is done to these changes."""
+        facts = copy(self.facts)
+        return Findings(self.answer, self.verdicts[:], facts, self.changes[:], self.judgements.copy(), self.retry, self.deliver)
+
+
+class Snapshot(Struct, eq=False):
+    """What a stage may change, as it was before one of its hooks ran."""
+
+    prompt: Prompt
+    findings: Findings
+    marked: Mapping[int, int]
+    """How long each of `Exchange.marked` was."""
+    shared: bool
+    """Whether another hook ran at the same time, so that not every change since is this one's."""
+
+
+class _Part(property, Generic[T]):
+    """A field of the exchange's prompt or findings, to be read and replaced as the exchange's own."""
+
+    def __init__(self, value: Literal["prompt", "findings"], name: str) -> None:
+        def replaced(exchange: Exchange, new: T) -> None:
+            exchange.prompt = replace(exchange.prompt, **{name: new})
+
+        def put(exchange: Exchange, new: T) -> None:
+            setattr(exchange.findings, name, new)
+
+        super().__init__(attrgetter(f"{value}.{name}"), replaced if value == "prompt" else put)
+
+    if TYPE_CHECKING:  # what is built in does it at run time
+
+        def __get__(self, exchange: Any, owner: type | None = None) -> T: ...  # type: ignore[override]
+
+        def __set__(self, exchange: Any, new: T) -> None: ...
+
+
 class Exchange(Struct):
     """One request and its answer on their way through a policy."""
 
@@ -375,14 +335,8 @@ class Exchange(Struct):
     """The request as it came."""
     model: str
     """The name the model catalogue knows the model by (with the upstream's prefix)."""
-    messages: Sequence[Message]
-    """What goes upstream now. Replace, do not edit."""
-    tools: Sequence[Tool]
-    """What goes upstream now. Replace, do not edit."""
-    params: Mapping[str, Any]
-    """What goes upstream now. Replace, do not edit; `wants` follows."""
-    cleaned: Sequence[Message] | None = None
-    """The client's messages as the stages that clean the context leave them, one for each; None where nothing was taken out."""
+    prompt: Prompt
+    findings: Findings = field(default_factory=Findings)
     run_id: str = ""
     """The agent's run: its header, or derived from client, route and the conversation's stable prefix."""
     step_id: str = ""
@@ -395,54 +349,62 @@ class Exchange(Struct):
     """Whether the verdict also goes into the body."""
     received_at: float = field(default_factory=time.time)
     """Seconds since the epoch."""
-    evidence: list[Evidence] = field(default_factory=list)
-    """What the answer may rest on, also what has left the prompt."""
-    knowledge: FactCheck | None = None
-    """The knowledge base that claims are checked against, set by the stage `knowledge`. `evidence` has the facts that bear on the question;
-    those that bear on a claim of the answer, or of new content, are found when it is judged."""
-    passages: Sequence[Evidence] = ()
-    """Retrieved passages that the prompt should rest on, in the order to show them; a subset of `evidence`. Replace, do not edit:
-    a stage may leave some out. Those of ``groundwire.context`` have no `message_index`: they do not stand in the prompt yet."""
     retrieval_tools: Sequence[str] = ()
     """The policy's name patterns of tools whose results are passages."""
-    answer: Answer | None = None
-    """The answer as it goes to the client. Replace, do not edit."""
     gated: bool = False
     """Whether the answer's sentences were judged one by one as they left."""
     marked: dict[int, str] = field(default_factory=dict)
-    """By choice: the answer with the marks (citations, ratings) that the proxy itself asked for, where a stage has taken them out."""
+    """By choice: the answer with the marks (citations, ratings) that the proxy itself asked for, where a stage has taken them out. Only
+    added to, sentence by sentence: of a long answer no copy is made for each."""
     upstream_answer: Answer | None = None
     """The answer as it came."""
     unanswered: Unanswered | None = None
     """Set where there is no answer to learn from."""
-    retry: Sequence[Message] | None = None
-    """Set by a stage in `on_answer`: the messages to ask the upstream with once more instead of delivering this answer. No stage
-    behind it sees the answer; the delivery takes it back to None, asks, and runs the answer's hooks on what comes."""
-    can_retry: bool = False
-    """Whether `retry` would be followed. False under gate and tap, when the bounds of attempts or time are reached, and when another
-    attempt has failed (a verdict ``retry_failed`` says so): the hooks then run once more on the answer before it, and must decide. A
-    `retry` that is set all the same is dropped with the verdict ``retry_impossible``."""
-    attempts: list[Answer] = field(default_factory=list)
-    """The upstream's answers that were held to be judged, in order, as they came; the last is the present one. What stages found of
-    an answer that another was asked for after (verdicts, facts, judgements, changes) moves to `trail`."""
-    trail: list[Attempt] = field(default_factory=list)
-    """What is known of each of `attempts`, by position."""
-    deliver: int | None = None
-    """Which of `attempts` to deliver, set by a stage that prefers an earlier one; None is the last. `answer` is then what that stage
-    made of it, or, where it leaves `answer` as it was, what the stages before it had made of that attempt; stages behind it see that
-    answer, with what the stages before it had found of it."""
-    judgements: dict[int, list[Judgement]] = field(default_factory=dict)
-    """What the stage `claims` found of each statement, by choice, in order; positions are those of `upstream_answer`'s text. Claims
-    that were not judged are there too, as ``not_checkable`` or ``error``."""
-    verdicts: list[Verdict] = field(default_factory=list)
-    facts: Facts = field(default_factory=Facts)
+    attempts: Attempts = field(default_factory=Attempts)
+    """The upstream's answers that were held to be judged."""
     timings: dict[str, float] = field(default_factory=dict)
     """Milliseconds by stage and hook (``budget.request``); ``between_ms`` that the proxy took between two calls of the upstream,
     ``after_ms`` from the upstream's last byte to the answer's leaving."""
-    changes: list[Mapping[str, Any]] = field(default_factory=list)
-    """What each stage changed, for the record: ``{"stage", "what", ...}``."""
     marks: list[HookMark] | None = None
     """Every run of a hook, in the order of their ends; None where nobody asks for them (they are what a trace is made of)."""
+    running: list[Snapshot] = field(default_factory=list)
+    """Of each hook that runs now: under gate, the sentences of several choices are judged at once, and tools called meanwhile."""
+
+    messages = _Part[Sequence[Message]]("prompt", "messages")
+    tools = _Part[Sequence[Tool]]("prompt", "tools")
+    params = _Part[Mapping[str, Any]]("prompt", "params")
+    cleaned = _Part["Sequence[Message] | None"]("prompt", "cleaned")
+    evidence = _Part[tuple[Evidence, ...]]("prompt", "evidence")
+    passages = _Part[Sequence[Evidence]]("prompt", "passages")
+    knowledge = _Part["FactCheck | None"]("prompt", "knowledge")
+    answer = _Part["Answer | None"]("findings", "answer")
+    verdicts = _Part[list[Verdict]]("findings", "verdicts")
+    facts = _Part[Facts]("findings", "facts")
+    changes = _Part[list[Mapping[str, Any]]]("findings", "changes")
+    judgements = _Part["dict[int, Sequence[Judgement]]"]("findings", "judgements")
+    retry = _Part["Sequence[Message] | None"]("findings", "retry")
+    deliver = _Part["int | None"]("findings", "deliver")
+
+    def begin(self) -> Snapshot:
+        """A stage's hook runs from now on, until `end`."""
+        marked = {choice: len(text) for choice, text in self.marked.items()}
+        snapshot = Snapshot(self.prompt, self.findings.copy(), marked, bool(self.running))
+        for other in self.running:
+            other.shared = True
+        self.running.append(snapshot)
+        return snapshot
+
+    def end(self, snapshot: Snapshot) -> None:
+        """It has ended."""
+        self.running.remove(snapshot)
+
+    def undo(self, snapshot: Snapshot, *, prompt: bool = True) -> None:
+        """Put back what was there before the hook; of what others may have changed meanwhile, only the `prompt`."""
+        if prompt or not snapshot.shared:
+            self.prompt = snapshot.prompt
+        if not snapshot.shared:
+            self.findings = snapshot.findings
+            self.marked = {choice: self.marked[choice][:length] for choice, length in snapshot.marked.items()}
 
     @property
     def wants(self) -> Wishes:

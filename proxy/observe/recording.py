@@ -103,13 +103,13 @@ def _found(exchange: Exchange) -> dict[str, Any]:
 
 
 def _attempt(exchange: Exchange, index: int) -> RecordAttempt:
-    answer, kept = exchange.attempts[index], exchange.trail[index]
+    kept = exchange.attempts[index]
     return RecordAttempt(
         delivered=index == (len(exchange.attempts) - 1 if exchange.deliver is None else exchange.deliver),
         upstream=kept.upstream,
         ms=round(kept.ms, 3),
-        characters=[len(choice.text) for choice in answer.choices],
-        usage=_usage(answer.usage),
+        characters=[len(choice.text) for choice in kept.came.choices],
+        usage=_usage(kept.came.usage),
         verdicts=[_verdict(verdict) for verdict in kept.verdicts],
     )
 
@@ -141,5 +141,5 @@ def _changed_texts(exchange: Exchange) -> dict[str, Any]:
     if exchange.answer is not None and exchange.answer != exchange.upstream_answer:
         found["delivered"] = mask(msgspec.to_builtins(exchange.answer.choices))
     if len(exchange.attempts) > 1:
-        found["answer_texts"] = mask([[choice.text for choice in answer.choices] for answer in exchange.attempts])
+        found["answer_texts"] = mask([[choice.text for choice in kept.came.choices] for kept in exchange.attempts])
     return found

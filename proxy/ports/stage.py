@@ -159,7 +159,7 @@ class Stage(Generic[OptionsT]):
 
     async def on_forward(self, exchange: Exchange) -> Verdict | None:
         """The request as it is about to be sent, after every stage's `on_request`; again before each further call of the upstream,
-        for an answered tool call or for another answer (`Exchange.retry`).
+        for an answered tool call or for another answer (`Findings.retry`).
         """
         return None
 
@@ -189,6 +189,11 @@ class Stage(Generic[OptionsT]):
         """After an exchange without an answer, to learn from it: `exchange.unanswered` says why. Off the client's path.
 
         Called where the upstream failed or the prompt did not fit; not where a stage refused, or the client left.
+        """
+
+    def broke_off(self, exchange: Exchange, hook: str) -> None:
+        """Its `hook` (``request``, ``answer``, …) failed or took too long, and the exchange is as it was before: what is to be said there
+        all the same, such as a header's figure.
         """
 
     def release(self, exchange: Exchange) -> None:

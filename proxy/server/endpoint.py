@@ -35,7 +35,7 @@ from proxy.errors import (
     UpstreamTimeout,
     UpstreamUnreachable,
 )
-from proxy.exchange import Exchange, Request, Unanswered, Verdict
+from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe import logs
 from proxy.observe.finished import Finished, log_line
 from proxy.observe.metrics import Metrics
@@ -291,16 +291,13 @@ class _Job:
             client=self._client if enforced else self._client + SHADOW,
             original=request,
             model=self.route.upstream.upstream.catalogue_name(request.model),
-            messages=request.messages,
-            tools=request.tools,
-            params=request.params,
+            prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
             run_id=run_id,
             step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
             skip=hints.skip,
             enforced=enforced,
             inline=hints.inline,
             received_at=self.received_at,
-            evidence=list(request.passages),
             marks=self._trace.marks if self._trace is not None else None,
         )
 

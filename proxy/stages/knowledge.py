@@ -68,22 +68,28 @@ class Knowledge(Stage[KnowledgeOptions]):
         return {"folder": options.folder}
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
-        """Let claims be checked, also when this look-up fails: each of them is then an error, too."""
-        checker = KnowledgeChecker(
+        """Let claims be checked."""
+        exchange.knowledge = checker = self._checker(exchange)
+        question = question_of(exchange)
+        hits, version = await checker.search(question, self.options.top_k)
+        chosen = [hit for hit in hits if hit.score >= self.options.min_score]
+        exchange.evidence = (*exchange.evidence, *_evidence(chosen, exchange.evidence))
+        self.ports.counters.count("knowledge.facts_count", len(chosen))
+        listed = [{"id": hit.fact.id, "source": hit.fact.source, "score": round(hit.score, 4)} for hit in chosen]
+        return Verdict(self.name, "unchecked", detail={"version": version, "facts": listed})
+
+    def broke_off(self, exchange: Exchange, hook: str) -> None:
+        """Claims are checked all the same: each of them is then an error, too."""
+        exchange.knowledge = self._checker(exchange)
+
+    def _checker(self, exchange: Exchange) -> KnowledgeChecker:
+        return KnowledgeChecker(
             self._base,
             self._verifier.for_client(exchange.client),
             top_k=self.options.top_k,
             min_support=self.options.min_support,
             min_contradiction=self.options.min_contradiction,
         )
-        exchange.knowledge = checker
-        question = question_of(exchange)
-        hits, version = await checker.search(question, self.options.top_k)
-        chosen = [hit for hit in hits if hit.score >= self.options.min_score]
-        exchange.evidence = [*exchange.evidence, *_evidence(chosen, exchange.evidence)]
-        self.ports.counters.count("knowledge.facts_count", len(chosen))
-        listed = [{"id": hit.fact.id, "source": hit.fact.source, "score": round(hit.score, 4)} for hit in chosen]
-        return Verdict(self.name, "unchecked", detail={"version": version, "facts": listed})
 
 
 def _evidence(hits: Sequence[FactHit], present: Sequence[Evidence]) -> list[Evidence]:

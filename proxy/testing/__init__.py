@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from proxy.exchange import ContextUse, Exchange, Message, Tool
+from proxy.exchange import ContextUse, Exchange, Message, Prompt, Tool
 from proxy.exchange import Request as ChatRequest
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.exchange.wishes import Wishes
@@ -412,9 +412,7 @@ def make_exchange(
         client="anonymous",
         original=request,
         model=model,
-        messages=request.messages,
-        tools=request.tools,
-        params=request.params,
+        prompt=Prompt(request.messages, request.tools, request.params),
         run_id="run_test",
         step_id="1",
     )

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.delivery.hold import MAX_ATTEMPTS
-from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict, attempts
+from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement
 from proxy.pipeline import Pipeline
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
@@ -45,15 +45,15 @@ class Chooser(Stage):
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         assert exchange.answer is not None
-        bad = [sum(choice.text.count("BAD") for choice in answer.choices) for answer in exchange.attempts] or [
+        bad = [sum(choice.text.count("BAD") for choice in attempt.came.choices) for attempt in exchange.attempts] or [
             exchange.answer.text.count("BAD")
         ]
-        if bad[-1] and exchange.can_retry:
+        if bad[-1] and exchange.attempts.possible:
             exchange.retry = [*exchange.original.messages, {"role": "user", "content": AGAIN}]
             return None
         best = min(range(len(bad)), key=lambda i: (bad[i], -i))
         exchange.deliver = best
-        answer = exchange.attempts[best] if exchange.attempts else exchange.answer
+        answer = exchange.attempts[best].came if exchange.attempts else exchange.answer
         exchange.facts.faithfulness = 1 / (1 + bad[best])
         if "LIE" in answer.text:
             exchange.answer = answer.with_text(0, answer.text.replace("LIE", "[removed]"))
@@ -435,17 +435,19 @@ async def test_what_stages_found_of_the_chosen_attempt_comes_back_with_it() -> N
     stages = [First(StageOptions(), make_ports()), Chooser(StageOptions(), make_ports()), Late(StageOptions(), make_ports())]
     pipeline, exchange = Pipeline(stages), make_exchange()
     for text, last in (("BAD a", False), ("BAD BAD b", True)):
-        attempts.present(exchange, Answer((Choice(0, text),)), 1.0)
-        start = attempts.mark(exchange)
-        exchange.can_retry = not last
+        exchange.attempts.present(exchange, Answer((Choice(0, text),)), 1.0)
+        exchange.attempts.possible = not last
         await pipeline.answer(exchange)
         if not last:
             assert [] == Late.seen
-            exchange.retry = None
-            attempts.set_aside(exchange, start)
+            exchange.attempts.ask_again(exchange, exchange.retry)
             assert ([], {}, None) == (exchange.verdicts, exchange.judgements, exchange.facts.confidence)
     assert ["early_a", ""] == [verdict.code for verdict in exchange.verdicts]
-    assert ({0: [claim("BAD a")]}, exchange.attempts[0], "a") == (exchange.judgements, exchange.upstream_answer, exchange.facts.confidence)
+    assert ({0: [claim("BAD a")]}, exchange.attempts[0].came, "a") == (
+        exchange.judgements,
+        exchange.upstream_answer,
+        exchange.facts.confidence,
+    )
     assert [("BAD a", "a")] == Late.seen
 
 
@@ -470,6 +472,6 @@ async def test_a_stage_that_asks_and_fails_has_not_asked() -> None:
             raise RuntimeError("no")
 
     exchange = make_exchange()
-    exchange.can_retry = True
+    exchange.attempts.possible = True
     await Pipeline([Failing(StageOptions(), make_ports())]).answer(exchange)
     assert (None, ["check_failed"]) == (exchange.retry, exchange.warnings)

@@ -18,7 +18,7 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.exchange import Answer, Choice, Exchange, Sentence
+from proxy.exchange import Answer, Choice, Exchange, Prompt, Sentence
 from proxy.language.text import split_sentences
 from proxy.pipeline import Pipeline
 from proxy.policy.loading import StageSpec, load_policy
@@ -88,13 +88,10 @@ class _Stages:
             client="anonymous",
             original=request,
             model=request.model,
-            messages=request.messages,
-            tools=request.tools,
-            params=request.params,
+            prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
             run_id="run",
             step_id="1",
             received_at=1.7e9,
-            evidence=list(request.passages),
         )
         try:
             await pipeline.request(exchange)

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from proxy.context.no_answer import NO_ANSWER, no_answer
-from proxy.exchange import Answer, Attempt, Choice, Exchange, Facts
+from proxy.exchange import Answer, Choice, Exchange
 from proxy.stages.claims.retrying import correction
 from proxy.testing import CountedNames
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, labels, make_stage, ports_with, texts_of
@@ -173,10 +173,8 @@ async def test_no_action_makes_json_invalid(value: Any, action: str) -> None:
 def attempted(exchange: Exchange, text: str, *, can_retry: bool = True) -> Exchange:
     """The exchange with one more answer, as the delivery presents it."""
     answer = Answer((Choice(0, text, finish_reason="stop"),), "gpt-4o")
-    exchange.attempts.append(answer)
-    exchange.trail.append(Attempt("openai", 1.0, exchange.messages, exchange.tools, exchange.params, before=Facts()))
-    exchange.answer = exchange.upstream_answer = answer
-    exchange.can_retry, exchange.retry = can_retry, None
+    exchange.attempts.present(exchange, answer, 1.0)
+    exchange.attempts.possible, exchange.retry = can_retry, None
     return exchange
 
 

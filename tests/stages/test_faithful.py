@@ -38,7 +38,7 @@ async def run(
     """One pass through a pipeline of this stage alone."""
     exchange = make_exchange(messages, tools, **params)
     exchange.original = replace(exchange.original, passages=tuple(passages))
-    exchange.evidence = list(passages)
+    exchange.evidence = tuple(passages)
     await Pipeline([Faithful(FaithfulOptions(**(options or {})), make_ports())], RETRIEVAL_TOOLS).request(exchange)
     return exchange, exchange.verdicts[-1]
 
@@ -179,7 +179,7 @@ async def test_no_more_than_max_passages() -> None:
 
 async def test_only_what_an_earlier_stage_left() -> None:
     exchange = make_exchange([ASK])
-    exchange.evidence = [HINT, Evidence("Unrelated.")]
+    exchange.evidence = (HINT, Evidence("Unrelated."))
     exchange.passages = [HINT]
     await Faithful(FaithfulOptions(), make_ports()).on_request(exchange)
     assert [HINT.content] == [p.content for p in find_passages(exchange.messages)]
@@ -187,7 +187,7 @@ async def test_only_what_an_earlier_stage_left() -> None:
 
 async def test_the_rules_stay_when_an_earlier_stage_left_every_passage_out() -> None:
     exchange = make_exchange([SYSTEM, ASK])
-    exchange.evidence = [HINT]
+    exchange.evidence = (HINT,)
     await Faithful(FaithfulOptions(), make_ports()).on_request(exchange)
     assert ["You are a guide." + SUFFIX, ASK["content"]] == [m["content"] for m in exchange.messages]
 

@@ -70,14 +70,14 @@ async def test_facts_of_little_score_or_of_another_time_are_no_evidence() -> Non
     over = make_fact("Norway", "The capital of Norway is Christiania.", "old.csv", None, 1.0)
     exchange = asking("Is the Atomium taller than a house in Norway or in the capital of Sweden?")
     await stage(MemoryKnowledge(OSLO, ATOMIUM, over), min_score=0.6).on_request(exchange)
-    assert [] == exchange.evidence
+    assert () == exchange.evidence
 
 
 async def test_running_it_twice_adds_nothing_more() -> None:
     exchange = asking()
     knowledge = stage(MemoryKnowledge(OSLO))
     await knowledge.on_request(exchange)
-    once = list(exchange.evidence)
+    once = exchange.evidence
     await knowledge.on_request(exchange)
     assert once == exchange.evidence
 

@@ -303,7 +303,7 @@ async def test_a_mended_answer_that_a_later_stage_prefers_leaves_mended(start: S
         changes = ("answer",)
 
         async def on_answer(self, exchange: Exchange) -> None:
-            if exchange.can_retry and len(exchange.attempts) == 1:
+            if exchange.attempts.possible and len(exchange.attempts) == 1:
                 exchange.retry = list(exchange.messages)
             else:
                 exchange.deliver = 0
@@ -321,7 +321,7 @@ async def test_an_earlier_answer_that_conforms_is_better_than_a_later_one_that_d
         name = "again"
 
         async def on_answer(self, exchange: Exchange) -> None:
-            if exchange.can_retry and len(exchange.attempts) == 1:
+            if exchange.attempts.possible and len(exchange.attempts) == 1:
                 exchange.retry = list(exchange.messages)
 
     answers = [reply(calling(call(CRUMPLED))), reply(calling(call(WRONG)))]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proxy.errors import InvalidRequest
-from proxy.exchange import Exchange
+from proxy.exchange import Exchange, Prompt
 from proxy.testing import chunk, completion, make_exchange
 from proxy.wire.chat.completions import ChatDialect
 
@@ -19,9 +19,7 @@ BODY = (
 
 def exchange_of(body: bytes) -> Exchange:
     request = DIALECT.parse_request(body)
-    return replace(
-        make_exchange(), original=request, messages=request.messages, tools=request.tools, params=request.params, model=request.model
-    )
+    return replace(make_exchange(), original=request, prompt=Prompt(request.messages, request.tools, request.params), model=request.model)
 
 
 def refused(body: bytes) -> InvalidRequest:

@@ -99,9 +99,9 @@ def keep_evidence(exchange: Exchange, parts: Sequence[Part]) -> None:
     there = {part.start for part in parts if not part.made}
     known = {(e.message_index, e.kind) for e in exchange.evidence}
     names = called_names(original)
-    for i, message in enumerate(original):
-        if i not in there and (found := evidence_of(message, i, names)) and (i, found.kind) not in known:
-            exchange.evidence.append(found)
+    left = ((i, evidence_of(message, i, names)) for i, message in enumerate(original) if i not in there)
+    if found := [one for i, one in left if one and (i, one.kind) not in known]:
+        exchange.evidence = (*exchange.evidence, *found)
 
 
 def _hashes(exchange: Exchange, *, late: bool) -> dict[int, str]:

@@ -207,7 +207,7 @@ def _verdicts(work: Work, time_ns: int) -> list[SpanEvent]:
     exchange = work.exchange
     if exchange is None:
         return []
-    found = [verdict for attempt in exchange.trail for verdict in attempt.verdicts] + exchange.verdicts
+    found = [verdict for attempt in exchange.attempts for verdict in attempt.verdicts] + exchange.verdicts
     times = {id(mark.verdict): mark.ended for mark in work.marks if mark.verdict is not None}
     bad = [verdict for verdict in found if verdict.outcome not in QUIET][:MAX_EVENTS]
     return [

@@ -158,14 +158,18 @@ class Checks:
         self.checkable.clear()
         self._told = 0
 
-    def judgements(self) -> dict[int, list[Judgement]]:
+    def back_to(self, attempt: int) -> None:
+        """No other attempt than this one is delivered."""
+        if attempt in self.attempts:
+            self.found = list(self.attempts[attempt].found)
+
+    def judgements(self) -> dict[int, Sequence[Judgement]]:
         """Of the choices' texts, by choice, in order: whoever looks up a place in a text finds none of its refusal's."""
         by_choice: dict[int, list[Judgement]] = {}
         for one in self.found:
-            if one.refusal:
-                continue
-            by_choice.setdefault(one.choice, []).append(one.judgement)
-        return by_choice
+            if not one.refusal:
+                by_choice.setdefault(one.choice, []).append(one.judgement)
+        return {**by_choice}
 
     def close(self) -> None:
         """Stop what runs."""

@@ -122,6 +122,14 @@ class Claims(SentenceStage[ClaimsOptions]):
             self._of(exchange).prepare(self._prepare(exchange))
         return None
 
+    def broke_off(self, exchange: Exchange, hook: str) -> None:
+        """What was judged until then is known, and what was not."""
+        checks = self._kept.get(exchange.id)
+        if checks is not None and hook in ("sentence", "answer"):
+            checks.back_to(len(exchange.attempts) - 1)
+            if checks.found:
+                self._tell(exchange, checks)
+
     def release(self, exchange: Exchange) -> None:
         """Forget it."""
         checks = self._kept.pop(exchange.id, None)
@@ -399,9 +407,9 @@ class Claims(SentenceStage[ClaimsOptions]):
         judgements, failing = [one.judgement for one in checks.found], self._failing(checks)
         checks.attempts[present] = JudgedAttempt(tuple(checks.found), rank(answer, judgements, failing))
         acting = [choice for choice in answer.choices if self._acts(checks, choice.index)]
-        if acting and exchange.can_retry and present < self.options.retries and not any(c.tool_calls for c in answer.choices):
+        if acting and exchange.attempts.possible and present < self.options.retries and not any(c.tool_calls for c in answer.choices):
             wrong = [j for j in of_choice(checks.found, acting[0].index) if fails(j, self.options.fail_on)]
-            exchange.retry = asked_again(exchange.trail[0].messages, acting[0].text or acting[0].refusal, wrong)
+            exchange.retry = asked_again(exchange.attempts[0].prompt.messages, acting[0].text or acting[0].refusal, wrong)
             self.ports.counters.count("claims.retried_count")
             return answer
         best = max(checks.attempts, key=lambda i: (checks.attempts[i].rank, i))
@@ -409,7 +417,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             exchange.deliver = best
             checks.found = list(checks.attempts[best].found)
             self._tell(exchange, checks)
-        return answer if best == present else exchange.trail[best].answer or exchange.attempts[best]
+        return answer if best == present else exchange.attempts[best].answer
 
     # ---- verdicts ----
 

@@ -73,7 +73,6 @@ class Compression(Stage[CompressionOptions]):
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Repeat what was decided; compress where that is not enough."""
         before = exchange.facts.context_before
-        exchange.facts.compression = Report(reason=KEPT)  # until it has worked
         if before is None or before.window_tokens is None:
             exchange.facts.compression = Report(reason="skipped")
             return Verdict(self.name, "unchecked", detail={"reason": "skipped", "why": "the model's window is not known"})
@@ -90,6 +89,11 @@ class Compression(Stage[CompressionOptions]):
             exchange.facts.compression = _repeated(before, use) if known.length else Report(reason="below-threshold")
             return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
         return await self._compress(exchange, known, use, limits, ages)
+
+    def broke_off(self, exchange: Exchange, hook: str) -> None:
+        """The prompt is as it was."""
+        if hook == "request":
+            exchange.facts.compression = Report(reason=KEPT)
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""

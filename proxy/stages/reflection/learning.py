@@ -83,7 +83,7 @@ def _response_violations(exchange: Exchange) -> list[Failure]:
     answer = exchange.answer
     if answer is None or exchange.upstream_answer is None:
         return []
-    tries = 1 + sum(any(verdict.stage == _SCHEMA and verdict.outcome not in QUIET for verdict in one.verdicts) for one in exchange.trail)
+    tries = 1 + sum(any(verdict.stage == _SCHEMA and verdict.outcome not in QUIET for verdict in one.verdicts) for one in exchange.attempts)
     found = []
     for choice in answer.choices:
         if choice.tool_calls or choice.refusal:

@@ -128,6 +128,11 @@ class Reflection(Stage[ReflectionOptions]):
         again = any(record.occurrence_count > 1 for record in reading.newest)
         return Verdict(self.name, "unchecked", code=REPEATED if again else "", detail=detail_of(reading.newest, told, tokens))
 
+    def broke_off(self, exchange: Exchange, hook: str) -> None:
+        """Nothing was told."""
+        if hook == "request":
+            exchange.facts.failures_injected = 0
+
     async def _read(self, exchange: Exchange) -> _Reading:
         """Raises `StoreUnavailable`."""
         history = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time

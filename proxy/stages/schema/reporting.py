@@ -95,4 +95,4 @@ def asked_before(exchange: Exchange, attempt: int) -> Verdict | None:
 
 def judged_before(exchange: Exchange, attempt: int) -> Verdict | None:
     """This stage's verdict of an earlier attempt."""
-    return next((v for v in reversed(exchange.trail[attempt].verdicts) if v.stage == NAME and "action" in v.detail), None)
+    return next((v for v in reversed(exchange.attempts[attempt].verdicts) if v.stage == NAME and "action" in v.detail), None)

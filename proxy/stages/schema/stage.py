@@ -94,7 +94,7 @@ class Schema(Stage[SchemaOptions]):
             choice = next(choice for choice in found.answer.choices if choice.index == first)
             wrong = [finding for finding in found.violations if finding.choice == first]
             self._apply(exchange, found)
-            exchange.retry = asked_again(exchange.trail[_start(exchange)].messages, choice, wrong, tools)
+            exchange.retry = asked_again(exchange.attempts[_start(exchange)].prompt.messages, choice, wrong, tools)
             self.ports.counters.count("schema.retried_count")
             exchange.verdicts.extend(unchecked_of(found.findings))
             return verdict_of(found, "re-asked", _retries(exchange))
@@ -115,7 +115,7 @@ class Schema(Stage[SchemaOptions]):
         most = self.options.most_retries
         if any(finding.truncated for finding in found.violations):
             most = min(most, 1)
-        return exchange.can_retry and _retries(exchange) < most
+        return exchange.attempts.possible and _retries(exchange) < most
 
     def _settled(self, exchange: Exchange, found: CheckedAnswer) -> Verdict:
         """An answer that does not conform, and no other is to be had: an earlier one that does, else the first; else a refusal."""
@@ -160,12 +160,12 @@ def _action(found: CheckedAnswer) -> Literal["passed", "repaired", "none"]:
 
 def _retries(exchange: Exchange) -> int:
     """How often this stage has had another answer asked for."""
-    return sum(asked_before(exchange, i) is not None for i in range(len(exchange.trail) - 1))
+    return sum(asked_before(exchange, i) is not None for i in range(len(exchange.attempts) - 1))
 
 
 def _start(exchange: Exchange) -> int:
     """The attempt with which the present row of this stage's retries began: its prompt holds no answer of theirs."""
-    start = len(exchange.trail) - 1
+    start = len(exchange.attempts) - 1
     while start > 0 and asked_before(exchange, start - 1) is not None:
         start -= 1
     return start

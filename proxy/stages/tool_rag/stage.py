@@ -115,11 +115,9 @@ class ToolRag(Stage[ToolRagOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Select. Raises what the ranker raises: the pipeline then sends all tools, and the header says ``error``."""
-        given = {id(tool) for tool in exchange.original.tools}
-        offered = tuple(tool for tool in exchange.tools if id(tool) in given)
+        offered = _offered(exchange)
         if not offered:
             return None
-        exchange.facts.tools = ToolSelection(len(offered), len(offered), "error")  # until it has worked
         tokens = await self._tokens_if_above(exchange, offered)
         if tokens is None:
             exchange.facts.tools = ToolSelection(len(offered), len(offered), "below-threshold")
@@ -138,6 +136,11 @@ class ToolRag(Stage[ToolRagOptions]):
         found = self._wanted(exchange, catalogue, ranking.relevance if ranking else None, known)
         keys, stored = await self._remember(exchange, catalogue, found.wanted, run)
         return await self._send(exchange, catalogue, keys, found, tokens, stored=stored)
+
+    def broke_off(self, exchange: Exchange, hook: str) -> None:
+        """All tools are sent."""
+        if hook == "request" and (offered := len(_offered(exchange))):
+            exchange.facts.tools = ToolSelection(offered, offered, "error")
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Search all of the client's tools; what is found joins the prompt and the run."""
@@ -317,3 +320,9 @@ class ToolRag(Stage[ToolRagOptions]):
 
 def _run_of(exchange: Exchange) -> str:
     return f"{exchange.route}\0{exchange.run_id}"
+
+
+def _offered(exchange: Exchange) -> tuple[Tool, ...]:
+    """The client's own tools, as far as they are still sent."""
+    given = {id(tool) for tool in exchange.original.tools}
+    return tuple(tool for tool in exchange.tools if id(tool) in given)

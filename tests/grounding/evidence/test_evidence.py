@@ -22,7 +22,7 @@ def exchange_of(*messages: Mapping[str, Any], passages: Sequence[Evidence] = ())
     """As the pipeline leaves it when a stage reads passages."""
     exchange = make_exchange(messages)
     found = find_passages(exchange.original.messages)
-    exchange.evidence = [*passages, *found]
+    exchange.evidence = (*passages, *found)
     exchange.passages = (*passages, *found)
     return exchange
 

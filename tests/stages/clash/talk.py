@@ -51,7 +51,7 @@ async def send(
     exchange.id, exchange.client = id_, client
     exchange.received_at = exchange.received_at if at is None else at
     exchange.original = replace(exchange.original, message_hints=dict(hints or {}), passages=tuple(passages))
-    exchange.passages, exchange.evidence = tuple(passages), list(passages)
+    exchange.passages = exchange.evidence = tuple(passages)
     await Pipeline([stage or made(ports, **options)]).request(exchange)
     return exchange
 

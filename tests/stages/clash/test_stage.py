@@ -98,7 +98,7 @@ async def test_the_older_of_two_remembered_hints_gives_way() -> None:
     new = Evidence("The user lives in Milan.", "memory", timestamp=9000.0)
     sent = await send(make_ports(), [user("Which doctor is near?")], passages=[new, old])
     assert [new] == list(sent.passages)
-    assert [new] == sent.evidence
+    assert (new,) == sent.evidence
 
 
 async def test_what_only_the_verifier_finds_is_reported() -> None:

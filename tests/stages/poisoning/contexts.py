@@ -77,7 +77,7 @@ async def run(stage: Poisoning, messages: Sequence[Message], passages: Sequence[
     """One turn. Raises `PolicyBlocked`."""
     exchange = make_exchange(messages)
     exchange.original = msgspec.structs.replace(exchange.original, passages=tuple(passages))
-    exchange.evidence = list(passages)
+    exchange.evidence = tuple(passages)
     for name, value in about.items():
         setattr(exchange, name, value)
     await Pipeline([stage]).request(exchange)

@@ -16,7 +16,7 @@ PASSAGES = (Evidence("The tower is 42 m high.", source="towers.md"), Evidence("I
 def exchange(*warnings: str, passages: tuple[Evidence, ...] = (), **facts: Any) -> Exchange:
     made = make_exchange()
     made.verdicts = [Verdict("any", "warn", code=code) for code in warnings]
-    made.passages, made.evidence = passages, list(passages)
+    made.passages, made.evidence = passages, tuple(passages)
     for name, value in facts.items():
         setattr(made.facts, name, value)
     return made

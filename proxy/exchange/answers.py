@@ -1,0 +1,110 @@
+"""An answer of the upstream, put together from one body or from a stream, and a sentence of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+
+class ToolCall(Struct, frozen=True):
+    """A call that the model asked for, put together from its deltas."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON text as the model wrote it; may be invalid."""
+    index: int = 0
+
+    @property
+    def parsed(self) -> dict[str, Any] | None:
+        """The arguments, parsed: empty when there are none, None when they are not a JSON object."""
+        try:
+            found = msgspec.json.decode(self.arguments) if self.arguments.strip() else {}
+        except (msgspec.DecodeError, RecursionError):
+            return None
+        return found if isinstance(found, dict) else None
+
+
+class Choice(Struct, frozen=True):
+    """One of an answer's ``n`` alternatives."""
+
+    index: int
+    text: str = ""
+    refusal: str = ""
+    reasoning: str = ""
+    """What providers send as ``reasoning_content`` or ``reasoning``; not part of the answer."""
+    tool_calls: tuple[ToolCall, ...] = ()
+    finish_reason: str | None = None
+
+
+class Usage(Struct, frozen=True):
+    """Token counts as the upstream reported them."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    cached_tokens: int = 0
+    """The part of the prompt that the provider read from its cache."""
+
+
+class Answer(Struct, frozen=True):
+    """An answer put together from one body or from a stream."""
+
+    choices: tuple[Choice, ...]
+    model: str = ""
+    usage: Usage | None = None
+    logprobs: Mapping[int, tuple[tuple[str, float], ...]] = field(default_factory=dict)
+    """By choice index, where the upstream gave them: each token of its text with the token's log probability."""
+    unread: str = ""
+    """Where text stands in it that is not read as part of it: no check has seen that."""
+
+    @property
+    def text(self) -> str:
+        """The first choice's text."""
+        return self.choices[0].text if self.choices else ""
+
+    def with_text(self, index: int, text: str) -> Answer:
+        """A copy in which choice `index` says `text`."""
+        return replace(self, choices=tuple(replace(c, text=text) if c.index == index else c for c in self.choices))
+
+    def with_refusal(self, index: int, text: str) -> Answer:
+        """A copy in which choice `index` refuses with `text`."""
+        return replace(self, choices=tuple(replace(c, refusal=text) if c.index == index else c for c in self.choices))
+
+    def with_calls(self, index: int, calls: Sequence[ToolCall]) -> Answer:
+        """A copy in which choice `index` makes `calls`: its own, but for their arguments."""
+        return replace(self, choices=tuple(replace(c, tool_calls=tuple(calls)) if c.index == index else c for c in self.choices))
+
+    def changed_texts(self, before: Answer) -> dict[int, str]:
+        """The texts that differ from those of `before`, by choice."""
+        return {new.index: new.text for old, new in zip(before.choices, self.choices, strict=True) if old.text != new.text}
+
+    def changed_refusals(self, before: Answer) -> dict[int, str]:
+        """The refusals that differ from those of `before`, by choice."""
+        return {new.index: new.refusal for old, new in zip(before.choices, self.choices, strict=True) if old.refusal != new.refusal}
+
+    def changed_arguments(self, before: Answer) -> dict[int, dict[int, str]]:
+        """The arguments that differ from those of `before`, by choice and by the call's index."""
+        found: dict[int, dict[int, str]] = {}
+        for old, new in zip(before.choices, self.choices, strict=True):
+            for was, call in zip(old.tool_calls, new.tool_calls, strict=True):
+                if was.arguments != call.arguments:
+                    found.setdefault(new.index, {})[call.index] = call.arguments
+        return found
+
+
+class Sentence(Struct, frozen=True):
+    """One sentence of a streaming answer, as the gate hands it to a stage."""
+
+    text: str
+    """With the white space around it."""
+    choice: int
+    index: int
+    """0-based, within its choice."""
+    offset: int
+    """Characters of the choice's text before it."""
+    final: bool
+    """Whether the choice ended with it (it may then lack its full stop)."""
