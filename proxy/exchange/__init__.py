@@ -15,7 +15,7 @@ from copy import copy
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 from msgspec.structs import replace
 
 from proxy.exchange.answers import Answer as Answer
@@ -168,8 +168,8 @@ class CompressionResult(Struct, frozen=True):
     after_tokens: int = 0
     reason: str = ""
     """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped`` (the window is not known), ``failed-kept-original``."""
-    found_share: float = 0.0
-    """Used part of the window when it set to work, with what was decided earlier repeated; 0 where it had nothing to do."""
+    found_share: float | UnsetType = UNSET
+    """Used part of the window when it set to work, with what was decided earlier repeated; not set where it had nothing to do."""
 
 
 class ToolSelection(Struct, frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct
 
 from proxy.errors import ContextLengthExceeded
 from proxy.exchange import ContextUse, Exchange, Outcome, Verdict
@@ -112,7 +112,7 @@ class Budget(Stage[BudgetOptions]):
             self.ports.counters.count("context.length_exceeded_count")
             raise ContextLengthExceeded(too_long(use, reserve), param="messages")
         compressed = exchange.facts.compression
-        return self._judge(use, reserve, compressed.found_share if compressed is not None else 0.0)
+        return self._judge(use, reserve, (compressed.found_share if compressed is not None else UNSET) or 0.0)
 
     async def _measure(self, exchange: Exchange) -> ContextUse:
         tokens = self.ports.tokens

@@ -13,6 +13,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import UNSET, UnsetType
+
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.archive_reader import ArchiveReader
 from proxy.context.compaction.conversation import Compacted, recalled, sent, stored
@@ -171,7 +173,7 @@ class Compression(Stage[CompressionOptions]):
         return message_ages(exchange.original.message_hints, seen, len(messages), now)
 
 
-def _repeated(before: ContextUse, after: ContextUse, found_share: float = 0.0) -> Report:
+def _repeated(before: ContextUse, after: ContextUse, found_share: float | UnsetType = UNSET) -> Report:
     return Report(("stored",), before.used_tokens, after.used_tokens, found_share=found_share)
 
 
