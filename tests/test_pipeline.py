@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked
-from proxy.exchange import Evidence, Exchange, Sentence, ToolCall, Verdict
+from proxy.exchange import Answer, Choice, Evidence, Exchange, Sentence, ToolCall, Verdict
 from proxy.pipeline import Pipeline
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
@@ -215,3 +215,49 @@ def test_stages_that_wait_for_each_other_are_a_programming_error() -> None:
 
 async def test_no_sentence_waits_for_a_stage_that_does_not_look_at_any() -> None:
     assert not Pipeline([stage_of(base=SentenceStage, judges_sentences=False)]).judges_sentences(make_exchange())
+
+
+async def test_every_stage_lets_go_of_an_exchange_that_has_ended_whatever_another_does(caplog: pytest.LogCaptureFixture) -> None:
+    released: list[str] = []
+
+    def broken(self: Stage, exchange: Exchange) -> None:
+        released.append(self.name)
+        raise KeyError("bug")
+
+    def fine(self: Stage, exchange: Exchange) -> None:
+        released.append(self.name)
+
+    Pipeline([stage_of("first", release=broken), stage_of("second", release=fine)]).release(make_exchange())
+    assert ["first", "second"] == released
+    assert "stage first (release) failed" in caplog.text
+
+
+async def test_what_left_is_told_to_every_stage_that_was_not_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    told: list[str] = []
+
+    async def learn(self: Stage, exchange: Exchange) -> None:
+        told.append(self.name)
+        if self.name == "broken":
+            raise KeyError("bug")
+
+    exchange = make_exchange()
+    exchange.answer = Answer((Choice(0, "Hi"),))
+    exchange.skip = frozenset({"left_out"})
+    await Pipeline([stage_of(name, on_done=learn) for name in ("left_out", "broken", "last")]).done(exchange)
+    assert ["broken", "last"] == told
+    assert "stage broken (done) failed" in caplog.text
+
+
+async def test_of_sentences_that_hold_the_first_verdict_is_kept_and_every_other_finding() -> None:
+    async def judge(self: Stage, exchange: Exchange, sentence: Sentence) -> Verdict:
+        outcome, code = ("warn", sentence.text.strip()) if "odd" in sentence.text else ("pass", "")
+        return Verdict(self.name, outcome, code=code, replacement="Mended." if "mend" in sentence.text else None)
+
+    pipeline = Pipeline([stage_of("one", base=SentenceStage, on_sentence=judge), stage_of("two", base=SentenceStage, on_sentence=judge)])
+    exchange = make_exchange()
+    for i, text in enumerate(("Fine. ", "Fine too. ", "odd 1. ", "odd 2. ", "mend me.")):
+        await pipeline.sentence(exchange, Sentence(text, 0, i, 0, final=False))
+    kept = [(v.stage, v.outcome, v.code, v.replacement) for v in exchange.verdicts]
+    each = [(name, "pass", "", None) for name in ("one", "two")]
+    odd = [(name, "warn", f"odd {n}.", None) for n in (1, 2) for name in ("one", "two")]
+    assert [*each, *odd, ("one", "pass", "", "Mended.")] == kept
