@@ -72,7 +72,7 @@ def test_another_call_of_the_tool_succeeding_is_progress() -> None:
     talk = (
         Talk()
         .calls("search_docs", TIMED_OUT, query="battery", limit=50)
-        .calls("search_docs", '[{"id": 1, "text": "x"}]', query="battery", limit=10)
+        .calls("search_docs", '[{"id": 1, "text": "x"}]', query="screen", limit=10)
     )
     record = kept(talk.messages)["timeout"]
     assert ("active", 1, 0) == (record.status, record.occurrence_count, record.stuck_count)

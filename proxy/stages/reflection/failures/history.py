@@ -3,7 +3,8 @@
 Every request brings its whole conversation, so all of it is read each time, and each event carries a cause by which the store knows it
 again. What counts as overcoming depends on the failure:
 
-    a failing call          the same call succeeds: resolved; another call of the tool succeeds, or a person speaks: progress
+    a failing call          the same call succeeds, or one that does what was recommended: resolved; another call of the tool succeeds, or a
+                            person speaks: progress
     a loop of calls         a call that is not part of it succeeds: resolved; a person speaks: progress
     the same answer again   the assistant says something else: resolved
     a rejection             the person's next words are none: resolved; an explicit override stands for the rest of the run
@@ -22,6 +23,7 @@ from proxy.language.json.conformance import check_call
 from proxy.language.json.fingerprint import identifier
 from proxy.ports.failure_kinds import Failure
 from proxy.ports.failures import EventKind, FailureEvent
+from proxy.stages.reflection.failures.following import follows
 from proxy.stages.reflection.failures.selection import Situation
 from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool, calls_in, read_turns
 from proxy.stages.reflection.signals.calls import Outcomes, ResultReader, outcomes
@@ -34,6 +36,8 @@ RECENT_TURNS = 3
 MAX_EVENTS = 400
 """Of one conversation, the newest."""
 MAX_RECENT = 16
+MAX_FOLLOWING = 8
+"""Calls of a tool after a failing one that are asked whether they do what was recommended."""
 MAX_CHECKED = 64
 """Failing calls that are held against the tools' schemas, the newest."""
 
@@ -131,7 +135,7 @@ class _Progress:
             self._by_key.setdefault(call.key, []).append(call)
             self._by_tool.setdefault(call.tool, []).append(call)
         self._succeeded = history.outcomes.succeeded
-        self._tool_of = {failure.cause: call.tool for call, failure in history.outcomes.failed}
+        self._failed = {call.cause: call for call, _ in history.outcomes.failed}
 
     def events(self) -> list[FailureEvent]:
         """Every occurrence, and what first followed it before it occurred again."""
@@ -164,18 +168,36 @@ class _Progress:
 
     def _passed(self, failure: Failure) -> int | None:
         """Where the failing call's tool gave a result."""
-        tool = self._tool_of.get(failure.cause)
-        return _shown(self._by_tool.get(tool, ()), failure.position) if tool is not None else None
+        call = self._failed.get(failure.cause)
+        return _shown(self._by_tool.get(call.tool, ()), failure.position) if call is not None else None
 
     def _resolution(self, failure: Failure) -> int | None:
         if failure.signal_type != "loop":
-            return _shown(self._by_key.get(failure.action_key, ()), failure.position)
+            same = _shown(self._by_key.get(failure.action_key, ()), failure.position)
+            return min((at for at in (same, self._followed(failure)) if at is not None), default=None)
         return _shown([call for call in self._succeeded if call.key != failure.action_key], failure.position)
+
+    def _followed(self, failure: Failure) -> int | None:
+        """Where what was recommended for the failing call was done, and succeeded."""
+        failed, told = self._failed.get(failure.cause), failure.recommended_adjustment
+        if failed is None:
+            return None
+        others = told.get("tools", ()) if told.get("type") == "use_other_tool" else ()
+        tools = [tool for tool in self._by_tool if identifier(tool) in others] if others else [failed.tool]
+        soon = [call for tool in tools for call in _next(self._by_tool.get(tool, ()), failure.position)]
+        done = sorted((call for call in soon if follows(told, failed, call)), key=lambda call: call.message)
+        return _shown(done, failure.position)
 
 
 def _overcome(kind: EventKind, failure: Failure) -> FailureEvent:
     """Known by the occurrence that it follows: where messages are trimmed, positions change, and the first of its kind it remains."""
     return FailureEvent(kind=kind, fingerprint=failure.fingerprint, cause=f"{failure.cause}>{kind}")
+
+
+def _next(calls: Sequence[CalledTool], after: int) -> Sequence[CalledTool]:
+    """The first of `calls` that were made after that message."""
+    i = bisect_right(calls, after, key=lambda call: call.message)
+    return calls[i : i + MAX_FOLLOWING]
 
 
 def _shown(calls: Sequence[CalledTool], after: int) -> int | None:
