@@ -30,15 +30,17 @@ serve: $(VENV)/.installed  ## install and start the proxy with config.yaml
 	@$(BIN)/groundwire serve --config $(CONFIG) --port $(PORT)
 
 test: $(VENV)/.installed  ## the tests that need neither a key nor a minute: all of the logic
-	$(PYTEST) -m "not slow and not process and not postgres and not cost and not clients and not browser"
+	$(PYTEST) -m "not slow and not process and not postgres and not cost and not scale and not clients and not browser"
+
+SLOW ?= slow or process or postgres or cost or scale
 
 test-slow: $(VENV)/.installed  ## the others: processes, PostgreSQL, real models, litellm, the cost of hostile input (but the clients')
 	@$(BIN)/groundwire fetch-model
-	$(PYTEST) -m "(slow or process or postgres or cost) and not clients and not browser"
+	$(PYTEST) -m "($(SLOW)) and not clients and not browser"
 
 coverage: $(VENV)/.installed  ## lines and branches of proxy/ that the tests of test and test-slow reach, with CI's examples
 	@$(BIN)/groundwire fetch-model
-	HYPOTHESIS_PROFILE=ci $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal -m "not cost and not clients and not browser"
+	HYPOTHESIS_PROFILE=ci $(BIN)/coverage run -m pytest -n $(JOBS) --dist worksteal -m "not cost and not scale and not clients and not browser"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 

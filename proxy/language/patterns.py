@@ -18,9 +18,9 @@ class LazyPattern:
     def _compiled(self) -> re.Pattern[str]:
         return re.compile(self.pattern, self._flags)
 
-    def match(self, text: str, at: int = 0) -> re.Match[str] | None:
+    def match(self, text: str, at: int = 0, until: int = sys.maxsize) -> re.Match[str] | None:
         """As `re.Pattern.match`."""
-        return self._compiled.match(text, at)
+        return self._compiled.match(text, at, until)
 
     def fullmatch(self, text: str) -> re.Match[str] | None:
         """As `re.Pattern.fullmatch`."""

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from proxy.context.passages.context_block import PassageBlock, number_in, read_written
+from proxy.language.patterns import LazyPattern
 
 _COVER = "\0"
 
@@ -46,10 +47,10 @@ _ITEMS = frozenset(("document", "doc", "passage", "chunk", "snippet", "search_re
 # fmt: on
 _LONE_ITEMS = frozenset(("document", "passage", "chunk", "search_result"))
 """Those that need no container around them."""
-_TAG = re.compile(rf"<(/?)({'|'.join(sorted(_CONTAINERS | _ITEMS, key=len, reverse=True))})\b([^<>]{{0,1000}})>", re.I)
-_ATTRIBUTE = re.compile(r"([a-z_]{1,30})\s{0,3}=\s{0,3}(?:\"([^\"]{0,800})\"|'([^']{0,800})'|([^\s\"'>]{1,800}))", re.I)
-_INNER = re.compile(r"<(document_contents?|contents?|text|page_content|body)>", re.I)
-_META = re.compile(r"<(source|url|title|path|file|filename|link|score|relevance|date)>([^<]{0,1000})</\1>\s{0,20}", re.I)
+_TAG = LazyPattern(rf"<(/?)({'|'.join(sorted(_CONTAINERS | _ITEMS, key=len, reverse=True))})\b([^<>]{{0,1000}})>", re.I)
+_ATTRIBUTE = LazyPattern(r"([a-z_]{1,30})\s{0,3}=\s{0,3}(?:\"([^\"]{0,800})\"|'([^']{0,800})'|([^\s\"'>]{1,800}))", re.I)
+_INNER = LazyPattern(r"<(document_contents?|contents?|text|page_content|body)>", re.I)
+_META = LazyPattern(r"<(source|url|title|path|file|filename|link|score|relevance|date)>([^<]{0,1000})</\1>\s{0,20}", re.I)
 _SOURCE_NAMES = ("source", "url", "href", "link", "path", "file", "filename", "name", "title")
 _SCORE_NAMES = ("score", "relevance", "similarity")
 _NUMBER_NAMES = ("index", "number", "id", "n")
@@ -139,28 +140,28 @@ _NOUN = (
     r"(?:(?:retrieved |context |search )?(?:passage|document|doc|source|chunk|excerpt|snippet)|search result|context"
     r"|dokument|quelle|auszug|pasaje|documento|fuente|fragmento|extrait)"
 )
-_HEAD = re.compile(
+_HEAD = LazyPattern(
     rf"^[ \t]{{0,8}}(?P<mark>#{{1,6}}[ \t]{{0,4}}|\*\*[ \t]{{0,2}})?(?P<bracket>\[)?{_NOUN}"
     r"(?:[ \t]{0,3}(?:no\.?:?|nr\.?|#)?[ \t]{0,3}\[?(?P<number>\d{1,4})(?P<closed>\])?)?(?P<rest>[^\n\0]{0,2000})",
     re.I | re.M,
 )
-_PAIR = re.compile(
+_PAIR = LazyPattern(
     r"^[ \t]{0,8}(?:source|title|url|quelle|titel|fuente|título)[ \t]{0,3}:(?P<source>[^\n\0]{0,1000})\n"
     r"[ \t]{0,8}(?:page_)?(?:content|text|snippet|inhalt|contenido)[ \t]{0,3}:",
     re.I | re.M,
 )
-_METADATA_SOURCE = re.compile(r"['\"](?:source|url|file_path|title)['\"]\s{0,3}:\s{0,3}['\"]([^'\"]{1,500})")
-_NAMED = re.compile(r"[ \t]{0,4}:[ \t]{0,4}(?P<source>[^\]\n]{1,500})\]:?", re.I)
-_SEPARATOR = re.compile(r"[ \t]{0,4}(?::|\.[ \t]|[-–—][ \t]|$)")
-_NOTE = re.compile(r"[ \t]{0,4}[\[(](source|title|url|file|quelle|fuente|relevance|score|similarity|relevanz|relevancia)[ \t]?[:=]", re.I)
+_METADATA_SOURCE = LazyPattern(r"['\"](?:source|url|file_path|title)['\"]\s{0,3}:\s{0,3}['\"]([^'\"]{1,500})")
+_NAMED = LazyPattern(r"[ \t]{0,4}:[ \t]{0,4}(?P<source>[^\]\n]{1,500})\]:?", re.I)
+_SEPARATOR = LazyPattern(r"[ \t]{0,4}(?::|\.[ \t]|[-–—][ \t]|$)")
+_NOTE = LazyPattern(r"[ \t]{0,4}[\[(](source|title|url|file|quelle|fuente|relevance|score|similarity|relevanz|relevancia)[ \t]?[:=]", re.I)
 _NUMERIC = frozenset(("relevance", "score", "similarity", "relevanz", "relevancia"))
-_STOP = re.compile(
+_STOP = LazyPattern(
     r"^[ \t]{0,8}(?:#{1,6}[ \t]{0,4}|\*\*[ \t]{0,2})?(?:(?P<question>(?:(?:user(?:'s)?|my|the)[ \t])?(?:question|query)|frage|pregunta)"
     r"|(?:helpful |your |final )?answer|instructions?|antwort|anweisung(?:en)?|respuesta|instrucciones|réponse)"
     r"[ \t]{0,4}(?:\*\*)?(?::|$)|(?P<hard>^## (?:End of|Ende:|Fin de) |\0+)",
     re.I | re.M,
 )
-_RULE_AT_END = re.compile(r"\s{0,40}^[ \t]{0,8}(?:-{3,200}|={3,200}|\*{3,200}|_{3,200})[ \t]{0,8}$\s{0,40}\Z", re.M)
+_RULE_AT_END = LazyPattern(r"\s{0,40}^[ \t]{0,8}(?:-{3,200}|={3,200}|\*{3,200}|_{3,200})[ \t]{0,8}$\s{0,40}\Z", re.M)
 MAX_QUESTION_CHARS = 400
 
 _Head = tuple[int, int, str, float | None, int | None]
@@ -256,8 +257,8 @@ _TOPIC = (
     r"|fuentes|contexte)"
 )
 _START = rf"^[ \t]{{0,8}}(?:#{{1,6}}[ \t]{{0,4}}|\*\*)?(?:(?:retrieved|relevant|provided|the) )?{_TOPIC}(?:\*\*)?[ \t]{{0,4}}:(?:\*\*)?"
-_INTRODUCTION = re.compile(_START, re.I | re.M)
-_FENCE = re.compile(
+_INTRODUCTION = LazyPattern(_START, re.I | re.M)
+_FENCE = LazyPattern(
     rf"^[^\n\0]{{0,300}}\b{_TOPIC}\b(?:[^\n\0]{{0,200}}?:|[^\n\0]{{0,60}}? (?:below|unten|abajo|ci-dessous)\.)[ \t]{{0,8}}\n{{0,2}}"
     r"[ \t]{0,8}(?P<fence>`{3,10}|\"{3}|'{3}|-{3,80}|={3,80}|~{3,10})(?:(?<=`)\w{0,12}\n)?"
     rf"|{_START}\s{{0,8}}(?P<quote>\")",
@@ -302,7 +303,7 @@ _RETRIEVED = (
     r"(?: (?:recuperados|relevantes|encontrados|pertinents|fournis|récupérés|trouvés))?"
 )
 _GAP = r"[ \t]{0,4}"
-_LABEL = re.compile(
+_LABEL = LazyPattern(
     rf"^[ \t]{{0,8}}(?:\*\*(?:{_RETRIEVED}|(?:retrieved )?context|kontext|contexto|contexte){_GAP}(?:\*\*{_GAP}:|:{_GAP}\*\*)"
     rf"|(?:#{{1,6}}[ \t]{{1,4}})?{_RETRIEVED}{_GAP}:[ \t]{{0,8}}$)",
     re.I | re.M,

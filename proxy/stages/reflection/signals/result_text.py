@@ -27,7 +27,7 @@ MAX_ERROR_PAGE_CHARS = 600
 """Of a server's error page, without its tags."""
 MAX_OUTPUT_LINES = 15
 """That a program printed before it failed."""
-_ANSI = re.compile(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
+_ANSI = LazyPattern(r"\x1b\[[0-9;]{0,16}[A-Za-z]")
 _BULLET = r"(?:[^\w\s<\[({'\"/\-#>|*`.]{1,4}\s{0,2})?"
 _PREFIX = LazyPattern(
     _BULLET + r"(?:\[(?:error|fatal|fehler|erreur)\]:?\s{1,3}(?=\S)|<(?:\w{1,12}_){0,2}error>\s{0,3}(?=\S)|"
@@ -38,12 +38,12 @@ _PREFIX = LazyPattern(
     r"" + ERRNO + r"): (?=\S)|SQLSTATE\[\w{5}\]:?\s)",
     re.I,
 )
-_NOTHING = re.compile(
+_NOTHING = LazyPattern(
     r"(?![45]\d\d\W{0,3}$)\W{0,3}(?:none|no|null|nil|false|n/a|ok|keine?r?|ningun[oa]?|aucune?|[±+\-]?\d[\d.,]{0,15}\s?(?:%|m?s|"
     r"[a-z°]{1,3})?)\W{0,3}",
     re.I,
 )
-_DEFINITION = re.compile(
+_DEFINITION = LazyPattern(
     r"\s{0,3}(?:\w{1,20}\s)?(?:(?:is |are |be |wird |werden |es |est )?(?:raised|thrown|returned|lanzad[oa]|levée?|ausgelöst)\b|means\b|"
     r"indicates\b|signals\b|occurs\b|if (?:the|an?|any|no|there)\b|happens\b|(?:a|an|the) (?:guide|story|history|introduction|"
     r"overview)\b|what to do|how to|explained)",
@@ -54,10 +54,10 @@ _EXCEPTION_LINE = LazyPattern(
     + EXCEPTION.pattern
     + r")(?:\s?\[[^\]\n]{0,60}\])?\s?(?::\s|(?P<call>\([\"'][^\n]{0,1000}\)$)|(?P<bare>$))",
 )
-_LAST_EXCEPTION = re.compile(r"((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{1,80})(?::\s|$)")
+_LAST_EXCEPTION = LazyPattern(r"((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Za-z_]\w{1,80})(?::\s|$)")
 _TRACEBACK = "Traceback (most recent call last):"
-_SYNTAX_FRAME = re.compile(r"\s{0,4}File \"[^\"\n]{1,200}\", line \d{1,7}$")
-_FRAME = re.compile(
+_SYNTAX_FRAME = LazyPattern(r"\s{0,4}File \"[^\"\n]{1,200}\", line \d{1,7}$")
+_FRAME = LazyPattern(
     r"\s{1,16}(?:at|from|in)\s\S|\tat\s|\s{0,8}File \"|Caused by:|\s{0,8}\.{3} \d|#\d{1,4}\s|goroutine \d|main\.|\s{0,16}\^|note: |"
     r"Stack trace|Call log|\s{0,4}thrown in |Node\.js v|Require stack:|- /|exit status \d|from \S{1,200}:in |\[signal |created by |"
     r"LINE \d|HINT:|DETAIL:|For further information|For more information|stack backtrace"
@@ -66,13 +66,13 @@ _PANIC = LazyPattern(
     r"panic: |thread '[^'\n]{0,80}' (?:\(\d{1,12}\) )?panicked at |PHP Fatal error: |fatal runtime error: |Segmentation fault|"
     r"\S{1,200}:\d{1,7}:in [`'][^\n]{0,400}\([A-Z]\w{0,80}\)$|Unhandled exception[.:]"
 )
-_CODE_FRAME = re.compile(r"(?:/|file:|node:|[A-Za-z]:\\|\[eval\])[^\s:]{0,300}:\d{1,7}$|[^\s:]{1,200}\.[cm]?[jt]sx?:\d{1,7}$")
-_EXIT_LINE = re.compile(
+_CODE_FRAME = LazyPattern(r"(?:/|file:|node:|[A-Za-z]:\\|\[eval\])[^\s:]{0,300}:\d{1,7}$|[^\s:]{1,200}\.[cm]?[jt]sx?:\d{1,7}$")
+_EXIT_LINE = LazyPattern(
     r"\W{0,3}(?:(?:the )?(?:process|command|program|script|shell|tool|task|child|job|subprocess)\b[^\n:]{0,120}\s)?(?:exited|failed|"
     r"finished|returned|terminated|completed|exit)\b[^\n\d\-]{0,24}\b(?:code|status)\s{0,2}[:=]?\s{0,2}(-?\d{1,5})\W{0,3}",
     re.I,
 )
-_HTTP_LINE = re.compile(r"HTTP/\d(?:\.\d)? (\d{3})\b")
+_HTTP_LINE = LazyPattern(r"HTTP/\d(?:\.\d)? (\d{3})\b")
 _REASON = (
     r"(?:bad request|unauthori[sz]ed|payment required|forbidden|not found|method not allowed|not acceptable|request time-?out|conflict|"
     r"gone|payload too large|unsupported media type|unprocessable (?:entity|content)|locked|too many requests|internal server error|"
@@ -110,8 +110,8 @@ _PROGRAM = LazyPattern(
     re.I,
 )
 """What programs write to stderr: their name, and a complaint."""
-_HINT = re.compile(r"(?:Try |Usage:|See |For more|\w{1,30}: (?:Error is not recoverable|exiting))", re.I)
-_USAGE_ERROR = re.compile(r"[\w.\-/]{1,80}: error: (?!in )[^\n]{1,300}$")
+_HINT = LazyPattern(r"(?:Try |Usage:|See |For more|\w{1,30}: (?:Error is not recoverable|exiting))", re.I)
+_USAGE_ERROR = LazyPattern(r"[\w.\-/]{1,80}: error: (?!in )[^\n]{1,300}$")
 _BUILD = LazyPattern(
     r"(?:g?make(?:\[\d{1,3}\])?: \*\*\* [^\n]|error: could not compile |(?:npm|pnpm|yarn) (?:ERR!|error) |BUILD FAILED|\[(?:INFO|"
     r"ERROR)\]\s{1,3}BUILD FAILURE|FAILURE: Build failed|ninja: build stopped|collect2: error|compilation terminated\.|"
@@ -124,20 +124,20 @@ _REPORT = LazyPattern(
     r"^\s{0,4}\d{1,6} errors?, \d{1,6} warnings?|^not ok \d|All checks passed)",
     re.M,
 )
-_TRUNCATED = re.compile(
+_TRUNCATED = LazyPattern(
     r"\W{0,4}(?:the )?(?:output|result|response)\b[^\n]{0,20}\b(?:truncated|too large|too long)\b[^\n]{0,80}\b(?:exceed|limit)", re.I
 )
-_DIFF = re.compile(r"diff --git |--- \S|\+\+\+ \S|@@ -\d|Index: \S|commit [0-9a-f]{7}")
-_LOG_LINE = re.compile(
+_DIFF = LazyPattern(r"diff --git |--- \S|\+\+\+ \S|@@ -\d|Index: \S|commit [0-9a-f]{7}")
+_LOG_LINE = LazyPattern(
     r"[\[({<]?(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d|\d\d:\d\d:\d\d|[A-Z][a-z]{2}\s{1,2}\d{1,2}\s\d\d:\d\d|\[?\d\d/[A-Z][a-z]{2}/\d{4})|"
     r"\[?(?:TRACE|DEBUG|INFO|NOTICE|WARN(?:ING)?|ERROR|FATAL|FEHLER|CRITICAL)\]?[\s:\[\-]|\d{1,3}(?:\.\d{1,3}){3} - "
 )
-_LISTED = re.compile(r"\s{0,8}(?:[-*•#|>+]|\d{1,5}[.):]\s|#\d|\(\d{1,3}\)|[A-Z]{2,8}-\d)")
-_TAG = re.compile(r"<[^<>]{0,400}>")
-_MARKUP = re.compile(r"\s{0,3}(?:<!doctype html|<html)", re.I)
+_LISTED = LazyPattern(r"\s{0,8}(?:[-*•#|>+]|\d{1,5}[.):]\s|#\d|\(\d{1,3}\)|[A-Z]{2,8}-\d)")
+_TAG = LazyPattern(r"<[^<>]{0,400}>")
+_MARKUP = LazyPattern(r"\s{0,3}(?:<!doctype html|<html)", re.I)
 _TITLE = LazyPattern(rf"<(?:title|h1)>\s{{0,9}}(?:error\s)?([45]\d\d)\s?[:\-–]?\s?(?:error\s?)?{_REASON}\s{{0,9}}</(?:title|h1)>", re.I)
-_XML_ERROR = re.compile(r"\s{0,3}(?:<\?xml[^>\n]{0,120}\?>\s{0,9})?<(?:Error|ErrorResponse|Fault|(?:soap|SOAP-ENV|s|soapenv):Envelope)\b")
-_XML_CODE = re.compile(r"<(?:Code|faultcode)>([A-Za-z][\w.:]{0,80})</")
+_XML_ERROR = LazyPattern(r"\s{0,3}(?:<\?xml[^>\n]{0,120}\?>\s{0,9})?<(?:Error|ErrorResponse|Fault|(?:soap|SOAP-ENV|s|soapenv):Envelope)\b")
+_XML_CODE = LazyPattern(r"<(?:Code|faultcode)>([A-Za-z][\w.:]{0,80})</")
 
 
 class _Text(Struct, frozen=True):

@@ -166,20 +166,20 @@ _BY_STATUS = {
 }
 _VAGUE_STATUSES = frozenset({400, 422})
 """Servers send them for much else, so that clear words go before them."""
-_STATUS = re.compile(
+_STATUS = LazyPattern(
     r"(?:\bhttp(?:/[\d.]{1,3})?(?: error| status)?(?: code)?|\bstatus(?: code)?|\berror(?: code)?|"
     r"\bcode)\s{0,3}[:=]?\s{0,3}\(?([45]\d\d)\b|^\W{0,4}([45]\d\d)\b[ :-]{1,3}[A-Z]|error '([45]\d\d) ",
     re.I,
 )
-_EXIT = re.compile(r"\bexit(?:ed with)?\s(?:code|status)\s?[:=]?\s{0,2}(-?\d{1,5})", re.I)
-EXCEPTION = re.compile(
+_EXIT = LazyPattern(r"\bexit(?:ed with)?\s(?:code|status)\s?[:=]?\s{0,2}(-?\d{1,5})", re.I)
+EXCEPTION = LazyPattern(
     r"(?<![\w.])((?:[A-Za-z_]\w{0,60}(?:\.|::|\\)){0,8}[A-Z]\w{0,60}?(?:Error|Exception|Timeout|Failure|Fault|Interrupt|Exit|"
     r"ECONN[A-Z]{1,9}))(?![\w.]*\w)"
 )
 """A class name as languages write it; bounded, so that a long word costs no more than a short one."""
 ERRNO = r"E(?:CONN[A-Z]{3,8}|TIMEDOUT|NOENT|ACCES|PERM|EXIST|ISDIR|NOTDIR|NOSPC|NOTFOUND|PIPE|HOSTUNREACH|NOTEMPTY|MFILE|BUSY|AI_AGAIN)"
-_ERRNO = re.compile(rf"(?<!\w)({ERRNO}|ORA-\d{{5}})(?!\w)")
-_CODE_NAME = re.compile(
+_ERRNO = LazyPattern(rf"(?<!\w)({ERRNO}|ORA-\d{{5}})(?!\w)")
+_CODE_NAME = LazyPattern(
     r"[A-Za-z][A-Za-z]{0,40}(?:[_\-][A-Za-z]{1,40}){1,8}|(?:[A-Z][a-z]{1,30}){2,6}|[a-z]{2,30}(?:[A-Z][a-z]{1,30}){1,6}|[A-Z]{3,30}|"
     r"[A-Z]{1,8}-?\d{2,6}"
 )
@@ -187,8 +187,8 @@ _QUOTE = r"[`'\"«“‘]\s?"
 _ENDQUOTE = r"\s?[`'\"»”’]"
 _NAME = r"([A-Za-z_][\w.\-]{0,63})"
 _ARGUMENTS = (
-    re.compile(r"(?:positional|keyword-only|keyword) arguments?:? " + _QUOTE + _NAME + _ENDQUOTE),
-    re.compile(
+    LazyPattern(r"(?:positional|keyword-only|keyword) arguments?:? " + _QUOTE + _NAME + _ENDQUOTE),
+    LazyPattern(
         r"\b(?:parameters?|arguments?|fields?|property|option|value for|wert für|valor para|valeur pour|pflichtfeld|feld|angabe|"
         r"parámetro(?: \w{1,20})?|campo(?: \w{1,20})?|argumento|paramètre(?: \w{1,20})?|champ(?: \w{1,20})?)\s{0,2}:?\s{0,2}"
         + _QUOTE
@@ -196,17 +196,17 @@ _ARGUMENTS = (
         + _ENDQUOTE,
         re.I,
     ),
-    re.compile(
+    LazyPattern(
         _QUOTE
         + _NAME
         + _ENDQUOTE
         + r" (?:is (?:a )?(?:required|missing|invalid|not)|must |field |parameter |argument |property |fehlt|muss |debe |doit )",
         re.I,
     ),
-    re.compile(r"validation errors? for \w{1,60}\s{0,2}\n" + _NAME + r"\s*\n"),
-    re.compile(r"\bargument (--?[\w\-]{1,40})[:/]"),
+    LazyPattern(r"validation errors? for \w{1,60}\s{0,2}\n" + _NAME + r"\s*\n"),
+    LazyPattern(r"\bargument (--?[\w\-]{1,40})[:/]"),
 )
-_RETRY = re.compile(
+_RETRY = LazyPattern(
     r"(?:retry[ _-]?after|\b(?:try|retry) (?:again )?(?:in|after)|\bwait|warten(?: sie)?|espere|attendez|"
     r"réessayez dans)[\"']?\s{0,2}[:=]?\s{0,2}[\"']?(\d{1,6}(?:\.\d{1,3})?)\s{0,2}(milliseconds?|ms|seconds?|secs?|sekunden|segundos|"
     r"secondes|s|minut\w{1,3}|min|m|hours?|h)?\b",
