@@ -201,7 +201,7 @@ class App:
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
             self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
-        stages = [stage for route in self.routes for stage in route.default.pipeline.stages]
+        stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
         if any(stage.embeds for stage in stages):
             self._loading.append(asyncio.create_task(self.models.load()))
         verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
@@ -290,7 +290,12 @@ class App:
                 stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
                 pipeline = (Pipeline if enforced else ShadowPipeline)(stages, policy.retrieval_tools)
                 active[key] = ActivePolicy(
-                    policy.label, policy.delivery, pipeline, refuses=enforced and policy.refuses, judges=enforced and policy.judges
+                    policy.label,
+                    policy.delivery,
+                    pipeline,
+                    refuses=enforced and policy.refuses,
+                    judges=enforced and policy.judges,
+                    load_models=policy.load_models,
                 )
             return active[key]
 

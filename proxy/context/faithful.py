@@ -110,11 +110,11 @@ def _score(layer: Mapping[str, Any], key: str) -> tuple[float] | None:
 # ---- reading an answer ----
 
 _PASSAGE = r"(?:(?:context|kontext)[ -]?)?(?:passages?|passagen|pasajes?(?: del? contexto)?)"
-_SOURCE = r"sources?|retrieved from|quellen?|abgerufen (?:von|aus)|fuentes?|recuperado de"
+_SOURCE = r"sources?|retrieved from|quellen?|abgerufen (?:von|aus)|fuentes?|recuperado de|extrait de"
 _CITATION = LazyPattern(
     rf"[\[【][ \t]{{0,4}}(?:{_PASSAGE}[ \t]{{0,4}}(?:nr\.?|no\.?|n\.?º|#)?[ \t]{{0,4}}(?P<numbers>\d[^\[\]【】\n]{{0,200}})"
     rf"|(?:{_SOURCE})[ \t]{{0,4}}:(?P<source>[^\[\]【】\n]{{1,500}})"
-    r"|(?:context|kontext|contexto)[ \t]{0,4}:(?P<reference>[^\[\]【】\n]{1,500}))[\]】]",
+    r"|(?:context|kontext|contexto|contexte)[ \t]{0,4}:(?P<reference>[^\[\]【】\n]{1,500}))[\]】]",
     re.I,
 )
 _NUMBERED = LazyPattern(

@@ -1,4 +1,4 @@
-"""The wordings of context-faithful prompting in English, German and Spanish, and the phrases that answers use for its parts."""
+"""The wordings of context-faithful prompting in English, German, Spanish and French, and the phrases that answers use for its parts."""
 
 from __future__ import annotations
 
@@ -29,15 +29,25 @@ class Texts(Struct, frozen=True):
     nothing_found: str
     """What a block says that has no passages."""
 
+    def suffix(self, *, cite: bool, rate: bool) -> str:
+        """For the end of a system message: the rules, and what else an answer is asked for, numbered on."""
+        rated = self.rated if cite else self.rated.replace("6.", "5.", 1)
+        return self.rules + (self.cited if cite else "") + (rated if rate else "")
+
     @property
     def system_suffix(self) -> str:
-        """For the end of a system message."""
-        return self.rules + self.cited + self.rated
+        """The whole of it: citations and a rating, too."""
+        return self.suffix(cite=True, rate=True)
 
     @property
     def system_suffix_plain(self) -> str:
         """The same where the answer's format is fixed."""
         return self.rules + self.fixed_format
+
+    @property
+    def system_suffixes(self) -> tuple[str, ...]:
+        """Every one of them."""
+        return (self.system_suffix_plain, *(self.suffix(cite=cite, rate=rate) for cite in (True, False) for rate in (True, False)))
 
 
 TEXTS = wordings(__file__, Texts)

@@ -4,7 +4,8 @@ In: an upstream's reply with a 2xx status, the exchange, its pipeline. Out: byte
 
 - *hold*: the whole answer is read and checked; then it leaves with every header.
 - *gate*: events leave as they come, but answer text waits until its sentence is complete and has been judged.
-- *tap*: bytes leave as they come; the answer is checked when it is whole, for the record (and the inline verdict).
+- *tap*: bytes leave as they come; a stream is checked when it is whole, for the record (and the inline verdict), an answer that comes
+  whole before it leaves, for its headers, too.
 - *own*: a stage's answer in the model's stead, for which no upstream was asked.
 
 A policy whose stages look at no answer is delivered as a tap whatever it says: there is nothing to wait for. Text that did not
@@ -103,7 +104,7 @@ async def deliver_own(
 
 
 async def deliver_body(d: Delivery) -> None:
-    """An answer that is one JSON body, untouched."""
+    """An answer that is one JSON body, untouched; its headers say what its checks found."""
     exchange = d.exchange
     body = await read_whole(d.reply, d.max_bytes)
     last_byte = time.perf_counter()
@@ -114,7 +115,7 @@ async def deliver_body(d: Delivery) -> None:
     else:
         if exchange.answer.unread:
             d.unreadable(f"text in {exchange.answer.unread} is not read")
-    if d.judged and not exchange.inline:
+    if d.judged and not exchange.inline and not d.pipeline.enforces:  # shadow mode: nobody waits for what changes nothing
         await d.responder.whole(d.reply.status, d.headers("pending"), body)
         await _check(d)
         return
@@ -127,12 +128,12 @@ async def deliver_body(d: Delivery) -> None:
 
 
 async def _check(d: Delivery) -> None:
-    """Run the answer's checks when the answer has already left: what they refuse can only be recorded."""
+    """Run the checks of an answer that leaves whatever they find: what they refuse can only be recorded."""
     before = d.exchange.answer
     try:
         await d.pipeline.answer(d.exchange)
     except PolicyBlocked as error:
-        log.warning("%s: refused after delivery (tap): %s", d.exchange.id, error.message)
+        log.warning("%s: would be refused, but leaves (tap): %s", d.exchange.id, error.message)
     d.exchange.answer = before
 
 

@@ -47,7 +47,7 @@ _GERMAN_MONTHS = frozenset(
 _END = re.compile(r"[.!?…]{1,8}[\"'”’»«“‘)\]*_]{0,8}(?:\[\^?\d{1,3}\]){0,4}(?=\s)|[。！？]{1,8}[”』」）]{0,8}|\n")
 _TRAILING = re.compile(
     r"»(?=[\s.,;:!?)])|[\[【](?:\^?\d|(?:context |kontext)?"
-    r"(?:passage|pasaje|source|quelle|fuente|context|kontext|retrieved|abgerufen|recuperado))"
+    r"(?:passage|pasaje|source|quelle|fuente|context|kontext|contexte|retrieved|abgerufen|recuperado|extrait))"
     r"[^\[\]【】\n]{0,200}[\]】](?!\()",
     re.I,
 )

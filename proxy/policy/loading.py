@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
@@ -25,7 +25,8 @@ from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES
 
 Delivery = Literal["hold", "gate", "tap"]
-KEYS = ("name", "delivery", "enforce", "retrieval_tools", "second_opinion", "stages")
+LoadModels = Literal["at_start", "at_first_use"]
+KEYS = ("name", "delivery", "enforce", "load_models", "retrieval_tools", "second_opinion", "stages")
 DELIVERIES: tuple[Delivery, ...] = ("hold", "gate", "tap")
 
 
@@ -52,6 +53,8 @@ class Policy:
     """Tools whose results are passages; ``*`` stands for anything."""
     enforce: bool = True
     """False is shadow mode: judge and record everything, change and block nothing."""
+    load_models: LoadModels = "at_start"
+    """When this process reads the weights that its stages use: before a request comes, or when a conversation first has work for them."""
 
     @property
     def label(self) -> str:
@@ -60,8 +63,9 @@ class Policy:
 
     @property
     def judges(self) -> bool:
-        """Whether what a request says matters to it, and not its size alone."""
-        return self.refuses or any(spec.stage.reads_passages or spec.stage.verifies for spec in self.stages)
+        """Whether what a request says may make it change or refuse something: then every reader must read the same in it."""
+        actions = [action for spec in self.stages for action in spec.stage.actions(spec.options)]
+        return self.refuses or any(not action.exact and action.kind not in ("annotate", "warn") for action in actions)
 
     @property
     def refuses(self) -> bool:
@@ -102,7 +106,10 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
     retrieval_tools = _retrieval_tools(raw.get("retrieval_tools"), file)
     enforce = checked(raw.get("enforce", True), bool, file, "enforce")
-    return Policy(name, digest, delivery, tuple(s for s in specs if s.options.enabled), file, retrieval_tools, enforce)
+    load_models = raw.get("load_models", "at_start")
+    if load_models not in get_args(LoadModels):
+        raise ConfigError(file, "load_models", f"expected one of {', '.join(get_args(LoadModels))}, got {load_models!r}")
+    return Policy(name, digest, delivery, tuple(s for s in specs if s.options.enabled), file, retrieval_tools, enforce, load_models)
 
 
 def load_policies(settings: Settings, stages: Sequence[type[Stage]] = STAGES) -> dict[str, RoutePolicies]:

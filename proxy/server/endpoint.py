@@ -44,7 +44,7 @@ from proxy.observe.tracing.context import parent_of
 from proxy.observe.tracing.trace import Tracing
 from proxy.offloop import aside
 from proxy.pipeline import Pipeline
-from proxy.policy.loading import Delivery
+from proxy.policy.loading import Delivery, LoadModels
 from proxy.ports.upstream import Call, Reply, is_event_stream
 from proxy.server.background import Afterwards
 from proxy.upstreams.resilience import Resilient, retry_after_s
@@ -77,7 +77,8 @@ class ActivePolicy:
     refuses: bool = False
     """Whether it may refuse or change an answer, or ends a request whose check could not run."""
     judges: bool = False
-    """Whether it goes by what the request says: then every reader must read the same."""
+    """Whether it acts by what the request says: then every reader must read the same."""
+    load_models: LoadModels = "at_start"
 
 
 @dataclass(slots=True, frozen=True)

@@ -142,13 +142,13 @@ async def test_an_unstreamed_answer_is_judged_by_its_sentences_too(start: Start)
 # ---- tap ----
 
 
-async def test_tap_delivers_first_and_checks_afterwards(start: Start) -> None:
+async def test_tap_delivers_a_stream_first_and_says_of_a_whole_answer_what_its_checks_found(start: Start) -> None:
     events = streamed(["LATE"])
     async with start(stream(events), reply(completion("LATE")), policy=policy("tap", "score"), stages=ALL) as proxy:
         streamed_answer, whole = await proxy.post(STREAM), await proxy.post()
         records = [await proxy.record(a) for a in (streamed_answer, whole)]
-    assert ["pending", "pending"] == [streamed_answer.verdict, whole.verdict]
-    assert b"".join(events) == streamed_answer.body
+    assert ["pending", "block"] == [streamed_answer.verdict, whole.verdict]
+    assert [b"".join(events), completion("LATE")] == [streamed_answer.body, whole.body]
     assert ["block", "block"] == [r["outcome"] for r in records]
 
 

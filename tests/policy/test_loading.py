@@ -61,7 +61,10 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("- a", "expected a mapping with name, delivery and stages"),
-        ("name: a\nstagse: []", "stagse: unknown key; known here: name, delivery, enforce, retrieval_tools, second_opinion, stages"),
+        (
+            "name: a\nstagse: []",
+            "stagse: unknown key; known here: name, delivery, enforce, load_models, retrieval_tools, second_opinion, stages",
+        ),
         ("stages: []", "name: expected `str`, got `null`"),
         ("name: a b\nstages: []", "name: expected a word of ASCII letters, digits, - and _, got 'a b'"),
         ("name: a\ndelivery: fast", "delivery: expected one of hold, gate, tap, got 'fast'"),

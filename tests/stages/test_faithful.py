@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from proxy.context.faithful import CONTEXT_FAITHFUL_SYSTEM_SUFFIX, LANGUAGES, build_context_block, texts
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
-from proxy.exchange import Evidence, Exchange, Message, Verdict
+from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, Verdict
 from proxy.pipeline import Pipeline
 from proxy.stages.faithful.stage import Faithful, FaithfulOptions
 from proxy.testing import chunk, completion, make_exchange, make_ports, reply, stream, streamed
@@ -74,8 +74,34 @@ async def test_context_or_a_retrieval_tool_brings_the_rules(messages: list[Messa
 
 
 async def test_always_brings_them_without_context_too() -> None:
-    exchange, _ = await run([SYSTEM, ASK], options={"always": True})
+    exchange, _ = await run([SYSTEM, ASK], options={"when": "always"})
     assert "You are a guide." + SUFFIX == system_text(exchange)
+
+
+async def test_with_passages_alone_a_tool_that_could_search_brings_none() -> None:
+    exchange, verdict = await run([SYSTEM, ASK], [READ], options={"when": "passages"})
+    assert exchange.messages is exchange.original.messages
+    assert "no context" == verdict.detail["reason"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "last"),
+    [
+        ((), f"4. {texts('en').rules.rpartition('4. ')[2]}"),
+        (("citations",), f"5. {texts('en').cited.rpartition('5. ')[2]}"),
+        (("confidence",), f"5. {texts('en').rated.rpartition('6. ')[2]}"),
+    ],
+)
+async def test_what_the_rules_ask_for_is_the_policy_s_to_say(asked: tuple[str, ...], last: str) -> None:
+    exchange, _ = await run([SYSTEM, TOLD], options={"when": "passages", "ask_for": asked})
+    assert last == system_text(exchange).split("\n")[-1]
+
+
+async def test_marks_that_nobody_asked_for_stay() -> None:
+    exchange, _ = await run([SYSTEM, TOLD], options={"ask_for": (), "show_citations": False, "show_confidence": False})
+    exchange.answer = Answer((Choice(0, text="It is 330 m tall [1]. Confidence: HIGH"),))
+    stage = Faithful(FaithfulOptions(ask_for=(), show_citations=False, show_confidence=False), make_ports())
+    assert await stage.on_answer(exchange) is None
 
 
 # ---- where ----
@@ -104,9 +130,7 @@ async def test_a_system_message_in_parts_keeps_its_parts() -> None:
     assert {"role": "system", "name": "ops", "content": [parts[0], {**parts[1], "text": "B" + SUFFIX}]} == exchange.messages[0]
 
 
-@pytest.mark.parametrize(
-    "rules", [f(texts(code)) for code in LANGUAGES for f in (lambda t: t.system_suffix, lambda t: t.system_suffix_plain)]
-)
+@pytest.mark.parametrize("rules", [rules for code in LANGUAGES for rules in texts(code).system_suffixes])
 async def test_rules_that_the_client_added_itself_are_not_added_again(rules: str) -> None:
     exchange, verdict = await run([{"role": "system", "content": "You are a guide." + rules}, TOLD])
     assert exchange.messages is exchange.original.messages
@@ -128,7 +152,8 @@ async def test_a_fixed_format_asks_for_no_citations(params: dict[str, Any]) -> N
     [
         ("de", [SYSTEM, {"role": "user", "content": "Wie hoch ist der Eiffelturm?"}]),
         ("es", [SYSTEM, {"role": "user", "content": "¿Qué altura tiene la Torre Eiffel?"}]),
-        ("en", [SYSTEM, {"role": "user", "content": "Quelle est la hauteur de la tour Eiffel ?"}]),
+        ("fr", [SYSTEM, {"role": "user", "content": "Quelle est la hauteur de la tour Eiffel ?"}]),
+        ("en", [SYSTEM, {"role": "user", "content": "Quanto è alta la torre Eiffel, per favore?"}]),
         ("de", [{"role": "system", "content": "Du bist ein freundlicher Reiseführer."}, {"role": "user", "content": "Hi"}]),
         ("de", [{"role": "user", "content": "Wie hoch ist er?"}, {"role": "assistant", "content": "330 m"}, ASK]),
         ("de", [{"role": "user", "content": "<context>It is one of the tallest towers.</context>\nWie hoch ist der Turm?"}]),
@@ -252,7 +277,11 @@ MESSAGES = st.lists(
 )
 HINTS = st.lists(st.builds(Evidence, st.sampled_from(["fact one", "### Passage 1\nx", " ", "a b", "## End of it"])), max_size=3)
 OPTIONS = st.fixed_dictionaries(
-    {"template": st.sampled_from(["rag", "prefix", "none"]), "max_passages": st.integers(1, 3), "always": st.booleans()}
+    {
+        "template": st.sampled_from(["rag", "prefix", "none"]),
+        "max_passages": st.integers(1, 3),
+        "when": st.sampled_from(["passages", "retrieval", "always"]),
+    }
 )
 
 

@@ -182,7 +182,11 @@ class Finder:
         return found
 
     def _is_certain(self, clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
-        """Whether it can be acted on. Where the policy edits everything, so can a record that a tool gives anew, and what stands twice."""
+        """Whether it can be acted on. Where the policy edits everything, so can a record that a tool gives anew, and what stands twice;
+        where it edits nothing, none.
+        """
+        if self._options.edits == "none":
+            return False
         if is_certain(clash, said):
             return True
         if self._options.edits != "all":

@@ -11,7 +11,7 @@ from proxy.ports.stage import Positive, Share
 
 Part = Literal["user", "system", "memory", "tool_results", "passages"]
 Resolving = Literal["prefer_recent", "ask_user", "merge"]
-Editing = Literal["memory", "all"]
+Editing = Literal["none", "memory", "all"]
 
 
 class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
         Editing,
         Meta(
             description="where a statement that no longer counts is taken out: memory (memories only; of two of the user's own a note says "
-            "which counts) or all (their own words, and what a tool's newer record replaces, too)"
+            "which counts), all (their own words, and what a tool's newer record replaces, too) or none (every clash is only reported)"
         ),
     ] = "memory"
     critical_strategy: Annotated[

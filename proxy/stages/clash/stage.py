@@ -92,8 +92,10 @@ class Clash(Stage[ClashOptions]):
     @classmethod
     def actions(cls, options: ClashOptions) -> tuple[Action, ...]:
         """Of clashes that are certain: a statement leaves, or a note steers the model (both change the prompt), or the user is asked, under
-        `prefer_recent` of two memories of which neither is newer.
+        `prefer_recent` of two memories of which neither is newer. With ``edits: none``, nothing.
         """
+        if options.edits == "none":
+            return ()
         return (Action("edit", REMOVED), Action("edit", NOTED), Action("ask", ASKED), Action("warn", UNRESOLVED))
 
     @classmethod

@@ -27,7 +27,9 @@ from proxy.ports.stage import Positive, SentenceStage, StageOptions
 from proxy.stages.faithful.marks import MarkRemover, asks_for_citations, asks_for_rating, without_own_marks
 
 Template = Literal["rag", "prefix", "none"]
-_SUFFIXES = tuple(s.strip() for code in LANGUAGES for s in (texts(code).system_suffix, texts(code).system_suffix_plain))
+Asked = Literal["citations", "confidence"]
+_RULES = tuple(texts(code).rules.strip() for code in LANGUAGES)
+"""Which every suffix begins with."""
 
 
 class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
@@ -42,7 +44,7 @@ class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
     ] = "rag"
     max_passages: Annotated[Positive, Meta(description="most passages from groundwire.context to put into the prompt")] = 10
     language: Annotated[
-        Literal["auto", "en", "de", "es"], Meta(description="wording of the rules; auto takes the language of the first user message")
+        Literal["auto", "en", "de", "es", "fr"], Meta(description="wording of the rules; auto takes the language of the first user message")
     ] = "auto"
     show_citations: Annotated[
         bool,
@@ -54,9 +56,19 @@ class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
     show_confidence: Annotated[
         bool, Meta(description="false takes the rating that the rules ask for out of the answer, likewise; header and record have it")
     ] = True
-    always: Annotated[
-        bool, Meta(description="give the rules also to requests without context or a retrieval tool, for a prefix that never changes")
-    ] = False
+    ask_for: Annotated[
+        tuple[Asked, ...],
+        Meta(
+            description="what the rules ask an answer for beside faithfulness: citations of its passages, confidence (a rating at its end)"
+        ),
+    ] = ("citations", "confidence")
+    when: Annotated[
+        Literal["passages", "retrieval", "always"],
+        Meta(
+            description="which requests get the rules: those with passages; those that offer or have used a retrieval tool, too; or always, "
+            "for a prefix that never changes"
+        ),
+    ] = "retrieval"
 
 
 class _Hidden:
@@ -146,11 +158,14 @@ class Faithful(SentenceStage[FaithfulOptions]):
                 exchange.changes.append({"stage": self.name, "what": "marks taken out", "choice": choice.index})
         return None
 
+    def _suffix(self, wording: str) -> str:
+        return texts(wording).suffix(cite="citations" in self.options.ask_for, rate="confidence" in self.options.ask_for)
+
     def _hide(self, exchange: Exchange) -> None:
         """Note what is to be taken out of the answer: what these rules ask for, and the client does not."""
         said = [text_of(m.get("content")) for m in exchange.original.messages if m.get("role") in ("system", "developer", "user")]
-        citations = not self.options.show_citations and not asks_for_citations(said)
-        rating = not self.options.show_confidence and not asks_for_rating(said)
+        citations = "citations" in self.options.ask_for and not self.options.show_citations and not asks_for_citations(said)
+        rating = "confidence" in self.options.ask_for and not self.options.show_confidence and not asks_for_rating(said)
         if citations or rating:
             self._hidden[exchange.id] = _Hidden(citations=citations, rating=rating)
 
@@ -158,11 +173,12 @@ class Faithful(SentenceStage[FaithfulOptions]):
         """Add the rules and the passages, each once."""
         options, size, before = self.options, exchange.original.size, exchange.messages
         grounds = await aside(size, grounds_of, exchange)
-        if not grounds and not options.always:
+        wanted = {"passages": ("passages",), "retrieval": ("passages", "retrieval_tool"), "always": ()}[options.when]
+        if wanted and not any(ground in wanted for ground in grounds):
             return Verdict(self.name, "unchecked", detail={"reason": "no context"})
         wording = options.language if options.language != "auto" else await aside(size, conversation_language, exchange)
         plain = not exchange.wants.free_text  # citations or a rating would break the answer
-        with_rules = with_suffix(before, texts(wording).system_suffix_plain if plain else texts(wording).system_suffix)
+        with_rules = with_suffix(before, texts(wording).system_suffix_plain if plain else self._suffix(wording))
         shown = (await aside(size, unseen, exchange))[: options.max_passages]
         template: Template = "none" if plain else options.template
         exchange.messages = await aside(size, with_passages, with_rules, shown, template, wording)
@@ -209,7 +225,7 @@ def unseen(exchange: Exchange) -> list[Evidence]:
 def with_suffix(messages: Sequence[Message], suffix: str) -> Sequence[Message]:
     """`messages` with `suffix` at the end of the first system message, or in a new one; themselves when they have such rules already."""
     systems = [i for i, message in enumerate(messages) if message.get("role") in ("system", "developer")]
-    if any(rules in text_of(messages[i].get("content")) for i in systems for rules in _SUFFIXES):
+    if any(rules in text_of(messages[i].get("content")) for i in systems for rules in _RULES):
         return messages
     if not systems:
         return [{"role": "system", "content": suffix.strip()}, *messages]
