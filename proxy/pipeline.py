@@ -10,12 +10,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from functools import partial
 
 from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import Overloaded, PolicyBlocked, ProxyError
-from proxy.exchange import QUIET, Exchange, HookMark, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.language.text import replaced
 from proxy.offloop import aside
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
@@ -24,7 +26,28 @@ log = logging.getLogger("groundwire.pipeline")
 
 RETRY_AFTER_S = "1"
 """Whoever comes again after a second finds a store, or a model, that had a hiccup."""
+_HEAD_START_S = 0.003
+"""What the upstream's request gets of the event loop before the stages that only tell."""
 Hook = Callable[[Exchange], Awaitable[Verdict | None]]
+
+
+class _Telling:
+    """The hooks that run while the model is asked; they let its request leave first."""
+
+    def __init__(self, run: Callable[[], Awaitable[None]]) -> None:
+        self._run, self._awaited = run, asyncio.Event()
+        self.task = asyncio.create_task(self._later())
+
+    async def _later(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_HEAD_START_S):
+                await self._awaited.wait()
+        await self._run()
+
+    async def done(self) -> None:
+        """They have all run, or failed."""
+        self._awaited.set()
+        await asyncio.wait((self.task,))
 
 
 class Pipeline:
@@ -36,7 +59,11 @@ class Pipeline:
     def __init__(self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> None:
         self.stages = tuple(stages)
         self._retrieval_tools = tuple(retrieval_tools)
-        self._request = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
+        requests = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
+        self._beside = [(s, hook) for s, hook in requests if self.enforces and s.only_tells and s.options.on_error == "open"]
+        self._request = [one for one in requests if one not in self._beside]
+        self._telling: dict[str, _Telling] = {}
+        """By exchange."""
         self._forward = sorted(((s, s.on_forward) for s in stages if _overrides(s, "on_forward")), key=lambda one: one[0].measures)
         judging = answer_order(stages)
         self._answer = [(s, s.on_answer) for s in judging if _overrides(s, "on_answer") and s.judges_answers and _has_findings(s, stages)]
@@ -48,6 +75,7 @@ class Pipeline:
                 self._own.setdefault(name, []).append(stage)
         self._sentence = [s for s in judging if isinstance(s, SentenceStage) and s.judges_sentences]
         self._release = [s for s in stages if _overrides(s, "release")]
+        self._remembering = [s for s in stages if _overrides(s, "remembers")]
 
     def judges_answers(self, exchange: Exchange) -> bool:
         """Whether a stage will look at the whole answer."""
@@ -60,10 +88,9 @@ class Pipeline:
         stages = [stage for stage in self._sentence if not self._skipped(stage, exchange)]
         return bool(stages) and all(stage.by_sentence(exchange) for stage in stages)
 
-    @property
-    def remembers(self) -> bool:
-        """Whether a stage keeps something of a run."""
-        return any(stage.remembers for stage in self.stages)
+    def remembers(self, request: Request) -> bool:
+        """Whether a stage keeps something of the run of such a request, or goes by what it kept."""
+        return any(stage.remembers(request) for stage in self._remembering)
 
     def closed(self, exchange: Exchange) -> bool:
         """Whether a stage that looks at answers refuses what it cannot check."""
@@ -104,7 +131,14 @@ class Pipeline:
         return exchange.outcome if exchange.verdicts or self.ran(exchange) else "skipped"
 
     async def request(self, exchange: Exchange) -> None:
-        """Before the model. A stage that sets `exchange.answer` answers in its stead: no stage behind it runs. Raises `ProxyError`."""
+        """Before the model: all that `begin` begins. Raises `ProxyError`."""
+        await self.begin(exchange)
+        await self.told(exchange)
+
+    async def begin(self, exchange: Exchange) -> None:
+        """Before the model. A stage that sets `exchange.answer` answers in its stead: no stage behind it runs. What only tells of the
+        request goes on while the model is asked, until `told`. Raises `ProxyError`.
+        """
         exchange.retrieval_tools = self._retrieval_tools
         if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
             await self._find_passages(exchange)
@@ -113,7 +147,20 @@ class Pipeline:
         if self._own and not can_answer_tools(exchange):
             self._withhold(exchange)
         if exchange.answer is None:
+            if self._beside:
+                self._telling[exchange.id] = _Telling(partial(self._run_all, self._beside, "request", exchange))
             await self.forward(exchange)
+
+    async def told(self, exchange: Exchange) -> None:
+        """Wait for what `begin` left running: what it found is in the headers, and before the answer's checks. Raises `ProxyError`."""
+        telling = self._telling.get(exchange.id)
+        if telling is None:
+            return
+        await telling.done()
+        del self._telling[exchange.id]
+        place = {stage.name: i for i, stage in enumerate(self.stages)}
+        exchange.verdicts.sort(key=lambda verdict: place.get(verdict.stage, len(place)))
+        telling.task.result()
 
     async def forward(self, exchange: Exchange) -> None:
         """Before each call of the upstream, on what is sent. Raises `ProxyError`."""
@@ -177,15 +224,24 @@ class Pipeline:
                 log.error("%s: stage %s (done) failed", exchange.id, stage.name, exc_info=error)
 
     async def conclude(self, exchange: Exchange) -> None:
-        """Everything has left: judge what was not judged on the way, which is nothing where the policy is enforced."""
+        """Everything has left: judge what was not judged on the way. Never raises a `ProxyError`."""
+        with suppress(ProxyError):
+            await self.told(exchange)
 
     def release(self, exchange: Exchange) -> None:
         """The exchange has ended: its stages let go of it. Never raises."""
+        self.abandon(exchange)
         for stage in self._release:
             try:
                 stage.release(exchange)
             except Exception as error:  # nobody can be told any more
                 log.error("%s: stage %s (release) failed", exchange.id, stage.name, exc_info=error)
+
+    def abandon(self, exchange: Exchange) -> None:
+        """Nobody waits for what still runs beside it."""
+        telling = self._telling.pop(exchange.id, None)
+        if telling is not None:
+            telling.task.cancel()
 
     async def sentence(self, exchange: Exchange, sentence: Sentence) -> str:
         """What goes out instead of `sentence` (mostly itself). Raises `PolicyBlocked`."""
@@ -224,7 +280,7 @@ class Pipeline:
             exchange.verdicts.append(verdict)
             raise
         except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
-            exchange.undo(before, prompt=phase != "sentence")  # a sentence's hook changes no prompt, but a tool's beside it may
+            exchange.undo(before, prompt=phase != "sentence" and not stage.only_tells)  # another's hook may change it meanwhile
             verdict = self._failure(stage, phase, exchange, error)
         finally:
             exchange.end(before)

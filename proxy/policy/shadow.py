@@ -55,7 +55,7 @@ class ShadowPipeline(Pipeline):
         """None is offered."""
         return frozenset()
 
-    async def request(self, exchange: Exchange) -> None:
+    async def begin(self, exchange: Exchange) -> None:
         """Nothing yet: it is forwarded as it came."""
 
     async def answer(self, exchange: Exchange) -> None:
@@ -71,7 +71,7 @@ class ShadowPipeline(Pipeline):
         answer, upstream_answer = exchange.answer, exchange.upstream_answer
         exchange.answer = exchange.upstream_answer = None
         try:
-            await super().request(exchange)
+            await super().begin(exchange)
         except Exception as error:  # it has all left: only the record can tell
             log.error("%s: shadow mode failed", exchange.id, exc_info=error)
             exchange.verdicts.append(Verdict("server", "error", code="check_failed", detail={"exception": type(error).__name__}))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import OUTCOMES, Exchange, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import OUTCOMES, Exchange, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.language.text import replaced, split_sentences
 from proxy.ports import Ports
 
@@ -105,8 +105,6 @@ class Stage(Generic[OptionsT]):
     """Stages whose answer hook runs before its own, wherever the policy lists them: the list's order is the request's."""
     answers_with: ClassVar[tuple[str, ...]] = ()
     """Stages whose findings its answer hook works on: in a policy that has none of them it is not called, and no answer waits for it."""
-    remembers: ClassVar[bool] = False
-    """Whether it keeps something of a run from one request to the next: then conversations that fork must be told apart."""
     embeds: bool = False
     """Whether it uses `ports.embedder` or `ports.ranker`: they are loaded at start where a route's own policy has such a stage. One that
     has an option for it sets it when it is made."""
@@ -173,6 +171,19 @@ class Stage(Generic[OptionsT]):
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """The whole answer, in `exchange.answer`."""
         return None
+
+    def remembers(self, request: Request) -> bool:
+        """Whether it may keep something of the run of such a request for its next ones, or go by what it kept: then conversations that fork
+        must be told apart, which the store is asked for. One that may is asked of every request of the run, and says so of each.
+        """
+        return False
+
+    @property
+    def only_tells(self) -> bool:
+        """Whether its `on_request` leaves the prompt as it is, and nothing that is decided before the call goes by what it finds: then the
+        model is asked meanwhile.
+        """
+        return False
 
     @property
     def judges_answers(self) -> bool:

@@ -189,7 +189,7 @@ class _Job:
         if self._policy.judges:
             await aside(len(body), check_duplicates, body)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
-        await self._policy.pipeline.request(exchange)
+        await self._policy.pipeline.begin(exchange)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
             return
@@ -272,7 +272,7 @@ class _Job:
     async def _run_of(self, request: Request) -> str:
         """The run of a conversation whose client names none."""
         client, route = self._client, self.route.prefix
-        if not self._policy.pipeline.remembers:
+        if not self._policy.pipeline.remembers(request):
             return opening_of(client, route, request.messages)
         beginnings = await aside(request.size, beginnings_of, client, route, request.messages)
         try:
@@ -317,12 +317,20 @@ class _Job:
             asked_at=self._asked_at,
             total_s=self.route.upstream.total_s,
         )
+        await self._told(exchange)
         if not 200 <= reply.status < 300:
             await self._pass_error(reply)
         elif not is_event_stream(reply.headers):
             await (delivery.deliver_body if self._delivery(exchange) == "tap" else deliver_hold)(d)
         else:
             await {"tap": delivery.deliver_tap, "gate": deliver_gate, "hold": deliver_hold}[self._delivery(exchange)](d)
+
+    async def _told(self, exchange: Exchange) -> None:
+        """Wait for the stages that look at the request while the model is asked."""
+        started = time.perf_counter()
+        await self._policy.pipeline.told(exchange)
+        waited_ms = (time.perf_counter() - started) * 1000
+        exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + waited_ms
 
     async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
         """Send the answer that a stage gave in the model's stead."""
@@ -396,6 +404,8 @@ class _Job:
 
     def left(self) -> None:
         """The client has left."""
+        if self.exchange is not None:
+            self._policy.pipeline.abandon(self.exchange)
         if not self.responder.ended:
             self.responder.status = CLIENT_CLOSED_REQUEST
             self._s.metrics.count("client.gone_count")

@@ -24,7 +24,7 @@ from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.citing import Citation, CitationReader, CitedStatement, statements_of, without_marks
 from proxy.grounding.citations.quotations import invented_quotations
 from proxy.grounding.citations.scores import CitationFinding, Judged
-from proxy.grounding.evidence.gathering import gather, question_of
+from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.judging.options import VerifierOptions, asks, make_verifier
 from proxy.grounding.quality import refresh, support
@@ -40,6 +40,8 @@ QUOTATION = "quotation"
 _JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
 _TOGETHER = 64
 """Statements that are judged at a time."""
+_MARK = re.compile(r"[\[【\"“„«]")
+"""A text without any of these cites and quotes nothing."""
 _MAX_LISTED = 100
 """Citations that the record lists one by one."""
 
@@ -218,6 +220,9 @@ class Citations(SentenceStage[CitationsOptions]):
             return None
         if not exchange.gated:
             self.release(exchange)  # another answer to another prompt, where it was asked for again
+        said = [exchange.marked.get(choice.index, choice.text) for choice in exchange.answer.choices]
+        if exchange.knowledge is None and not may_have_context(exchange) and not any(_MARK.search(text) for text in said):
+            return self._summed_up(exchange, (), (), False, self._nothing(exchange))
         case = await self._case(exchange)
         found: dict[int, list[Judged]] = {}
         for choice in exchange.answer.choices:
@@ -346,6 +351,12 @@ class Citations(SentenceStage[CitationsOptions]):
             self.ports.counters.count("citations.redacted_count", len(bad))
 
     # ---- summing up ----
+
+    def _nothing(self, exchange: Exchange) -> dict[str, Any]:
+        """What is said where nothing can be cited, and nothing looks as if it were."""
+        exchange.facts.citations = 0, 0
+        refresh(exchange, {"citation_precision": None, "citation_recall": None, "context_use": None})
+        return {"action": self.options.action, "verified": 0, "total": 0}
 
     def _detail(
         self,

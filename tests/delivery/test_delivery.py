@@ -148,7 +148,7 @@ async def test_tap_delivers_a_stream_first_and_says_of_a_whole_answer_what_its_c
         streamed_answer, whole = await proxy.post(STREAM), await proxy.post()
         records = [await proxy.record(a) for a in (streamed_answer, whole)]
     assert ["pending", "block"] == [streamed_answer.verdict, whole.verdict]
-    assert [b"".join(events), completion("LATE")] == [streamed_answer.body, whole.body]
+    assert [b"".join(events), completion("LATE")] == [streamed_answer.body, whole.json]
     assert ["block", "block"] == [r["outcome"] for r in records]
 
 

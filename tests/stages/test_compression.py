@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from proxy.context.archive import references_in
 from proxy.context.summaries import SummariserOptions, summary_text
@@ -16,6 +17,7 @@ from proxy.exchange import Exchange, Message, Verdict
 from proxy.ports import Ports
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression, CompressionOptions
+from proxy.stages.compression.stage import SMALL_BYTES
 from proxy.stages.compression.thresholds import CompressionThresholds, thresholds
 from proxy.testing import CountedNames, ScriptedChat, WordCounter, make_exchange, make_ports
 from tests.conversations import said, step, turns
@@ -118,13 +120,26 @@ async def test_trim_takes_out_what_is_older_than_an_hour() -> None:
     assert [[1, 21]] == detail(verdict)["strategies"][0]["runs"]
 
 
+async def test_below_the_target_the_store_is_not_asked() -> None:
+    ports = msgspec.structs.replace(make_ports(), compactions=Away(), first_seen=Away())
+    exchange = make_exchange(turns(2, 20))
+    stage = Compression(CompressionOptions(), ports)
+    await Budget(BudgetOptions(), ports).on_request(exchange)
+    assert await stage.on_request(exchange) is None  # it would say that the store is away
+    await stage.on_done(exchange)  # it would raise
+    assert (False, "below-threshold") == (stage.remembers(exchange.original), report(exchange).reason)
+
+
 async def test_first_seen_times_stand_in_for_timestamps() -> None:
     ports = make_ports()
     messages = turns(15, 220)
     early = make_exchange(messages[:10])
     early.received_at -= 2 * HOUR
+    early.original = replace(early.original, size=SMALL_BYTES)
     await Budget(BudgetOptions(), ports).on_request(early)
-    await Compression(CompressionOptions(), ports).on_request(early)
+    stage = Compression(CompressionOptions(), ports)
+    await stage.on_request(early)
+    await stage.on_done(early)
     _, exchange = await compressed(messages, ports, strategies=("trim",))
     kept = [messages[0], *messages[10:]]
     assert kept == [exchange.messages[0], *exchange.messages[2:]]

@@ -35,6 +35,8 @@ MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
 MAX_PIECES = 50_000
 MAX_QUESTION_CHARS = 2000
+PASTED_CHARS = 500
+"""A user message of this length holds the text it asks about, as in "Summarise this: …"."""
 MIN_LITERAL_WORDS = 3
 _WORDS = re.compile(r"\w+(?:[.,:]\d+)*|[-−–+](?=\d)|[%€$£°]")
 """Words, numbers with their marks, signs and units."""
@@ -104,6 +106,18 @@ def question_of(exchange: Exchange) -> str:
             others = (e.content for e in exchange.evidence if e.kind != "knowledge" and e.content.strip() and e.content not in inside)
             return without(text, InOrder(text).spans(others)).strip()[-MAX_QUESTION_CHARS:]
     return ""
+
+
+def may_have_context(exchange: Exchange) -> bool:
+    """False where `gather` would find neither a passage, nor a tool result, nor a long text of the user's: told without reading any."""
+    if exchange.evidence or exchange.passages or exchange.original.passages:
+        return True
+    sent = () if exchange.messages is exchange.conversation else exchange.messages
+    return any(
+        message.get("role") in ("tool", "function")
+        or (message.get("role") == "user" and len(text_of(message.get("content"))) >= PASTED_CHARS)
+        for message in (*exchange.conversation, *sent)
+    )
 
 
 def gather(exchange: Exchange) -> list[Evidence]:

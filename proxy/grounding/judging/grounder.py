@@ -16,7 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange import Exchange
+from proxy.exchange import Evidence, Exchange
 from proxy.exchange.judgements import Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
@@ -306,13 +306,19 @@ class Grounder:
 
 async def base_of(exchange: Exchange) -> EvidenceBase:
     """All evidence of a request, ready to be searched; much of it is read off the event loop."""
+    return await searchable(await evidence_of(exchange))
+
+
+async def evidence_of(exchange: Exchange) -> list[Evidence]:
+    """All evidence of a request."""
     messages = (*exchange.conversation, *exchange.messages)
     size = sum(len(text_of(message.get("content"))) for message in messages) + sum(len(e.content) for e in exchange.evidence)
-    return await _threaded(size > LARGE_CHARS, _base, exchange)
+    return await _threaded(size > LARGE_CHARS, gather, exchange)
 
 
-def _base(exchange: Exchange) -> EvidenceBase:
-    return EvidenceBase(gather(exchange))
+async def searchable(evidence: Sequence[Evidence]) -> EvidenceBase:
+    """The pieces of `evidence`."""
+    return await _threaded(sum(len(one.content) for one in evidence) > LARGE_CHARS, EvidenceBase, evidence)
 
 
 async def _threaded(large: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

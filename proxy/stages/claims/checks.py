@@ -14,7 +14,7 @@ from msgspec import Struct
 from proxy.exchange import Evidence, FactCheck
 from proxy.exchange.judgements import Judgement
 from proxy.grounding.claims.claims import ClaimReader
-from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.evidence.gathering import PASTED_CHARS, EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.judging.second_opinion import Opinions
 
@@ -22,8 +22,6 @@ FEW = 256
 """Judgements that are summed up with each sentence."""
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
-PASTED_CHARS = 500
-"""A user message of this length holds the text it asks about, as in "Summarise this: …"."""
 
 
 def has_context(evidence: Sequence[Evidence]) -> bool:

@@ -25,9 +25,9 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.made_up import asks_to_make_up
-from proxy.grounding.evidence.gathering import EvidenceBase, question_of
+from proxy.grounding.evidence.gathering import EvidenceBase, may_have_context, question_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
-from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, base_of
+from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, evidence_of, searchable
 from proxy.grounding.judging.options import asks, make_verifier
 from proxy.grounding.judging.second_opinion import SecondOpinions, open_to
 from proxy.grounding.quality import refresh
@@ -53,6 +53,7 @@ BLOCKED = "hallucination_detected"
 CLAIM = 100
 """What is done for a claim beside its judgement takes as long as a pass over so many characters."""
 _CHECKED = ("supported", "contradicted", "unsupported", "unsure", "error")
+NO_CONTEXT = "no context"
 MADE_UP = "text to be made up"
 
 
@@ -201,8 +202,23 @@ class Claims(SentenceStage[ClaimsOptions]):
         return checks
 
     async def _prepare(self, exchange: Exchange) -> Ground:
-        options, base = self.options, await base_of(exchange)
-        grounder = Grounder(
+        options, skips = self.options, self.options.without_context == "skip" and self.options.tool_arguments == "skip"
+        if skips and exchange.knowledge is None and not may_have_context(exchange):
+            return Ground(EvidenceBase(()), self._grounder(exchange), "", NO_CONTEXT, closed=False)
+        evidence = await evidence_of(exchange)
+        closed = options.without_context == "check" or has_context(evidence)
+        skipped = "" if closed or exchange.knowledge is not None else NO_CONTEXT
+        base = await searchable(() if skipped and skips else evidence)
+        question = await aside(exchange.original.size, question_of, exchange)
+        if not skipped and asks_to_make_up(question):
+            skipped = MADE_UP
+        if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
+            self._of(exchange).warm(self._embed(base))
+        return Ground(base, self._grounder(exchange), question, skipped, exchange.knowledge, closed)
+
+    def _grounder(self, exchange: Exchange) -> Grounder:
+        options = self.options
+        return Grounder(
             self._verifier.for_client(exchange.client),
             embedder=self.ports.embedder if options.embed else None,
             min_support=options.min_support,
@@ -210,14 +226,6 @@ class Claims(SentenceStage[ClaimsOptions]):
             only_certain=True,
             low=options.unsure[0],
         )
-        closed = options.without_context == "check" or has_context(base.evidence)
-        skipped = "" if closed or exchange.knowledge is not None else "no context"
-        question = await aside(exchange.original.size, question_of, exchange)
-        if not skipped and asks_to_make_up(question):
-            skipped = MADE_UP
-        if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
-            self._of(exchange).warm(self._embed(base))
-        return Ground(base, grounder, question, skipped, exchange.knowledge, closed)
 
     async def _embed(self, base: EvidenceBase) -> None:
         """So that the embedder has the evidence in its cache when a claim needs it."""

@@ -15,18 +15,20 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from proxy.context.conversation import last_user
-from proxy.context.edits import apply_edits
+from proxy.context.edits import Edit, apply_edits
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Answer, Choice, Exchange, Verdict
+from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
+from proxy.grounding.judging.asking import key_of
 from proxy.grounding.judging.options import asks
 from proxy.language.detection import language, load
+from proxy.language.lru import LRU
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.stage import Action, Stage
 from proxy.stages.clash.asking.questions import as_sentence
 from proxy.stages.clash.context import Context, Spoken, Stated
 from proxy.stages.clash.dialogue import Dialogue, dialogue_about, may_ask
-from proxy.stages.clash.finding import Finder, FoundClashes, Pairs
+from proxy.stages.clash.finding import MAX_RUNS, Finder, FoundClashes, Pairs
 from proxy.stages.clash.kinds import Resolution, StatedPiece
 from proxy.stages.clash.kinds import StatementClash as FoundClash
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
@@ -69,7 +71,6 @@ class Clash(Stage[ClashOptions]):
     """Finds statements that contradict each other; where that is certain the newer one counts, or what the user says, or both in one."""
 
     name = "clash"
-    remembers = True
     Options = ClashOptions
     follows = ("budget", "knowledge", "validation", "poisoning")
     changes = ("messages", "passages", "answer")
@@ -86,6 +87,8 @@ class Clash(Stage[ClashOptions]):
         self.embeds = self.verifies = options.semantic
         self._finder = Finder(options, ports)
         self._context = Context(options.between)
+        self._reported: LRU[bool] = LRU(MAX_RUNS)
+        """Runs of which a clash was found, where nothing is done about it: what the store knows of them counts on every turn."""
         self._notes: dict[str, list[Note]] = {}
         """By exchange, until it is over."""
 
@@ -103,6 +106,15 @@ class Clash(Stage[ClashOptions]):
         """The judging model's upstream."""
         return asks(options)
 
+    @property
+    def only_tells(self) -> bool:
+        """Where it does nothing about what it finds."""
+        return self.options.edits == "none"
+
+    def remembers(self, request: Request) -> bool:
+        """What was decided, where anything is done about it."""
+        return self.options.edits != "none"
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Carry out what is decided, judge what is new, and ask where only the user can tell."""
         until = asyncio.get_running_loop().time() + self.options.timeout_ms / 1000 * _DEADLINE
@@ -110,9 +122,10 @@ class Clash(Stage[ClashOptions]):
         if not stated.spoken:
             exchange.facts.clashes = 0
             return Verdict(self.name, "pass", code=SKIPPED, detail={"skipped": stated.skipped}) if stated.skipped else None
+        if self.options.edits == "none":
+            return await self._report(exchange, stated, until)
         try:
-            find = self.ports.clashes.find(client=exchange.client, run_id=exchange.run_id, policy=exchange.policy)
-            records, times = await asyncio.gather(find, self._times(exchange, stated.spoken))
+            records, times = await asyncio.gather(self._records(exchange), self._times(exchange, stated.spoken))
         except StoreUnavailable:
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": STORE_AWAY, "statements": len(stated.spoken)})
         ledger = Ledger(stated.spoken, records)
@@ -125,6 +138,24 @@ class Clash(Stage[ClashOptions]):
         except StoreUnavailable:
             pairs = Pairs(problem=STORE_AWAY)
         return self._carry_out(exchange, ledger, pairs, stated)
+
+    async def _report(self, exchange: Exchange, stated: Stated, until: float) -> Verdict:
+        """Find, and keep for a person to see, without doing anything about it. A run without a clash costs the store nothing."""
+        ledger = Ledger(stated.spoken, ())
+        pairs = await self._finder.find(exchange, ledger, stated.spoken, until)
+        run = key_of(exchange.client, exchange.run_id, exchange.policy)
+        if pairs.clashes or run in self._reported:
+            self._reported.put(run, True)
+            try:
+                ledger = Ledger(stated.spoken, await self._records(exchange))
+                await self._settle(exchange, ledger, pairs, {})
+            except StoreUnavailable:
+                pairs = Pairs(problem=STORE_AWAY)
+        return self._carry_out(exchange, ledger, pairs, stated)
+
+    async def _records(self, exchange: Exchange) -> Sequence[ClashRecord]:
+        """What is known of the run's clashes. Raises `StoreUnavailable`."""
+        return await self.ports.clashes.find(client=exchange.client, run_id=exchange.run_id, policy=exchange.policy)
 
     async def on_forward(self, exchange: Exchange) -> Verdict | None:
         """Add the notes, when every stage has read what the user said."""
@@ -199,7 +230,7 @@ class Clash(Stage[ClashOptions]):
 
     def _carry_out(self, exchange: Exchange, ledger: Ledger, pairs: Pairs, stated: Stated) -> Verdict:
         entries, open_ = ledger.entries, ledger.open
-        edits, notes = edits_of(entries, self.options.edits), notes_of(entries, self.options.edits)
+        edits, notes = ([], []) if self.options.edits == "none" else self._changes(entries)
         removed = apply_edits(exchange, self.name, edits, note=NOTE)
         exchange.facts.clashes = len(entries)
         asked = self._ask(exchange, open_)
@@ -221,9 +252,13 @@ class Clash(Stage[ClashOptions]):
         exchange.verdicts += [Verdict(self.name, also, code=other) for also, other in more]
         return Verdict(self.name, outcome, code=code, detail=detail_of(entries, len(stated.spoken), pairs.judged, done))
 
+    def _changes(self, entries: Sequence[LedgerEntry]) -> tuple[list[Edit], list[Note]]:
+        """What the decisions take out, and what is said of those that take nothing out."""
+        return edits_of(entries, self.options.edits), notes_of(entries, self.options.edits)
+
     def _ask(self, exchange: Exchange, entries: Sequence[LedgerEntry]) -> bool:
         """Answer in the model's stead with a question, one at a time, the critical ones first; whether that was done."""
-        if not may_ask(exchange):
+        if self.options.edits == "none" or not may_ask(exchange):
             return False
         for entry in sorted((entry for entry in entries if entry.was_put), key=lambda entry: not entry.record.critical):
             if _dialogue(exchange, entry).times < self.options.max_asked and _can_reply(exchange, entry):

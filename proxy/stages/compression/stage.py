@@ -23,7 +23,7 @@ from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
-from proxy.exchange import ContextUse, Exchange, ToolCall, Verdict
+from proxy.exchange import ContextUse, Exchange, Request, ToolCall, Verdict
 from proxy.offloop import aside
 from proxy.ports import Ports
 from proxy.ports.stage import CounterFamily, Stage
@@ -41,11 +41,14 @@ COUNTERS = {
 }
 
 
+SMALL_BYTES = 16_384
+"""A request below this is far from filling a window, so that nothing needs to be noted of its run yet."""
+
+
 class Compression(Stage[CompressionOptions]):
     """Brings a prompt that nears the window back to a target, losing nothing, and repeats what it decided byte for byte."""
 
     name = "compression"
-    remembers = True
     Options = CompressionOptions
     requires = ("token_count",)
     follows = ("history",)
@@ -72,25 +75,42 @@ class Compression(Stage[CompressionOptions]):
         """The summariser's upstream."""
         return {"summariser.upstream": options.summariser.upstream} if options.summariser else {}
 
+    def remembers(self, request: Request) -> bool:
+        """When its messages came, and what became of them."""
+        return request.size >= SMALL_BYTES
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
-        """Repeat what was decided; compress where that is not enough."""
+        """Repeat what was decided; compress where that is not enough. A prompt below the target needs neither."""
         before = exchange.facts.context_before
         if before is None or before.window_tokens is None:
             exchange.facts.compression = Report(reason="skipped")
             return Verdict(self.name, "unchecked", detail={"reason": "skipped", "why": "the model's window is not known"})
+        limits = self._limits(exchange, before)
+        if before.used_tokens < limits.target:
+            exchange.facts.compression = Report(reason="below-threshold")
+            return None
         options = self.options
         known, ages = await asyncio.gather(recalled(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
         given = exchange.original
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
         use = before if same else await prompt_use(exchange, self.ports, known.parts)
-        limits = thresholds(
-            before.window_tokens, exchange.facts.output_reserve_tokens or 0, options.at, options.aggressive_at, options.target
-        )
         if use.used_tokens < limits.compress:
             self._send(exchange, known, use)
             exchange.facts.compression = _repeated(before, use) if known.length else Report(reason="below-threshold")
             return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
         return await self._compress(exchange, known, use, limits, ages)
+
+    async def on_done(self, exchange: Exchange) -> None:
+        """Note when the messages came of which nothing needed to be known yet: `trim` goes by their age."""
+        before = exchange.facts.context_before
+        if before is None or before.window_tokens is None or not self.remembers(exchange.original):
+            return
+        if before.used_tokens < self._limits(exchange, before).target:
+            await self._ages(exchange)
+
+    def _limits(self, exchange: Exchange, use: ContextUse) -> CompressionThresholds:
+        options, reserve = self.options, exchange.facts.output_reserve_tokens or 0
+        return thresholds(use.window_tokens or 0, reserve, options.at, options.aggressive_at, options.target)
 
     def broke_off(self, exchange: Exchange, hook: str) -> None:
         """The prompt is as it was."""

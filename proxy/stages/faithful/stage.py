@@ -65,7 +65,7 @@ class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
     when: Annotated[
         Literal["passages", "retrieval", "always"],
         Meta(
-            description="which requests get the rules: those with passages; those that offer or have used a retrieval tool, too; or always, "
+            description="requests that get the rules: those with passages; those that offer or used a retrieval tool, too; or always, "
             "for a prefix that never changes"
         ),
     ] = "retrieval"

@@ -22,7 +22,7 @@ from proxy.context.edits import Edit, apply_edits
 from proxy.context.passages import is_retrieval_tool
 from proxy.context.pieces import ContextPiece, PieceKind, content_hash, pieces_of
 from proxy.errors import ModelUnavailable, StoreUnavailable
-from proxy.exchange import Exchange, FactCheck, Verdict
+from proxy.exchange import Exchange, FactCheck, Request, Verdict
 from proxy.grounding.evidence.gathering import gather
 from proxy.grounding.judging.asking import key_of
 from proxy.grounding.judging.grounder import Grounder
@@ -72,7 +72,6 @@ class Poisoning(Stage[PoisoningOptions]):
     """Blocks or quarantines false content and hidden instructions before they enter the context."""
 
     name = "poisoning"
-    remembers = True
     Options = PoisoningOptions
     follows = ("knowledge", "validation")
     changes = ("messages", "passages")
@@ -105,6 +104,7 @@ class Poisoning(Stage[PoisoningOptions]):
         self._verifier = make_verifier(options, ports)
         self._base = ports.knowledge.get(options.knowledge) if options.knowledge else None
         self._rules = options.rules
+        self._keeps_out = any(action.kind in ("quarantine", "block") for action in self.actions(options))
         self._rate = PoisoningRate(options.alert_above)
         self._rates: LRU[PoisoningRate] = LRU(_CLIENTS)
         """By client: what one client is told says nothing of the others."""
@@ -142,6 +142,15 @@ class Poisoning(Stage[PoisoningOptions]):
         """The folder of facts, where it has its own."""
         return {"knowledge": options.knowledge} if options.knowledge else {}
 
+    @property
+    def only_tells(self) -> bool:
+        """Where it keeps nothing out."""
+        return not self._keeps_out
+
+    def remembers(self, request: Request) -> bool:
+        """What it keeps out, where it does."""
+        return self._keeps_out
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Treat every piece of the context by what is known of it, or is found now."""
         pieces = await aside(exchange.original.size, pieces_of, exchange, _EVERY_KIND)
@@ -174,7 +183,7 @@ class Poisoning(Stage[PoisoningOptions]):
     async def _decided(self, exchange: Exchange, pieces: Sequence[ContextPiece], outcome: Outcome) -> dict[str, QuarantineItem]:
         """The quarantine's items of these pieces, by hash."""
         hashes = list(dict.fromkeys(piece.hash for piece in pieces))
-        if not hashes:
+        if not hashes or not self._keeps_out:
             return {}
         try:
             return await self.ports.quarantine.find(hashes, client=exchange.client, run_id=exchange.run_id, policy=exchange.policy)

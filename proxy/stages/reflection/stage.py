@@ -16,7 +16,7 @@ from msgspec import Struct
 from proxy.context.conversation import last_user
 from proxy.context.passages import is_retrieval_tool
 from proxy.errors import PolicyBlocked, StoreUnavailable
-from proxy.exchange import Answer, Choice, Exchange, Verdict
+from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.language.detection import language, load
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside
@@ -72,7 +72,6 @@ class Reflection(Stage[ReflectionOptions]):
     """Remembers what went wrong in a run, tells the model where it matters, and stops what repeats without progress."""
 
     name = "reflection"
-    remembers = True
     Options = ReflectionOptions
     follows = ("budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful")
     changes = ("messages", "answer")
@@ -110,6 +109,10 @@ class Reflection(Stage[ReflectionOptions]):
         return bool(self.options.enforce)
 
     # ---- the request ----
+
+    def remembers(self, request: Request) -> bool:
+        """What went wrong."""
+        return True
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Read the conversation, remember, then stop or tell. Raises `PolicyBlocked`."""

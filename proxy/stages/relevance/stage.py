@@ -128,6 +128,11 @@ class Relevance(Stage[RelevanceOptions]):
         """The judge's upstream, in the modes that ask it."""
         return {"llm.upstream": options.llm.upstream} if options.llm is not None and options.mode != "embedding" else {}
 
+    @property
+    def only_tells(self) -> bool:
+        """Where it neither answers itself nor leaves passages out."""
+        return self.options.action != "answer" and not self.options.drop_below
+
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Judge the passages; answer, warn or leave some out."""
         usable = [i for i, passage in enumerate(exchange.passages) if certainty.holds_text(passage.content)]

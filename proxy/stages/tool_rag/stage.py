@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Exchange, Tool, ToolCall, ToolSelection, Verdict
+from proxy.exchange import Exchange, Request, Tool, ToolCall, ToolSelection, Verdict
 from proxy.exchange.wishes import Wishes
 from proxy.offloop import LARGE, aside
 from proxy.ports import ToolRun
@@ -105,13 +105,16 @@ class ToolRag(Stage[ToolRagOptions]):
     """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
 
     name = "tool_rag"
-    remembers = True
     Options = ToolRagOptions
     changes = ("tools",)
     counters = COUNTERS
     reports = ("x-groundwire-tools", "tool_confusion", "CONFUSION")
     answers = (FIND_TOOLS,)
     embeds = True
+
+    def remembers(self, request: Request) -> bool:
+        """The tools that it sent, where there are many."""
+        return len(request.tools) > (self.options.above if self.options.above_share is None else 0)
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Select. Raises what the ranker raises: the pipeline then sends all tools, and the header says ``error``."""

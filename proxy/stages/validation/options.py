@@ -81,8 +81,16 @@ class ValidationOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unkno
     @property
     def changes_context(self) -> bool:
         """Whether what was decided on earlier turns must be repeated."""
-        actions = [self.action] if isinstance(self.action, str) else list(self.action.values())
-        return "drop" in actions or "down_rank" in actions
+        return not {"drop", "down_rank"}.isdisjoint(self._actions)
+
+    @property
+    def rejects(self) -> bool:
+        """Whether it may refuse the request."""
+        return "reject" in self._actions
+
+    @property
+    def _actions(self) -> set[str]:
+        return {self.action} if isinstance(self.action, str) else set(self.action.values())
 
     def max_age_of(self, *names: str) -> float | None:
         """For content of the tool or source that `names` name."""

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from proxy.context.conversation import prefix_hashes
 from proxy.context.edits import apply_edits
 from proxy.errors import ModelUnavailable, StoreUnavailable
-from proxy.exchange import Evidence, Exchange, FactCheck, Verdict
+from proxy.exchange import Evidence, Exchange, FactCheck, Request, Verdict
 from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.grounding.judging.asking import key_of
 from proxy.grounding.judging.options import asks, make_verifier
@@ -47,7 +47,6 @@ class Validation(Stage[ValidationOptions]):
     """Checks new content before the model sees it; annotates, ranks it lower, drops or rejects it."""
 
     name = "validation"
-    remembers = True
     Options = ValidationOptions
     follows = ("knowledge",)
     changes = ("messages", "passages")
@@ -73,6 +72,15 @@ class Validation(Stage[ValidationOptions]):
     def asks(cls, options: ValidationOptions) -> Mapping[str, str]:
         """The judging model's upstream."""
         return asks(options)
+
+    @property
+    def only_tells(self) -> bool:
+        """Where it does nothing about what it finds."""
+        return not self.options.changes_context and not self.options.rejects
+
+    def remembers(self, request: Request) -> bool:
+        """What it left out or ranked lower, where it does."""
+        return self.options.changes_context
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Measure what is new, act on it, repeat what was done on earlier turns."""
