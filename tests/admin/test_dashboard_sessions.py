@@ -30,15 +30,17 @@ async def waiting_item(proxy: Running) -> str:
 # ---- signing in ----
 
 
-@pytest.mark.parametrize(
-    "path", ["/dashboard", "/dashboard/exchanges?run=a", "/dashboard/records/gw_1", "/dashboard/figures", "/dashboard/nothing"]
-)
-async def test_without_a_session_a_page_asks_for_the_key(start: Start, path: str) -> None:
+LOCKED = ["/dashboard", "/dashboard/exchanges?run=a", "/dashboard/records/gw_1", "/dashboard/figures", "/dashboard/nothing"]
+
+
+async def test_without_a_session_a_page_asks_for_the_key(start: Start) -> None:
     async with start(config=WITH_KEY) as proxy, Browser(proxy) as browser:
-        answer = await browser.get(path)
-    page = Page(answer.body.decode())
-    assert (401, path) == (answer.status, page.all("input", name="then")[0]["value"])
-    assert 1 == len(page.all("input", type="password", name="key"))
+        answers = {path: await browser.get(path) for path in LOCKED}
+    pages = {path: Page(answer.body.decode()) for path, answer in answers.items()}
+    assert {path: (401, path) for path in LOCKED} == {
+        path: (answers[path].status, page.all("input", name="then")[0]["value"]) for path, page in pages.items()
+    }
+    assert dict.fromkeys(LOCKED, 1) == {path: len(page.all("input", type="password", name="key")) for path, page in pages.items()}
 
 
 async def test_the_key_opens_a_session_and_leads_back(start: Start) -> None:
