@@ -25,11 +25,6 @@ _TEXT_CHARS = 600
 _OVER = ("resolved", "superseded")
 
 
-async def no_failures(run_id: str) -> Sequence[Mapping[str, Any]]:
-    """Where nobody keeps failure records."""
-    return ()
-
-
 def run_page(
     view: View,
     run_id: str,
