@@ -197,12 +197,13 @@ def middle(values: Sequence[float]) -> Estimate:
 async def week(records: int, rounds: int) -> dict[str, list[float]]:
     """Seconds of wall time and CPU for the figures of a week, by the hour."""
     found: dict[str, list[float]] = {name: [] for name in ("cold, s", "cold, CPU s", "once more, s", "a day, cold, s", "longest pause, ms")}
+    panels = [stage.panel for stage in STAGES if stage.panel is not None]
     with tempfile.TemporaryDirectory() as folder:
         database = Database(f"sqlite:///{folder}/week.db")
         await database.start()
         await fill(database, records)
         for _ in range(rounds):
-            figures, pauses = DatabaseFigures(database), Pauses()
+            figures, pauses = DatabaseFigures(database, panels), Pauses()
             async with pauses:
                 cpu, started = time.process_time(), time.perf_counter()
                 read = sum(bucket.details for bucket in await figures.between(_START, _START + _WEEK_S, _HOUR_S))
@@ -213,7 +214,7 @@ async def week(records: int, rounds: int) -> dict[str, list[float]]:
             started = time.perf_counter()
             await figures.between(_START, _START + _WEEK_S, _HOUR_S)
             found["once more, s"].append(time.perf_counter() - started)
-            day, started = DatabaseFigures(database), time.perf_counter()
+            day, started = DatabaseFigures(database, panels), time.perf_counter()
             await day.between(_START, _START + 86_400, _HOUR_S)
             found["a day, cold, s"].append(time.perf_counter() - started)
         await database.stop()

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks import clean_context_tables, grounding_tables
 from proxy.cli.explain import stage_table
+from proxy.stages.registry import STAGES
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
 
 README = Path(__file__).parent.parent / "README.md"
@@ -22,7 +23,8 @@ _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL
 
 
 def response_table() -> str:
-    return "\n".join(["| header | value |", "| --- | --- |", *(f"| `{PREFIX}{h.name}` | {h.meaning} |" for h in RESPONSE)])
+    every = {**RESPONSE} | {header.name: header.meaning for stage in STAGES for header in stage.headers}
+    return "\n".join(["| header | value |", "| --- | --- |", *(f"| `{PREFIX}{name}` | {meaning} |" for name, meaning in every.items())])
 
 
 def request_table() -> str:

@@ -76,7 +76,7 @@ from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialect
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import sent_path
-from proxy.wire.http.headers import plain_headers
+from proxy.wire.http.headers import ResponseHeaders, plain_headers
 from proxy.wire.http.peers import TrustedProxies
 
 if TYPE_CHECKING:
@@ -113,6 +113,7 @@ class App:
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
+        used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
         self.knowledge = FolderKnowledgeBases(Path(settings.folder), self.models)
         given = settings.grounding
@@ -149,6 +150,7 @@ class App:
             dialects={dialect.path: dialect for dialect in DIALECTS},
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
+            headers=ResponseHeaders(header for stage in used for header in stage.headers),
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)
@@ -157,7 +159,9 @@ class App:
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
-        self._admin = make_admin(AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, routes=prefixes, shadow=shadow))
+        self._admin = make_admin(
+            AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
+        )
         self._warming: asyncio.Task[bool] | None = None
         self._pricing: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []

@@ -159,6 +159,7 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
         route_options: str = "allow_skip: true",
         stages: Sequence[type[Stage]] = STAGES,
         verifiers: Any = None,
+        retention: bool = False,
     ) -> AsyncIterator[Running]:
         if not (tmp_path / "store.db").exists():
             shutil.copy(migrated_file, tmp_path / "store.db")
@@ -174,6 +175,8 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
                 encoding="utf-8",
             )
             app = App(load_settings(tmp_path / "config.yaml", {}), stages, verifiers=verifiers)
+            if not retention:
+                app.retention.start = lambda: None
             async with serving(app) as url, aiohttp.ClientSession(auto_decompress=False) as session:
                 yield Running(app, upstream, url, session)
 

@@ -127,11 +127,12 @@ async def test_a_store_that_is_locked_delays_nobody_and_gets_its_records_later(s
 async def test_a_store_that_takes_no_records_is_not_ready_though_it_can_be_reached(start: Start, tmp_path: Path) -> None:
     async with start() as proxy:
         await proxy.record(await proxy.post())
-        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None)) as other:
-            other.execute("ALTER TABLE records RENAME TO elsewhere")  # as on a full disk, all but the insert works
+        with closing(sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)) as other:
+            # As on a full disk, all but the insert works. In a thread: the proxy's own writers may be in mid-transaction.
+            await asyncio.to_thread(other.execute, "ALTER TABLE records RENAME TO elsewhere")
             await proxy.post()
             told = await until(lambda: _not_ready(proxy))
-            other.execute("ALTER TABLE elsewhere RENAME TO records")
+            await asyncio.to_thread(other.execute, "ALTER TABLE elsewhere RENAME TO records")
         assert await until(lambda: _is_ready(proxy))
     assert "wait to be written" in told["missing"]["records"]
 

@@ -1,6 +1,7 @@
 """A check of one's own: every link in an answer must have stood somewhere in the request.
 
-Models like to make addresses up. Name this file in a policy that lies beside it, no fork and no package needed:
+Models like to make addresses up. It counts what it finds, tells the client in a header and the operator in a panel of the dashboard. Name
+this file in a policy that lies beside it, no fork and no package needed:
 
     stages:
       - links.py:Links: {act: block}
@@ -9,15 +10,24 @@ Models like to make addresses up. Name this file in a policy that lies beside it
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from proxy.exchange import Exchange, Verdict
+from proxy.exchange import Exchange, Facts, Found, Verdict
 from proxy.language.text import text_of
+from proxy.ports.headers import StageHeader
+from proxy.ports.panels import RecordedVerdict, StagePanel
 from proxy.ports.stage import Action, Stage, StageOptions
 
 LINK = re.compile(r"https?://[^\s<>()\[\]\"']{1,2000}")
+
+
+def known_links(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+    """The value of its header: under ``delivery: hold`` the answer has been judged when headers are written."""
+    found = next((verdict.detail for verdict in verdicts if verdict.stage == "links" and "links" in verdict.detail), None)
+    return None if found is None else f"{found['links'] - found['unknown']}/{found['links']}"
 
 
 class LinksOptions(StageOptions, frozen=True, kw_only=True):
@@ -26,12 +36,27 @@ class LinksOptions(StageOptions, frozen=True, kw_only=True):
     act: Annotated[Literal["warn", "block"], Meta(description="what is done about a link that nobody gave")] = "warn"
 
 
+class LinksPanel(StagePanel):
+    """Its panel of the dashboard: what it adds up of the records, by the day and the week."""
+
+    name, title, meaning = "links", "Links", "links made up"
+    unknown: int = 0
+    links: int = 0
+
+    def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
+        """One exchange; the fields are called as in the verdict's detail."""
+        for found in (verdict.noted(LinksPanel) for verdict in verdicts if verdict.stage == "links"):
+            self.unknown, self.links = self.unknown + found.unknown, self.links + found.links
+
+
 class Links(Stage[LinksOptions]):
     """Links in an answer that stood nowhere in the request."""
 
     name = "links"
     Options = LinksOptions
     reports = ("unknown_link",)
+    headers = (StageHeader("links", "links of the answer that stood in the request/all of them", known_links),)
+    panel = LinksPanel
     counters = {"links.unknown_count": "links in answers that stood nowhere in the request"}
 
     @classmethod
@@ -51,7 +76,7 @@ class Links(Stage[LinksOptions]):
         found = {link.rstrip(".,;:!?") for choice in exchange.answer.choices for link in LINK.findall(choice.text)}
         unknown = sum(link not in given for link in found)
         if not unknown:
-            return Verdict(self.name, "pass" if found else "unchecked", detail={"links": len(found)})
+            return Verdict(self.name, "pass" if found else "unchecked", detail={"links": len(found), "unknown": 0})
         self.ports.counters.count("links.unknown_count", unknown)
         message = f"{unknown} of the answer's links stood nowhere in the request"
         return Verdict(self.name, self.options.act, code="unknown_link", detail={"links": len(found), "unknown": unknown}, message=message)

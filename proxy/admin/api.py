@@ -6,7 +6,7 @@ What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` a
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,8 @@ from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
+from proxy.ports.stage import Stage
+from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
@@ -34,6 +36,7 @@ from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
+from proxy.wire.http.headers import ResponseHeaders
 
 Handler = Callable[[Request], Awaitable[Response]]
 _FILTERS = ("route", "run_id", "client", "outcome")
@@ -58,21 +61,26 @@ class AdminParts:
     """Figures over time; None for those of the records table."""
     failures_of_run: FailuresOfRun | None = None
     """A run's failure records, for its time line; None where nobody keeps any."""
+    stages: Sequence[type[Stage]] = STAGES
+    """Those whose panels and headers are shown, in this order."""
     routes: tuple[str, ...] = ()
+    """Prefixes that clients can call."""
     shadow: tuple[str, ...] = ()
     """Routes whose policy is not enforced."""
-    """Prefixes that clients can call."""
 
 
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes."""
     door = Door(parts.admin_key)
     api, quarantine, clashes = Api(parts, door), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
-    figures = FigureSource(parts.figures or DatabaseFigures(parts.database), parts.metrics.told)
+    panels = tuple({stage.panel.name: stage.panel for stage in parts.stages if stage.panel is not None}.values())
+    figures = FigureSource(parts.figures or DatabaseFigures(parts.database, panels), parts.metrics.told, panels)
     failures = FailuresApi(parts.failures, parts.metrics)
     of_run = parts.failures_of_run or failures.of_run
     deciding = (quarantine, clashes)
-    dashboard = Dashboard(parts.records, parts.quarantine, parts.clashes, deciding, door, figures, of_run, parts.routes, parts.shadow)
+    headers = ResponseHeaders(header for stage in parts.stages for header in stage.headers)
+    reviewed = parts.quarantine, parts.clashes
+    dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, parts.routes, parts.shadow)
     routes = [
         Route("/health", api.health),
         Route("/ready", api.ready),

@@ -11,6 +11,7 @@ from proxy.policy.loading import Policy
 from proxy.policy.precision import told
 from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES
+from proxy.wire.http.headers import PREFIX
 
 
 def explain(policy: Policy) -> str:
@@ -29,7 +30,7 @@ def explain(policy: Policy) -> str:
             ("provides", spec.stage.assigns),
             ("changes", spec.stage.changes),
             ("answers calls of", spec.stage.answers),
-            ("reports", spec.stage.reports),
+            ("reports", (*(f"{PREFIX}{header.name}" for header in spec.stage.headers), *spec.stage.reports)),
         ):
             lines.append(f"   {word}: {', '.join(values) or 'nothing'}")
         lines += [f"   may {told(spec.stage.name, action)}" for action in spec.stage.actions(spec.options)]

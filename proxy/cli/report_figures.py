@@ -14,8 +14,11 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from proxy.cli.report_tallies import Mean, Runs, ValueSpread, raised, ranked, share
-from proxy.exchange import QUIET, Facts, ToolSelection
-from proxy.store.detail import RecordDetail, RecordUsage, RecordVerdict, decode
+from proxy.exchange import QUIET, Facts
+from proxy.stages.compression.panel import CompressionPanel
+from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.tool_rag.panel import ToolRagPanel
+from proxy.store.detail import RecordDetail, RecordUsage, decode
 
 Price = Callable[[str, str, RecordUsage], float | None]
 """Upstream, model and usage -> USD; None where no price is known."""
@@ -57,11 +60,10 @@ class ReportFigures:
         self._blocked: dict[str, int] = {}
         self._errors: dict[str, int] = {}
         self._upstream_errors: dict[str, int] = {}
-        self._checked, self._asked = 0, 0
+        self._asked, self._compression_failed = 0, 0
         self._failures: dict[str, int] | None = {}
         self._failure_states = dict.fromkeys(("active", "resolved", "superseded"), 0)
-        self._compression = dict.fromkeys(("runs", "tokens_before", "tokens_after", "failures"), 0)
-        self._tools = dict.fromkeys(("requests", "offered", "kept", "tokens_before", "tokens_after"), 0)
+        self._compression, self._tools, self._checks = CompressionPanel(), ToolRagPanel(), PoisoningPanel()
         self._duration, self._overhead = ValueSpread(), ValueSpread()
         self._runs = Runs()
         self._poisoned: dict[str, int] | None = {}
@@ -88,9 +90,8 @@ class ReportFigures:
         self._cost(entry, detail.usage)
         if detail.overhead_ms is not None and entry.policy:
             self._overhead.add(detail.overhead_ms + detail.timings_ms.get("after_ms", 0.0))
-        for verdict in detail.verdicts:
-            if verdict.stage in ("poisoning", "tool_rag"):
-                self._noted(verdict, facts.tools)
+        for panel in (self._compression, self._tools, self._checks):
+            panel.add(facts, detail.verdicts)
 
     def add_pieces(self, pieces: Iterable[tuple[str, str, int]] | None) -> None:
         """Pieces that came into quarantine, as `proxy.store.reading.Reading.pieces`; None for not known."""
@@ -154,7 +155,7 @@ class ReportFigures:
     def _codes(self, codes: set[str]) -> None:
         for code in codes:
             raised(self._warnings, code)
-        self._compression["failures"] += "compression_failed" in codes
+        self._compression_failed += "compression_failed" in codes
         self._asked += "clash_asked" in codes
 
     def _ends(self, entry: ReportEntry, detail: RecordDetail) -> None:
@@ -183,10 +184,6 @@ class ReportFigures:
         if facts.context_before is not None and facts.context is not None:  # both by the proxy's own count, so that they compare
             self._tokens["before"] += facts.context_before.used_tokens
             self._tokens["after"] += facts.context.used_tokens
-        if facts.compression is not None and facts.compression.strategies:
-            self._compression["runs"] += 1
-            self._compression["tokens_before"] += facts.compression.before_tokens
-            self._compression["tokens_after"] += facts.compression.after_tokens
 
     def _cost(self, entry: ReportEntry, usage: RecordUsage | None) -> None:
         if usage is None or not (usage.prompt or usage.completion):
@@ -198,25 +195,17 @@ class ReportFigures:
         else:
             self._priced, self._usd = self._priced + 1, self._usd + usd
 
-    def _noted(self, verdict: RecordVerdict, tools: ToolSelection | None) -> None:
-        notes = verdict.notes
-        if verdict.stage == "poisoning":
-            self._checked += notes.checked
-        elif tools is not None and notes.tool_tokens[0]:
-            for name, number in zip(self._tools, (1, tools.offered, tools.kept, *notes.tool_tokens), strict=True):
-                self._tools[name] += number
-
     # ---- subjects ----
 
     def _poisoning(self) -> dict[str, Any]:
         """`attempts` are pieces that came into quarantine, `blocked` those that no person has approved since."""
-        known = self._poisoned is not None
+        known, checked = self._poisoned is not None, self._checks.poisoning_checked
         attempts = sum((self._poisoned or {}).values())
         return {
-            "checked": self._checked,
+            "checked": checked,
             "attempts": attempts if known else None,
             "blocked": attempts - self._decided.get("approved", 0) if known else None,
-            "rate": share(min(attempts, self._checked), self._checked) if known else None,
+            "rate": share(min(attempts, checked), checked) if known else None,
             "types": ranked(self._poisoned or {}),
             "decided": ranked(self._decided),
         }
@@ -234,14 +223,19 @@ class ReportFigures:
         return {"recorded": found if known else None, **states, **stops, "types": ranked(self._failures or {})}
 
     def _compressed(self) -> dict[str, Any]:
-        done = self._compression
-        return {**done, "ratio": share(done["tokens_before"], done["tokens_after"])}
+        before, after = self._compression.compression_tokens_before, self._compression.compression_tokens_after
+        done = {"runs": self._compression.compressions, "tokens_before": before, "tokens_after": after}
+        return {**done, "failures": self._compression_failed, "ratio": share(before, after)}
 
     def _selected(self) -> dict[str, Any]:
         done = self._tools
         return {
-            **done,
-            "average_offered": share(done["offered"], done["requests"]),
-            "average_kept": share(done["kept"], done["requests"]),
-            "savings": share(done["tokens_before"] - done["tokens_after"], done["tokens_before"]),
+            "requests": done.tool_requests,
+            "offered": done.tools_offered,
+            "kept": done.tools_kept,
+            "tokens_before": done.tool_tokens_before,
+            "tokens_after": done.tool_tokens_after,
+            "average_offered": share(done.tools_offered, done.tool_requests),
+            "average_kept": share(done.tools_kept, done.tool_requests),
+            "savings": share(done.tool_tokens_before - done.tool_tokens_after, done.tool_tokens_before),
         }

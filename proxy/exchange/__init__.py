@@ -81,12 +81,20 @@ class Found(Protocol):
     """A verdict, of an exchange or of its record."""
 
     @property
+    def stage(self) -> str:
+        """The stage's name."""
+
+    @property
     def outcome(self) -> str:
         """One of `OUTCOMES`."""
 
     @property
     def code(self) -> str:
         """Short identifier."""
+
+    @property
+    def detail(self) -> Mapping[str, Any]:
+        """For the record."""
 
 
 def warning_codes(verdicts: Sequence[Found]) -> list[str]:

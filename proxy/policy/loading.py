@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -79,6 +79,11 @@ class RoutePolicies:
 
     default: Policy
     allowed: dict[str, Policy]
+
+    @property
+    def stages(self) -> Iterator[type[Stage]]:
+        """Of all of them."""
+        return (spec.stage for policy in self.allowed.values() for spec in policy.stages)
 
 
 def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Policy:

@@ -20,11 +20,14 @@ from types import ModuleType
 from typing import TypeVar
 
 from proxy.ports.stage import Stage, StageOptions
+from proxy.stages.registry import STAGES
+from proxy.wire.http.headers import PREFIX, RESPONSE
 
 T = TypeVar("T")
 GROUP = "groundwire.stages"
 """The entry points' group: https://packaging.python.org/en/latest/specifications/entry-points/."""
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
+_HEADER = re.compile(r"[a-z][a-z0-9-]{0,60}")
 
 
 class NotFound(Exception):
@@ -85,4 +88,11 @@ def _checked(found: object, name: str, taken: Collection[str]) -> type[Stage]:
         raise NotFound(f"{name} is called {own!r}, as a stage of Groundwire's own")
     if not issubclass(found.Options, StageOptions):
         raise NotFound(f"{name}.Options is not derived from proxy.ports.stage.StageOptions")
+    for header in found.headers:
+        if not _HEADER.fullmatch(header.name):
+            raise NotFound(f"{name}: header {header.name!r}: expected small letters, digits and hyphens, without {PREFIX}")
+        if header.name in RESPONSE or any(header.name == own.name for stage in STAGES for own in stage.headers):
+            raise NotFound(f"{name}: the header {PREFIX}{header.name} is Groundwire's own")
+    if found.panel is not None and any(stage.panel is not None and stage.panel.name == found.panel.name for stage in STAGES):
+        raise NotFound(f"{name}: the panel {found.panel.name!r} is Groundwire's own")
     return found

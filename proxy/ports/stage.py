@@ -17,6 +17,8 @@ from msgspec import Meta, Struct
 from proxy.exchange import OUTCOMES, Exchange, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.language.text import replaced, split_sentences
 from proxy.ports import Ports
+from proxy.ports.headers import StageHeader
+from proxy.ports.panels import StagePanel
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 """A number from 0 to 1."""
@@ -86,8 +88,12 @@ class Stage(Generic[OptionsT]):
     """Facts that later stages may require."""
     changes: ClassVar[tuple[str, ...]] = ()
     """What it may replace: ``messages``, ``tools``, ``params``, ``answer``."""
+    headers: ClassVar[tuple[StageHeader, ...]] = ()
+    """Headers of the response that are its own."""
     reports: ClassVar[tuple[str, ...]] = ()
-    """Headers and warning codes it may set, for ``groundwire explain``."""
+    """Warning codes it may set, and headers that are not its alone, for ``groundwire explain``."""
+    panel: ClassVar[type[StagePanel] | None] = None
+    """Its panel of the dashboard."""
     counters: ClassVar[Mapping[str, str]] = {}
     """What each of its dotted counters counts, by name: those are in the metrics from the start, at 0."""
     families: ClassVar[tuple[CounterFamily, ...]] = ()

@@ -53,7 +53,7 @@ from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
-from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers, response_headers
+from proxy.wire.http.headers import PREFIX, RequestHints, ResponseHeaders, parse_hints, plain_headers
 from proxy.wire.http.peers import not_from_here
 
 log = logging.getLogger("groundwire.endpoint")
@@ -109,6 +109,7 @@ class Services:
     """By path below ``/v1``."""
     afterwards: Afterwards
     lineages: Lineages
+    headers: ResponseHeaders
     tracing: Tracing | None = None
     """None where nobody wants traces."""
 
@@ -387,7 +388,7 @@ class _Job:
         if self.exchange is None:
             return plain_headers(self.id, verdict)
         exchange, timings = self.exchange, self.exchange.timings
-        return response_headers(
+        return self._s.headers(
             exchange.facts,
             exchange.verdicts,
             record_id=exchange.id,

@@ -6,14 +6,15 @@ is another stage's; this one tells it, through `exchange.facts.context`, how ful
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct
 
 from proxy.errors import ContextLengthExceeded
-from proxy.exchange import ContextUse, Exchange, Outcome, Verdict
+from proxy.exchange import ContextUse, Exchange, Facts, Found, Outcome, Verdict
 from proxy.ports import ModelInfo
+from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Action, Share, Stage, StageOptions
 
 Tokens = Annotated[int, Meta(gt=0)]
@@ -70,6 +71,11 @@ COUNTERS = {
 }
 
 
+def _context(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+    use = facts.context
+    return None if use is None else f"{use.used_tokens}/{use.window_tokens or 'unknown'};{'exact' if use.exact else 'estimate'}"
+
+
 class Budget(Stage[BudgetOptions]):
     """Counts the prompt's tokens, warns as the window fills, refuses what cannot fit."""
 
@@ -78,8 +84,8 @@ class Budget(Stage[BudgetOptions]):
     Options = BudgetOptions
     assigns = ("token_count",)
     counters = COUNTERS
+    headers = (StageHeader("context", "used/window;exact or ;estimate, in tokens, as sent upstream", _context),)
     reports = (
-        "x-groundwire-context",
         "context_usage_high",
         "context_usage_compress",
         "context_usage_critical",

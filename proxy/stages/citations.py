@@ -32,6 +32,7 @@ from proxy.language.detection import language, load
 from proxy.language.json.strings import strings_of
 from proxy.offloop import SENTENCES, Breather, aside
 from proxy.ports import Ports
+from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Action, ActionKind, Positive, SentenceStage, Share
 
 BLOCKED = "citations_invalid"
@@ -119,8 +120,8 @@ class Citations(SentenceStage[CitationsOptions]):
     Options = CitationsOptions
     changes = ("answer",)
     counters = COUNTERS
+    headers = (StageHeader("citations", "verified/total", lambda facts, _: "{}/{}".format(*facts.citations) if facts.citations else None),)
     reports = (
-        "x-groundwire-citations",
         "x-groundwire-quality",
         "citation_invented",
         "citation_unsupported",

@@ -24,6 +24,7 @@ from proxy.grounding.quality import contradicted, refresh, support
 from proxy.language.json.strings import strings_of
 from proxy.language.text import text_of
 from proxy.offloop import SENTENCES, aside
+from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Action, Share, Stage, StageOptions
 
 REASON = "insufficient confidence in claim accuracy"
@@ -111,7 +112,14 @@ class Confidence(Stage[ConfidenceOptions]):
     Options = ConfidenceOptions
     changes = ("answer",)
     counters = COUNTERS
-    reports = ("x-groundwire-confidence", "x-groundwire-quality", "overclaimed", REJECTED, "confidence_unchecked")
+    headers = (
+        StageHeader(
+            "confidence",
+            "the answer's own rating: HIGH, MEDIUM, LOW or none; ;overclaimed where the evidence does not carry it",
+            lambda facts, _: facts.confidence,
+        ),
+    )
+    reports = ("x-groundwire-quality", "overclaimed", REJECTED, "confidence_unchecked")
     answers_after = ("schema", "claims", "citations")
 
     @classmethod

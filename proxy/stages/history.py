@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 from proxy.context.archive import READ_ARCHIVE
 from proxy.context.archive_reader import ArchiveReader
@@ -26,9 +26,11 @@ from proxy.context.compaction.runs import Run, foldable_runs, recent_messages_st
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Exchange, ToolCall, Verdict
+from proxy.exchange import Exchange, Facts, ToolCall, Verdict
+from proxy.language.amounts import number
 from proxy.language.text import text_of
 from proxy.ports import Ports
+from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, raise_count, said
 from proxy.ports.stage import Positive, Stage, StageOptions
 
 Action = Literal["warn", "summarize", "sliding_window"]
@@ -86,6 +88,46 @@ COUNTERS = {
 }
 
 
+class _Alert(Struct, frozen=True):
+    """Of a verdict's detail."""
+
+    severity: str = ""
+    recommended_action: str = ""
+
+
+class HistoryPanel(StagePanel):
+    """Histories that are too long."""
+
+    name = "distraction"
+    title = "Distraction"
+    distractions: dict[str, int] = field(default_factory=dict)
+    """By severity."""
+    recommended: dict[str, int] = field(default_factory=dict)
+    """The same by the recommended action."""
+
+    def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
+        """One exchange."""
+        for verdict in verdicts:
+            if verdict.stage == "history" and (alert := verdict.noted(_Alert)).severity:
+                raise_count(self.distractions, alert.severity)
+                raise_count(self.recommended, alert.recommended_action)
+
+    @classmethod
+    def show(cls, whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
+        """Alerts, and what would help."""
+        found = whole.of(cls)
+        alerts = sum(found.distractions.values())
+        return Panel(
+            name=cls.name,
+            title=cls.title,
+            headline=number(alerts),
+            meaning="alerts: histories that are too long",
+            detail=said(most_common(found.distractions), "recommended: " + most_common(found.recommended) if found.recommended else ""),
+            series=over_time("alerts", [float(sum(b.of(cls).distractions.values())) for b in buckets]) if alerts else (),
+            hint="" if alerts else "The stage history tells when a conversation has outgrown what a model attends to.",
+        )
+
+
 class History(Stage[HistoryOptions]):
     """Warns of a history that distracts the model, and shortens it: by a summary, or to a window of recent messages."""
 
@@ -93,6 +135,7 @@ class History(Stage[HistoryOptions]):
     Options = HistoryOptions
     changes = ("messages", "tools")
     counters = COUNTERS
+    panel = HistoryPanel
     reports = ("DISTRACTION",)
     answers = (READ_ARCHIVE,)
 

@@ -18,29 +18,7 @@ from proxy.exchange import Facts, warning_codes
 
 Json = Mapping[str, Any]
 D = TypeVar("D", bound="RecordDetail")
-
-
-class DescribedTools(Struct, frozen=True):
-    """What tool descriptions cost."""
-
-    description_tokens: int = 0
-
-
-class StageNotes(Struct, frozen=True):
-    """Of a verdict's detail, what figures count: of history, of poisoning, of tool_rag."""
-
-    severity: str = ""
-    recommended_action: str = ""
-    checked: int = 0
-    confusion: DescribedTools = DescribedTools()
-    """All tools that were offered."""
-    kept: DescribedTools | None = None
-
-    @property
-    def tool_tokens(self) -> tuple[int, int]:
-        """As offered, and as sent."""
-        before = self.confusion.description_tokens
-        return before, self.kept.description_tokens if self.kept is not None else before
+T = TypeVar("T")
 
 
 class RecordError(Struct, frozen=True):
@@ -62,10 +40,9 @@ class RecordVerdict(Struct, frozen=True, omit_defaults=True):
     would: str = ""
     detail: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def notes(self) -> StageNotes:
-        """What figures count of its detail."""
-        return _fitting(self.detail, StageNotes) or StageNotes()
+    def noted(self, kind: type[T]) -> T:
+        """Its detail as a struct, whose fields have defaults: what is missing or of another shape is left out."""
+        return _fitting(self.detail, kind) or kind()
 
 
 class RecordUsage(Struct, frozen=True):

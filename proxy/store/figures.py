@@ -1,29 +1,34 @@
 """What happened over a day or a week: figures of the records, by hour or by any other length of time.
 
 In: two times and the length of a bucket. Out: a `Bucket` for each. What has a column is added up by the database; the rest is read from the
-records' details, page by page, decoded in a thread. What is over does not change any more, so buckets that ended some minutes ago
-are remembered: a page that is looked at again costs the present hour. Clashes and quarantined pieces come from their own tables, on
-every call, since a person may decide on them later. To see what it costs: ``python -m benchmarks.metrics``.
+records' details, page by page, decoded in a thread, and given to the stages' panels. What is over does not change any more, so buckets that
+ended some minutes ago are remembered: a page that is looked at again costs the present hour. Clashes and quarantined pieces come from their
+own tables, on every call, since a person may decide on them later. To see what it costs: ``python -m benchmarks.metrics``.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, func, or_, select
 
-from proxy.exchange import Facts, ToolSelection
+from proxy.exchange import Facts
 from proxy.language.lru import LRU
+from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
-from proxy.store.detail import RecordDetail, StageNotes, decode
+from proxy.store.detail import RecordDetail, decode
 from proxy.store.tables import clashes, quarantine, records
+
+log = logging.getLogger(__name__)
 
 MAX_BUCKETS = 1000
 MAX_DETAILS = 200_000
@@ -37,95 +42,44 @@ _MAX_CODES = 100
 _SHARES = (("70", 0.7), ("80", 0.8), ("90", 0.9))
 
 
-class Bucket(Struct, kw_only=True):
-    """What happened from `start` on for `seconds`."""
-
-    start: float
-    """Seconds since the epoch, a multiple of `seconds`."""
-    seconds: int
-    exchanges: int = 0
-    verdicts: dict[str, int] = field(default_factory=dict)
-    errors: int = 0
-    """Exchanges with a status of 500 or more."""
-    duration_ms: float = 0.0
-    """Of all exchanges together, as every sum here."""
-    prompt_tokens: int = 0
-    """As they went upstream."""
-    completion_tokens: int = 0
-    tokens_before: int = 0
-    """Prompt tokens as the client sent them, where they were counted; `tokens_after` are these prompts as they went upstream."""
-    tokens_after: int = 0
-    details: int = 0
-    """Exchanges whose detail was read; all that follows (up to the clashes) is of these. Less than `exchanges` where there are too many."""
-    warnings: dict[str, int] = field(default_factory=dict)
-    """Exchanges with a verdict that warns, refuses or failed, by its code."""
-    thresholds: dict[str, int] = field(default_factory=dict)
-    """Prompts, as sent, that took 70, 80 and 90% of the window or more."""
-    compressions: int = 0
-    compression_tokens_before: int = 0
-    compression_tokens_after: int = 0
-    tool_requests: int = 0
-    """Requests whose tools were selected from."""
-    tools_offered: int = 0
-    tools_kept: int = 0
-    tool_tokens_before: int = 0
-    tool_tokens_after: int = 0
-    distractions: dict[str, int] = field(default_factory=dict)
-    """Histories that are too long, by severity."""
-    recommended: dict[str, int] = field(default_factory=dict)
-    """The same by the recommended action."""
-    quality_count: int = 0
-    quality_sum: float = 0.0
-    faithfulness_count: int = 0
-    faithfulness_sum: float = 0.0
-    poisoning_checked: int = 0
-    """New pieces of context that were checked."""
-    poisoned: dict[str, int] = field(default_factory=dict)
-    """Pieces that came into quarantine, by type, those that were blocked at once too."""
-    quarantine: dict[str, int] = field(default_factory=dict)
-    """The same by what was decided until now."""
-    clashes: dict[str, int] = field(default_factory=dict)
-    """Clashes found, by type."""
-    clash_strategies: dict[str, int] = field(default_factory=dict)
-    """Of these, what the policy resolved, by strategy."""
-    clashes_open: int = 0
-    """Of these, what nobody has resolved until now."""
-
-    def as_json(self) -> dict[str, Any]:
-        """All of it, with the ratios and means that follow; null where there is nothing to divide."""
-        return msgspec.structs.asdict(self) | {
-            "compression_ratio": _ratio(self.compression_tokens_before, self.compression_tokens_after),
-            "average_tools": _ratio(self.tools_kept, self.tool_requests),
-            "tool_token_savings": _share(self.tool_tokens_before - self.tool_tokens_after, self.tool_tokens_before),
-            "quality": _ratio(self.quality_sum, self.quality_count),
-            "faithfulness": _ratio(self.faithfulness_sum, self.faithfulness_count),
-            "poisoning_rate": _share(sum(self.poisoned.values()), self.poisoning_checked),
-        }
-
-
 def total(buckets: Iterable[Bucket]) -> Bucket | None:
     """All of them as one; None for none."""
     found: Bucket | None = None
     for bucket in buckets:
         if found is None:
-            found = msgspec.convert(msgspec.to_builtins(bucket), Bucket)
+            found = deepcopy(bucket)
             continue
         found.seconds += bucket.seconds
-        for name in Bucket.__struct_fields__[2:]:
-            value, more = getattr(found, name), getattr(bucket, name)
-            if isinstance(value, dict):
-                for key, number in more.items():
-                    value[key] = value.get(key, 0) + number
-            else:
-                setattr(found, name, value + more)
+        _add_up(found, bucket, Bucket.__struct_fields__[2:])
     return found
+
+
+def _add_up(whole: Struct, part: Struct, names: Iterable[str]) -> None:
+    for name in names:
+        value, more = getattr(whole, name), getattr(part, name)
+        if isinstance(value, dict):
+            for key, number in more.items():
+                if isinstance(number, StagePanel):
+                    _add_up(value.setdefault(key, type(number)()), number, number.__struct_fields__)
+                else:
+                    raise_count(value, key, number)
+        else:
+            setattr(whole, name, value + more)
 
 
 class DatabaseFigures:
     """Figures over time."""
 
-    def __init__(self, database: Database, *, max_details: int = MAX_DETAILS, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._max_details, self._clock = database, max_details, clock
+    def __init__(
+        self,
+        database: Database,
+        panels: Sequence[type[StagePanel]] = (),
+        *,
+        max_details: int = MAX_DETAILS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`panels` are those of the stages, which read the records' details."""
+        self._database, self._panels, self._max_details, self._clock = database, panels, max_details, clock
         self._known: LRU[Bucket] = LRU(2 * MAX_BUCKETS)
         self._lock = asyncio.Lock()
 
@@ -149,7 +103,7 @@ class DatabaseFigures:
             missing = [start for start in starts if start not in found]
             if missing:
                 found |= await self._read(missing[0], min(until, missing[-1] + bucket_s), bucket_s)
-            made = {start: replace(found[start], poisoned={}, quarantine={}, clashes={}, clash_strategies={}) for start in starts}
+            made = {start: replace(found[start], quarantined={}, quarantine={}, clashes={}, clash_strategies={}) for start in starts}
             await self._reviewed(made, starts[0], until, bucket_s)
         return [made[start] for start in starts]
 
@@ -215,7 +169,7 @@ class DatabaseFigures:
                 page = (await connection.execute(query)).all()
             if not page:
                 return
-            await asyncio.to_thread(_add_details, made, page, since, bucket_s)
+            await asyncio.to_thread(self._add_details, made, page, since, bucket_s)
             read += len(page)
 
     async def _reviewed(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
@@ -236,17 +190,41 @@ class DatabaseFigures:
             clashed = (await connection.execute(found)).all()
         for index, kind, status, number in quarantined:
             bucket = made[since + int(index) * bucket_s]
-            _raise(bucket.poisoned, kind, int(number))
-            _raise(bucket.quarantine, status, int(number))
+            raise_count(bucket.quarantined, kind, int(number))
+            raise_count(bucket.quarantine, status, int(number))
         for bucket in made.values():
             bucket.clashes_open = 0
         for index, kind, strategy, status, policy, number in clashed:
             bucket = made[since + int(index) * bucket_s]
-            _raise(bucket.clashes, kind, int(number))
+            raise_count(bucket.clashes, kind, int(number))
             if policy and status == "resolved":
-                _raise(bucket.clash_strategies, strategy, int(number))
+                raise_count(bucket.clash_strategies, strategy, int(number))
             if status == "open":
                 bucket.clashes_open += int(number)
+
+    def _add_details(self, made: Mapping[float, Bucket], rows: Sequence[Any], since: float, bucket_s: int) -> None:
+        for i, (created_at, _, detail) in enumerate(rows):
+            bucket = made[since + int((created_at - since) / float(bucket_s)) * bucket_s]
+            bucket.details += 1
+            try:
+                self._add(bucket, decode(detail))
+            except msgspec.DecodeError:  # another version's: counted, not read
+                continue
+            if i % 100 == 99:
+                time.sleep(0)  # lets the event loop's thread have the interpreter
+
+    def _add(self, bucket: Bucket, detail: RecordDetail) -> None:
+        facts = detail.facts or Facts()
+        for name, threshold in _SHARES:
+            if facts.context is not None and facts.context.share >= threshold:
+                raise_count(bucket.thresholds, name)
+        for code in detail.warnings:
+            raise_count(bucket.warnings, code if code in bucket.warnings or len(bucket.warnings) < _MAX_CODES else "other")
+        for panel in self._panels:
+            try:
+                bucket.panels.setdefault(panel.name, panel()).add(facts, detail.verdicts)
+            except Exception:  # the code of a stage that may be anybody's: its panel counts less, the others all
+                log.exception("panel %s: an exchange could not be counted", panel.name)
 
     def _bucket(self, column: ColumnElement[float], since: float, bucket_s: int) -> ColumnElement[int]:
         """Which bucket after `since` a time is in: PostgreSQL's cast rounds, SQLite's cuts and may be built without floor()."""
@@ -254,68 +232,5 @@ class DatabaseFigures:
         return cast(number, Integer) if self._database.is_sqlite else cast(func.floor(number), BigInteger)
 
 
-# ---- details ----
-
-
-def _add_details(made: Mapping[float, Bucket], rows: Sequence[Any], since: float, bucket_s: int) -> None:
-    for i, (created_at, _, detail) in enumerate(rows):
-        bucket = made[since + int((created_at - since) / float(bucket_s)) * bucket_s]
-        bucket.details += 1
-        try:
-            _add(bucket, decode(detail))
-        except msgspec.DecodeError:  # another version's: counted, not read
-            continue
-        if i % 100 == 99:
-            time.sleep(0)  # lets the event loop's thread have the interpreter
-
-
-def _add(bucket: Bucket, detail: RecordDetail) -> None:
-    facts = detail.facts or Facts()
-    for name, threshold in _SHARES:
-        if facts.context is not None and facts.context.share >= threshold:
-            _raise(bucket.thresholds, name)
-    if facts.compression is not None and facts.compression.strategies:
-        bucket.compressions += 1
-        bucket.compression_tokens_before += facts.compression.before_tokens
-        bucket.compression_tokens_after += facts.compression.after_tokens
-    if facts.quality is not None:
-        bucket.quality_count += 1
-        bucket.quality_sum += facts.quality
-    if facts.faithfulness is not None:
-        bucket.faithfulness_count += 1
-        bucket.faithfulness_sum += facts.faithfulness
-    for code in detail.warnings:
-        _raise(bucket.warnings, code if code in bucket.warnings or len(bucket.warnings) < _MAX_CODES else "other")
-    for verdict in detail.verdicts:
-        if verdict.stage in ("history", "poisoning", "tool_rag"):
-            _add_notes(bucket, verdict.stage, facts.tools, verdict.notes)
-
-
-def _add_notes(bucket: Bucket, stage: str, tools: ToolSelection | None, notes: StageNotes) -> None:
-    if stage == "poisoning":
-        bucket.poisoning_checked += notes.checked
-    elif stage == "history" and notes.severity:
-        _raise(bucket.distractions, notes.severity)
-        _raise(bucket.recommended, notes.recommended_action)
-    elif stage == "tool_rag" and tools is not None and notes.tool_tokens[0]:
-        bucket.tool_requests += 1
-        bucket.tools_offered += tools.offered
-        bucket.tools_kept += tools.kept
-        bucket.tool_tokens_before += notes.tool_tokens[0]
-        bucket.tool_tokens_after += notes.tool_tokens[1]
-
-
-def _raise(counts: dict[str, int], name: str, by: int = 1) -> None:
-    counts[name] = counts.get(name, 0) + by
-
-
 def _key(start: float, bucket_s: int) -> bytes:
     return b"%d/%d" % (start, bucket_s)
-
-
-def _ratio(value: float, by: float) -> float | None:
-    return round(value / by, 4) if by else None
-
-
-def _share(value: float, of: float) -> float | None:
-    return round(min(value / of, 1.0), 4) if of else None

@@ -10,10 +10,14 @@ from urllib.parse import urlencode
 
 import aiohttp
 
+from proxy.stages.registry import STAGES
 from tests.conftest import Answer, Running
 
 KEY = "s3cret-admin-key"
 WITH_KEY = f"server: {{admin_key: {KEY}}}\n"
+
+PANELS = tuple(stage.panel for stage in STAGES if stage.panel is not None)
+"""The dashboard's."""
 
 
 class Page(HTMLParser):

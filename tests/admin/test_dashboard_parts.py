@@ -10,10 +10,12 @@ from proxy.admin.dashboard import answer, diff
 from proxy.admin.dashboard.exchanges import ListFilters, filters_of
 from proxy.admin.dashboard.html import Html, block, data, el, join, own, shown
 from proxy.admin.dashboard.panels import FigureSource, report
-from proxy.admin.dashboard.words import milliseconds, number, share
 from proxy.errors import InvalidRequest, StoreUnavailable
-from proxy.store.figures import Bucket
-from tests.admin.pages import Page
+from proxy.language.amounts import milliseconds, number, share
+from proxy.ports.panels import Bucket
+from proxy.stages.history import HistoryPanel
+from proxy.stages.poisoning.panel import PoisoningPanel
+from tests.admin.pages import PANELS, Page
 from tests.browser.making import ANSWER, HOSTILE, claims
 
 # ---- markup ----
@@ -177,15 +179,22 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
             start=0.0,
             seconds=60,
             exchanges=4,
-            poisoning_checked=1000,
-            poisoned={"wrong_number": 12, "false_fact": 3},
+            panels={"poisoning": PoisoningPanel(poisoning_checked=1000)},
+            quarantined={"wrong_number": 12, "false_fact": 3},
             quarantine={"pending": 15},
         ),
         Bucket(
-            start=60.0, seconds=60, exchanges=1, clashes={"A": 48}, clash_strategies={"merge": 46}, clashes_open=2, distractions={"high": 2}
+            start=60.0,
+            seconds=60,
+            exchanges=1,
+            clashes={"A": 48},
+            clash_strategies={"merge": 46},
+            clashes_open=2,
+            panels={"distraction": HistoryPanel(distractions={"high": 2})},
         ),
     ]
-    found = {panel.name: panel for panel in report("day", buckets, {"selection_accuracy": 0.964, "calls": 500}).panels}
+    counted = {"tool_selection": {"selection_accuracy": 0.964, "calls": 500}}
+    found = {panel.name: panel for panel in report("day", buckets, PANELS, counted).panels}
     assert ("15", "pieces of context kept out, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
     assert "wrong number 12, false fact 3" in found["poisoning"].detail
     assert ("48", "46 resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
@@ -216,7 +225,7 @@ async def nothing_counted() -> dict[str, object]:
 
 async def test_a_page_does_not_wait_for_slow_figures_and_they_are_worked_out_once() -> None:
     figures = Slow()
-    source = FigureSource(figures, nothing_counted)
+    source = FigureSource(figures, nothing_counted, PANELS)
     first = await source.get("day", 0.001)
     figures.ready.set()
     second = await source.get("day")
@@ -228,7 +237,7 @@ async def test_a_page_does_not_wait_for_slow_figures_and_they_are_worked_out_onc
 async def test_figures_that_failed_are_asked_for_again() -> None:
     figures = Slow()
     figures.problem = StoreUnavailable("away")
-    source = FigureSource(figures, nothing_counted)
+    source = FigureSource(figures, nothing_counted, PANELS)
     with pytest.raises(StoreUnavailable):
         await source.get("day")
     figures.problem = None

@@ -30,15 +30,17 @@ async def waiting_item(proxy: Running) -> str:
 # ---- signing in ----
 
 
-@pytest.mark.parametrize(
-    "path", ["/dashboard", "/dashboard/exchanges?run=a", "/dashboard/records/gw_1", "/dashboard/figures", "/dashboard/nothing"]
-)
-async def test_without_a_session_a_page_asks_for_the_key(start: Start, path: str) -> None:
+LOCKED = ["/dashboard", "/dashboard/exchanges?run=a", "/dashboard/records/gw_1", "/dashboard/figures", "/dashboard/nothing"]
+
+
+async def test_without_a_session_a_page_asks_for_the_key(start: Start) -> None:
     async with start(config=WITH_KEY) as proxy, Browser(proxy) as browser:
-        answer = await browser.get(path)
-    page = Page(answer.body.decode())
-    assert (401, path) == (answer.status, page.all("input", name="then")[0]["value"])
-    assert 1 == len(page.all("input", type="password", name="key"))
+        answers = {path: await browser.get(path) for path in LOCKED}
+    pages = {path: Page(answer.body.decode()) for path, answer in answers.items()}
+    assert {path: (401, path) for path in LOCKED} == {
+        path: (answers[path].status, page.all("input", name="then")[0]["value"]) for path, page in pages.items()
+    }
+    assert dict.fromkeys(LOCKED, 1) == {path: len(page.all("input", type="password", name="key")) for path, page in pages.items()}
 
 
 async def test_the_key_opens_a_session_and_leads_back(start: Start) -> None:
@@ -123,30 +125,30 @@ async def test_a_name_that_leads_to_a_loopback_server_without_a_key_is_refused(s
 # ---- decisions ----
 
 
+DECISIONS: list[tuple[str, dict[str, str], int]] = [
+    ("", {}, 403),
+    ("0" * 64, {}, 403),
+    ("right", {"origin": "https://evil.example"}, 403),
+    ("right", {"origin": "http://127.0.0.1:1"}, 403),
+    ("right", {"origin": "null"}, 403),
+    ("right", {"sec_fetch_site": "same-site"}, 403),
+    ("right", {}, 303),
+]
+
+
 @pytest.mark.parametrize("config", ["", WITH_KEY], ids=["without a key", "with a key"])
-@pytest.mark.parametrize(
-    ("csrf", "headers", "status"),
-    [
-        ("", {}, 403),
-        ("0" * 64, {}, 403),
-        ("right", {"origin": "https://evil.example"}, 403),
-        ("right", {"origin": "http://127.0.0.1:1"}, 403),
-        ("right", {"origin": "null"}, 403),
-        ("right", {"sec_fetch_site": "same-site"}, 403),
-        ("right", {}, 303),
-    ],
-)
-async def test_a_decision_needs_the_sessions_token_and_our_own_page(
-    start: Start, config: str, csrf: str, headers: dict[str, str], status: int
-) -> None:
+async def test_a_decision_needs_the_sessions_token_and_our_own_page(start: Start, config: str) -> None:
+    found = []
     async with start(config=config) as proxy, Browser(proxy) as browser:
         item = await waiting_item(proxy)
         if config:
             await browser.sign_in()
-        token = await csrf_of(browser) if csrf == "right" else csrf
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        answer = await browser.post(f"/dashboard/quarantine/{item}", {"csrf": token, "reason": "r", "decision": "approve"}, **named)
-    assert status == answer.status
+        for csrf, headers, _ in DECISIONS:
+            token = await csrf_of(browser) if csrf == "right" else csrf
+            named = {name.replace("_", "-"): value for name, value in headers.items()}
+            answer = await browser.post(f"/dashboard/quarantine/{item}", {"csrf": token, "reason": "r", "decision": "approve"}, **named)
+            found.append((csrf, headers, answer.status))
+    assert DECISIONS == found
 
 
 async def test_another_sessions_token_is_refused(start: Start) -> None:

@@ -26,7 +26,12 @@ from proxy.cli.report_tallies import MAX_NAMES, OTHER, Runs, ValueSpread
 from proxy.cli.terminal import Terminal
 from proxy.config.settings import load_settings
 from proxy.errors import ConfigError
+from proxy.ports.panels import Bucket
 from proxy.ports.review import ClashRecord, QuarantineItem
+from proxy.stages.claims.panel import QualityPanel
+from proxy.stages.compression.panel import CompressionPanel
+from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.detail import RecordUsage
 from proxy.store.figures import DatabaseFigures, total
@@ -481,7 +486,7 @@ def test_the_report_says_what_the_dashboard_says(store: Callable[..., Path], cap
         details.append(detail)
 
     collect()
-    shown: list[dict[str, Any]] = []
+    shown: list[Bucket] = []
 
     async def work(database: Any) -> None:
         piece: dict[str, Any] = {"client": "a", "run_id": "r", "policy": "p", "kind": "tool_result", "role": "tool", "reason": "no"}
@@ -490,9 +495,10 @@ def test_the_report_says_what_the_dashboard_says(store: Callable[..., Path], cap
             put = QuarantineItem(**piece, hash=str(number), type=f"type_{number % 2}", content=b"x")
             await DatabaseQuarantine(database, clock=lambda: SINCE + 5).put(put)
             await DatabaseClashes(database, clock=lambda: SINCE + 5).put(ClashRecord(**pair, pair_hash=str(number), type=f"T{number % 3}"))
-        whole = total(await DatabaseFigures(database).between(SINCE, SINCE + 3600, 3600))
+        panels = (CompressionPanel, PoisoningPanel, QualityPanel, ToolRagPanel)
+        whole = total(await DatabaseFigures(database, panels).between(SINCE, SINCE + 3600, 3600))
         assert whole is not None
-        shown.append(whole.as_json())
+        shown.append(whole)
 
     records = [
         make_record(n, created_at=SINCE + n * 0.01, detail=detail, outcome=["pass", "warn"][n % 2], prompt_tokens=n)
@@ -500,24 +506,24 @@ def test_the_report_says_what_the_dashboard_says(store: Callable[..., Path], cap
     ]
     found = run(capsys, store(*records, work=work), *PERIOD)["figures"]
     panel = shown[0]
-    assert [panel[name] for name in ("exchanges", "verdicts", "prompt_tokens", "completion_tokens", "warnings")] == [
+    assert [panel.exchanges, panel.verdicts, panel.prompt_tokens, panel.completion_tokens, panel.warnings] == [
         found["exchanges"]["total"],
         found["exchanges"]["verdicts"],
         found["tokens"]["prompt"],
         found["tokens"]["completion"],
         found["warnings"],
     ]
-    assert [panel[name] for name in ("quality", "faithfulness")] == [found["quality"][name]["mean"] for name in ("quality", "faithfulness")]
-    assert [panel[name] for name in ("compressions", "compression_ratio", "average_tools", "tool_token_savings")] == [
-        found["compression"]["runs"],
-        found["compression"]["ratio"],
-        found["tools"]["average_kept"],
-        found["tools"]["savings"],
+    answers, tools, pressed = panel.of(QualityPanel), panel.of(ToolRagPanel), panel.of(CompressionPanel)
+    assert [answers.mean, answers.mean_faithfulness] == [found["quality"][name]["mean"] for name in ("quality", "faithfulness")]
+    assert [pressed.compressions, pressed.compression_tokens_before, pressed.compression_tokens_after] == [
+        found["compression"][name] for name in ("runs", "tokens_before", "tokens_after")
     ]
-    assert [panel[name] for name in ("poisoning_checked", "poisoned", "poisoning_rate", "clashes", "clashes_open")] == [
+    assert [tools.tool_requests, tools.tools_offered, tools.tools_kept, tools.saved] == [
+        found["tools"][name] for name in ("requests", "offered", "kept", "savings")
+    ]
+    assert [panel.of(PoisoningPanel).poisoning_checked, panel.quarantined, panel.clashes, panel.clashes_open] == [
         found["poisoning"]["checked"],
         found["poisoning"]["types"],
-        found["poisoning"]["rate"],
         found["clashes"]["types"],
         found["clashes"]["open"],
     ]

@@ -8,7 +8,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression
-from proxy.wire.http.headers import response_headers
+from proxy.wire.http.headers import ResponseHeaders
 from tests.features.prompts import PROMPT_TOKENS, Policy, dialogue, message
 
 scenarios("budget.feature")
@@ -96,7 +96,7 @@ def components(policy: Policy) -> None:
 def the_header(policy: Policy, value: str) -> None:
     assert (
         value
-        == dict(response_headers(policy.exchange.facts, (), record_id="", policy="", verdict="", overhead_ms=0.0))[
+        == dict(ResponseHeaders(Budget.headers)(policy.exchange.facts, (), record_id="", policy="", verdict="", overhead_ms=0.0))[
             b"x-groundwire-context"
         ].decode()
     )

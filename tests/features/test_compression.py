@@ -13,7 +13,7 @@ from proxy.context.summaries import is_summary, summary_text
 from proxy.stages.budget import Budget
 from proxy.stages.compression import Compression
 from proxy.testing import WordCounter
-from proxy.wire.http.headers import response_headers
+from proxy.wire.http.headers import ResponseHeaders
 from tests.features.prompts import MODEL, PROMPT_TOKENS, Message, Policy, dialogue, message, text, tool_step
 
 scenarios("compression.feature")
@@ -44,7 +44,7 @@ def detail(policy: Policy) -> Any:
 
 
 def header(policy: Policy) -> str:
-    return dict(response_headers(policy.exchange.facts, (), record_id="", policy="", verdict="", overhead_ms=0.0))[
+    return dict(ResponseHeaders(Compression.headers)(policy.exchange.facts, (), record_id="", policy="", verdict="", overhead_ms=0.0))[
         b"x-groundwire-compression"
     ].decode()
 

@@ -11,7 +11,7 @@ from proxy.grounding.knowledge.making import make_fact
 from proxy.models.knowledge.building import build_in_memory
 from proxy.models.knowledge.index import KnowledgeIndex
 from proxy.models.knowledge.vectors import kind_for, make_index, nearest, probe
-from proxy.models.knowledge.words import make_words
+from proxy.models.knowledge.words import WordsBuilder
 from proxy.ports.facts import Fact
 from proxy.testing import HashEmbedder
 
@@ -111,7 +111,10 @@ async def test_a_search_returns_the_best_of_all_facts(statements: list[str], tex
 
 @given(st.lists(sentences, max_size=40), sentences)
 def test_coverage_is_the_share_of_the_terms_that_a_fact_has(statements: Sequence[str], text: str) -> None:
-    rows, shares = make_words(statements).coverage(text)
+    builder = WordsBuilder()
+    for statement in statements:
+        builder.add(statement)
+    rows, shares = builder.build().coverage(text)
     sharing = [i for i, statement in enumerate(statements) if set(statement.split()) & set(text.split())]
     assert sharing == rows.tolist()
     whole = {i for i in sharing if set(text.split()) <= set(statements[i].split())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -16,6 +17,15 @@ from proxy.testing import completion, reply
 from tests.conftest import CHAT, Start
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "stage"
+DECLARING = """
+from proxy.ports.headers import StageHeader
+from proxy.ports.panels import StagePanel
+from proxy.ports.stage import Stage
+class Clashes(StagePanel):
+    name = "clashes"
+def broken(facts, verdicts):
+    raise RuntimeError("a mistake")
+"""
 OWN = '''
 from proxy.ports.stage import Stage
 class Own(Stage):
@@ -90,9 +100,50 @@ async def test_the_example_blocks_a_link_that_nobody_gave(start: Start, tmp_path
     assert (400, "block", "unknown_link") == (got.status, got.verdict, got.json["error"]["param"])
 
 
+async def test_the_example_has_a_header_and_a_panel_of_its_own(start: Start, tmp_path: Path) -> None:
+    shutil.copy(EXAMPLE / "links.py", tmp_path)
+    policy = (EXAMPLE / "policy.yaml").read_text().replace("block", "warn")
+    async with start(reply(completion("See https://made.example/up and https://given.example.")), policy=policy) as proxy:
+        got = await proxy.post({**CHAT, "messages": [{"role": "user", "content": "What does https://given.example say?"}]})
+        await proxy.record(got)
+        figures = json.loads((await proxy.get("/dashboard/figures")).body)
+        pages = [(await proxy.get(path)).body.decode() for path in ("/dashboard", f"/dashboard/records/{got.headers['x-groundwire-id']}")]
+    (panel,) = [panel for panel in figures["panels"] if panel["name"] == "links"]
+    assert ("1/2", "1", "links made up", ["links 2"]) == (
+        got.headers["x-groundwire-links"],
+        *(panel[n] for n in ("headline", "meaning", "detail")),
+    )
+    assert 1.0 == sum(panel["series"][0]["values"])
+    assert (True, True) == ('data-panel="links"' in pages[0], "x-groundwire-links" in pages[1])
+
+
+async def test_a_header_that_cannot_be_written_is_left_out(start: Start, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "own.py").write_text(DECLARING + 'class Own(Stage):\n    name = "own"\n    headers = (StageHeader("mine", "?", broken),)\n')
+    async with start(reply(completion("Hello.")), policy="name: p\ndelivery: hold\nstages:\n  - own.py:Own\n") as proxy:
+        got = await proxy.post(CHAT)
+    assert (200, False) == (got.status, "x-groundwire-mine" in got.headers)
+    assert "x-groundwire-mine cannot be written" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ('headers = (StageHeader("Not OK", "?", broken),)', "header 'Not OK': expected small letters"),
+        ('headers = (StageHeader("verdict", "?", broken),)', "the header x-groundwire-verdict is Groundwire's own"),
+        ('headers = (StageHeader("tools", "?", broken),)', "the header x-groundwire-tools is Groundwire's own"),
+        ("panel = Clashes", "the panel 'clashes' is Groundwire's own"),
+    ],
+)
+def test_what_is_groundwires_own_is_not_declared_again(tmp_path: Path, declared: str, problem: str) -> None:
+    (tmp_path / "own.py").write_text(f'{DECLARING}class Own(Stage):\n    name = "own"\n    {declared}\n')
+    with pytest.raises(ConfigError, match=problem):
+        load_policy(policy(tmp_path, "own.py:Own"))
+
+
 def test_the_example_is_explained() -> None:
     told = explain(load_policy(EXAMPLE / "policy.yaml"))
     assert "2. links: Links in an answer that stood nowhere in the request." in told
+    assert "reports: x-groundwire-links, unknown_link" in told
     assert "may block (unknown_link): exact" in told
 
 

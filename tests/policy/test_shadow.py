@@ -116,24 +116,25 @@ def deliveries(path: Path) -> list[str]:
     return {"strict": ["hold"], "rag": ["hold", "gate"]}.get(path.stem, ["hold", "gate", "tap"])
 
 
-@pytest.mark.parametrize("streams", [False, True])
 @pytest.mark.parametrize(("path", "delivery"), [(path, delivery) for path in POLICIES for delivery in deliveries(path)])
-async def test_no_shipped_policy_changes_a_byte(start: Start, path: Path, delivery: str, streams: bool) -> None:
-    answer = b"".join(events := streamed(SAYS.split(" "))) if streams else json.dumps(completion(SAYS), indent=1).encode()
-    body = json.dumps({**FORWARDED, "stream": streams}, indent=2).encode()
-    hints = json.dumps(HARMFUL["groundwire"])
-    sent = body[:-2] + f',\n  "groundwire": {hints}\n}}'.encode()
+async def test_no_shipped_policy_changes_a_byte(start: Start, path: Path, delivery: str) -> None:
+    whole, events = json.dumps(completion(SAYS), indent=1).encode(), streamed(SAYS.split(" "))
+    answers = {False: whole, True: b"".join(events)}
+    replies = [reply(whole), reply(whole), stream(events), stream(events)]
     verifiers = ScriptedVerifiers(judged_by_words)
-    async with start(stream(events) if streams else reply(answer), policy=shadowed(path, delivery), verifiers=verifiers) as proxy:
-        got = await proxy.post(sent)
-        record = await proxy.record(got)
-        plain = await proxy.post(body)
-        assert [200, 200] == [got.status, plain.status]
-        assert [answer, answer] == [got.body, plain.body]
-        assert [json.loads(body)] * 2 == [json.loads(call.body) for call in proxy.upstream.calls]
-        assert body == proxy.upstream.calls[1].body
-    assert (False, "false") == (record["detail"]["enforced"], got.headers["x-groundwire-enforced"])
-    assert record["outcome"] not in ("block", "skipped")
+    async with start(*replies, policy=shadowed(path, delivery), verifiers=verifiers) as proxy:
+        for streams, answer in answers.items():
+            body = json.dumps({**FORWARDED, "stream": streams}, indent=2).encode()
+            sent = body[:-2] + f',\n  "groundwire": {json.dumps(HARMFUL["groundwire"])}\n}}'.encode()
+            got = await proxy.post(sent)
+            record = await proxy.record(got)
+            plain = await proxy.post(body)
+            calls = proxy.upstream.calls[-2:]
+            assert [(200, answer)] * 2 == [(got.status, got.body), (plain.status, plain.body)], streams
+            assert [json.loads(body)] * 2 == [json.loads(call.body) for call in calls], streams
+            assert body == calls[1].body, streams
+            assert (False, "false") == (record["detail"]["enforced"], got.headers["x-groundwire-enforced"]), streams
+            assert record["outcome"] not in ("block", "skipped"), streams
 
 
 @pytest.mark.parametrize("streams", [False, True])

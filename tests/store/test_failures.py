@@ -326,29 +326,28 @@ async def test_of_what_is_not_there_a_person_can_say_nothing(database: Database)
     assert ([], False) == await store.revisions("fl_none")
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ({}, "dcba"),
-        ({"status": "resolved"}, "b"),
-        ({"run_id": "s"}, "c"),
-        ({"client": "bob"}, "d"),
-        ({"policy": "strict@0"}, "d"),
-        ({"signal_type": "loop"}, "c"),
-        ({"code": "same_call", "run_id": "s"}, "c"),
-        ({"severity": "critical"}, "b"),
-        ({"subject": "other"}, "a"),
-        ({"subject": "other", "status": "resolved"}, ""),
-        ({"client": None}, "dcba"),
-    ],
-)
-async def test_lists_are_newest_first_and_can_be_filtered(database: Database, filters: dict[str, Any], expected: str) -> None:
+FILTERS = [
+    ({}, "dcba"),
+    ({"status": "resolved"}, "b"),
+    ({"run_id": "s"}, "c"),
+    ({"client": "bob"}, "d"),
+    ({"policy": "strict@0"}, "d"),
+    ({"signal_type": "loop"}, "c"),
+    ({"code": "same_call", "run_id": "s"}, "c"),
+    ({"severity": "critical"}, "b"),
+    ({"subject": "other"}, "a"),
+    ({"subject": "other", "status": "resolved"}, ""),
+    ({"client": None}, "dcba"),
+]
+
+
+async def test_lists_are_newest_first_and_can_be_filtered(database: Database) -> None:
     store = counting(database)
     await store.apply([occurred("a", subject="other")], **STEP)
     await store.apply([occurred("b", severity="low"), occurred("b", "c2", severity="critical"), event("resolved", "b")], **STEP)
     await store.apply([occurred("c", signal_type="loop", code="same_call")], **{**STEP, "run_id": "s"})
     await store.apply([occurred("d")], **{**STEP, "client": "bob", "policy": "strict"})
-    assert list(expected) == names((await store.list(**filters))[0])
+    assert FILTERS == [(filters, "".join(names((await store.list(**filters))[0]))) for filters, _ in FILTERS]
 
 
 async def test_lists_and_revisions_come_in_pages(database: Database) -> None:

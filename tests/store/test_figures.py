@@ -1,18 +1,28 @@
 """Figures over time, on both databases."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from proxy.exchange import Facts
+from proxy.ports.panels import Bucket, RecordedVerdict, StagePanel
 from proxy.ports.review import ClashRecord, QuarantineItem
+from proxy.stages.claims.panel import QualityPanel
+from proxy.stages.compression.panel import CompressionPanel
+from proxy.stages.history import HistoryPanel
+from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
-from proxy.store.figures import MAX_BUCKETS, Bucket, DatabaseFigures, total
+from proxy.store.figures import MAX_BUCKETS, DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 
+PANELS = (CompressionPanel, HistoryPanel, PoisoningPanel, QualityPanel, ToolRagPanel)
 HOUR = 3600
 START = 1_700_002_800.0  # a whole hour
 LATER = START + 30 * 24 * HOUR
@@ -26,7 +36,7 @@ async def store(database: Database, *records: Any) -> None:
 
 
 def figures(database: Database, **options: Any) -> DatabaseFigures:
-    return DatabaseFigures(database, **{"clock": lambda: LATER, **options})
+    return DatabaseFigures(database, PANELS, **{"clock": lambda: LATER, **options})
 
 
 def record(number: int, at: float, detail: dict[str, Any] | None = None, **changes: Any) -> Any:
@@ -85,24 +95,31 @@ async def test_what_has_no_column_comes_from_the_details(database: Database) -> 
     (found,) = await figures(database).between(START, START + HOUR, HOUR)
     assert {"DISTRACTION": 1, "poisoned_context": 1, "claims_unsupported": 1} == found.warnings
     assert {"70": 1, "80": 1} == found.thresholds
-    assert (1, 900, 300) == (found.compressions, found.compression_tokens_before, found.compression_tokens_after)
-    assert (1, 45, 4, 3000, 300) == (
-        found.tool_requests,
-        found.tools_offered,
-        found.tools_kept,
-        found.tool_tokens_before,
-        found.tool_tokens_after,
-    )
-    assert ({"HIGH": 1}, {"sliding_window": 1}, 4) == (found.distractions, found.recommended, found.poisoning_checked)
-    told = found.as_json()
-    assert (0.75, 1.0, 3.0, 4.0, 0.9) == tuple(
-        told[name] for name in ("quality", "faithfulness", "compression_ratio", "average_tools", "tool_token_savings")
-    )
+    assert CompressionPanel(1, 900, 300) == found.of(CompressionPanel)
+    assert ToolRagPanel(1, 45, 4, 3000, 300) == found.of(ToolRagPanel)
+    assert HistoryPanel({"HIGH": 1}, {"sliding_window": 1}) == found.of(HistoryPanel)
+    assert PoisoningPanel(4) == found.of(PoisoningPanel)
+    assert (0.75, 1.0, 0.9) == (found.of(QualityPanel).mean, found.of(QualityPanel).mean_faithfulness, found.of(ToolRagPanel).saved)
 
 
-async def test_means_of_nothing_are_none() -> None:
-    told = Bucket(start=START, seconds=HOUR).as_json()
-    assert {None} == {told[name] for name in ("quality", "faithfulness", "compression_ratio", "average_tools", "poisoning_rate")}
+def test_means_of_nothing_are_none() -> None:
+    assert (None, None, None) == (QualityPanel().mean, QualityPanel().mean_faithfulness, ToolRagPanel().saved)
+
+
+class Broken(StagePanel):
+    """A panel of somebody's own, with a mistake."""
+
+    name = "broken"
+    title = "Broken"
+
+    def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
+        raise RuntimeError("a mistake")
+
+
+async def test_a_panel_that_fails_keeps_the_others_from_nothing(database: Database) -> None:
+    await store(database, record(1, START, {"facts": {"quality": 1.0}}))
+    (found,) = await DatabaseFigures(database, (Broken, QualityPanel), clock=lambda: LATER).between(START, START + HOUR, HOUR)
+    assert (1, 1, 1.0) == (found.exchanges, found.details, found.of(QualityPanel).mean)
 
 
 async def test_clashes_and_pieces_stand_as_they_are_now(database: Database) -> None:
@@ -127,7 +144,7 @@ async def test_clashes_and_pieces_stand_as_they_are_now(database: Database) -> N
     (before,) = await seen.between(START, START + HOUR, HOUR)
     await quarantined.decide(item.id, "approved", by="ann", reason="right")
     (after,) = await seen.between(START, START + HOUR, HOUR)
-    assert ({"wrong_date": 1}, {"pending": 1}, {"approved": 1}) == (before.poisoned, before.quarantine, after.quarantine)
+    assert ({"wrong_date": 1}, {"pending": 1}, {"approved": 1}) == (before.quarantined, before.quarantine, after.quarantine)
     assert ({"CONFLICTING_FACTS": 2}, {"prefer_recent": 1}, 1) == (after.clashes, after.clash_strategies, after.clashes_open)
 
 
@@ -157,14 +174,14 @@ async def test_pages_leave_out_no_record_of_the_same_time(database: Database, mo
     monkeypatch.setattr("proxy.store.figures._PAGE", 3)
     await store(database, *(record(n, START + n // 5, {"facts": {"quality": 1.0}}) for n in range(20)))
     (found,) = await figures(database).between(START, START + HOUR, HOUR)
-    assert (20, 20) == (found.details, found.quality_count)
+    assert (20, 20) == (found.details, found.of(QualityPanel).quality_count)
 
 
 async def test_a_detail_of_another_shape_is_counted_and_not_read(database: Database) -> None:
     odd: list[Any] = [{"verdicts": "?"}, {"facts": {"quality": "high"}}, {"verdicts": [{"stage": "history", "detail": {"severity": 3}}]}]
     await store(database, *(record(n, START, detail) for n, detail in enumerate(odd)))
     (found,) = await figures(database).between(START, START + HOUR, HOUR)
-    assert (3, 3, 0) == (found.exchanges, found.details, found.quality_count)
+    assert (3, 3, 0) == (found.exchanges, found.details, found.of(QualityPanel).quality_count)
 
 
 async def test_codes_are_bounded(database: Database) -> None:
@@ -191,16 +208,13 @@ async def test_several_callers_at_once_get_the_same(database: Database) -> None:
 
 
 def test_a_total_adds_up_and_leaves_its_parts_alone() -> None:
-    one = Bucket(start=START, seconds=HOUR, exchanges=2, verdicts={"pass": 2}, quality_sum=1.5, quality_count=2)
-    other = Bucket(start=START + HOUR, seconds=HOUR, exchanges=1, verdicts={"warn": 1, "pass": 0}, quality_sum=0.5, quality_count=1)
+    def bucket(start: float, quality: QualityPanel, **figures: Any) -> Bucket:
+        return Bucket(start=start, seconds=HOUR, panels={"quality": quality}, **figures)
+
+    one = bucket(START, QualityPanel(2, 1.5), exchanges=2, verdicts={"pass": 2})
+    other = bucket(START + HOUR, QualityPanel(1, 0.5), exchanges=1, verdicts={"warn": 1, "pass": 0})
     both = total([one, other])
     assert both is not None
-    assert (START, 2 * HOUR, 3, {"pass": 2, "warn": 1}, 0.6667) == (
-        both.start,
-        both.seconds,
-        both.exchanges,
-        both.verdicts,
-        both.as_json()["quality"],
-    )
-    assert {"pass": 2} == one.verdicts
+    assert bucket(START, QualityPanel(3, 2.0), exchanges=3, verdicts={"pass": 2, "warn": 1}) == replace(both, seconds=HOUR)
+    assert (2 * HOUR, {"pass": 2}, QualityPanel(2, 1.5)) == (both.seconds, one.verdicts, one.of(QualityPanel))
     assert total([]) is None

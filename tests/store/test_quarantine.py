@@ -377,27 +377,26 @@ async def test_lists_are_newest_first_in_pages_and_without_contents(database: Da
     assert ([], False) == await store.list(2, "qr_none")
 
 
-@pytest.mark.parametrize(
-    ("filters", "expected"),
-    [
-        ({"status": "rejected"}, ["b"]),
-        ({"status": "pending", "run_id": "r2"}, ["c"]),
-        ({"client": "bob"}, ["d"]),
-        ({"policy": "strict"}, ["d"]),
-        ({"policy": "strict@01234567"}, ["d"]),
-        ({"type": "wrong_number"}, ["c", "b"]),
-        ({"type": "no_such"}, []),
-        ({"status": None, "client": None}, ["d", "c", "b", "a"]),
-    ],
-)
-async def test_lists_can_be_filtered(database: Database, filters: dict[str, str | None], expected: list[str]) -> None:
+FILTERS: list[tuple[dict[str, Any], list[str]]] = [
+    ({"status": "rejected"}, ["b"]),
+    ({"status": "pending", "run_id": "r2"}, ["c"]),
+    ({"client": "bob"}, ["d"]),
+    ({"policy": "strict"}, ["d"]),
+    ({"policy": "strict@01234567"}, ["d"]),
+    ({"type": "wrong_number"}, ["c", "b"]),
+    ({"type": "no_such"}, []),
+    ({"status": None, "client": None}, ["d", "c", "b", "a"]),
+]
+
+
+async def test_lists_can_be_filtered(database: Database) -> None:
     now = iter(range(1, 9))
     store = DatabaseQuarantine(database, clock=lambda: next(now))
     await store.put(made("a"))
     await store.put(made("b", type="wrong_number", status="rejected"))
     await store.put(made("c", type="wrong_number", run_id="r2"))
     await store.put(made("d", client="bob", policy="strict@0", run_id="r3"))
-    assert expected == [item.hash for item in (await store.list(**filters))[0]]
+    assert FILTERS == [(filters, [item.hash for item in (await store.list(**filters))[0]]) for filters, _ in FILTERS]
 
 
 async def test_items_are_counted_by_status(database: Database) -> None:

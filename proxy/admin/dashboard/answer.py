@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.html import Child, Html, block, el, own, shown
 from proxy.admin.dashboard.summaries import part
-from proxy.admin.dashboard.words import score
+from proxy.language.amounts import score
 
 LABELS = {
     "supported": ("✓", "supported", "the context says so"),

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from proxy.admin.dashboard.html import Html, data, el, join, own
-from proxy.admin.dashboard.panels import Panel, Unit
 from proxy.admin.dashboard.summaries import RecordSummary
-from proxy.admin.dashboard.words import moment, number, record_link, score, share
+from proxy.admin.dashboard.words import moment, record_link
+from proxy.language.amounts import number, score, share
+from proxy.ports.panels import Panel, Unit
 
 _WORDS = {"count": number, "share": share, "score": score}
 _TABLE_ROWS = 30

@@ -12,7 +12,8 @@ from msgspec import Struct
 
 from proxy.admin.dashboard.frame import View, card, empty, heading, notice, page, pages, secret, tabs
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
-from proxy.admin.dashboard.words import moment, record_link, run_link, score, with_query
+from proxy.admin.dashboard.words import moment, record_link, run_link, with_query
+from proxy.language.amounts import score
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.decisions import MAX_REASON_CHARS
 

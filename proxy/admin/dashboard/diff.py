@@ -15,8 +15,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from proxy.admin.dashboard.html import Child, Html, cut, el, own, shown
-from proxy.admin.dashboard.words import many
 from proxy.exchange import tool_name
+from proxy.language.amounts import many
 from proxy.language.text import text_of
 
 Kind = Literal["kept", "changed", "removed", "added"]

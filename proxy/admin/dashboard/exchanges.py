@@ -11,8 +11,9 @@ from msgspec import Struct
 from proxy.admin.dashboard.frame import OUTCOMES, SIGNS, View, badge, command, empty, heading, page, pages
 from proxy.admin.dashboard.html import Child, Html, el, own
 from proxy.admin.dashboard.summaries import RecordSummary
-from proxy.admin.dashboard.words import NONE, milliseconds, moment, number, record_path, run_path, share, with_query
+from proxy.admin.dashboard.words import moment, record_path, run_path, with_query
 from proxy.errors import InvalidRequest
+from proxy.language.amounts import NONE, milliseconds, number, share
 
 PER_PAGE = 50
 WITHIN: Mapping[str, tuple[str, float | None]] = {

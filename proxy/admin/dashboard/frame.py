@@ -12,7 +12,7 @@ from msgspec import Struct
 from proxy import __version__
 from proxy.admin.dashboard.html import Child, Html, el, join
 from proxy.admin.dashboard.static import STATIC
-from proxy.admin.dashboard.words import many
+from proxy.language.amounts import many
 
 SIGNS = {
     "pass": "✓",

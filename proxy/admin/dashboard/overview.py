@@ -11,9 +11,10 @@ from proxy.admin.dashboard.charts import in_words, panel_chart, usage_chart
 from proxy.admin.dashboard.exchanges import live_rows
 from proxy.admin.dashboard.frame import View, card, command, empty, heading, notice, page, tabs
 from proxy.admin.dashboard.html import Child, Html, cut, el, own, shown
-from proxy.admin.dashboard.panels import Panel, Report, Span
+from proxy.admin.dashboard.panels import Report, Span
 from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.words import moment, with_query
+from proxy.ports.panels import Panel, StagePanel
 from proxy.ports.review import ClashRecord, QuarantineItem
 
 LATEST, PLOTTED = 8, 200
@@ -31,7 +32,6 @@ _TILES = (
 )
 _VERDICTS = {"exchanges": "", "blocked": "block", "errors": "error"}
 """Tiles that lead to their exchanges."""
-_PANELS = ("poisoning", "distraction", "confusion", "clashes", "compression", "quality")
 
 
 class Overview(Struct, frozen=True, kw_only=True):
@@ -50,6 +50,8 @@ class Overview(Struct, frozen=True, kw_only=True):
     """A command that makes the first exchange."""
     shadow: Sequence[str] = ()
     """Routes in shadow mode."""
+    panels: Sequence[type[StagePanel]] = ()
+    """Those that there are, also while `report` is worked out."""
 
 
 def overview(view: View, shown: Overview) -> Html:
@@ -141,8 +143,7 @@ def _clash(record: ClashRecord) -> Html:
 def _panels(shown: Overview) -> Html:
     report = shown.report
     by_name: Mapping[str, Panel] = {} if report is None else {panel.name: panel for panel in report.panels}
-    titles = {"confusion": "Confusion (tool selection)", "quality": "Answer quality"}
-    cards = [_panel(by_name.get(name), report, titles.get(name, name.capitalize()), name) for name in _PANELS]
+    cards = [_panel(by_name.get(panel.name), report, panel.title, panel.name) for panel in shown.panels]
     heading_ = el("h2", "The last day" if shown.span == "day" else "The last week", id="figures-title", class_="section")
     source = f"/dashboard/figures?span={shown.span}"
     return el(

@@ -15,17 +15,18 @@ from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
 from proxy.admin.dashboard.stages import stages_card
 from proxy.admin.dashboard.summaries import entries
-from proxy.admin.dashboard.words import milliseconds, moment, number, run_link, share
+from proxy.admin.dashboard.words import moment, run_link
 from proxy.exchange import ContextUse, Facts
+from proxy.language.amounts import milliseconds, number, share
 from proxy.store.detail import RecordDetail, RecordTexts
 from proxy.store.records import Record
-from proxy.wire.http.headers import plain_headers, response_headers
+from proxy.wire.http.headers import ResponseHeaders, plain_headers
 
 _JSON_CHARS = 20_000
 
 
-def record_page(view: View, record: Record) -> Html:
-    """The whole page."""
+def record_page(view: View, record: Record, headers: ResponseHeaders) -> Html:
+    """The whole page; `headers` are written as the exchange's were."""
     detail = record.found
     raw = el("a", "As JSON", href=f"/groundwire/v1/records/{record.id}", class_="button")
     return page(
@@ -38,7 +39,7 @@ def record_page(view: View, record: Record) -> Html:
         el("div", _tokens(record, detail), stages_card(detail), class_="pair"),
         _answer(record, detail),
         _request(record, detail),
-        _headers(record, detail),
+        _headers(record, detail, headers),
         here="Exchanges",
     )
 
@@ -232,11 +233,11 @@ def _what_changed(changes: Sequence[Mapping[str, Any]]) -> Html | None:
     return el("div", el("h3", "What the stages changed"), el("ul", items, class_="changes"))
 
 
-def _headers(record: Record, detail: RecordDetail) -> Html:
+def _headers(record: Record, detail: RecordDetail, headers: ResponseHeaders) -> Html:
     record_id, policy, verdict = _ascii(record.id), _ascii(record.policy), _ascii(record.outcome)
     if policy:
         overhead, given = detail.overhead_ms or 0.0, detail.facts or Facts()
-        found = response_headers(
+        found = headers(
             given, detail.verdicts, record_id=record_id, policy=policy, verdict=verdict, overhead_ms=overhead, enforced=detail.enforced
         )
     else:

@@ -35,6 +35,7 @@ from proxy.ports.review import ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
+from proxy.wire.http.headers import ResponseHeaders
 
 _FIGURES_WAIT_S = 0.2
 """How long the first page waits for its figures; its script asks for them when they take longer."""
@@ -53,6 +54,7 @@ class Dashboard:
         door: Door,
         figures: FigureSource,
         failures: FailuresOfRun,
+        headers: ResponseHeaders,
         routes: Sequence[str] = (),
         shadow: Sequence[str] = (),
     ) -> None:
@@ -60,6 +62,7 @@ class Dashboard:
         self._records, self._quarantine, self._clashes = records, quarantine, clashes
         self._decide_item, self._decide_clash = deciding[0].decide, deciding[1].decide
         self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
+        self._headers = headers
         self._door, self._entrance = door, Entrance(door, self._waiting)
         self.feed = Feed(records, self._waiting)
         self._listening = False
@@ -108,6 +111,7 @@ class Dashboard:
                     clashes=clashes,
                     first_call=self._first_call(request),
                     shadow=self._shadow,
+                    panels=self._figures.panels,
                 ),
             )
         )
@@ -138,7 +142,7 @@ class Dashboard:
         row = await self._records.get(request.path_params["id"])
         if row is None:
             raise NotFound("no such exchange; it may not be written yet (they are written in batches), or be past its retention")
-        return _html(await asyncio.to_thread(record_page, view, row))
+        return _html(await asyncio.to_thread(record_page, view, row, self._headers))
 
     async def _run(self, request: Request, view: View) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")

@@ -14,7 +14,8 @@ from proxy.admin.dashboard.exchanges import bar
 from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, page
 from proxy.admin.dashboard.html import Child, Html, cut, el, own
 from proxy.admin.dashboard.summaries import RecordSummary
-from proxy.admin.dashboard.words import many, milliseconds, moment, number, record_path, run_path, share, with_query
+from proxy.admin.dashboard.words import moment, record_path, run_path, with_query
+from proxy.language.amounts import many, milliseconds, number, share
 
 FailuresOfRun: TypeAlias = Callable[[str], Awaitable[Sequence[Mapping[str, Any]]]]
 """Of a run's id: its failure records, with ``id``, ``signal_type``, ``code``, ``severity``, ``subject``, ``status``, ``occurrence_count``,
@@ -22,11 +23,6 @@ FailuresOfRun: TypeAlias = Callable[[str], Awaitable[Sequence[Mapping[str, Any]]
 PER_PAGE = 100
 _TEXT_CHARS = 600
 _OVER = ("resolved", "superseded")
-
-
-async def no_failures(run_id: str) -> Sequence[Mapping[str, Any]]:
-    """Where nobody keeps failure records."""
-    return ()
 
 
 def run_page(

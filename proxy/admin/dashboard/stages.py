@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from proxy.admin.dashboard.frame import badge, card, empty
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
-from proxy.admin.dashboard.words import milliseconds, score
+from proxy.language.amounts import milliseconds, score
 from proxy.store.detail import RecordDetail, RecordVerdict
 
 _DETAIL_CHARS = 6000

@@ -7,12 +7,12 @@ those are foreign text, and what they ask for is not what the user decided.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from proxy.context.summaries.lines import SpokenLine, calls_of, label_of, lines_of, source_texts
+from proxy.context.summaries.lines import SpokenLine, calls_of, label_of, lines_of
 from proxy.context.summaries.words import DECISION, FUNCTION_WORDS, NEGATION, PREFERENCE, fold, is_german
 from proxy.exchange import Message
 
@@ -46,37 +46,6 @@ class KeptFact(Struct, frozen=True):
 
     kind: FactKind
     text: str
-
-
-class KeptFacts(Struct, frozen=True):
-    """All that a conversation says that a summary should keep; each once, in order of first mention."""
-
-    identifiers: tuple[str, ...]
-    numbers: tuple[str, ...]
-    """Amounts, dates and times too, as they stand."""
-    names: tuple[str, ...]
-    decisions: tuple[str, ...]
-    """Lines with their speaker."""
-    preferences: tuple[str, ...]
-    """Lines with their speaker."""
-    open_calls: tuple[str, ...]
-    """Ids of tool calls that no result answers."""
-
-
-def facts_of(messages: Sequence[Message]) -> KeptFacts:
-    """The facts of all messages but the system's."""
-    spoken = [message for message in messages if message.get("role") not in ("system", "developer")]
-    texts = list(source_texts(spoken))
-    found = [fact for text in texts for fact in literals(text)]
-    lines = lines_of(messages)
-    return KeptFacts(
-        identifiers=_unique(fact.text for fact in found if fact.kind == "identifier"),
-        numbers=_unique(fact.text for fact in found if fact.kind != "identifier"),
-        names=_unique(name for text in texts for name in names(text)),
-        decisions=_unique(as_text(line) for line in lines if is_decision(line)),
-        preferences=_unique(as_text(line) for line in lines if is_preference(line)),
-        open_calls=open_calls(messages),
-    )
 
 
 def literals(text: str) -> list[KeptFact]:
@@ -184,7 +153,3 @@ def _states(line: SpokenLine) -> bool:
 def _empty(word: str) -> bool:
     bare = re.split(r"['’]", fold(word))[0]
     return bare in FUNCTION_WORDS
-
-
-def _unique(items: Iterable[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(items))

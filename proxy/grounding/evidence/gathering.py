@@ -254,11 +254,6 @@ class EvidenceBase:
     def __len__(self) -> int:
         return len(self.sentences)
 
-    def positions_of(self, evidence_index: int) -> range:
-        """The positions of the pieces of one evidence."""
-        found = [i for i, owner in enumerate(self._owner) if owner == evidence_index]
-        return range(found[0], found[-1] + 1) if found else range(0)
-
     @cached_property
     def said(self) -> StatedValues:
         """All of it, to look values up in; the user's questions, too."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -95,14 +95,6 @@ class WordsBuilder:
         starts = np.zeros(len(order) + 1, np.int64)
         np.cumsum(np.bincount(term_of, minlength=len(order)), out=starts[1:])
         return WordIndex(names[order], starts, rows[np.argsort(term_of, kind="stable")], self._size)
-
-
-def make_words(texts: Iterable[str]) -> WordIndex:
-    """The index of some texts."""
-    builder = WordsBuilder()
-    for text in texts:
-        builder.add(text)
-    return builder.build()
 
 
 def term_name(term: str) -> int:

@@ -35,12 +35,14 @@ from proxy.language.detection import language, load
 from proxy.language.json.strings import looks_json
 from proxy.offloop import SENTENCES, aside, each
 from proxy.ports import Ports
+from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.stage import Action, SentenceStage
 from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import actions_of, fails, instead_of, sentence_without, without
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
+from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.claims.reading import AnswerStatement, read_choice
 from proxy.stages.claims.reporting import COUNTERS, MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
@@ -65,8 +67,15 @@ class Claims(SentenceStage[ClaimsOptions]):
     assigns = ("faithfulness",)
     changes = ("answer",)
     counters = COUNTERS
+    headers = (
+        StageHeader(
+            "faithfulness",
+            "share of checkable claims that the context supports",
+            lambda facts, _: score_text(facts.faithfulness),
+        ),
+    )
+    panel = QualityPanel
     reports = (
-        "x-groundwire-faithfulness",
         "x-groundwire-quality",
         "claims_contradicted",
         "claims_unsupported",

@@ -24,6 +24,7 @@ from proxy.language.detection import language, load
 from proxy.language.lru import LRU
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
+from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
 from proxy.stages.clash.asking.questions import as_sentence
 from proxy.stages.clash.context import Context, Spoken, Stated
@@ -34,6 +35,7 @@ from proxy.stages.clash.kinds import StatementClash as FoundClash
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
 from proxy.stages.clash.noting import Note, notes_of, with_notes
 from proxy.stages.clash.options import ClashOptions
+from proxy.stages.clash.panel import ClashPanel
 from proxy.stages.clash.removing import NOTE, edits_of
 from proxy.stages.clash.reporting import (
     ASKED,
@@ -76,7 +78,9 @@ class Clash(Stage[ClashOptions]):
     changes = ("messages", "passages", "answer")
     counters = COUNTERS
     families = FAMILIES
-    reports = ("x-groundwire-clashes", REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
+    headers = (StageHeader("clashes", "clashes found", lambda facts, _: count_text(facts.clashes)),)
+    panel = ClashPanel
+    reports = (REMOVED, NOTED, ASKED, UNRESOLVED, UNCHECKED, FOUND, SKIPPED)
     retryable = frozenset((UNCHECKED, "check_timeout"))
     reads_passages = True
 

@@ -23,12 +23,14 @@ from proxy.context.conversation import prefix_hashes
 from proxy.context.summaries.summariser import Summariser
 from proxy.errors import StoreUnavailable
 from proxy.exchange import CompressionResult as Report
-from proxy.exchange import ContextUse, Exchange, Request, ToolCall, Verdict
+from proxy.exchange import ContextUse, Exchange, Facts, Found, Request, ToolCall, Verdict
 from proxy.offloop import aside
 from proxy.ports import Ports
+from proxy.ports.headers import StageHeader
 from proxy.ports.stage import CounterFamily, Stage
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun
 from proxy.stages.compression.options import CompressionOptions
+from proxy.stages.compression.panel import CompressionPanel
 from proxy.stages.compression.thresholds import CompressionThresholds, advice, thresholds
 from proxy.stages.compression.trim import message_ages
 
@@ -43,6 +45,15 @@ COUNTERS = {
 
 SMALL_BYTES = 16_384
 """A request below this is far from filling a window, so that nothing needs to be noted of its run yet."""
+
+
+def _header(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+    done = facts.compression
+    if done is None:
+        return None
+    if not done.strategies:
+        return f"none;{done.reason}"
+    return f"{'+'.join(done.strategies)};{done.before_tokens}->{done.after_tokens};{done.before_tokens / max(done.after_tokens, 1):.1f}x"
 
 
 class Compression(Stage[CompressionOptions]):
@@ -62,7 +73,11 @@ class Compression(Stage[CompressionOptions]):
             r"context\.compression_(trim|summarize|archive)_count",
         ),
     )
-    reports = ("x-groundwire-compression", "compression_failed")
+    headers = (
+        StageHeader("compression", "strategies (stored: what an earlier request decided);before->after;ratio, or none;REASON", _header),
+    )
+    panel = CompressionPanel
+    reports = ("compression_failed",)
     answers = (READ_ARCHIVE,)
 
     def __init__(self, options: CompressionOptions, ports: Ports) -> None:

@@ -38,6 +38,7 @@ from proxy.stages.poisoning.checking import CheckedPiece, Checker
 from proxy.stages.poisoning.decisions import PieceDecision, decide
 from proxy.stages.poisoning.injections.injection import prepare
 from proxy.stages.poisoning.options import PoisoningOptions
+from proxy.stages.poisoning.panel import PoisoningPanel
 from proxy.stages.poisoning.rate import PoisoningRate
 from proxy.stages.poisoning.remembering import HELD, edits_of, item_of, tools_of
 from proxy.stages.poisoning.reporting import COUNTERS, HeldBack, Outcome, of_answer, verdicts_of, where
@@ -86,6 +87,7 @@ class Poisoning(Stage[PoisoningOptions]):
             r"poisoning\.type_(\w+)_count",
         ),
     )
+    panel = PoisoningPanel
     reports = (
         "poisoned_context",
         "context_quarantined",

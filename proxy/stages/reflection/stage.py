@@ -23,6 +23,7 @@ from proxy.offloop import LARGE, aside
 from proxy.ports import Ports
 from proxy.ports.failure_kinds import Failure
 from proxy.ports.failures import FailureEvent, FailureRecord
+from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
 from proxy.stages.reflection import learning
 from proxy.stages.reflection.applied import Applied
@@ -76,7 +77,8 @@ class Reflection(Stage[ReflectionOptions]):
     follows = ("budget", "knowledge", "validation", "poisoning", "clash", "history", "compression", "tool_rag", "relevance", "faithful")
     changes = ("messages", "answer")
     counters = COUNTERS
-    reports = ("x-groundwire-failures", REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED)
+    headers = (StageHeader("failures", "failure records injected", lambda facts, _: count_text(facts.failures_injected)),)
+    reports = (REPEATED, ASKED, STOPPED, CAPPED, UNCHECKED)
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)

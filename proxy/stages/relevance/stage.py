@@ -26,6 +26,7 @@ from proxy.grounding.relevance import scoring
 from proxy.language.detection import load
 from proxy.offloop import aside
 from proxy.ports import Ports
+from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
 from proxy.stages.relevance import certainty
 from proxy.stages.relevance.judge import Judge, RelevanceJudgement
@@ -107,7 +108,14 @@ class Relevance(Stage[RelevanceOptions]):
     assigns = ("relevance",)
     changes = ("answer", "passages")
     counters = COUNTERS
-    reports = ("x-groundwire-relevance", "low_relevance", "relevance_llm_failed")
+    headers = (
+        StageHeader(
+            "relevance",
+            "calibrated relevance of the context to the question, 0.00 to 1.00",
+            lambda facts, _: score_text(facts.relevance),
+        ),
+    )
+    reports = ("low_relevance", "relevance_llm_failed")
     reads_passages = True
     embeds = True
 

@@ -18,10 +18,11 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from proxy.errors import StoreUnavailable
-from proxy.exchange import Exchange, Request, Tool, ToolCall, ToolSelection, Verdict
+from proxy.exchange import Exchange, Facts, Found, Request, Tool, ToolCall, ToolSelection, Verdict
 from proxy.exchange.wishes import Wishes
 from proxy.offloop import LARGE, aside
 from proxy.ports import ToolRun
+from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Positive, Share, Stage, StageOptions, can_answer_tools
 from proxy.stages.tool_rag.find import (
     FIND_TOOLS,
@@ -34,6 +35,7 @@ from proxy.stages.tool_rag.find import (
     search,
     shared_words,
 )
+from proxy.stages.tool_rag.panel import ToolRagPanel
 from proxy.stages.tool_rag.selection import (
     ToolCatalogue,
     best,
@@ -101,6 +103,11 @@ COUNTERS = {
 }
 
 
+def _tools_header(facts: Facts, verdicts: Sequence[Found]) -> str | None:
+    tools = facts.tools
+    return None if tools is None else f"{tools.offered}->{tools.kept}" + (f";{tools.reason}" if tools.reason else "")
+
+
 class ToolRag(Stage[ToolRagOptions]):
     """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
 
@@ -108,7 +115,9 @@ class ToolRag(Stage[ToolRagOptions]):
     Options = ToolRagOptions
     changes = ("tools",)
     counters = COUNTERS
-    reports = ("x-groundwire-tools", "tool_confusion", "CONFUSION")
+    headers = (StageHeader("tools", "offered->kept, with the reason when all are kept", _tools_header),)
+    panel = ToolRagPanel
+    reports = ("tool_confusion", "CONFUSION")
     answers = (FIND_TOOLS,)
     embeds = True
 

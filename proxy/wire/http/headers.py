@@ -1,16 +1,20 @@
-"""The names of Groundwire's headers, and nothing else knows them: hints of a request, facts and verdicts of a response.
+"""Groundwire's headers: the hints of a request, and what a response tells of itself; a stage declares its own (`Stage.headers`).
 
-Every value is short, ASCII, percent-encoded where needed and below 256 bytes. The table `RESPONSE` is the README's.
+Every value is short, ASCII, percent-encoded where needed and below 256 bytes. `RESPONSE` and the stages' headers are the README's table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import quote
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import Facts, Found, warning_codes
+from proxy.ports.headers import StageHeader
+
+log = logging.getLogger(__name__)
 
 MAX_VALUE_BYTES = 255
 PREFIX = "x-groundwire-"
@@ -58,94 +62,65 @@ def parse_hints(headers: Mapping[str, str]) -> RequestHints:
 _NO_HINTS = RequestHints()
 
 
-def _context(facts: Facts) -> str | None:
-    use = facts.context
-    if use is None:
-        return None
-    return f"{use.used_tokens}/{use.window_tokens or 'unknown'};{'exact' if use.exact else 'estimate'}"
-
-
-def _compression(facts: Facts) -> str | None:
-    done = facts.compression
-    if done is None:
-        return None
-    if not done.strategies:
-        return f"none;{done.reason}"
-    ratio = done.before_tokens / max(done.after_tokens, 1)
-    return f"{'+'.join(done.strategies)};{done.before_tokens}->{done.after_tokens};{ratio:.1f}x"
-
-
-def _tools(facts: Facts) -> str | None:
-    tools = facts.tools
-    return None if tools is None else f"{tools.offered}->{tools.kept}" + (f";{tools.reason}" if tools.reason else "")
-
-
-def _share(value: float | None) -> str | None:
-    return None if value is None else f"{value:.2f}"
-
-
-def _number(value: int | None) -> str | None:
-    return None if value is None else str(value)
-
-
-def _citations(facts: Facts) -> str | None:
-    return None if facts.citations is None else f"{facts.citations[0]}/{facts.citations[1]}"
-
-
-@dataclass(slots=True, frozen=True)
-class _Header:
-    name: str
-    meaning: str
-    value: Callable[[Facts], str | None] | None = None
-    """None for those that say no fact."""
-
-
-RESPONSE: tuple[_Header, ...] = (
-    _Header("id", "record id"),
-    _Header("policy", "NAME@hash8 of the loaded file"),
-    _Header(
-        "verdict",
+RESPONSE: Mapping[str, str] = {
+    "id": "record id",
+    "policy": "NAME@hash8 of the loaded file",
+    "verdict": (
         "worst outcome: pass (something was checked, and held), unchecked (nothing to check or to check against), warn, block, error "
-        "(a check could not run), upstream_error, skipped; pending while streaming",
+        "(a check could not run), upstream_error, skipped; pending while streaming"
     ),
-    _Header("enforced", "false where the policy is in shadow mode: it judges, and changes nothing"),
-    _Header("quality", "overall score, 0.00 to 1.00", lambda facts: _share(facts.quality)),
-    _Header("faithfulness", "share of checkable claims that the context supports", lambda facts: _share(facts.faithfulness)),
-    _Header("citations", "verified/total", _citations),
-    _Header(
-        "confidence",
-        "the answer's own rating: HIGH, MEDIUM, LOW or none; ;overclaimed where the evidence does not carry it",
-        lambda facts: facts.confidence,
-    ),
-    _Header("relevance", "calibrated relevance of the context to the question, 0.00 to 1.00", lambda facts: _share(facts.relevance)),
-    _Header("context", "used/window;exact or ;estimate, in tokens, as sent upstream", _context),
-    _Header("compression", "strategies (stored: what an earlier request decided);before->after;ratio, or none;REASON", _compression),
-    _Header("tools", "offered->kept, with the reason when all are kept", _tools),
-    _Header("clashes", "clashes found", lambda facts: _number(facts.clashes)),
-    _Header("failures", "failure records injected", lambda facts: _number(facts.failures_injected)),
-    _Header("retries", "how often the upstream was asked for another answer", lambda facts: _number(facts.retries)),
-    _Header("warnings", "comma-separated codes"),
-    _Header("overhead-ms", "time the proxy added before the upstream call and after its last byte"),
-)
-_OF_FACTS = tuple((f"{PREFIX}{header.name}".encode(), header.value) for header in RESPONSE if header.value is not None)
+    "enforced": "false where the policy is in shadow mode: it judges, and changes nothing",
+    "quality": "overall score, 0.00 to 1.00",
+    "retries": "how often the upstream was asked for another answer",
+    "warnings": "comma-separated codes",
+    "overhead-ms": "time the proxy added before the upstream call and after its last byte",
+}
+"""Those that are no single stage's."""
 
 
-def response_headers(
-    facts: Facts, verdicts: Sequence[Found], *, record_id: str, policy: str, verdict: str, overhead_ms: float, enforced: bool = True
-) -> list[tuple[bytes, bytes]]:
-    """Every header that has a value, ready for ASGI."""
-    found = [
-        (b"x-groundwire-id", record_id.encode("ascii")),
-        (b"x-groundwire-policy", policy.encode("ascii")),
-        (b"x-groundwire-verdict", verdict.encode("ascii")),
-        (b"x-groundwire-overhead-ms", b"%.2f" % overhead_ms),
-    ]
-    if not enforced:
-        found.append((b"x-groundwire-enforced", b"false"))
-    found += [(name, ascii_value(value)) for name, get in _OF_FACTS if (value := get(facts)) is not None]
-    if warnings := _codes(warning_codes(verdicts)):
-        found.append((b"x-groundwire-warnings", ascii_value(warnings)))
-    return found
+class ResponseHeaders:
+    """Writes the headers of a response, with those that the stages declare."""
+
+    def __init__(self, declared: Iterable[StageHeader] = ()) -> None:
+        """A header that several stages declare is written once."""
+        every = {header.name: header for header in declared}
+        self._declared = tuple((f"{PREFIX}{name}".encode("ascii"), header.value) for name, header in every.items())
+
+    def __call__(
+        self,
+        facts: Facts,
+        verdicts: Sequence[Found],
+        *,
+        record_id: str,
+        policy: str,
+        verdict: str,
+        overhead_ms: float,
+        enforced: bool = True,
+    ) -> list[tuple[bytes, bytes]]:
+        """Every header that has a value, ready for ASGI."""
+        found = [
+            (b"x-groundwire-id", record_id.encode("ascii")),
+            (b"x-groundwire-policy", policy.encode("ascii")),
+            (b"x-groundwire-verdict", verdict.encode("ascii")),
+            (b"x-groundwire-overhead-ms", b"%.2f" % overhead_ms),
+        ]
+        if not enforced:
+            found.append((b"x-groundwire-enforced", b"false"))
+        if facts.quality is not None:
+            found.append((b"x-groundwire-quality", b"%.2f" % facts.quality))
+        for name, get in self._declared:
+            try:
+                value = get(facts, verdicts)
+            except Exception:  # the code of a stage that may be anybody's: the answer leaves without its header
+                log.exception("%s: %s cannot be written", record_id, name.decode("ascii"))
+                continue
+            if value is not None:
+                found.append((name, ascii_value(value)))
+        if facts.retries is not None:
+            found.append((b"x-groundwire-retries", b"%d" % facts.retries))
+        if warnings := _codes(warning_codes(verdicts)):
+            found.append((b"x-groundwire-warnings", ascii_value(warnings)))
+        return found
 
 
 def plain_headers(record_id: str, verdict: str) -> list[tuple[bytes, bytes]]:

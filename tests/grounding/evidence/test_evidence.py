@@ -335,12 +335,6 @@ def test_too_much_evidence_is_cut_and_says_so() -> None:
     assert len(EvidenceBase(evidence, max_pieces=12)) == 12
 
 
-def test_the_pieces_of_one_passage_can_be_told() -> None:
-    found = EvidenceBase([Evidence("One. Two."), Evidence("..."), Evidence("Three.")])
-
-    assert [list(found.positions_of(i)) for i in range(3)] == [[0, 1], [], [2]]
-
-
 def test_a_repeated_sentence_takes_no_room() -> None:
     assert (
         EvidenceBase([Evidence("Paris is old."), Evidence("Paris is old. Rome too.")]).search("Paris").text == "Paris is old. […] Rome too."

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import CompressionResult, ContextUse, Facts, ToolSelection, Verdict
-from proxy.wire.http.headers import MAX_VALUE_BYTES, RequestHints, ascii_value, parse_hints, plain_headers, response_headers
+from proxy.stages.registry import STAGES
+from proxy.wire.http.headers import MAX_VALUE_BYTES, RequestHints, ResponseHeaders, ascii_value, parse_hints, plain_headers
 
+WRITE = ResponseHeaders(header for stage in STAGES for header in stage.headers)
 LEGAL = re.compile(rb"(?:[A-Za-z0-9._~@,;:/+> =()*-]|%[0-9A-F]{2})*")
 CODES = st.lists(st.from_regex(r"[a-z_]{1,40}", fullmatch=True), max_size=60)
 
@@ -56,7 +58,7 @@ def test_what_is_encoded_and_where_it_is_cut(text: str, value: bytes) -> None:
 
 
 def headers_of(**facts: object) -> dict[str, str]:
-    found = response_headers(Facts(**facts), (), record_id="gw_test", policy="test@00000000", verdict="pass", overhead_ms=1.234)  # type: ignore[arg-type]
+    found = WRITE(Facts(**facts), (), record_id="gw_test", policy="test@00000000", verdict="pass", overhead_ms=1.234)  # type: ignore[arg-type]
     return {name.decode("ascii"): value.decode("ascii") for name, value in found}
 
 
@@ -106,7 +108,7 @@ def test_how_a_fact_is_written(fact: str, value: object, header: str, text: str)
 
 def warnings_of(codes: list[str]) -> str | None:
     verdicts = [Verdict("stage", "warn", code=code) for code in codes]
-    found = dict(response_headers(Facts(), verdicts, record_id="gw_test", policy="test@00000000", verdict="warn", overhead_ms=0.0))
+    found = dict(WRITE(Facts(), verdicts, record_id="gw_test", policy="test@00000000", verdict="warn", overhead_ms=0.0))
     return found[b"x-groundwire-warnings"].decode("ascii") if b"x-groundwire-warnings" in found else None
 
 

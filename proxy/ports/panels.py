@@ -1,0 +1,148 @@
+"""A stage's panel of the dashboard: what it adds up of a day's or a week's records, and how that is shown.
+
+A stage names its class in `Stage.panel`. `proxy.store.figures` reads the records' details and gives each to `StagePanel.add`, once for
+every bucket of time; `proxy.admin.dashboard` shows what `StagePanel.show` makes of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+from msgspec import Struct, field
+
+from proxy.exchange import Facts, Found
+from proxy.language.amounts import many, number
+
+P = TypeVar("P", bound="StagePanel")
+T = TypeVar("T")
+Unit = Literal["count", "share", "score"]
+_NAMED = 3
+"""Kinds that a panel names."""
+
+
+class RecordedVerdict(Found, Protocol):
+    """What a stage found, as the record has it."""
+
+    def noted(self, kind: type[T]) -> T:
+        """Its detail as a struct, whose fields have defaults: what is missing or of another shape is left out."""
+
+
+class Series(Struct, frozen=True):
+    """One line of a chart, a value for each bucket."""
+
+    name: str
+    values: tuple[float | None, ...]
+
+
+class Panel(Struct, frozen=True, kw_only=True):
+    """A panel as it is shown."""
+
+    name: str
+    title: str
+    headline: str
+    """The figure."""
+    meaning: str
+    """What it is."""
+    detail: tuple[str, ...] = ()
+    unit: Unit = "count"
+    series: tuple[Series, ...] = ()
+    hint: str = ""
+    """Where nothing was measured: what would measure it."""
+
+
+class StagePanel(Struct):
+    """One concern over some time. Fields are numbers, and numbers by kind (`dict[str, int]`), all with a default of nothing."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    meaning: ClassVar[str] = ""
+    """What the first field counts, where `show` is not its own."""
+
+    def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
+        """Count one exchange."""
+
+    @classmethod
+    def show(cls, whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
+        """The panel of a span; `counted` is what only counters know, since the server's start (``GET /groundwire/v1/metrics``).
+
+        Unless a panel has its own: the first field and its course, and the others, which are to be numbers too.
+        """
+        found, first = whole.of(cls), cls.__struct_fields__[0]
+        others = [f"{name.replace('_', ' ')} {number(getattr(found, name))}" for name in cls.__struct_fields__[1:]]
+        course = over_time(cls.meaning, [float(getattr(bucket.of(cls), first)) for bucket in buckets])
+        return Panel(
+            name=cls.name, title=cls.title, headline=number(getattr(found, first)), meaning=cls.meaning, detail=tuple(others), series=course
+        )
+
+
+class Bucket(Struct, kw_only=True):
+    """What happened from `start` on for `seconds`."""
+
+    start: float
+    """Seconds since the epoch, a multiple of `seconds`."""
+    seconds: int
+    exchanges: int = 0
+    verdicts: dict[str, int] = field(default_factory=dict)
+    errors: int = 0
+    """Exchanges with a status of 500 or more."""
+    duration_ms: float = 0.0
+    """Of all exchanges together, as every sum here."""
+    prompt_tokens: int = 0
+    """As they went upstream."""
+    completion_tokens: int = 0
+    tokens_before: int = 0
+    """Prompt tokens as the client sent them, where they were counted; `tokens_after` are these prompts as they went upstream."""
+    tokens_after: int = 0
+    details: int = 0
+    """Exchanges whose detail was read: `warnings`, `thresholds` and `panels` are of these. Less than `exchanges` where those are too many.
+    """
+    warnings: dict[str, int] = field(default_factory=dict)
+    """Exchanges with a verdict that warns, refuses or failed, by its code."""
+    thresholds: dict[str, int] = field(default_factory=dict)
+    """Prompts, as sent, that took 70, 80 and 90% of the window or more."""
+    quarantined: dict[str, int] = field(default_factory=dict)
+    """Pieces that came into quarantine, by type, those that were blocked at once too."""
+    quarantine: dict[str, int] = field(default_factory=dict)
+    """The same by what was decided until now."""
+    clashes: dict[str, int] = field(default_factory=dict)
+    """Clashes found, by type."""
+    clash_strategies: dict[str, int] = field(default_factory=dict)
+    """Of these, what the policy resolved, by strategy."""
+    clashes_open: int = 0
+    """Of these, what nobody has resolved until now."""
+    panels: dict[str, StagePanel] = field(default_factory=dict)
+    """What the stages' panels add up, by name."""
+
+    def of(self, panel: type[P]) -> P:
+        """What this panel has added up; nothing where it has not."""
+        found = self.panels.get(panel.name)
+        return found if isinstance(found, panel) else panel()
+
+
+def over_time(name: str, values: Sequence[float | None]) -> tuple[Series, ...]:
+    """A chart of one line."""
+    return (Series(name, tuple(values)),)
+
+
+def ratio(value: float, by: float) -> float | None:
+    """None where there is nothing to divide by."""
+    return round(value / by, 4) if by else None
+
+
+def most_common(counts: Mapping[str, int]) -> str:
+    """The most common kinds, in words."""
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    named = [f"{name.replace('_', ' ').lower()[:60]} {count:,}" for name, count in ordered[:_NAMED] if name]
+    rest = len(ordered) - _NAMED
+    return ", ".join(named) + (f" and {many(rest, 'more kind')}" if rest > 0 else "")
+
+
+def said(*parts: str) -> tuple[str, ...]:
+    """Those that say something."""
+    return tuple(part for part in parts if part)
+
+
+def raise_count(counts: dict[str, int], name: str, by: int = 1) -> None:
+    """Count `name`."""
+    counts[name] = counts.get(name, 0) + by

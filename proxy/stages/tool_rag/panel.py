@@ -1,0 +1,78 @@
+"""The dashboard's panel of tool selection: how much of the tools' descriptions was not sent, and how often the right ones were."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from proxy.exchange import Facts
+from proxy.language.amounts import many, share
+from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, over_time, ratio, said
+
+
+class _Described(Struct, frozen=True):
+    """What tool descriptions cost."""
+
+    description_tokens: int = 0
+
+
+class _Selection(Struct, frozen=True):
+    """Of a verdict's detail."""
+
+    confusion: _Described = _Described()
+    """All tools that were offered."""
+    kept: _Described | None = None
+    """Those that were sent; all where it is missing."""
+
+
+class ToolRagPanel(StagePanel):
+    """Requests whose tools were selected from."""
+
+    name = "confusion"
+    title = "Confusion (tool selection)"
+    tool_requests: int = 0
+    tools_offered: int = 0
+    tools_kept: int = 0
+    tool_tokens_before: int = 0
+    tool_tokens_after: int = 0
+
+    def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
+        """One exchange."""
+        for verdict in verdicts:
+            if verdict.stage != "tool_rag" or facts.tools is None:
+                continue
+            selection = verdict.noted(_Selection)
+            if before := selection.confusion.description_tokens:
+                self.tool_requests += 1
+                self.tools_offered += facts.tools.offered
+                self.tools_kept += facts.tools.kept
+                self.tool_tokens_before += before
+                self.tool_tokens_after += before if selection.kept is None else selection.kept.description_tokens
+
+    @property
+    def saved(self) -> float | None:
+        """Share of the descriptions' tokens that was not sent."""
+        return ratio(self.tool_tokens_before - self.tool_tokens_after, self.tool_tokens_before)
+
+    @classmethod
+    def show(cls, whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
+        """Tokens saved, tools in context, and calls that were foreseen."""
+        done, requests = whole.of(cls), whole.of(cls).tool_requests
+        chosen = counted.get("tool_selection")
+        accuracy = chosen.get("selection_accuracy") if isinstance(chosen, Mapping) else None
+        return Panel(
+            name=cls.name,
+            title=cls.title,
+            headline=share(done.saved),
+            meaning="of tool description tokens saved",
+            unit="share",
+            detail=said(
+                many(requests, "request") + " with a choice of tools" if requests else "",
+                f"{done.tools_kept / requests:.1f} of {done.tools_offered / requests:.1f} tools in context" if requests else "",
+                f"{accuracy:.1%} of {chosen['calls']:,} tool calls foreseen since the start" if chosen and accuracy is not None else "",
+            ),
+            series=over_time("tokens saved", [b.of(cls).saved for b in buckets]) if requests else (),
+            hint="" if requests else "The stage tool_rag chooses among many tools; none had to be chosen from.",
+        )
