@@ -20,14 +20,14 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from proxy.grounding.clashes.detecting import judging as clashes
+from proxy.grounding.clashes.kinds import Resolution as Resolution
+from proxy.grounding.clashes.kinds import Statement as Statement
+from proxy.grounding.clashes.kinds import StatementClash as StatementClash
+from proxy.grounding.clashes.statements.clauses import read_clauses
 from proxy.models import builtin as builtin_models
 from proxy.ports import Embedder, Verifier
-from proxy.stages.clash.detecting import judging as clashes
-from proxy.stages.clash.kinds import Resolution as Resolution
-from proxy.stages.clash.kinds import Statement as Statement
-from proxy.stages.clash.kinds import StatementClash as StatementClash
 from proxy.stages.clash.resolution import resolve_clash as resolve_clash
-from proxy.stages.clash.statements.clauses import read_clauses
 
 Said = Sequence[Statement] | Sequence[str | Mapping[str, Any]]
 """Statements, or what they are read from: chat messages, with a ``timestamp`` where it is known, or a user's sentences; in order."""

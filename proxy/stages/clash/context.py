@@ -19,17 +19,17 @@ from proxy.context.compaction.transcript import called_names
 from proxy.context.conversation import last_user
 from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
+from proxy.grounding.clashes.detecting.certainty import is_staged, without_declarations
+from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
+from proxy.grounding.clashes.statements.clauses import read_piece_clauses
+from proxy.grounding.clashes.statements.in_passing import INSTEAD, named_before
+from proxy.grounding.clashes.statements.reading import Read
 from proxy.grounding.judging.asking import key_of
 from proxy.language.lru import LRU
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.offloop import aside, each
-from proxy.stages.clash.detecting.certainty import is_staged, without_declarations
-from proxy.stages.clash.kinds import Origin, StatedPiece, Statement
 from proxy.stages.clash.options import Part
-from proxy.stages.clash.statements.clauses import read_piece_clauses
-from proxy.stages.clash.statements.in_passing import INSTEAD, named_before
-from proxy.stages.clash.statements.reading import Read
 
 MAX_READ, MAX_READ_OF_ALL = 6, 16
 """Sentences of one piece, and of the conversation, the first of each, that are read in full beside those that plainly declare something:

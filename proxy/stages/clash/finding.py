@@ -20,6 +20,12 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Exchange
+from proxy.grounding.clashes.detecting.candidates import Pair, candidates
+from proxy.grounding.clashes.detecting.certainty import SaidSentence, is_certain
+from proxy.grounding.clashes.detecting.detection import by_rule, judged, settled
+from proxy.grounding.clashes.detecting.judging import ClashDetector
+from proxy.grounding.clashes.detecting.questions import is_answered
+from proxy.grounding.clashes.kinds import Statement, StatementClash
 from proxy.grounding.judging.asking import key_of
 from proxy.grounding.judging.options import make_verifier
 from proxy.language.lru import LRU
@@ -27,12 +33,6 @@ from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside
 from proxy.ports import Ports
 from proxy.stages.clash.context import Spoken
-from proxy.stages.clash.detecting.candidates import Pair, candidates
-from proxy.stages.clash.detecting.certainty import SaidSentence, is_certain
-from proxy.stages.clash.detecting.detection import by_rule, judged, settled
-from proxy.stages.clash.detecting.judging import ClashDetector
-from proxy.stages.clash.detecting.questions import is_answered
-from proxy.stages.clash.kinds import Statement, StatementClash
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.options import ClashOptions
 

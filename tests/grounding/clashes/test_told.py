@@ -2,12 +2,12 @@
 
 import pytest
 
-from proxy.stages.clash.detecting.candidates import Pair
-from proxy.stages.clash.detecting.certainty import SaidSentence, is_certain
-from proxy.stages.clash.detecting.detection import by_rule
-from proxy.stages.clash.kinds import StatedPiece
-from proxy.stages.clash.statements.in_passing import told
-from proxy.stages.clash.statements.reading import read_statements
+from proxy.grounding.clashes.detecting.candidates import Pair
+from proxy.grounding.clashes.detecting.certainty import SaidSentence, is_certain
+from proxy.grounding.clashes.detecting.detection import by_rule
+from proxy.grounding.clashes.kinds import StatedPiece
+from proxy.grounding.clashes.statements.in_passing import told
+from proxy.grounding.clashes.statements.reading import read_statements
 
 TOLD = [
     ("As I live in Oslo, is it cold there in May?", "location", "oslo"),

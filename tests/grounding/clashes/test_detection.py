@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.stages.clash.detecting import detection
-from proxy.stages.clash.detecting.candidates import Pair
-from proxy.stages.clash.detecting.features import FEATURES, coefficients, features, regression
-from proxy.stages.clash.detecting.questions import questions
-from proxy.stages.clash.kinds import StatedPiece, StatementClash
-from proxy.stages.clash.statements import categories
-from proxy.stages.clash.statements.reading import as_statement, read_statements
-from proxy.stages.clash.statements.stance import read_stance
+from proxy.grounding.clashes.detecting import detection
+from proxy.grounding.clashes.detecting.candidates import Pair
+from proxy.grounding.clashes.detecting.features import FEATURES, coefficients, features, regression
+from proxy.grounding.clashes.detecting.questions import questions
+from proxy.grounding.clashes.kinds import StatedPiece, StatementClash
+from proxy.grounding.clashes.statements import categories
+from proxy.grounding.clashes.statements.reading import as_statement, read_statements
+from proxy.grounding.clashes.statements.stance import read_stance
 
 
 def pair(older: str, newer: str, language: str = "en") -> Pair:

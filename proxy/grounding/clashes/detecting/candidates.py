@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from proxy.grounding.clashes.detecting.questions import sides
+from proxy.grounding.clashes.kinds import Statement, pair_hash
+from proxy.grounding.clashes.statements.categories import kinds_in
+from proxy.grounding.clashes.statements.plain import IT
+from proxy.grounding.clashes.statements.slots import OF_THE_ASSISTANT
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.offloop import each
-from proxy.stages.clash.detecting.questions import sides
-from proxy.stages.clash.kinds import Statement, pair_hash
-from proxy.stages.clash.statements.categories import kinds_in
-from proxy.stages.clash.statements.plain import IT
-from proxy.stages.clash.statements.slots import OF_THE_ASSISTANT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,7 +56,7 @@ class Pair(Struct, frozen=True):
 
     @property
     def hash(self) -> str:
-        """`proxy.stages.clash.kinds.pair_hash`."""
+        """`proxy.grounding.clashes.kinds.pair_hash`."""
         return pair_hash(self.older.hash, self.newer.hash)
 
 

@@ -1,6 +1,6 @@
 """How English, German, Spanish and French plainly say something of which one person has one: whole sentences, with the value as a group.
 
-Read by `proxy.stages.clash.statements.plain`, which matches them against a whole sentence: one that says anything more ("in summer", "for
+Read by `clashes.statements.plain`, which matches them against a whole sentence: one that says anything more ("in summer", "for
 work", "with my sister") is none of them. Groups: ``v`` the value, ``no`` where it is denied, ``new`` where it is said as news, ``frm`` what
 it was before, ``scope`` what it is for, ``who`` another than the speaker. Small letters match capital ones.
 """

@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.detecting.candidates import BY_SLOT, candidates, in_order
-from proxy.stages.clash.kinds import StatedPiece, Statement
-from proxy.stages.clash.statements.reading import as_statement, read_statements
+from proxy.grounding.clashes.detecting.candidates import BY_SLOT, candidates, in_order
+from proxy.grounding.clashes.kinds import StatedPiece, Statement
+from proxy.grounding.clashes.statements.reading import as_statement, read_statements
 
 
 def read(*texts: str) -> list[Statement]:

@@ -1,6 +1,6 @@
 """How English, German, Spanish and French say that a sentence is a question, a supposition, a quotation, a change of mind, or of others.
 
-In: a sentence. Out: yes or no, or of whom it speaks. Used by `proxy.stages.clash.statements.reading`. The lists are this project's own; a
+In: a sentence. Out: yes or no, or of whom it speaks. Used by `clashes.statements.reading`. The lists are this project's own; a
 language that is not among the four has its question marks and quotation marks understood, and little else.
 """
 

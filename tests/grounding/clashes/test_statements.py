@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.kinds import StatedPiece, Statement, pair_hash, statement_hash
-from proxy.stages.clash.statements.reading import is_memory, read_statements
+from proxy.grounding.clashes.kinds import StatedPiece, Statement, pair_hash, statement_hash
+from proxy.grounding.clashes.statements.reading import is_memory, read_statements
 
 
 def read(*texts: str, origin: str = "user") -> list[Statement]:

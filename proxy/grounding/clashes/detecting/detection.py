@@ -1,29 +1,29 @@
 """What two statements are to each other: a clash and of which type, a change of mind, the same fact twice, or nothing.
 
-In: a `Pair` and, where rules do not decide it, what a verifier and an embedder said (`proxy.stages.clash.detecting.questions`). Out: a
+In: a `Pair` and, where rules do not decide it, what a verifier and an embedder said (`proxy.grounding.clashes.detecting.questions`). Out: a
 `StatementClash` or None. Rules decide values of one slot, and the same thing loved and hated; the rest is a probability
-(`proxy.stages.clash.detecting.features`). Pure: who asks the verifier is `proxy.stages.clash.detecting.judging`.
+(`proxy.grounding.clashes.detecting.features`). Pure: who asks the verifier is `proxy.grounding.clashes.detecting.judging`.
 """
 
 from __future__ import annotations
 
 import re
 
+from proxy.grounding.clashes.detecting.candidates import Pair
+from proxy.grounding.clashes.detecting.certainty import clash_declared
+from proxy.grounding.clashes.detecting.features import Answers, Cosines, features, have_opposites, regression, shared_terms
+from proxy.grounding.clashes.detecting.questions import LEFT_OUT, backward, forward, is_wish, sides, targets
+from proxy.grounding.clashes.detecting.wording import difference
+from proxy.grounding.clashes.kinds import ClashType, Declared, SlotValue, Statement, StatementClash
+from proxy.grounding.clashes.statements import categories
+from proxy.grounding.clashes.statements.cues import is_addition
+from proxy.grounding.clashes.statements.in_passing import clash_told
+from proxy.grounding.clashes.statements.plain import IT
+from proxy.grounding.clashes.statements.slot_cues import SEVERAL_OF_THEM
+from proxy.grounding.clashes.statements.slots import CRITICAL, SEVERAL, clashing
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.language.patterns import LazyPattern
-from proxy.stages.clash.detecting.candidates import Pair
-from proxy.stages.clash.detecting.certainty import clash_declared
-from proxy.stages.clash.detecting.features import Answers, Cosines, features, have_opposites, regression, shared_terms
-from proxy.stages.clash.detecting.questions import LEFT_OUT, backward, forward, is_wish, sides, targets
-from proxy.stages.clash.detecting.wording import difference
-from proxy.stages.clash.kinds import ClashType, Declared, SlotValue, Statement, StatementClash
-from proxy.stages.clash.statements import categories
-from proxy.stages.clash.statements.cues import is_addition
-from proxy.stages.clash.statements.in_passing import clash_told
-from proxy.stages.clash.statements.plain import IT
-from proxy.stages.clash.statements.slot_cues import SEVERAL_OF_THEM
-from proxy.stages.clash.statements.slots import CRITICAL, SEVERAL, clashing
 
 DUPLICATE_SUPPORT = 0.8
 """Probability that each of two facts supports the other, from which they are the same."""

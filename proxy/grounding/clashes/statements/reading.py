@@ -12,18 +12,18 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.grounding.clashes.detecting.certainty import speaks_in_earnest
+from proxy.grounding.clashes.kinds import Declared, Origin, SlotValue, StatedPiece, Statement, StatementKind, statement_hash
+from proxy.grounding.clashes.statements import cues
+from proxy.grounding.clashes.statements.in_passing import told
+from proxy.grounding.clashes.statements.plain import declared, is_turn
+from proxy.grounding.clashes.statements.records import read_fields
+from proxy.grounding.clashes.statements.slots import read_slots
+from proxy.grounding.clashes.statements.stance import has_stance, read_stance
 from proxy.language.detection import language
 from proxy.language.negation import is_negated
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import split_sentences
-from proxy.stages.clash.detecting.certainty import speaks_in_earnest
-from proxy.stages.clash.kinds import Declared, Origin, SlotValue, StatedPiece, Statement, StatementKind, statement_hash
-from proxy.stages.clash.statements import cues
-from proxy.stages.clash.statements.in_passing import told
-from proxy.stages.clash.statements.plain import declared, is_turn
-from proxy.stages.clash.statements.records import read_fields
-from proxy.stages.clash.statements.slots import read_slots
-from proxy.stages.clash.statements.stance import has_stance, read_stance
 
 MAX_STATEMENTS = 400
 """Of one piece: a pasted book is not read to its end."""
@@ -95,7 +95,7 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
     """The statements of one piece, in its order.
 
     With `limit` only so many sentences are read in full, the first that somebody says of themselves, and those that declare something
-    plainly (`proxy.stages.clash.statements.plain`): a long message costs what a short one does.
+    plainly (`proxy.grounding.clashes.statements.plain`): a long message costs what a short one does.
     """
     fields = _of_record(i, piece) if piece.origin in ("tool_result", "passage") else []
     if fields or piece.text.lstrip()[:1] in ("{", "["):

@@ -1,5 +1,5 @@
 """Statements or messages -> the clashes between them: finds the pairs, asks embedder and verifier once for all, lets
-`proxy.stages.clash.detecting` judge.
+`proxy.grounding.clashes.detecting` judge.
 
 A pair that rules decide costs nothing. Without a verifier, or when it is too slow, only rules count: the other pairs are left open, and
 are not among those that were judged, so that a later call can ask again.
@@ -18,16 +18,16 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.grounding.clashes.detecting import detection
+from proxy.grounding.clashes.detecting.candidates import Pair, candidates
+from proxy.grounding.clashes.detecting.certainty import SaidSentence, is_certain, is_staged
+from proxy.grounding.clashes.detecting.features import Answers, Cosines
+from proxy.grounding.clashes.detecting.questions import is_answered, questions, targets, texts
+from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement, StatementClash
+from proxy.grounding.clashes.statements.reading import is_memory, read_statements
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, Verifier
-from proxy.stages.clash.detecting import detection
-from proxy.stages.clash.detecting.candidates import Pair, candidates
-from proxy.stages.clash.detecting.certainty import SaidSentence, is_certain, is_staged
-from proxy.stages.clash.detecting.features import Answers, Cosines
-from proxy.stages.clash.detecting.questions import is_answered, questions, targets, texts
-from proxy.stages.clash.kinds import Origin, StatedPiece, Statement, StatementClash
-from proxy.stages.clash.statements.reading import is_memory, read_statements
 
 if TYPE_CHECKING:
     import numpy as np
@@ -118,7 +118,7 @@ class ClashDetector:
         return Findings(tuple(clashes), tuple(pair.hash for pair in known), problem="" if len(known) == len(pairs) else "not_judged")
 
     async def ask(self, pairs: Sequence[Pair]) -> tuple[Answers, Cosines]:
-        """What `proxy.stages.clash.detecting.features.features` needs of these pairs. Raises `ModelUnavailable`."""
+        """What `proxy.grounding.clashes.detecting.features.features` needs of these pairs. Raises `ModelUnavailable`."""
         asked = list(dict.fromkeys(question for pair in pairs for question in questions(pair.older, pair.newer)))
         answers: dict[ClaimPair, Support] = {}
         if asked and self._verifier is not None:

@@ -1,6 +1,6 @@
 """What a clause says of somebody in passing: "As I live in Lisbon, …", "btw my birthday's on 3 November", "we've got 900 in total".
 
-In: a sentence. Out: `Declared`s, as of `proxy.stages.clash.statements.plain`, but read clause by clause, behind openers ("since", "da",
+In: a sentence. Out: `Declared`s, as of `clashes.statements.plain`, but read clause by clause, behind openers ("since", "da",
 "como", "puisque", "btw") and before what trails ("anyway", "at all"), beside a question or a request, in small letters. So much is left
 open here that a clash of two of them is never certain: it is reported, and nothing is done about it.
 """
@@ -13,13 +13,13 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
+from proxy.grounding.clashes.kinds import Declared, Statement
+from proxy.grounding.clashes.statements import cues
+from proxy.grounding.clashes.statements.plain import contradict, read_clause, sort_of
+from proxy.grounding.clashes.statements.slot_cues import number_of
 from proxy.language.names import folded
 from proxy.language.number_words import LANGUAGES
 from proxy.language.patterns import LazyPattern
-from proxy.stages.clash.kinds import Declared, Statement
-from proxy.stages.clash.statements import cues
-from proxy.stages.clash.statements.plain import contradict, read_clause, sort_of
-from proxy.stages.clash.statements.slot_cues import number_of
 
 MAX_CHARS = 400
 MAX_CLAUSES = 12
@@ -243,7 +243,7 @@ def _declared(attribute: str, match: re.Match[str], language: str) -> Declared |
 
 
 def _amount(text: str, language: str) -> str:
-    """As `proxy.stages.clash.statements.plain` has a budget's value."""
+    """As `proxy.grounding.clashes.statements.plain` has a budget's value."""
     sort, value = sort_of(text, language)
     number = re.sub(r"[^\d]", "", text)
     return value if sort == "budget" else number

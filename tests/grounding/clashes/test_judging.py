@@ -9,10 +9,10 @@ import pytest
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.stages.clash.detecting import judging as clashes
-from proxy.stages.clash.detecting.judging import ClashDetector, detect_clash
-from proxy.stages.clash.kinds import StatedPiece
-from proxy.stages.clash.statements.reading import read_statements
+from proxy.grounding.clashes.detecting import judging as clashes
+from proxy.grounding.clashes.detecting.judging import ClashDetector, detect_clash
+from proxy.grounding.clashes.kinds import StatedPiece
+from proxy.grounding.clashes.statements.reading import read_statements
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 
 CARS = ["My car is old.", "My car is brand new."]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.stages.clash.detecting.certainty import is_staged, speaks_in_earnest
-from proxy.stages.clash.detecting.judging import detect_clash
+from proxy.grounding.clashes.detecting.certainty import is_staged, speaks_in_earnest
+from proxy.grounding.clashes.detecting.judging import detect_clash
 
 
 async def certain(*turns: str) -> list[bool]:
