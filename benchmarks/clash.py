@@ -36,6 +36,7 @@ from proxy.grounding.clashes.detecting.candidates import Pair
 from proxy.grounding.clashes.detecting.features import Answers, Cosines, coefficients, features, regression, shared_terms
 from proxy.grounding.clashes.kinds import StatementClash, StatementKind
 from proxy.grounding.clashes.statements.reading import as_statement
+from proxy.grounding.judging.options import make_verifier
 from proxy.stages.clash import ClashOptions
 from proxy.stages.clash.context import Context
 from proxy.stages.clash.finding import Finder
@@ -74,7 +75,7 @@ def pair_of(
     older: str, newer: str, language: str = "en", kind: StatementKind | None = "fact", second: StatementKind | None = "fact"
 ) -> Pair:
     """Two texts as statements of these kinds; None: of the kind that they are read as."""
-    return Pair(as_statement(older, kind=kind, tongue=language), as_statement(newer, kind=second, piece=1, tongue=language), "given")
+    return Pair(as_statement(older, kind=kind, tongue=language), as_statement(newer, kind=second, piece=1, tongue=language))
 
 
 # ---- data ----
@@ -259,7 +260,7 @@ async def written(models: data.Models | None) -> list[Written]:
     lines = [line.split("\t") for line in STATEMENTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
     options = ClashOptions(semantic=models is not None)
-    context, finder, found = Context(options.between), Finder(options, ports), []
+    context, finder, found = Context(options.between), Finder(options, ports.embedder, make_verifier(options, ports)), []
     for number, (topic, language, expected, older, newer) in enumerate(lines):
         said = [{"role": "user", "content": older}, {"role": "assistant", "content": "Noted."}, {"role": "user", "content": newer}]
         exchange = make_exchange(said)

@@ -121,7 +121,7 @@ def statement_rows() -> Iterator[Row]:
     for line in STATEMENTS.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             language, clashes, older, newer = line.split("\t")
-            pair = Pair(as_statement(older, tongue=language), as_statement(newer, piece=1, tongue=language), "given")
+            pair = Pair(as_statement(older, tongue=language), as_statement(newer, piece=1, tongue=language))
             yield Row(pair, clashes == "1", STATEMENTS_WEIGHT, f"statements-{older}")
 
 
@@ -154,7 +154,7 @@ def pair_of(older: str, newer: str, language: str, *, wish: bool = False) -> Pai
     first = as_statement(older, kind="preference" if wish else "fact", tongue=language)
     second = as_statement(newer, piece=1, tongue=language)
     own = wish and second.kind != "fact" and is_first_person(newer)
-    return Pair(first, second if own else replace(second, kind="fact"), "given")
+    return Pair(first, second if own else replace(second, kind="fact"))
 
 
 def out_of_sample(features: Array, rows: Sequence[Row]) -> Array:

@@ -94,9 +94,9 @@ class Stated(Struct, frozen=True):
 class Context:
     """Reads what conversations state. One a stage."""
 
-    def __init__(self, between: Sequence[Part], max_read: int = MAX_READ) -> None:
-        """`max_read` sentences of a piece are read in full."""
-        self._between, self._max_read = frozenset(between), max_read
+    def __init__(self, between: Sequence[Part], *, whole: bool = False) -> None:
+        """`whole`: every sentence is read in full, whatever that takes."""
+        self._between, self._whole = frozenset(between), whole
         self._kept: LRU[Read] = LRU(MAX_KEPT)
         self._staged: LRU[bool] = LRU(MAX_KEPT)
 
@@ -129,11 +129,11 @@ class Context:
         left = MAX_READ_OF_ALL
         for piece, origin in each(pieces):
             if (key := _key(piece, origin)) not in found:
-                found[key] = read = self._one(piece, origin, self._max_read if left > 0 else 0)
+                found[key] = read = self._one(piece, origin, None if self._whole else MAX_READ if left > 0 else 0)
                 left -= read.full
         return found
 
-    def _one(self, piece: ContextPiece, origin: Origin, limit: int) -> Read:
+    def _one(self, piece: ContextPiece, origin: Origin, limit: int | None) -> Read:
         key = key_of(origin, piece.text, str(limit))
         kept = self._kept.get(key)
         if kept is None:

@@ -21,7 +21,7 @@ from proxy.exchange import Answer, Choice, Exchange, Verdict
 from proxy.grounding.clashes.kinds import Resolution, StatedPiece
 from proxy.grounding.clashes.kinds import StatementClash as FoundClash
 from proxy.grounding.clashes.statements.clauses import read_clauses
-from proxy.grounding.judging.options import asks
+from proxy.grounding.judging.options import asks, make_verifier
 from proxy.language.detection import language, load
 from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
@@ -84,7 +84,7 @@ class Clash(Stage[ClashOptions]):
         load()
         read_clauses(_WARMING)
         self.embeds = self.verifies = options.semantic
-        self._finder = Finder(options, ports)
+        self._finder = Finder(options, ports.embedder, make_verifier(options, ports))
         self._context = Context(options.between)
         self._notes: dict[str, list[Note]] = {}
         """By exchange, until it is over."""

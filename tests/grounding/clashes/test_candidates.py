@@ -59,12 +59,6 @@ def test_statements_that_were_paired_before_cost_nothing() -> None:
     }
 
 
-def test_a_pair_that_was_judged_is_left_out() -> None:
-    statements = read("I live in Berlin.", "I live in Rome.")
-    (pair,) = candidates(statements)
-    assert candidates(statements, judged={pair.hash}) == []
-
-
 def test_a_new_statement_meets_a_bounded_number_of_old_ones() -> None:
     statements = read(*(f"My budget is {n} euros." for n in range(100, 400)))
     seen = {s.hash for s in statements[:-1]}

@@ -1,15 +1,10 @@
-"""When a clash of two plain sentences is certain, and what around them leaves room for doubt."""
+"""What around a plain sentence leaves room for doubt."""
 
 from __future__ import annotations
 
 import pytest
 
 from proxy.grounding.clashes.detecting.certainty import is_staged, speaks_in_earnest
-from proxy.grounding.clashes.detecting.judging import detect_clash
-
-
-async def certain(*turns: str) -> list[bool]:
-    return [clash.certain for clash in await detect_clash([{"role": "user", "content": turn} for turn in turns])]
 
 
 @pytest.mark.parametrize(
@@ -62,33 +57,3 @@ def test_what_makes_a_game_of_the_rest(text: str) -> None:
 
 def test_a_system_message_gives_the_model_its_part() -> None:
     assert not is_staged("You are a helpful assistant.", of_user=False)
-
-
-async def test_two_plain_statements_are_certain() -> None:
-    assert [True] == await certain("I live in Rome.", "I live in Oslo.")
-
-
-async def test_two_statements_of_one_message_are_certain_as_a_change_only() -> None:
-    assert ([False], [True]) == (
-        await certain("I live in Rome. I live in Oslo."),
-        await certain("I live in Rome. No wait, I live in Oslo."),
-    )
-
-
-async def test_what_holds_for_a_task_is_certain_while_nothing_else_came_up() -> None:
-    assert [True] == await certain("A hotel in Rome. My budget is 500 €.", "My budget is 900 €. What is there?")
-    assert [False] == await certain("A hotel in Rome. My budget is 500 €.", "A laptop. My budget is 900 €.")
-    assert [True] == await certain("A hotel in Rome. My budget is 500 €.", "Which museums? Actually, my budget is 900 €.")
-
-
-async def test_it_is_what_one_value_only_was_said_of() -> None:
-    assert [True] == await certain("Book a table for 7 pm.", "Actually, make it 8 pm.")
-    assert True not in await certain("Book a table for 7 pm. The film starts at 9 pm.", "Actually, make it 8 pm.")
-
-
-async def test_in_a_game_nothing_is_certain() -> None:
-    assert [False] == await certain("Tell me a story about a spy.", "I live in Rome.", "I live in Oslo.")
-
-
-async def test_two_languages_are_two_texts() -> None:
-    assert True not in await certain("I live in the city of Rome. I live in Rome.", "Ich wohne jetzt in Hamburg.")

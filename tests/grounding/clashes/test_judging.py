@@ -1,64 +1,64 @@
-"""Statements or messages -> clashes: what is asked, what is judged once, and what happens without a verifier."""
+"""Statements -> clashes: what is asked, what is judged once, and what happens without a verifier."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-import pytest
-
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.grounding.clashes.detecting import judging as clashes
-from proxy.grounding.clashes.detecting.judging import ClashDetector, detect_clash
-from proxy.grounding.clashes.kinds import StatedPiece
+from proxy.grounding.clashes.detecting.judging import MAX_PAIRS, ClashDetector
+from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
 from proxy.grounding.clashes.statements.reading import read_statements
 from proxy.testing import HashEmbedder, ScriptedVerifiers
 
 CARS = ["My car is old.", "My car is brand new."]
+MOVED = ["I live in Berlin.", "I live in Rome."]
 
 
 def contradicting(pair: ClaimPair) -> Support:
     return Support(0.01, 0.99)
 
 
-async def test_messages_are_read_and_their_clashes_found() -> None:
-    said = [
-        {"role": "user", "content": "I live in Berlin."},
-        {"role": "assistant", "content": "Nice!"},
-        {"role": "user", "content": "I live in Rome."},
-    ]
-    (found,) = await detect_clash(said)
-    assert (found.type, found.topic, found.older.message, found.newer.message) == ("CONFLICTING_FACTS", "location", 0, 2)
+def compatible(pair: ClaimPair) -> Support:
+    return Support(0.1, 0.1)
+
+
+def read(texts: Sequence[str], origin: Origin = "user") -> list[Statement]:
+    return read_statements([StatedPiece(text, origin, i) for i, text in enumerate(texts)], "en")
+
+
+async def test_a_rule_decides_without_a_verifier() -> None:
+    (found,) = (await ClashDetector().detect(read(MOVED))).clashes
+    assert (found.type, found.topic, found.older.message, found.newer.message) == ("CONFLICTING_FACTS", "location", 0, 1)
 
 
 async def test_the_verifier_decides_where_no_rule_does() -> None:
-    found = await detect_clash(CARS, verifier=ScriptedVerifiers(contradicting), embedder=HashEmbedder())
-    assert [clash.type for clash in found] == ["CONFLICTING_FACTS"]
+    found = await ClashDetector(ScriptedVerifiers(contradicting), embedder=HashEmbedder()).detect(read(CARS))
+    assert [clash.type for clash in found.clashes] == ["CONFLICTING_FACTS"]
 
 
 async def test_it_is_asked_in_both_directions() -> None:
     verifier = ScriptedVerifiers(contradicting)
-    await detect_clash(CARS, verifier=verifier)
+    await ClashDetector(verifier).detect(read(CARS))
     assert {(pair.claim, pair.evidence) for pair in verifier.asked[0]} == {(CARS[1], CARS[0]), (CARS[0], CARS[1])}
 
 
 async def test_a_pair_that_a_rule_decides_is_not_asked() -> None:
     verifier = ScriptedVerifiers(contradicting)
-    await detect_clash(["I live in Berlin.", "I live in Rome."], verifier=verifier)
+    await ClashDetector(verifier).detect(read(MOVED))
     assert verifier.asked == []
 
 
-async def test_without_a_verifier_other_pairs_stay_open() -> None:
-    found = await ClashDetector().detect(read_statements([StatedPiece(text, "user", i) for i, text in enumerate(CARS)]))
-    assert (found.clashes, found.judged, len(found.open), found.problem) == ((), (), 1, "verifier_unavailable")
+async def test_without_a_verifier_rules_count_alone_and_that_is_no_problem() -> None:
+    found = await ClashDetector().detect(read(CARS))
+    assert (found.clashes, found.judged, found.problem) == ([], 0, "")
 
 
 async def test_a_verifier_that_fails_leaves_rules() -> None:
     verifier = ScriptedVerifiers()
     verifier.failure = ModelUnavailable("no model")
-    statements = read_statements([StatedPiece(text, "user", i) for i, text in enumerate([*CARS, "I live in Rome.", "I live in Oslo."])])
-    found = await ClashDetector(verifier).detect(statements)
+    found = await ClashDetector(verifier).detect(read([*CARS, "I live in Rome.", "I live in Oslo."]))
     assert ([clash.topic for clash in found.clashes], found.problem) == (["location"], "verifier_unavailable")
 
 
@@ -72,43 +72,40 @@ class Slow:
         raise AssertionError
 
 
-async def test_past_the_deadline_what_is_open_stays_open() -> None:
-    statements = read_statements([StatedPiece(text, "user", i) for i, text in enumerate(CARS)])
-    found = await ClashDetector(Slow()).detect(statements, deadline_s=0.01)
-    assert (found.clashes, found.problem, len(found.open)) == ((), "timeout", 1)
+async def test_past_the_deadline_what_is_open_stays_open_and_rules_count() -> None:
+    until = asyncio.get_running_loop().time() + 0.01
+    found = await ClashDetector(Slow()).detect(read([*CARS, *MOVED]), until=until)
+    assert ([clash.topic for clash in found.clashes], found.problem, found.compatible) == (["location"], "timeout", [])
 
 
 async def test_a_pair_that_the_verifier_has_no_answer_for_stays_open() -> None:
-    statements = read_statements([StatedPiece(text, "user", i) for i, text in enumerate(CARS)])
-    found = await ClashDetector(ScriptedVerifiers(lambda pair: None)).detect(statements)
-    assert (found.clashes, found.judged, len(found.open), found.problem) == ((), (), 1, "not_judged")
+    found = await ClashDetector(ScriptedVerifiers(lambda pair: None)).detect(read(CARS))
+    assert (found.clashes, found.judged, found.compatible, found.problem) == ([], 0, [], "not_judged")
 
 
-async def test_statements_and_messages_together_are_refused() -> None:
-    (statement,) = read_statements([StatedPiece("I live in Rome.")])
-    with pytest.raises(TypeError, match="not both"):
-        await detect_clash([statement, "I live in Oslo."])  # type: ignore[list-item]
-
-
-async def test_a_second_turn_asks_for_what_is_new_only() -> None:
-    verifier = ScriptedVerifiers(lambda pair: Support(0.1, 0.1))
+async def test_what_the_verifier_finds_compatible_need_not_be_judged_again() -> None:
+    verifier = ScriptedVerifiers(compatible)
     detector = ClashDetector(verifier)
-    first = read_statements([StatedPiece(text, "user", i) for i, text in enumerate(CARS)])
-    judged = (await detector.detect(first)).judged
-    await detector.detect(first, judged=judged)
+    (pair,) = (await detector.detect(read(CARS))).compatible
+    await detector.detect(read(CARS), known=lambda one: one.hash == pair.hash)
     assert len(verifier.asked) == 1
 
 
-async def test_more_pairs_than_one_call_judges_stay_open() -> None:
+async def test_more_pairs_than_it_may_judge_are_skipped() -> None:
     texts = [f"My {colour} car is number {n}." for n in range(8) for colour in ("red", "blue", "green", "white")]
-    statements = read_statements([StatedPiece(text, "user", i) for i, text in enumerate(texts)])
-    found = await ClashDetector(ScriptedVerifiers(lambda pair: Support(0.1, 0.1))).detect(statements)
-    assert (len(found.judged), found.problem) == (clashes.MAX_PAIRS, "too_many")
+    found = await ClashDetector(ScriptedVerifiers(compatible)).detect(read(texts))
+    assert (found.judged, found.skipped > 0, found.problem) == (MAX_PAIRS, True, "")
 
 
-async def test_known_pairs_are_not_judged_again() -> None:
-    (found,) = await detect_clash(["I live in Berlin.", "I live in Rome."])
-    assert await detect_clash(["I live in Berlin.", "I live in Rome."], known={found.pair_hash}) == []
+async def test_statements_that_were_compared_before_are_not_compared_by_rules_again() -> None:
+    said = read([*MOVED, "I am vegan."])
+    assert (await ClashDetector().detect(said, seen={one.hash for one in said})).clashes == []
+
+
+async def test_a_memory_that_says_the_same_twice_is_a_duplicate_and_a_user_who_does_is_none() -> None:
+    twice = ["I live in Rome.", "I live in Rome."]
+    found = [await ClashDetector().detect(read(twice, origin)) for origin in ("memory", "user")]  # type: ignore[arg-type]
+    assert [["DUPLICATE_FACTS"], []] == [[clash.type for clash in one.clashes] for one in found]
 
 
 async def test_questions_suppositions_quotes_and_other_people_do_not_clash() -> None:
@@ -119,10 +116,10 @@ async def test_questions_suppositions_quotes_and_other_people_do_not_clash() -> 
         '"I hate spicy food."',
         "My wife hates spicy food.",
     ]
-    assert await detect_clash(said, verifier=ScriptedVerifiers(contradicting)) == []
+    assert (await ClashDetector(ScriptedVerifiers(contradicting)).detect(read(said))).clashes == []
 
 
 async def test_a_system_prompt_and_a_user_who_want_other_languages_clash() -> None:
-    said = [{"role": "system", "content": "Always answer in German."}, {"role": "user", "content": "Please answer in French."}]
-    (found,) = await detect_clash(said)
+    pieces = [StatedPiece("Always answer in German.", "system", 0), StatedPiece("Please answer in French.", "user", 1)]
+    (found,) = (await ClashDetector().detect(read_statements(pieces))).clashes
     assert (found.topic, found.older.origin, found.newer.origin) == ("reply language", "system", "user")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.grounding.clashes.kinds import StatedPiece, Statement, pair_hash, statement_hash
-from proxy.grounding.clashes.statements.reading import is_memory, read_statements
+from proxy.grounding.clashes.statements.reading import read_statements
 
 
 def read(*texts: str, origin: str = "user") -> list[Statement]:
@@ -128,10 +128,6 @@ def test_code_and_greetings_and_requests_state_nothing() -> None:
 def test_a_memory_speaks_of_the_user() -> None:
     (statement,) = read("The user lives in Berlin.", origin="memory")
     assert (statement.subject, statement.slot, statement.value) == ("user", "location", "berlin")
-
-
-def test_a_memory_is_known_by_its_first_words() -> None:
-    assert [is_memory(text) for text in ("User profile: likes tea.", "You are a helpful assistant.")] == [True, False]
 
 
 def test_the_fields_of_a_tools_records_are_facts_of_their_record() -> None:

@@ -45,6 +45,6 @@ def test_what_is_supposed_quoted_past_or_asked_tells_nothing(sentence: str) -> N
 @pytest.mark.parametrize(("older", "newer"), CLASHING)
 def test_two_things_told_that_exclude_each_other_are_a_clash_and_never_certain(older: str, newer: str) -> None:
     one, other = read_statements([StatedPiece(older, message=0), StatedPiece(newer, message=2)])
-    clash = by_rule(Pair(one, other, "slot"))
+    clash = by_rule(Pair(one, other))
     assert clash is not None
     assert not is_certain(clash, [SaidSentence(0, older), SaidSentence(2, newer)])

@@ -1,31 +1,27 @@
-"""Statements or messages -> the clashes between them: finds the pairs, asks embedder and verifier once for all, lets
-`proxy.grounding.clashes.detecting` judge.
+"""Statements -> the clashes between them: finds the pairs, lets rules judge them, and asks embedder and verifier about the rest.
 
-A pair that rules decide costs nothing. Without a verifier, or when it is too slow, only rules count: the other pairs are left open, and
-are not among those that were judged, so that a later call can ask again.
+The one detector: the stage `clash`, the library `proxy.clash`, and the consistency of the stage `validation` run it. A pair that rules
+decide costs nothing. Without a verifier only rules count; with one a bounded number of pairs is judged, the newest first and however much
+is known of them already, so that the same statements have the same pairs judged.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.clashes.detecting import detection
 from proxy.grounding.clashes.detecting.candidates import Pair, candidates
-from proxy.grounding.clashes.detecting.certainty import SaidSentence, is_certain, is_staged
 from proxy.grounding.clashes.detecting.features import Answers, Cosines
 from proxy.grounding.clashes.detecting.questions import is_answered, questions, targets, texts
-from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement, StatementClash
-from proxy.grounding.clashes.statements.reading import is_memory, read_statements
-from proxy.language.text import text_of
+from proxy.grounding.clashes.kinds import Statement, StatementClash
 from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, Verifier
 
@@ -36,94 +32,113 @@ if TYPE_CHECKING:
 log = logging.getLogger("groundwire.clash")
 
 MAX_PAIRS = 64
-"""Judged by the verifier in one call, the latest first: about 2 s of the built-in one. What is left is judged by the next call."""
-_ORIGINS: Mapping[str, Origin] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool_result",
-}
+"""Judged by the verifier for one list of statements: about 2 s of the built-in one."""
+MIN_SCORE = 0.5
+"""Probability from which two statements count as clashing for a verifier."""
+BATCH = 16
+"""Pairs that the verifier is asked about at a time, so that what is judged in time counts."""
+SMALL = 40
+"""Up to so many statements are paired on the event loop."""
 
 
-class Findings(Struct, frozen=True):
-    """What was found in one call."""
+class DetectedClashes(Struct):
+    """What came of comparing; filled while the time lasts."""
 
-    clashes: tuple[StatementClash, ...]
+    clashes: list[StatementClash] = []
     """In order of the newer statement; changes of mind said as such are among them, with `update`."""
-    judged: tuple[str, ...]
-    """Hashes of the pairs that need not be judged again."""
-    open: tuple[str, ...] = ()
-    """Hashes of the pairs that nobody could judge now."""
+    compatible: list[Pair] = []
+    """What the verifier judged and found to go together."""
+    judged: int = 0
+    skipped: int = 0
+    """Pairs that nobody judged, because there were too many of them."""
     problem: str = ""
-    """Why: ``timeout``, ``verifier_unavailable``, ``not_judged`` (the verifier had no answer), ``too_many``."""
+    """Why some pairs are still open: ``timeout``, ``verifier_unavailable``, ``not_judged`` (it had no answer); the clashes count."""
 
 
 class ClashDetector:
     """Finds clashes. Keeps nothing between calls."""
 
-    def __init__(self, verifier: Verifier | None = None, *, embedder: Embedder | None = None) -> None:
-        """Without `verifier` rules decide alone; without `embedder` pairs are found by slots and words."""
-        self._verifier, self._embedder = verifier, embedder
+    def __init__(
+        self,
+        verifier: Verifier | None = None,
+        *,
+        embedder: Embedder | None = None,
+        max_pairs: int = MAX_PAIRS,
+        min_score: float = MIN_SCORE,
+    ) -> None:
+        """Without `verifier` rules decide alone, and nobody is asked; without `embedder` pairs are found by slots and words."""
+        self._verifier, self._embedder, self._max_pairs, self._min_score = verifier, embedder, max_pairs, min_score
 
     async def detect(
-        self, statements: Sequence[Statement], *, seen: Collection[str] = (), judged: Collection[str] = (), deadline_s: float | None = None
-    ) -> Findings:
-        """The clashes among `statements`.
+        self,
+        statements: Sequence[Statement],
+        *,
+        seen: Collection[str] = (),
+        known: Callable[[Pair], bool] = lambda pair: False,
+        until: float | None = None,
+    ) -> DetectedClashes:
+        """The clashes among `statements`, which are in the conversation's order; of what is said twice the last time counts.
 
-        `seen` are hashes of statements that were all paired with each other before, `judged` hashes of pairs that were: what both
-        name costs nothing. Past `deadline_s` what is open stays open.
+        `seen` are hashes of statements that were all paired with each other before: rules do not compare them again. What is `known` costs
+        nothing. At `until`, in the event loop's time, the verifier's pairs that are still open stay open.
         """
-        until = None if deadline_s is None else asyncio.get_running_loop().time() + deadline_s
-        pairs = await self._pairs(statements, seen, judged, until)
-        found = [clash for pair in pairs if (clash := detection.by_rule(pair)) is not None]
+        latest = list({statement.hash: statement for statement in statements}.values())
+        found = DetectedClashes()
+        vectors = await self._vectors_in_time([statement.text for statement in latest], until, found)
+        paired_before = seen if self._verifier is None else ()
+        pairs = await aside(LARGE if len(latest) > SMALL else 0, lambda: candidates(latest, seen=paired_before, vectors=vectors))
         asked = [pair for pair in pairs if not detection.settled(pair)]
-        outcome = await self._judged_in_time(asked[-MAX_PAIRS:], until)
-        if len(asked) > MAX_PAIRS:
-            outcome = Findings(outcome.clashes, outcome.judged, outcome.open, outcome.problem or "too_many")
-        done = {*outcome.judged, *(pair.hash for pair in pairs if detection.settled(pair))}
-        every = sorted((*found, *outcome.clashes), key=lambda clash: (clash.newer.place, clash.older.place))
-        return Findings(
-            clashes=tuple(every),
-            judged=tuple(pair.hash for pair in pairs if pair.hash in done),
-            open=tuple(sorted(pair.hash for pair in pairs if pair.hash not in done)),
-            problem=outcome.problem,
-        )
+        new = {statement.hash for statement in latest} - set(seen)
+        decided = [pair for pair in pairs if detection.settled(pair) and {pair.older.hash, pair.newer.hash} & new]
+        decided += _said_twice([statement for statement in statements if statement.hash in new])
+        self._by_rules([pair for pair in decided if not known(pair)], found)
+        if self._verifier is not None:
+            await self._by_verifier(asked, known, until, found)
+        found.clashes.sort(key=lambda clash: (clash.newer.place, clash.older.place))
+        return found
 
-    async def _pairs(
-        self, statements: Sequence[Statement], seen: Collection[str], judged: Collection[str], until: float | None
-    ) -> list[Pair]:
-        """The pairs to compare; by slots and words alone where the embedder is too slow."""
-        vectors = None
-        if len(statements) > 1:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(until):
-                    vectors = await self._vectors([statement.text for statement in statements])
-        return await aside(LARGE, candidates, statements, seen=seen, judged=judged, vectors=vectors)
+    @staticmethod
+    def _by_rules(pairs: Sequence[Pair], found: DetectedClashes) -> None:
+        clashes = [clash for pair in pairs if (clash := detection.by_rule(pair)) is not None]
+        found.clashes += [clash for clash in clashes if not _is_repeated_field(clash)]
+        found.judged += len(pairs)
 
-    async def _judged_in_time(self, pairs: Sequence[Pair], until: float | None) -> Findings:
-        """The clashes among pairs that no rule decides, and which of them the verifier had an answer for."""
-        if self._verifier is None:
-            return Findings((), (), problem="verifier_unavailable" if pairs else "")
+    async def _by_verifier(self, pairs: list[Pair], known: Callable[[Pair], bool], until: float | None, found: DetectedClashes) -> None:
+        """What no rule decides, the newest statements first."""
+        pairs.sort(key=lambda pair: pair.newer.place, reverse=True)
+        found.skipped = max(0, len(pairs) - self._max_pairs)
+        open_ = [pair for pair in pairs[: self._max_pairs] if not known(pair)]
         try:
             async with asyncio.timeout_at(until):
-                answers, cosines = await self.ask(pairs)
+                for start in range(0, len(open_), BATCH):
+                    await self._judge(open_[start : start + BATCH], found)
         except TimeoutError:
-            return Findings((), (), problem="timeout")
+            found.problem = "timeout"
         except ModelUnavailable as error:
             log.warning("clashes are found by rules alone: %s", error)
-            return Findings((), (), problem="verifier_unavailable")
-        known = [pair for pair in pairs if is_answered(pair.older, pair.newer, answers)]
-        clashes = [clash for pair in known if (clash := detection.judged(pair, answers, cosines)) is not None]
-        return Findings(tuple(clashes), tuple(pair.hash for pair in known), problem="" if len(known) == len(pairs) else "not_judged")
+            found.problem = "verifier_unavailable"
+
+    async def _judge(self, pairs: Sequence[Pair], found: DetectedClashes) -> None:
+        """Have the verifier judge some pairs. Raises `ModelUnavailable`."""
+        answers, cosines = await self.ask(pairs)
+        for pair in pairs:
+            if not is_answered(pair.older, pair.newer, answers):
+                found.problem = found.problem or "not_judged"
+                continue
+            found.judged += 1
+            clash = detection.judged(pair, answers, cosines)
+            if clash is not None and clash.score >= self._min_score:
+                found.clashes.append(clash)
+            else:
+                found.compatible.append(pair)
 
     async def ask(self, pairs: Sequence[Pair]) -> tuple[Answers, Cosines]:
         """What `proxy.grounding.clashes.detecting.features.features` needs of these pairs. Raises `ModelUnavailable`."""
         asked = list(dict.fromkeys(question for pair in pairs for question in questions(pair.older, pair.newer)))
         answers: dict[ClaimPair, Support] = {}
         if asked and self._verifier is not None:
-            found = await self._verifier.verify(asked)
-            answers = {question: support for question, support in zip(asked, found, strict=True) if support is not None}
+            said = await self._verifier.verify(asked)
+            answers = {question: support for question, support in zip(asked, said, strict=True) if support is not None}
         return answers, await self._cosines(pairs)
 
     async def _cosines(self, pairs: Sequence[Pair]) -> Cosines:
@@ -138,6 +153,17 @@ class ClashDetector:
             wanted |= {both for both in (*compared.conflicts, *compared.agreements) if both[0] in row and both[1] in row}
         return {(a, b): float(vectors[row[a]] @ vectors[row[b]]) for a, b in wanted}
 
+    async def _vectors_in_time(self, said: Sequence[str], until: float | None, found: DetectedClashes) -> NDArray[np.float32] | None:
+        """For the pairs that only the verifier can judge: without it they are of no use."""
+        if self._verifier is None or len(said) < 2:
+            return None
+        try:
+            async with asyncio.timeout_at(until):
+                return await self._vectors(said)
+        except TimeoutError:
+            found.problem = "timeout"
+            return None
+
     async def _vectors(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
         if self._embedder is None or not texts:
             return None
@@ -148,45 +174,15 @@ class ClashDetector:
             return None
 
 
-async def detect_clash(
-    said: Sequence[Statement] | Sequence[str | Mapping[str, Any]],
-    *,
-    verifier: Verifier | None = None,
-    embedder: Embedder | None = None,
-    known: Collection[str] = (),
-    deadline_s: float | None = None,
-) -> list[StatementClash]:
-    """The clashes in a conversation: its statements, or its messages or a user's sentences, in order.
-
-    `known` are pair hashes that need not be judged again. A change of mind that is said as such has `update` set; `certain` is set where
-    both plainly say one thing of one person. With neither verifier nor embedder only rules count: slots of one value, the same thing loved
-    and hated.
-    """
-    statements = [one for one in said if isinstance(one, Statement)]
-    pieces = [piece_of(one, i) for i, one in enumerate(said) if not isinstance(one, Statement)]
-    if statements and pieces:
-        raise TypeError("give either statements or messages, not both")
-    if pieces:
-        statements = await aside(LARGE, read_statements, pieces)
-    detector = ClashDetector(verifier, embedder=embedder)
-    found = await detector.detect([s for s in statements if s.origin != "assistant"], judged=known, deadline_s=deadline_s)
-    told = _told(pieces) if pieces else [SaidSentence(s.message or 0, s.text, s.origin == "user") for s in statements]
-    staged = any(is_staged(one.text, of_user=one.of_user) for one in told)
-    return [replace(clash, certain=not staged and is_certain(clash, told)) for clash in found.clashes]
+def _said_twice(statements: Sequence[Statement]) -> list[Pair]:
+    """What memories and passages say word by word more than once: each with the next."""
+    same: dict[str, list[Statement]] = {}
+    for statement in statements:
+        if statement.origin in ("memory", "passage"):
+            same.setdefault(statement.hash, []).append(statement)
+    return [Pair(one, other) for some in same.values() for one, other in pairwise(some)]
 
 
-def _told(pieces: Sequence[StatedPiece]) -> list[SaidSentence]:
-    return [
-        SaidSentence(piece.message or 0, piece.text, piece.origin == "user") for piece in pieces if piece.origin in ("user", "assistant")
-    ]
-
-
-def piece_of(one: str | Mapping[str, Any], position: int) -> StatedPiece:
-    """A message, or a user's sentence, as a piece; ``timestamp`` is read where a message has one."""
-    if isinstance(one, str):
-        return StatedPiece(one, "user", position)
-    text = text_of(one.get("content"))
-    origin = _ORIGINS.get(str(one.get("role")), "user")
-    time = one.get("timestamp")
-    known = float(time) if isinstance(time, int | float) and not isinstance(time, bool) else None
-    return StatedPiece(text, "memory" if origin in ("system", "assistant") and is_memory(text) else origin, position, timestamp=known)
+def _is_repeated_field(clash: StatementClash) -> bool:
+    """A record that a tool gives twice has most of its fields twice."""
+    return clash.type == "DUPLICATE_FACTS" and clash.newer.slot.startswith("field:")

@@ -55,13 +55,6 @@ _OF_THE_USER = LazyPattern(
     r"\bl['’](?:utilisateur|utilisatrice)\b|\b(?:le client|la cliente)\b",
     re.I,
 )
-_MEMORY = LazyPattern(
-    r"\s*(?:\W{0,3})(?:memor(?:y|ies)|(?:known |stored |saved )?(?:facts|preferences|information|notes) (?:about|of|"
-    r"on) (?:the )?(?:user|customer|client)|user (?:profile|memory|preferences|facts)|"
-    r"what (?:i|you|we) (?:know|remember) about|erinnerungen|nutzerprofil|(?:bekannte )?fakten über|memoria|perfil del usuario|"
-    r"mémoire|profil (?:de l['’])?utilisateur)\b",
-    re.I,
-)
 _INSTRUCTION = LazyPattern(
     r"\s*(?:please |bitte |por favor,? |s['’]il (?:te|vous) plaît,? )?(?:write|tell|show|give|list|explain|help|translate|"
     r"summari[sz]e|generate|create|search|calculate|schreib\w*|zeig\w*|erklär\w*|"
@@ -69,11 +62,6 @@ _INSTRUCTION = LazyPattern(
     r"aide|traduis|crée|cherche)\b",
     re.I,
 )
-
-
-def is_memory(text: str) -> bool:
-    """Whether a message's text is a memory's: "User profile: …"."""
-    return _MEMORY.match(text) is not None
 
 
 def read_statements(pieces: Sequence[StatedPiece], tongue: str = "") -> list[Statement]:
