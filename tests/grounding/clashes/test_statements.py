@@ -125,6 +125,36 @@ def test_code_and_greetings_and_requests_state_nothing() -> None:
     assert texts("Hi there, thanks a lot!", "```\nI live in Berlin.\n```", "Write me a poem about the sea.") == []
 
 
+def test_a_memory_may_speak_of_somebody_close_to_the_user() -> None:
+    (statement,) = read("The user's sister lives in Berlin.", origin="memory")
+    assert statement.subject == "sister"
+
+
+@pytest.mark.parametrize("origin", ["user", "system", "memory"])
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("User location: New York", "new york"),
+        ("- User's city: Oslo.", "oslo"),
+        ("Wohnort der Kundin: Hamburg", "hamburg"),
+        ("Ubicación del usuario: Madrid", "madrid"),
+        ("Ville de l'utilisateur : Lyon", "lyon"),
+    ],
+)
+def test_a_line_that_labels_a_value_of_the_user_tells_it(line: str, value: str, origin: str) -> None:
+    (statement,) = read(line, origin=origin)
+    assert [("location", value)] == [(one.attribute, one.value) for one in statement.tells or statement.declares]
+
+
+@pytest.mark.parametrize("line", ["User: hello", "User question: where is Rome?", "Location: Rome", "The city of Rome: a guide"])
+def test_any_other_label_tells_nothing_of_the_user(line: str) -> None:
+    assert [] == [one for statement in read(line, origin="user") for one in statement.tells]
+
+
+def test_of_a_tool_s_result_the_user_is_somebody_else() -> None:
+    assert [] == [one for statement in read("User location: Rome", origin="tool_result") for one in statement.tells]
+
+
 def test_a_memory_speaks_of_the_user() -> None:
     (statement,) = read("The user lives in Berlin.", origin="memory")
     assert (statement.subject, statement.slot, statement.value) == ("user", "location", "berlin")

@@ -140,6 +140,14 @@ _THEIR_AGE = LazyPattern(
     r"(?:il|elle) a (?P<y>\d{1,3}) ans)\b.{0,12}",
     re.I,
 )
+_MARKS = " \t\n.*_-•"
+_LABELLED = re.compile(r"(?P<label>[^\W\d][^:\n]{2,40}?)\s?: ?(?P<value>[^:\n]{1,80})")
+_WHOSE = LazyPattern(
+    r"\b(?:of the )?(?:user|customer|client)(?:['’]s)?\b|\b(?:des |der )(?:nutzers?|nutzerin|kunden|kundin)\b|"
+    r"\b(?:del |de la )(?:usuari[oa]|cliente)\b|\b(?:de l['’]utilisat(?:eur|rice)|d[ue] (?:la )?cliente?)\b",
+    re.I,
+)
+"""In a label: of whom its value is said."""
 _NONE = frozenset(["no", "zero", "keine", "keinen", "kein", "ningun", "ninguna", "aucun", "pas"])
 
 
@@ -162,6 +170,17 @@ def told(sentence: str, language: str = "en", *, of_memory: bool = False) -> tup
             found.setdefault((one.attribute, one.scope), replace(one, start=start, end=end))
         before = sentence[start:end]
     return tuple(found.values())
+
+
+def labelled(line: str, language: str = "en") -> tuple[Declared, ...]:
+    """What a line tells of the user that says whose it is, whoever wrote it: "User location: New York", "Wohnort der Kundin: Köln"."""
+    match = _LABELLED.fullmatch(line.strip(_MARKS))
+    if match is None or (whose := _WHOSE.search(match["label"])) is None:
+        return ()
+    label = f"{match['label'][: whose.start()]} {match['label'][whose.end() :]}".strip()
+    found = read_clause(f"{label}: {match['value']}", language, of_memory=True)
+    start = line.find(match["value"])
+    return () if found is None else (replace(found, start=start, end=start + len(match["value"])),)
 
 
 def clash_told(older: Statement, newer: Statement) -> tuple[Declared, Declared] | None:

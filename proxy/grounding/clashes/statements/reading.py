@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from proxy.grounding.clashes.detecting.certainty import speaks_in_earnest
 from proxy.grounding.clashes.kinds import Declared, Origin, SlotValue, StatedPiece, Statement, StatementKind, statement_hash
 from proxy.grounding.clashes.statements import cues
-from proxy.grounding.clashes.statements.in_passing import told
+from proxy.grounding.clashes.statements.in_passing import labelled, told
 from proxy.grounding.clashes.statements.plain import declared, is_turn
 from proxy.grounding.clashes.statements.records import read_fields
 from proxy.grounding.clashes.statements.slots import read_slots
@@ -64,6 +64,11 @@ _INSTRUCTION = LazyPattern(
 )
 
 
+def speaks_of_the_user(text: str) -> bool:
+    """Whether it names the user, as a memory or a system message does."""
+    return _OF_THE_USER.search(text) is not None
+
+
 def read_statements(pieces: Sequence[StatedPiece], tongue: str = "") -> list[Statement]:
     """The statements of all pieces, in order. `tongue` is their language (ISO 639-1) where it is known."""
     return [statement for i, piece in enumerate(pieces) for statement in read_piece(piece, i, tongue).statements]
@@ -99,7 +104,7 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
             earnest = speaks_in_earnest(piece.text)
             says = says if earnest else ()
         if not says and limit is not None:
-            if piece.origin == "user" and not _may_matter(text) and not told(text, spoken):
+            if piece.origin == "user" and not _may_matter(text) and not told(text, spoken) and not labelled(text, spoken):
                 continue
             skipped += left <= 0
             if left <= 0:
@@ -116,6 +121,8 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
 def _with_tells(statement: Statement | None, i: int, piece: StatedPiece, text: str, start: int, tongue: str) -> Statement | None:
     """The statement with what its clauses tell in passing; one of nothing else where the sentence is none."""
     tells = told(text, tongue, of_memory=piece.origin == "memory") if piece.origin in ("user", "memory") else ()
+    if not tells and piece.origin in ("user", "system", "memory"):
+        tells = labelled(text, tongue)
     if not tells or (statement is not None and statement.text != text):
         return statement
     if statement is not None:
