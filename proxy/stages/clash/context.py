@@ -1,22 +1,26 @@
 """The exchange's conversation -> what it states, each statement with its piece and with what tells it from the same words said again.
 
 A memory is a marked section of a message ("<memory>", "## User profile"), what the client names as its source, or the result of a tool
-that remembers. In a system message only such a section may be edited, because it is data and no instruction; the last user message is
-never edited. What was read of a piece is kept by its text, so that a long conversation costs what is new; of one piece a bounded number
-of sentences is read. Where the conversation is a story, a game or an exercise, or where several people speak, nothing is certain.
+that remembers, of a JSON result each text. In a system message only such a section may be edited, because it is data and no instruction;
+the last user message is never edited. What was read of a piece is kept by its text, so that a long conversation costs what is new; of one
+piece a bounded number of sentences is read. Where the conversation is a story, a game or an exercise, or where several people speak,
+nothing is certain.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.compaction.transcript import called_names
 from proxy.context.conversation import last_user
+from proxy.context.passages.finding import TIME_KEYS
 from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.detecting.certainty import is_staged, without_declarations
@@ -25,9 +29,11 @@ from proxy.grounding.clashes.statements.clauses import read_piece_clauses
 from proxy.grounding.clashes.statements.in_passing import INSTEAD, named_before
 from proxy.grounding.clashes.statements.reading import Read
 from proxy.grounding.judging.asking import key_of
+from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
+from proxy.language.times import seconds_of
 from proxy.offloop import aside, each
 from proxy.stages.clash.options import Part
 
@@ -203,7 +209,8 @@ def _tool(exchange: Exchange, piece: ContextPiece, names: dict[str, str]) -> str
 def _parts(piece: ContextPiece, tool: str) -> Iterator[tuple[ContextPiece, Origin]]:
     """A piece, or its marked memories and what is around them."""
     if _MEMORY_SOURCE.search(piece.source) or _MEMORY_SOURCE.search(tool):
-        yield piece, "memory"
+        for part in _records(piece):
+            yield part, "memory"
         return
     at = 0
     if not piece.literal and piece.kind != "tool_result":
@@ -214,6 +221,29 @@ def _parts(piece: ContextPiece, tool: str) -> Iterator[tuple[ContextPiece, Origi
             at = end
     if piece.text[at:].strip():
         yield (_cut(piece, at, len(piece.text)) if at else piece), piece.kind
+
+
+def _records(piece: ContextPiece) -> Iterator[ContextPiece]:
+    """A memory, or each text of a JSON list of them with the time that its record tells."""
+    strings = None if piece.literal else strings_of(piece.text)
+    if strings is None:
+        yield piece
+        return
+    times: dict[str, float] = {}
+    _read_times(json.loads(piece.text), None, times)
+    for said in strings:
+        place = {"start": piece.start + said.start + 1, "end": piece.start + said.end - 1, "literal": True}
+        yield replace(piece, text=said.value, timestamp=times.get(said.value, piece.timestamp), **place)
+
+
+def _read_times(value: Any, time: float | None, times: dict[str, float]) -> None:
+    """When each text of a JSON value was so, by the record around it."""
+    if isinstance(value, Mapping):
+        time = next((told for key in TIME_KEYS if (told := seconds_of(value.get(key))) is not None), time)
+    if isinstance(value, str) and time is not None:
+        times.setdefault(value, time)
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        _read_times(inner, time, times)
 
 
 def _memories(text: str) -> list[tuple[int, int]]:
