@@ -97,10 +97,6 @@ class Statement(Struct, frozen=True):
     language: str = "en"
     declares: tuple[Declared, ...] = ()
     """What it says plainly, and nothing besides; empty where anything around it leaves room for doubt."""
-    tells: tuple[Declared, ...] = ()
-    """What its clauses say in passing: a clash of these is reported, never acted on."""
-    bare: bool = False
-    """It is none but for what it tells: a question, or a request, with something in passing."""
 
     @property
     def slot(self) -> str:

@@ -26,7 +26,6 @@ from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.detecting.certainty import is_staged, without_declarations
 from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
 from proxy.grounding.clashes.statements.clauses import read_piece_clauses
-from proxy.grounding.clashes.statements.in_passing import INSTEAD, named_before
 from proxy.grounding.clashes.statements.reading import Read
 from proxy.grounding.judging.asking import key_of
 from proxy.language.json.strings import strings_of
@@ -115,7 +114,7 @@ class Context:
 
     def _said(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> Stated:
         last = last_user(exchange.conversation)
-        plain = any(statement.declares or statement.tells for some in read.values() for statement in some.statements)
+        plain = any(statement.declares for some in read.values() for statement in some.statements)
         staged = self._staged_from(exchange) if plain else None
         said: Counter[str] = Counter()
         found, skipped = [], 0
@@ -127,7 +126,7 @@ class Context:
                 said[statement.hash] += 1
                 placed = replace(statement, piece=i, message=piece.message, timestamp=piece.timestamp, source=piece.source)
                 found.append(Spoken(without_declarations(placed) if doubtful else placed, piece, said[statement.hash], locked))
-        return Stated(tuple(_with_what_was(found)), skipped)
+        return Stated(tuple(found), skipped)
 
     def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
         """What each piece states, by its key, in their order, so that a longer conversation reads the same of its beginning."""
@@ -175,25 +174,6 @@ class Context:
                 if ("memory" if origin == "memory" else _ORIGINS.get(part.kind)) in self._between:
                     found.append((part, origin))
         return found
-
-
-def _with_what_was(spoken: Sequence[Spoken]) -> list[Spoken]:
-    """The statements, of which those that name what a later one of the user replaces ("8 instead of 6") tell so: the last before it."""
-    found = list(spoken)
-    for i, one in enumerate(spoken):
-        for told in one.statement.tells:
-            if told.attribute != INSTEAD:
-                continue
-            earlier = (j for j in reversed(range(i)) if _names(found[j].statement, one.statement, told.scope))
-            if (j := next(earlier, None)) is not None:
-                was = replace(told, value="before", change=False)
-                found[j] = replace(found[j], statement=replace(found[j].statement, tells=(*found[j].statement.tells, was)))
-    return found
-
-
-def _names(earlier: Statement, later: Statement, what: str) -> bool:
-    """Whether the user has named `what` in an earlier message."""
-    return earlier.origin == later.origin == "user" and earlier.message != later.message and named_before(earlier.text, what) is not None
 
 
 def _key(piece: ContextPiece, origin: Origin) -> bytes:

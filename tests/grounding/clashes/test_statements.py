@@ -141,18 +141,18 @@ def test_a_memory_may_speak_of_somebody_close_to_the_user() -> None:
         ("Ville de l'utilisateur : Lyon", "lyon"),
     ],
 )
-def test_a_line_that_labels_a_value_of_the_user_tells_it(line: str, value: str, origin: str) -> None:
+def test_a_line_that_labels_a_value_of_the_user_gives_it(line: str, value: str, origin: str) -> None:
     (statement,) = read(line, origin=origin)
-    assert [("location", value)] == [(one.attribute, one.value) for one in statement.tells or statement.declares]
+    assert ("user", [("location", value)]) == (statement.subject, [(slot.slot, slot.value) for slot in statement.slots])
 
 
 @pytest.mark.parametrize("line", ["User: hello", "User question: where is Rome?", "Location: Rome", "The city of Rome: a guide"])
-def test_any_other_label_tells_nothing_of_the_user(line: str) -> None:
-    assert [] == [one for statement in read(line, origin="user") for one in statement.tells]
+def test_any_other_label_gives_nothing_of_the_user(line: str) -> None:
+    assert [] == [slot for statement in read(line) for slot in statement.slots]
 
 
 def test_of_a_tool_s_result_the_user_is_somebody_else() -> None:
-    assert [] == [one for statement in read("User location: Rome", origin="tool_result") for one in statement.tells]
+    assert [] == [slot for statement in read("User location: Rome", origin="tool_result") for slot in statement.slots]
 
 
 def test_a_memory_speaks_of_the_user() -> None:

@@ -376,17 +376,6 @@ async def test_a_merged_statement_leaves_when_one_of_its_sides_loses() -> None:
     assert ["Hello. ", "Thanks."] == [contents(sent)[0], contents(sent)[2]]
 
 
-async def test_what_is_said_in_passing_is_reported_and_nothing_is_done_about_it() -> None:
-    sent = await send(make_ports(), [user("I live in Rome. Where do I climb?"), assistant(), user("As I live in Oslo, is it cold?")])
-    assert (1, "pass", "CLASH") == (sent.facts.clashes, verdict(sent).outcome, verdict(sent).code)
-
-
-async def test_what_takes_the_place_of_something_said_before_is_reported() -> None:
-    sent = await send(
-        make_ports(), [user("Book a table for 6 pm please."), assistant(), user("hm, better 8 instead of 6, the train is late")]
-    )
-    assert 1 == sent.facts.clashes
-
 
 # ---- whatever the conversation ----
 

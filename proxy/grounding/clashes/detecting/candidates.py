@@ -89,9 +89,7 @@ def may_meet(one: Statement, other: Statement) -> bool:
     """
     if one.place == other.place:
         return False
-    if one.bare or other.bare:
-        return one.hash != other.hash and bool(_told_keys(one) & _told_keys(other))
-    if {plain.attribute for plain in (*one.declares, *one.tells)} & {plain.attribute for plain in (*other.declares, *other.tells)}:
+    if {plain.attribute for plain in one.declares} & {plain.attribute for plain in other.declares}:
         return True
     if one.subject != other.subject and not ({one.slot, other.slot} <= OF_THE_ASSISTANT and one.slot):
         return False
@@ -159,11 +157,7 @@ def _keys(statement: Statement) -> set[tuple[str, str]]:
     plain = {
         (one.scope.replace(" ", "_"), "") if one.attribute == IT else (f"plain:{one.attribute}", one.scope) for one in statement.declares
     }
-    return slots | plain | _told_keys(statement)
-
-
-def _told_keys(statement: Statement) -> set[tuple[str, str]]:
-    return {(f"told:{one.attribute}", one.scope) for one in statement.tells}
+    return slots | plain
 
 
 def _most_similar(i: int, cosines: Sequence[float]) -> Iterable[int]:

@@ -108,7 +108,7 @@ def is_staged(text: str, *, of_user: bool = True) -> bool:
 
 def without_declarations(statement: Statement) -> Statement:
     """`statement` where it is not told in earnest, or not by one person."""
-    return replace(statement, declares=(), tells=()) if statement.declares or statement.tells else statement
+    return replace(statement, declares=()) if statement.declares else statement
 
 
 def clash_declared(older: Statement, newer: Statement) -> tuple[Declared, Declared] | None:

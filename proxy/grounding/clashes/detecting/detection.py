@@ -17,7 +17,6 @@ from proxy.grounding.clashes.detecting.wording import difference
 from proxy.grounding.clashes.kinds import ClashType, Declared, SlotValue, Statement, StatementClash
 from proxy.grounding.clashes.statements import categories
 from proxy.grounding.clashes.statements.cues import is_addition
-from proxy.grounding.clashes.statements.in_passing import clash_told
 from proxy.grounding.clashes.statements.plain import IT
 from proxy.grounding.clashes.statements.slot_cues import SEVERAL_OF_THEM
 from proxy.grounding.clashes.statements.slots import CRITICAL, SEVERAL, clashing
@@ -54,7 +53,6 @@ def by_rule(pair: Pair) -> StatementClash | None:
         or _two_values(older, newer)
         or _loved_and_hated(older, newer)
         or _one_word_apart(older, newer)
-        or _told(older, newer)
     )
 
 
@@ -102,16 +100,6 @@ def _declared(older: Statement, newer: Statement) -> StatementClash | None:
     old, new = values
     reason = f"{old.attribute}: {_plainly(old)} against {_plainly(new)}"
     return _clash(older, newer, _type(older, newer), old.attribute, reason, critical=old.attribute in _VITAL_ATTRIBUTES or _far(old, new))
-
-
-def _told(older: Statement, newer: Statement) -> StatementClash | None:
-    """Clauses of both say the same attribute of the same, with values that exclude each other; nothing that anybody would act on."""
-    values = clash_told(older, newer)
-    if values is None:
-        return None
-    old, new = values
-    reason = f"{old.attribute}: {_plainly(old)} against {_plainly(new)}"
-    return _clash(older, newer, _type(older, newer), old.attribute, reason, critical=old.attribute in _VITAL_ATTRIBUTES)
 
 
 def _made(older: Statement, newer: Statement) -> StatementClash | None:

@@ -10,12 +10,11 @@ import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from proxy.grounding.clashes.detecting.certainty import speaks_in_earnest
 from proxy.grounding.clashes.kinds import Declared, Origin, SlotValue, StatedPiece, Statement, StatementKind, statement_hash
 from proxy.grounding.clashes.statements import cues
-from proxy.grounding.clashes.statements.in_passing import labelled, told
+from proxy.grounding.clashes.statements.labels import labelled
 from proxy.grounding.clashes.statements.plain import declared, is_turn
 from proxy.grounding.clashes.statements.records import read_fields
 from proxy.grounding.clashes.statements.slots import read_slots
@@ -104,31 +103,18 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
             earnest = speaks_in_earnest(piece.text)
             says = says if earnest else ()
         if not says and limit is not None:
-            if piece.origin == "user" and not _may_matter(text) and not told(text, spoken) and not labelled(text, spoken):
+            if piece.origin == "user" and not _may_matter(text):
                 continue
             skipped += left <= 0
             if left <= 0:
                 continue
             left -= 1
-        statement = _with_tells(_statement(i, piece, text, start, spoken, says), i, piece, text, start, spoken)
+        statement = _statement(i, piece, text, start, spoken, says)
         if statement is not None:
             found.append(statement)
         if len(found) >= MAX_STATEMENTS:
             break
     return Read(tuple(found), skipped, (limit or 0) - left if limit is not None else 0)
-
-
-def _with_tells(statement: Statement | None, i: int, piece: StatedPiece, text: str, start: int, tongue: str) -> Statement | None:
-    """The statement with what its clauses tell in passing; one of nothing else where the sentence is none."""
-    tells = told(text, tongue, of_memory=piece.origin == "memory") if piece.origin in ("user", "memory") else ()
-    if not tells and piece.origin in ("user", "system", "memory"):
-        tells = labelled(text, tongue)
-    if not tells or (statement is not None and statement.text != text):
-        return statement
-    if statement is not None:
-        return replace(statement, tells=tells)
-    said = (piece.origin, i, start, start + len(text), statement_hash(text, piece.origin), piece.message, piece.timestamp, piece.source)
-    return Statement(text, "fact", *said, update=cues.is_update(text), language=tongue, tells=tells, bare=True)
 
 
 def _may_matter(sentence: str) -> bool:
@@ -223,6 +209,9 @@ def _slots(said: str, origin: Origin, tongue: str) -> tuple[SlotValue, ...]:
     if origin == "passage" and not personal:
         return ()
     slots = read_slots(said, tongue)
+    label = labelled(said, tongue) if origin in ("user", "system", "memory") else None
+    if label is not None and label.slot not in {slot.slot for slot in slots}:
+        slots = (*slots, label)
     if not personal and _IS_SO.search(said) is not None and not has_stance(said) and not cues.is_update(said):
         return tuple(slot for slot in slots if slot.slot not in _PREFERRED)
     return slots
