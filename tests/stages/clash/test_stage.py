@@ -376,7 +376,6 @@ async def test_a_merged_statement_leaves_when_one_of_its_sides_loses() -> None:
     assert ["Hello. ", "Thanks."] == [contents(sent)[0], contents(sent)[2]]
 
 
-
 # ---- whatever the conversation ----
 
 _SENTENCES = (
