@@ -9,7 +9,7 @@ training splits that did. *statements*: pairs that this project wrote (`benchmar
 from a user's sentences: slots, changes of mind, suppositions, other people; the rules were made beside them, so that they show what is
 covered, and not how it goes with what others write.
 
-Recall and false positives at the shipped thresholds (`proxy/stages/clash/detecting/coefficients.json`). Baselines in the same run: cosine
+Recall and false positives at the shipped thresholds (`coefficients.json`). Baselines in the same run: cosine
 of the two (alike, so perhaps against each other), shared words where one of the two is negated, the grounding verifier alone (contradicted
 in either direction). AUROC tells them apart without a threshold. Intervals: 95%, by resampling preferences, dialogues or pairs.
 """
@@ -31,16 +31,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks import clash_data as data
+from proxy.grounding.clashes.detecting import detection
+from proxy.grounding.clashes.detecting.candidates import Pair
+from proxy.grounding.clashes.detecting.features import Answers, Cosines, coefficients, features, regression, shared_terms
+from proxy.grounding.clashes.kinds import StatementClash, StatementKind
+from proxy.grounding.clashes.statements.reading import as_statement
+from proxy.grounding.judging.options import make_verifier
 from proxy.stages.clash import ClashOptions
 from proxy.stages.clash.context import Context
-from proxy.stages.clash.detecting import detection
-from proxy.stages.clash.detecting.candidates import Pair
-from proxy.stages.clash.detecting.features import Answers, Cosines, coefficients, features, regression, shared_terms
 from proxy.stages.clash.finding import Finder
-from proxy.stages.clash.kinds import StatementClash, StatementKind
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.resolution import resolve_clash
-from proxy.stages.clash.statements.reading import as_statement
 from proxy.testing import make_exchange, make_ports
 
 RESULTS = Path(__file__).parent / "results" / "clash.json"
@@ -74,7 +75,7 @@ def pair_of(
     older: str, newer: str, language: str = "en", kind: StatementKind | None = "fact", second: StatementKind | None = "fact"
 ) -> Pair:
     """Two texts as statements of these kinds; None: of the kind that they are read as."""
-    return Pair(as_statement(older, kind=kind, tongue=language), as_statement(newer, kind=second, piece=1, tongue=language), "given")
+    return Pair(as_statement(older, kind=kind, tongue=language), as_statement(newer, kind=second, piece=1, tongue=language))
 
 
 # ---- data ----
@@ -259,7 +260,7 @@ async def written(models: data.Models | None) -> list[Written]:
     lines = [line.split("\t") for line in STATEMENTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
     options = ClashOptions(semantic=models is not None)
-    context, finder, found = Context(options.between), Finder(options, ports), []
+    context, finder, found = Context(options.between), Finder(options, ports.embedder, make_verifier(options, ports)), []
     for number, (topic, language, expected, older, newer) in enumerate(lines):
         said = [{"role": "user", "content": older}, {"role": "assistant", "content": "Noted."}, {"role": "user", "content": newer}]
         exchange = make_exchange(said)

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.grounding.clashes.detecting.candidates import Pair
+from proxy.grounding.clashes.detecting.features import Answers, Cosines, Features, features
+from proxy.grounding.clashes.detecting.judging import ClashDetector
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder, available_cores
 from proxy.models.verifier.onnx import FOLDER as MODEL
 from proxy.models.verifier.onnx import OnnxVerifier
 from proxy.models.verifier.verifier import LocalVerifiers
-from proxy.stages.clash.detecting.candidates import Pair
-from proxy.stages.clash.detecting.features import Answers, Cosines, Features, features
-from proxy.stages.clash.detecting.judging import ClashDetector
 
 FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data"
 TOGETHER = 64
@@ -55,7 +55,7 @@ class Models:
         return answers, cosines
 
     async def features(self, pairs: Sequence[Pair]) -> list[Features]:
-        """`proxy.stages.clash.detecting.features.features` of each pair."""
+        """`proxy.grounding.clashes.detecting.features.features` of each pair."""
         answers, cosines = await self.ask(pairs)
         return [features(pair.older, pair.newer, answers, cosines) for pair in pairs]
 

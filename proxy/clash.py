@@ -10,27 +10,31 @@
         done = resolve_clash(clash, "prefer_recent")
         print(clash.type, clash.reason, done.kept, done.dropped, done.reason)
 
-A `Resolution` says what is to be done, and leaves the messages as they are. The models are loaded when they are first needed, and run in
-an event loop of their own: `detect_clash` works anywhere, `detect_clash_async` in any event loop.
+It is the stage `clash` with `semantic: true`, over all parts of the conversation, with every sentence read. A `Resolution` says what is to
+be done, and leaves the messages as they are. The models are loaded when they are first needed, and run in an event loop of their own:
+`detect_clash` works anywhere, `detect_clash_async` in any event loop.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
+from proxy.exchange import Exchange, Message, Prompt, Request
+from proxy.grounding.clashes.kinds import Resolution as Resolution
+from proxy.grounding.clashes.kinds import Statement as Statement
+from proxy.grounding.clashes.kinds import StatementClash as StatementClash
+from proxy.grounding.judging.combined import CombinedVerifier
 from proxy.models import builtin as builtin_models
 from proxy.ports import Embedder, Verifier
-from proxy.stages.clash.detecting import judging as clashes
-from proxy.stages.clash.kinds import Resolution as Resolution
-from proxy.stages.clash.kinds import Statement as Statement
-from proxy.stages.clash.kinds import StatementClash as StatementClash
+from proxy.stages.clash.context import Context
+from proxy.stages.clash.finding import Finder
+from proxy.stages.clash.ledger import Ledger
+from proxy.stages.clash.options import ClashOptions, Part
 from proxy.stages.clash.resolution import resolve_clash as resolve_clash
-from proxy.stages.clash.statements.clauses import read_clauses
 
-Said = Sequence[Statement] | Sequence[str | Mapping[str, Any]]
-"""Statements, or what they are read from: chat messages, with a ``timestamp`` where it is known, or a user's sentences; in order."""
+Said = Sequence[str | Mapping[str, Any]]
+"""Chat messages, with a ``timestamp`` (`proxy.language.times`) and a ``source`` where they are known, or a user's sentences; in order."""
 
 
 def detect_clash(
@@ -38,8 +42,9 @@ def detect_clash(
 ) -> list[StatementClash]:
     """The clashes among what was said, each pair of statements judged once; `known` are pair hashes that need not be judged again.
 
-    A change of mind that is said as such is among them, with `Clash.update` set. `verifier` and `embedder` are the built-in ones where not
-    given; they are called in this library's event loop. Raises `TypeError` where statements and messages are mixed.
+    A change of mind that is said as such is among them, with `update` set; `certain` is set where both plainly say one thing of one person.
+    `verifier` and `embedder` are the built-in ones where not given; they are called in this library's event loop. Raises `TypeError` for
+    what is neither a text nor a message.
     """
     return builtin_models.wait_for(_detect(said, verifier, embedder, known))
 
@@ -52,8 +57,15 @@ async def detect_clash_async(
 
 
 async def _detect(said: Said, verifier: Verifier | None, embedder: Embedder | None, known: Collection[str]) -> list[StatementClash]:
-    pieces = [clashes.piece_of(one, i) for i, one in enumerate(said) if not isinstance(one, Statement)]
-    if len(pieces) == len(said):
-        said = await asyncio.to_thread(read_clauses, pieces)
-    judge, vectors = verifier or builtin_models.verifier(), embedder or builtin_models.embedder()
-    return await clashes.detect_clash(said, verifier=judge, embedder=vectors, known=known)
+    options, exchange = ClashOptions(between=get_args(Part), semantic=True), _conversation(said)
+    spoken = (await Context(options.between, whole=True).stated(exchange)).spoken
+    finder = Finder(options, embedder or builtin_models.embedder(), CombinedVerifier([verifier or builtin_models.verifier()]))
+    return [found.clash for found in (await finder.find(exchange, Ledger(spoken, ()), spoken, known=known)).clashes]
+
+
+def _conversation(said: Said) -> Exchange:
+    """What the stage would see of it."""
+    messages: list[Message] = [{"role": "user", "content": one} if isinstance(one, str) else dict(one) for one in said]
+    request = Request("", tuple(messages), (), {}, stream=False, message_hints=dict(enumerate(messages)))
+    prompt = Prompt(request.messages, request.tools, request.params)
+    return Exchange("library", "", "", "", "", original=request, model="", prompt=prompt)

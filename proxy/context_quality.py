@@ -8,8 +8,8 @@
 
     validator = ContextQualityValidator(fact_checker=checker, required_fields=["temperature", "unit"])
     quality = validator.validate_quality({"content": result, "timestamp": fetched_at}, query="How warm is it in Graz?")
-    if not quality.passed:
-        print(quality.score, quality.reasons)
+    if not quality.is_valid:
+        print(quality.quality_score, quality.reasons, quality.scores["freshness_score"])
 
 The models are loaded when they are first needed, once for all of them, and run in one event loop in a thread of its own: the synchronous
 methods work anywhere, the ``_async`` ones in any event loop.
@@ -17,26 +17,32 @@ methods work anywhere, the ``_async`` ones in any event loop.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
+from proxy.errors import UpstreamUnreachable
+from proxy.exchange import Message
 from proxy.exchange.fact_checks import FactVerdict as FactVerdict
+from proxy.grounding.judging.combined import CombinedVerifier
+from proxy.grounding.judging.llm import LLMVerifier, LLMVerifierOptions
 from proxy.grounding.knowledge import checking as facts
 from proxy.models import builtin as builtin_models
 from proxy.models.knowledge.bases import FolderKnowledge, check_folder
 from proxy.ports import Embedder, Verifier
-from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS, ChecksFacts
+from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS, ChecksFacts, accuracy_of
 from proxy.stages.validation.metrics.candidates import Candidate, existing_base
-from proxy.stages.validation.metrics.consistency import MIN_CONTRADICTION
-from proxy.stages.validation.metrics.content import content_of
-from proxy.stages.validation.metrics.freshness import MAX_AGE_S
+from proxy.stages.validation.metrics.completeness import completeness
+from proxy.stages.validation.metrics.consistency import MIN_CONTRADICTION, consistency_of
+from proxy.stages.validation.metrics.content import content_of, statements_of
+from proxy.stages.validation.metrics.freshness import MAX_AGE_S, freshness
 from proxy.stages.validation.metrics.quality import Metric as Metric
 from proxy.stages.validation.metrics.quality import MetricWeights as MetricWeights
 from proxy.stages.validation.metrics.quality import Quality as Quality
 from proxy.stages.validation.metrics.quality import QualityThresholds as QualityThresholds
-from proxy.stages.validation.metrics.relevance import readings_of
+from proxy.stages.validation.metrics.relevance import readings_of, relevance_of
 from proxy.stages.validation.metrics.validator import Models, QualityValidator
 
 
@@ -91,6 +97,49 @@ class FactChecker:
         return await builtin_models.elsewhere(self._checker.verify_many(claims))
 
 
+AskLLM = Callable[[Sequence[Message]], str | Awaitable[str]]
+"""Chat messages in, the model's answer out; one that is not awaited runs in a thread."""
+
+
+class _Chat:
+    """A caller's model as `proxy.ports.ChatModel`."""
+
+    def __init__(self, ask: AskLLM) -> None:
+        self._ask = ask
+
+    async def complete(
+        self, upstream: str, model: str, messages: Sequence[Message], *, params: Mapping[str, Any] | None = None, timeout_s: float = 30.0
+    ) -> str:
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await asyncio.to_thread(self._ask, messages)
+                return answer if isinstance(answer, str) else await answer
+        except Exception as error:  # whatever a caller's model fails with, the built-in verifier's word stands
+            raise UpstreamUnreachable(f"llm: {error!r}") from error
+
+
+class ChecksOneFact(Protocol):
+    """A fact checker that takes one claim at a time."""
+
+    def verify(self, claim: str) -> Any:
+        """Something with ``valid`` and ``confidence``, and ``correct_fact`` where it knows it."""
+
+
+class _OneByOne:
+    """Such a checker as `proxy.stages.validation.metrics.accuracy.ChecksFacts`."""
+
+    def __init__(self, checker: ChecksOneFact) -> None:
+        self._checker = checker
+
+    async def verify_many(self, claims: Sequence[str]) -> list[FactVerdict]:
+        return [self._verdict(await asyncio.to_thread(self._checker.verify, claim)) for claim in claims]
+
+    @staticmethod
+    def _verdict(found: Any) -> FactVerdict:
+        known = str(getattr(found, "correct_fact", None) or "")
+        return FactVerdict("VALID" if found.valid else "INVALID", float(found.confidence), known, "fact_checker", "", "", "")
+
+
 class ContextQualityValidator:
     """Measures content by relevance, freshness, accuracy, completeness and consistency."""
 
@@ -101,7 +150,8 @@ class ContextQualityValidator:
         weights: MetricWeights | None = None,
         max_age_s: float = MAX_AGE_S,
         required_fields: Sequence[str] = (),
-        fact_checker: ChecksFacts | None = None,
+        fact_checker: ChecksFacts | ChecksOneFact | None = None,
+        llm: AskLLM | None = None,
         embedder: Embedder | None = None,
         verifier: Verifier | None = None,
         min_contradiction: float = MIN_CONTRADICTION,
@@ -110,11 +160,14 @@ class ContextQualityValidator:
     ) -> None:
         """Without `fact_checker` nothing is verifiable: the accuracy is 1.0, not measured.
 
-        It is a `FactChecker`, or anything with its `verify_many`. `required_fields` are for content that does not name its own. `embedder`
+        It is a `FactChecker`, or anything with its `verify_many` or `verify`. `llm` is asked whether content contradicts the context where
+        the verifier is unsure. `required_fields` are for content that does not name its own. `embedder`
         and `verifier` are the built-in ones where not given; like `fact_checker` they are called in the library's event loop. `clock`
         tells the time that ages are counted to.
         """
-        self._given, self._clock, self._required = Models(embedder, verifier, fact_checker), clock, tuple(required_fields)
+        checker = fact_checker if fact_checker is None or isinstance(fact_checker, ChecksFacts) else _OneByOne(fact_checker)
+        self._given, self._clock, self._required = Models(embedder, verifier, checker), clock, tuple(required_fields)
+        self._llm = None if llm is None else LLMVerifier(_Chat(llm), LLMVerifierOptions(upstream="", model="llm"))
         self._options: dict[str, Any] = {"thresholds": thresholds, "weights": weights, "max_age_s": max_age_s}
         self._options |= {"min_contradiction": min_contradiction, "max_claims": max_claims}
 
@@ -143,11 +196,51 @@ class ContextQualityValidator:
         """`validate_batch` for a running event loop; cancelling it ends the work."""
         return await builtin_models.elsewhere(self._validate(contents, query, existing_context))
 
-    async def _validate(self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None) -> list[Quality]:
+    # ---- one metric at a time ----
+
+    def validate_relevance(self, contents: Sequence[object], query: str) -> list[Metric]:
+        """Of each, in order."""
+        return builtin_models.wait_for(
+            relevance_of(self._candidates(contents, query), self._models().embedder or builtin_models.embedder())
+        )
+
+    def validate_freshness(self, contents: Sequence[object]) -> list[Metric]:
+        """Of each, in order."""
+        read = [content_of(content) for content in contents]
+        return [freshness(content.timestamp, self._clock(), self._options["max_age_s"]) for content in read]
+
+    def validate_accuracy(self, content: object) -> Metric:
+        """Whether the facts say so."""
+        stated = [statements_of(content_of(content).text)]
+        return builtin_models.wait_for(accuracy_of(stated, self._given.checker, max_claims=self._options["max_claims"]))[0]
+
+    def validate_completeness(self, content: object, required_fields: Sequence[str]) -> Metric:
+        """Whether it has these fields."""
+        read = content_of(content)
+        return completeness(required_fields, read.fields, read.data, text=read.text)
+
+    def validate_consistency(self, content: object, existing_context: str | Sequence[str]) -> Metric:
+        """Whether it contradicts `existing_context`."""
+        candidates = self._candidates([content], None, existing_context)
+        stated = [statements_of(one.content.text) for one in candidates]
+        found = consistency_of(candidates, stated, self._models().verifier, min_contradiction=self._options["min_contradiction"])
+        return builtin_models.wait_for(found)[0]
+
+    def _models(self) -> Models:
+        """The built-in ones where none were given."""
+        given, own = self._given, self._given.verifier or builtin_models.verifier()
+        verifier = own if self._llm is None else CombinedVerifier([own, self._llm])
+        return Models(given.embedder or builtin_models.embedder(), verifier, given.checker)
+
+    def _candidates(
+        self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None = None
+    ) -> list[Candidate]:
+        """Raises `TypeError`."""
         read = [content_of(content, self._required) for content in contents]
         questions, unasked = readings_of(query)
         base = existing_base(existing_context)
-        candidates = [Candidate(content, questions, unasked, base) for content in read]
-        given = self._given
-        models = Models(given.embedder or builtin_models.embedder(), given.verifier or builtin_models.verifier(), given.checker)
-        return await QualityValidator(models, **self._options).validate(candidates, [self._clock()] * len(candidates))
+        return [Candidate(content, questions, unasked, base) for content in read]
+
+    async def _validate(self, contents: Sequence[object], query: str | None, existing_context: str | Sequence[str] | None) -> list[Quality]:
+        candidates = self._candidates(contents, query, existing_context)
+        return await QualityValidator(self._models(), **self._options).validate(candidates, [self._clock()] * len(candidates))

@@ -131,6 +131,85 @@ def test_a_validator_finds_accuracy_by_a_fact_checker(facts: Path) -> None:
     assert TOWER == wrong.metrics["accuracy"].detail["wrong"][0]["correct_fact"]
 
 
+class Says:
+    """A fact checker that takes one claim at a time."""
+
+    def __init__(self, valid: bool, confidence: float) -> None:
+        self.valid, self.confidence = valid, confidence
+
+    def verify(self, claim: str) -> Says:
+        return self
+
+
+def test_a_checker_of_one_claim_at_a_time_will_do() -> None:
+    right, wrong = (validator(fact_checker=Says(valid, 0.9)).validate_quality(TOWER) for valid in (True, False))
+    assert (1.0, 0.0, False) == (right.scores["accuracy_score"], wrong.scores["accuracy_score"], wrong.is_valid)
+    assert wrong.reason.startswith("inaccurate")
+
+
+# ---- one metric, and other names ----
+
+
+def test_any_field_of_a_raw_record_may_be_one_that_it_must_have() -> None:
+    wanted = ["user_id", "preference", "timestamp"]
+    whole = {"user_id": "u-7", "preference": "quiet rooms", "timestamp": "2024-05-01T11:30:00"}
+    short = {name: whole[name] for name in wanted[:2]}
+    assert [1.0, 2 / 3] == [validator().validate_completeness(given, wanted).value for given in (whole, short)]
+    assert [True, False] == [validator(required_fields=wanted).validate_quality(given).is_valid for given in (whole, short)]
+    assert 1.0 == validator().validate_completeness({"content": TOWER, "source": "guide"}, ["content", "source"]).value
+
+
+def test_freshness_reads_iso_8601() -> None:
+    given = [{"text": "here", "timestamp": "2024-05-01T11:30:00"}, {"text": "there", "timestamp": "2024-04-30T12:00:00Z"}]
+    assert [1.0, 1 / 24] == [metric.value for metric in validator().validate_freshness(given)]
+
+
+@pytest.mark.parametrize(
+    ("known", "new", "consistency"),
+    [
+        ("User prefers budget hotels", "User prefers luxury 5-star hotels", 0.0),
+        ("User location: New York", "User location: London", 0.0),
+        ("Ubicación del usuario: Madrid", "Ubicación del usuario: Bilbao", 0.0),
+        ("Der Nutzer wohnt in Rom.", "Der Nutzer wohnt in Hamburg.", 0.0),
+        ("User prefers budget hotels", "User prefers quiet hotels", 1.0),
+        ("The user lives in Rome.", "The user has moved to Oslo.", 1.0),
+        ("The user's sister lives in Rome.", "The user lives in Oslo.", 1.0),
+        ("The shop sells budget shoes.", "The shop sells luxury shoes.", 1.0),
+    ],
+)
+def test_what_is_said_of_the_user_is_judged_as_clashes_are(known: str, new: str, consistency: float) -> None:
+    made = ContextQualityValidator(embedder=HashEmbedder(), verifier=ScriptedVerifiers(lambda pair: Support(0.1, 0.1)))
+    assert consistency == made.validate_consistency(new, [known]).value
+    assert consistency == made.validate_quality(new, existing_context=[known]).consistency
+
+
+def test_a_model_is_asked_where_the_verifier_is_unsure() -> None:
+    asked = []
+
+    def llm(messages: Any) -> str:
+        asked.append(messages)
+        return '{"verdicts": [{"claim": 1, "reason": "another height", "verdict": "contradicted", "confidence": 0.99}]}'
+
+    unsure = ScriptedVerifiers(lambda pair: Support(0.5, 0.3))
+    made = ContextQualityValidator(embedder=HashEmbedder(), verifier=unsure, llm=llm)
+    assert (0.0, 1) == (made.validate_consistency("The Eiffel Tower in Paris is 120 metres tall.", TOWER).value, len(asked))
+
+
+def test_a_model_that_fails_leaves_the_verifiers_word() -> None:
+    def llm(messages: Any) -> str:
+        raise OSError("away")
+
+    made = ContextQualityValidator(embedder=HashEmbedder(), verifier=ScriptedVerifiers(lambda pair: Support(0.5, 0.3)), llm=llm)
+    assert 1.0 == made.validate_consistency("The Eiffel Tower in Paris is tall.", TOWER).value
+
+
+def test_the_other_metrics_alone() -> None:
+    made = validator(fact_checker=Says(True, 0.99))
+    near, far = made.validate_relevance([TOWER, "Knead the dough."], "How tall is the Eiffel Tower in Paris?")
+    assert (near.value or 0.0) > (far.value or 0.0)
+    assert 1.0 == made.validate_accuracy(TOWER).value
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("question", "known", "good", "bad"),

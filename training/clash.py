@@ -2,7 +2,7 @@
 
     python -m training.clash [--rows N]
 
-Two logistic regressions over `proxy.stages.clash.detecting.features.FEATURES`, one for a wish beside a proposal and one for two statements;
+Two logistic regressions over `clashes.detecting.features.FEATURES`, one for a wish beside a proposal and one for two statements;
 their probability means: at even odds before. Weights whose sign makes no sense (`SIGNS`) are left out. They learn from
 
 - `../shared/data/clash`: prosecco and daccord, train splits,
@@ -14,7 +14,7 @@ their probability means: at even odds before. Weights whose sign makes no sense 
 
 prefeval, citod and decode_pairs are left for `benchmarks.clash`. Thresholds: the probability that lets `FALSE_POSITIVES` of the pairs that
 do not clash through, of all and of what users say, out of sample (five folds by preference or source row). Writes
-`proxy/stages/clash/detecting/coefficients.json`.
+`proxy/grounding/clashes/detecting/coefficients.json`.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from msgspec.structs import astuple, replace
 from numpy.typing import NDArray
 
 from benchmarks import clash_data as data
+from proxy.grounding.clashes.detecting.candidates import Pair
+from proxy.grounding.clashes.detecting.features import COEFFICIENTS, FEATURES, Coefficients, Regression
+from proxy.grounding.clashes.detecting.questions import is_proposal
+from proxy.grounding.clashes.statements.cues import is_first_person
+from proxy.grounding.clashes.statements.reading import as_statement
 from proxy.language.detection import language as language_of
-from proxy.stages.clash.detecting.candidates import Pair
-from proxy.stages.clash.detecting.features import COEFFICIENTS, FEATURES, Coefficients, Regression
-from proxy.stages.clash.detecting.questions import is_proposal
-from proxy.stages.clash.statements.cues import is_first_person
-from proxy.stages.clash.statements.reading import as_statement
 from training.relevance import fit
 
 PREFERENCES = Path(__file__).with_name("preferences.tsv")
@@ -121,7 +121,7 @@ def statement_rows() -> Iterator[Row]:
     for line in STATEMENTS.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
             language, clashes, older, newer = line.split("\t")
-            pair = Pair(as_statement(older, tongue=language), as_statement(newer, piece=1, tongue=language), "given")
+            pair = Pair(as_statement(older, tongue=language), as_statement(newer, piece=1, tongue=language))
             yield Row(pair, clashes == "1", STATEMENTS_WEIGHT, f"statements-{older}")
 
 
@@ -154,7 +154,7 @@ def pair_of(older: str, newer: str, language: str, *, wish: bool = False) -> Pai
     first = as_statement(older, kind="preference" if wish else "fact", tongue=language)
     second = as_statement(newer, piece=1, tongue=language)
     own = wish and second.kind != "fact" and is_first_person(newer)
-    return Pair(first, second if own else replace(second, kind="fact"), "given")
+    return Pair(first, second if own else replace(second, kind="fact"))
 
 
 def out_of_sample(features: Array, rows: Sequence[Row]) -> Array:

@@ -1,35 +1,40 @@
 """The exchange's conversation -> what it states, each statement with its piece and with what tells it from the same words said again.
 
 A memory is a marked section of a message ("<memory>", "## User profile"), what the client names as its source, or the result of a tool
-that remembers. In a system message only such a section may be edited, because it is data and no instruction; the last user message is
-never edited. What was read of a piece is kept by its text, so that a long conversation costs what is new; of one piece a bounded number
-of sentences is read. Where the conversation is a story, a game or an exercise, or where several people speak, nothing is certain.
+that remembers, of a JSON result each text. In a system message only such a section may be edited, because it is data and no instruction;
+the last user message is never edited. What was read of a piece is kept by its text, so that a long conversation costs what is new; of one
+piece a bounded number of sentences is read. Where the conversation is a story, a game or an exercise, or where several people speak,
+nothing is certain.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.context.compaction.transcript import called_names
 from proxy.context.conversation import last_user
+from proxy.context.passages.finding import TIME_KEYS
 from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
+from proxy.grounding.clashes.detecting.certainty import is_staged, without_declarations
+from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
+from proxy.grounding.clashes.statements.clauses import read_piece_clauses
+from proxy.grounding.clashes.statements.reading import Read
 from proxy.grounding.judging.asking import key_of
+from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
+from proxy.language.times import seconds_of
 from proxy.offloop import aside, each
-from proxy.stages.clash.detecting.certainty import is_staged, without_declarations
-from proxy.stages.clash.kinds import Origin, StatedPiece, Statement
 from proxy.stages.clash.options import Part
-from proxy.stages.clash.statements.clauses import read_piece_clauses
-from proxy.stages.clash.statements.in_passing import INSTEAD, named_before
-from proxy.stages.clash.statements.reading import Read
 
 MAX_READ, MAX_READ_OF_ALL = 6, 16
 """Sentences of one piece, and of the conversation, the first of each, that are read in full beside those that plainly declare something:
@@ -94,9 +99,9 @@ class Stated(Struct, frozen=True):
 class Context:
     """Reads what conversations state. One a stage."""
 
-    def __init__(self, between: Sequence[Part], max_read: int = MAX_READ) -> None:
-        """`max_read` sentences of a piece are read in full."""
-        self._between, self._max_read = frozenset(between), max_read
+    def __init__(self, between: Sequence[Part], *, whole: bool = False) -> None:
+        """`whole`: every sentence is read in full, whatever that takes."""
+        self._between, self._whole = frozenset(between), whole
         self._kept: LRU[Read] = LRU(MAX_KEPT)
         self._staged: LRU[bool] = LRU(MAX_KEPT)
 
@@ -109,7 +114,7 @@ class Context:
 
     def _said(self, exchange: Exchange, pieces: Sequence[tuple[ContextPiece, Origin]], read: Mapping[bytes, Read]) -> Stated:
         last = last_user(exchange.conversation)
-        plain = any(statement.declares or statement.tells for some in read.values() for statement in some.statements)
+        plain = any(statement.declares for some in read.values() for statement in some.statements)
         staged = self._staged_from(exchange) if plain else None
         said: Counter[str] = Counter()
         found, skipped = [], 0
@@ -121,7 +126,7 @@ class Context:
                 said[statement.hash] += 1
                 placed = replace(statement, piece=i, message=piece.message, timestamp=piece.timestamp, source=piece.source)
                 found.append(Spoken(without_declarations(placed) if doubtful else placed, piece, said[statement.hash], locked))
-        return Stated(tuple(_with_what_was(found)), skipped)
+        return Stated(tuple(found), skipped)
 
     def _each(self, pieces: Sequence[tuple[ContextPiece, Origin]]) -> dict[bytes, Read]:
         """What each piece states, by its key, in their order, so that a longer conversation reads the same of its beginning."""
@@ -129,11 +134,11 @@ class Context:
         left = MAX_READ_OF_ALL
         for piece, origin in each(pieces):
             if (key := _key(piece, origin)) not in found:
-                found[key] = read = self._one(piece, origin, self._max_read if left > 0 else 0)
+                found[key] = read = self._one(piece, origin, None if self._whole else MAX_READ if left > 0 else 0)
                 left -= read.full
         return found
 
-    def _one(self, piece: ContextPiece, origin: Origin, limit: int) -> Read:
+    def _one(self, piece: ContextPiece, origin: Origin, limit: int | None) -> Read:
         key = key_of(origin, piece.text, str(limit))
         kept = self._kept.get(key)
         if kept is None:
@@ -171,25 +176,6 @@ class Context:
         return found
 
 
-def _with_what_was(spoken: Sequence[Spoken]) -> list[Spoken]:
-    """The statements, of which those that name what a later one of the user replaces ("8 instead of 6") tell so: the last before it."""
-    found = list(spoken)
-    for i, one in enumerate(spoken):
-        for told in one.statement.tells:
-            if told.attribute != INSTEAD:
-                continue
-            earlier = (j for j in reversed(range(i)) if _names(found[j].statement, one.statement, told.scope))
-            if (j := next(earlier, None)) is not None:
-                was = replace(told, value="before", change=False)
-                found[j] = replace(found[j], statement=replace(found[j].statement, tells=(*found[j].statement.tells, was)))
-    return found
-
-
-def _names(earlier: Statement, later: Statement, what: str) -> bool:
-    """Whether the user has named `what` in an earlier message."""
-    return earlier.origin == later.origin == "user" and earlier.message != later.message and named_before(earlier.text, what) is not None
-
-
 def _key(piece: ContextPiece, origin: Origin) -> bytes:
     return key_of(origin, piece.text)
 
@@ -203,7 +189,8 @@ def _tool(exchange: Exchange, piece: ContextPiece, names: dict[str, str]) -> str
 def _parts(piece: ContextPiece, tool: str) -> Iterator[tuple[ContextPiece, Origin]]:
     """A piece, or its marked memories and what is around them."""
     if _MEMORY_SOURCE.search(piece.source) or _MEMORY_SOURCE.search(tool):
-        yield piece, "memory"
+        for part in _records(piece):
+            yield part, "memory"
         return
     at = 0
     if not piece.literal and piece.kind != "tool_result":
@@ -214,6 +201,29 @@ def _parts(piece: ContextPiece, tool: str) -> Iterator[tuple[ContextPiece, Origi
             at = end
     if piece.text[at:].strip():
         yield (_cut(piece, at, len(piece.text)) if at else piece), piece.kind
+
+
+def _records(piece: ContextPiece) -> Iterator[ContextPiece]:
+    """A memory, or each text of a JSON list of them with the time that its record tells."""
+    strings = None if piece.literal else strings_of(piece.text)
+    if strings is None:
+        yield piece
+        return
+    times: dict[str, float] = {}
+    _read_times(json.loads(piece.text), None, times)
+    for said in strings:
+        place = {"start": piece.start + said.start + 1, "end": piece.start + said.end - 1, "literal": True}
+        yield replace(piece, text=said.value, timestamp=times.get(said.value, piece.timestamp), **place)
+
+
+def _read_times(value: Any, time: float | None, times: dict[str, float]) -> None:
+    """When each text of a JSON value was so, by the record around it."""
+    if isinstance(value, Mapping):
+        time = next((told for key in TIME_KEYS if (told := seconds_of(value.get(key))) is not None), time)
+    if isinstance(value, str) and time is not None:
+        times.setdefault(value, time)
+    for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
+        _read_times(inner, time, times)
 
 
 def _memories(text: str) -> list[tuple[int, int]]:

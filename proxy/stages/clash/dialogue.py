@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from proxy.exchange import Exchange, Message
+from proxy.grounding.clashes.kinds import Statement
 from proxy.language.text import text_of
 from proxy.stages.clash.asking.questions import ClashQuestion, asked
 from proxy.stages.clash.asking.replies import UserReply, read_reply
-from proxy.stages.clash.kinds import Statement
 
 
 class Dialogue(Struct, frozen=True):

@@ -13,10 +13,10 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange import Exchange
+from proxy.grounding.clashes.kinds import Resolution, StatementClash
 from proxy.ports import ClashRecord
 from proxy.stages.clash.asking.questions import ClashQuestion, question
 from proxy.stages.clash.context import Spoken
-from proxy.stages.clash.kinds import Resolution, StatementClash
 
 POLICY = "policy"
 USER = "user"

@@ -11,13 +11,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from proxy.grounding.clashes.kinds import SlotValue, Statement, StatementClash
 from proxy.language.patterns import LazyPattern
 from proxy.language.wordings import wordings
 from proxy.stages.clash.asking.questions import without_lead_in
-from proxy.stages.clash.kinds import SlotValue, Statement, StatementClash
 
 ALTERNATIVES = frozenset(("seat", "transport", "room", "cabin"))
-"""Slots (`proxy.stages.clash.statements.slots`) of which a list can be welcome: "window or aisle"."""
+"""Slots (`proxy.grounding.clashes.statements.slots`) of which a list can be welcome: "window or aisle"."""
 _MAX_WORDS = 5
 """More words than this are no item of a list."""
 

@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from proxy.context.edits import Edit
+from proxy.grounding.clashes.statements.clauses import value_span
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import LedgerEntry
 from proxy.stages.clash.options import Editing
-from proxy.stages.clash.statements.clauses import value_span
 
 NOTE = "[Another statement took the place of this one.]"
 """What a message says of which nothing is left."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import time
 
+from proxy.grounding.clashes.kinds import Resolution, Statement, StatementClash, Strategy
 from proxy.stages.clash.asking.questions import question_of
-from proxy.stages.clash.kinds import Resolution, Statement, StatementClash, Strategy
 from proxy.stages.clash.merging import merged
 
 _OWN = ("user", "memory")

@@ -1,6 +1,6 @@
 """The stage `clash`: statements of the context that contradict each other are found; of those that certainly do, one counts from then on.
 
-What is certain is `proxy.stages.clash.detecting.certainty`'s; every other clash is reported, in the record and the store, and nothing is
+What is certain is `clashes.detecting.certainty`'s; every other clash is reported, in the record and the store, and nothing is
 done about it. Before whatever forwards the conversation in other words, on the client's whole history, each turn. Only pairs that were not
 judged before are judged; what was decided of one is in the store, so that every worker takes out the same sentence, or adds the same note,
 on every turn. The user is asked by an answer of the proxy's own; the client sends question and reply back with its next turn, where they
@@ -18,8 +18,11 @@ from proxy.context.conversation import last_user
 from proxy.context.edits import Edit, apply_edits
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
+from proxy.grounding.clashes.kinds import Resolution, StatedPiece
+from proxy.grounding.clashes.kinds import StatementClash as FoundClash
+from proxy.grounding.clashes.statements.clauses import read_clauses
 from proxy.grounding.judging.asking import key_of
-from proxy.grounding.judging.options import asks
+from proxy.grounding.judging.options import asks, make_verifier
 from proxy.language.detection import language, load
 from proxy.language.lru import LRU
 from proxy.language.text import text_of
@@ -30,8 +33,6 @@ from proxy.stages.clash.asking.questions import as_sentence
 from proxy.stages.clash.context import Context, Spoken, Stated
 from proxy.stages.clash.dialogue import Dialogue, dialogue_about, may_ask
 from proxy.stages.clash.finding import MAX_RUNS, Finder, FoundClashes, Pairs
-from proxy.stages.clash.kinds import Resolution, StatedPiece
-from proxy.stages.clash.kinds import StatementClash as FoundClash
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
 from proxy.stages.clash.noting import Note, notes_of, with_notes
 from proxy.stages.clash.options import ClashOptions
@@ -55,7 +56,6 @@ from proxy.stages.clash.reporting import (
     detail_of,
 )
 from proxy.stages.clash.resolution import resolve_clash
-from proxy.stages.clash.statements.clauses import read_clauses
 
 _RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both", "neither": "merged", "other": "merged"}
 """What the user's reply means for the record. With neither, both leave and nothing takes their place."""
@@ -89,7 +89,7 @@ class Clash(Stage[ClashOptions]):
         load()
         read_clauses(_WARMING)
         self.embeds = self.verifies = options.semantic
-        self._finder = Finder(options, ports)
+        self._finder = Finder(options, ports.embedder, make_verifier(options, ports))
         self._context = Context(options.between)
         self._reported: LRU[bool] = LRU(MAX_RUNS)
         """Runs of which a clash was found, where nothing is done about it: what the store knows of them counts on every turn."""

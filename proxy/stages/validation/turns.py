@@ -134,6 +134,7 @@ class _Reader:
             options.required_of(tool, piece.source),
             (call.purpose,) if call else (),
             options.max_age_of(tool, piece.source),
+            "memory" if matches((piece.source, tool), options.memory) else piece.kind,
         )
         short = piece.kind == "tool_result" and len(content_words(piece.text[:_SAMPLE_CHARS])) < FEW_WORDS
         unasked = "too short to tell" if short else "" if call else question.reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from proxy.stages.clash.kinds import SlotValue, Statement, StatementClash, StatementKind, statement_hash
+from proxy.grounding.clashes.kinds import SlotValue, Statement, StatementClash, StatementKind, statement_hash
 
 
 def statement(

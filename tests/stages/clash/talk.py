@@ -25,8 +25,8 @@ def assistant(text: str = "Noted.") -> Message:
     return {"role": "assistant", "content": text}
 
 
-def tool(text: str, id_: str = "1") -> list[Message]:
-    call = {"id": id_, "type": "function", "function": {"name": "get_flight", "arguments": "{}"}}
+def tool(text: str, id_: str = "1", name: str = "get_flight") -> list[Message]:
+    call = {"id": id_, "type": "function", "function": {"name": name, "arguments": "{}"}}
     return [{"role": "assistant", "content": None, "tool_calls": [call]}, {"role": "tool", "tool_call_id": id_, "content": text}]
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.grounding.clashes.kinds import SlotValue
 from proxy.stages.clash.asking.questions import LANGUAGES, MAX_OPTION_CHARS, asked, question, without_lead_in
-from proxy.stages.clash.kinds import SlotValue
 from tests.stages.clash.making import statement
 
 OLDER, NEWER = statement("I prefer budget hotels."), statement("Actually, make it luxury.", message=2)

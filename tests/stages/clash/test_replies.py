@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from proxy.grounding.clashes.kinds import StatedPiece, Statement
+from proxy.grounding.clashes.statements.reading import read_statements
 from proxy.stages.clash.asking.questions import ClashQuestion, question
 from proxy.stages.clash.asking.replies import MAX_ANSWER_WORDS, read_reply
-from proxy.stages.clash.kinds import StatedPiece, Statement
-from proxy.stages.clash.statements.reading import read_statements
 from tests.stages.clash.making import statement
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 
 import pytest
@@ -91,6 +92,23 @@ async def test_a_change_within_the_last_message_stays_as_it_was_said() -> None:
 async def test_what_left_is_no_evidence_for_the_answer() -> None:
     sent = await send(make_ports(), MOVED, edits="all")
     assert "Hello. " == sent.conversation[0]["content"]
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [("2025-11-14T10:00:00", "2025-11-16T09:00:00+00:00"), (1763114400, 1763283600), ("Fri, 14 Nov 2025 10:00:00 GMT", 1763283600000)],
+)
+async def test_of_a_memory_tool_s_records_the_older_gives_way_wherever_it_stands(early: object, late: object) -> None:
+    records = [{"memory": "User lives in Oslo.", "updated_at": late}, {"memory": "User lives in Rome.", "updated_at": early}]
+    sent = await send(make_ports(), [user("Which doctor is near?"), *tool(json.dumps({"results": records}), name="search_memory")])
+    assert ["User lives in Oslo.", ""] == [record["memory"] for record in json.loads(contents(sent)[-1])["results"]]
+
+
+async def test_times_in_iso_8601_say_which_message_is_the_newer() -> None:
+    hints = {0: {"timestamp": "2025-11-16T09:30:00"}, 2: {"timestamp": "2025-11-14T10:30:00"}}
+    sent = await send(make_ports(), [user("I live in Oslo."), assistant(), user("I live in Rome.")], hints=hints, at=1763289000.0)
+    (found,) = verdict(sent).detail["clashes"]
+    assert (0, "new statement is more recent (1 h against 48 h)") == (found["newer"]["message"], found["reason"])
 
 
 async def test_the_older_of_two_remembered_hints_gives_way() -> None:
@@ -356,18 +374,6 @@ async def test_a_merged_statement_leaves_when_one_of_its_sides_loses() -> None:
     assert "Hello. My budget is between 500 € and 900 €." == contents(merged)[0]
     sent = await send(ports, [*history, assistant(), user("Actually, make my budget 300 €.")], strategy="merge", edits="all")
     assert ["Hello. ", "Thanks."] == [contents(sent)[0], contents(sent)[2]]
-
-
-async def test_what_is_said_in_passing_is_reported_and_nothing_is_done_about_it() -> None:
-    sent = await send(make_ports(), [user("I live in Rome. Where do I climb?"), assistant(), user("As I live in Oslo, is it cold?")])
-    assert (1, "pass", "CLASH") == (sent.facts.clashes, verdict(sent).outcome, verdict(sent).code)
-
-
-async def test_what_takes_the_place_of_something_said_before_is_reported() -> None:
-    sent = await send(
-        make_ports(), [user("Book a table for 6 pm please."), assistant(), user("hm, better 8 instead of 6, the train is late")]
-    )
-    assert 1 == sent.facts.clashes
 
 
 # ---- whatever the conversation ----

@@ -11,8 +11,8 @@ import unicodedata
 
 from msgspec import Struct
 
+from proxy.grounding.clashes.kinds import Statement, StatementClash
 from proxy.language.wordings import wordings
-from proxy.stages.clash.kinds import Statement, StatementClash
 
 MAX_OPTION_CHARS = 140
 """A longer statement is cut at a word: the user knows what they said."""

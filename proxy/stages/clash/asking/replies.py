@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from proxy.grounding.clashes.kinds import Statement
 from proxy.stages.clash.asking.questions import ClashQuestion
 from proxy.stages.clash.asking.reply_cues import (
     BOUNDED,
@@ -37,7 +38,6 @@ from proxy.stages.clash.asking.reply_cues import (
     spelled_out,
 )
 from proxy.stages.clash.asking.reply_values import chosen_by_value
-from proxy.stages.clash.kinds import Statement
 
 Choice = Literal["older", "newer", "both", "neither", "other", "open"]
 """``other``: something else on the same matter, which then holds in place of both. ``open``: the reply does not answer."""

@@ -12,12 +12,12 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from proxy.grounding.clashes.kinds import SlotValue, Statement
+from proxy.grounding.clashes.statements import places, slot_words
+from proxy.grounding.clashes.statements.slot_cues import NEGATED_BEFORE
+from proxy.grounding.clashes.statements.slots import compatible, read_slots
 from proxy.language.quantities import Quantities, read_quantities
 from proxy.stages.clash.asking.reply_cues import BARE_AMOUNT, LESS, MORE, NEGATORS, folded
-from proxy.stages.clash.kinds import SlotValue, Statement
-from proxy.stages.clash.statements import places, slot_words
-from proxy.stages.clash.statements.slot_cues import NEGATED_BEFORE
-from proxy.stages.clash.statements.slots import compatible, read_slots
 
 OF_PLACES = frozenset(("location", "destination", "departure"))
 _MAX_PLACE_WORDS = 3

@@ -10,7 +10,7 @@ marked as not measured.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.stages.validation.metrics.consistency import MAX_CHARS
@@ -20,6 +20,7 @@ MAX_CLAIMS = 4
 """Statements of one piece: 3 ms each to look up, and 10 to 20 ms for one that a fact speaks of."""
 
 
+@runtime_checkable
 class ChecksFacts(Protocol):
     """Who knows what is so: `proxy.grounding.knowledge.checking.FactChecker`, in an exchange its `knowledge`."""
 

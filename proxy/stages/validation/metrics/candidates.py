@@ -29,7 +29,7 @@ class Candidate(Struct, frozen=True):
 def existing_base(existing: str | Sequence[str | Evidence] | None) -> EvidenceBase | None:
     """The existing context, ready to be searched; None where it says nothing."""
     given = [existing] if isinstance(existing, str) else list(existing or ())
-    evidence = [Evidence(one) if isinstance(one, str) else one for one in given]
+    evidence = [Evidence(one, kind="system") if isinstance(one, str) else one for one in given]
     base = EvidenceBase(newest(evidence))
     return base if len(base) else None
 

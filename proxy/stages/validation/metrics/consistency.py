@@ -1,8 +1,9 @@
 """Does a piece contradict what the context says already? One call of the verifier for all pieces with the same context.
 
-A piece's statements are looked up in the existing context by their words. Those that it speaks of, and does not say word by word, are
-judged, the nearest first, at most `MAX_CLAIMS` a piece. One that is contradicted makes the consistency 0.0; else it is 1.0. Statements
-that share hardly a word with the context are not compared.
+What a piece says of the user (what they like, where they live, what they may spend) is judged as the stage `clash` judges it, by the same
+rules; a change of mind that is said as such contradicts nothing. All else is looked up in the existing context by its words: of the
+statements that it speaks of, and does not say word by word, the nearest are judged, at most `MAX_CLAIMS` a piece. One that is contradicted
+makes the consistency 0.0; else it is 1.0. Statements that share hardly a word with the context are not compared.
 """
 
 from __future__ import annotations
@@ -13,6 +14,11 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.exchange.judgements import Claim, Judgement
+from proxy.grounding.clashes.detecting.judging import ClashDetector
+from proxy.grounding.clashes.kinds import StatedPiece, Statement
+from proxy.grounding.clashes.statements.clauses import read_piece_clauses
+from proxy.grounding.clashes.statements.cues import is_first_person
+from proxy.grounding.clashes.statements.reading import speaks_of_the_user
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.detection import language
@@ -33,6 +39,8 @@ fifth fewer contradictions are found, with 0.2 hardly more, and half as many fal
 MAX_CLAIMS = 3
 EVIDENCE_CHARS = 300
 """Of existing context for one statement: two or three sentences, 11 ms."""
+MAX_READ, MAX_READ_CHARS = 6, 4000
+"""Sentences of a text that are read in full for what they say of the user, and characters of it in which they are looked for."""
 MAX_CHARS = 200
 """Of a text in a metric's detail."""
 
@@ -47,9 +55,57 @@ class _Compared(Struct, frozen=True):
 
 
 async def consistency_of(
-    candidates: Sequence[Candidate], stated: Sequence[Sequence[str]], verifier: Verifier, *, min_contradiction: float = MIN_CONTRADICTION
+    candidates: Sequence[Candidate],
+    stated: Sequence[Sequence[str]],
+    verifier: Verifier | None,
+    *,
+    min_contradiction: float = MIN_CONTRADICTION,
 ) -> list[Metric]:
     """One metric for each, in order; `stated` has the statements of each. A verifier that cannot judge is the metric's error."""
+    found = [await _clashing(candidate) for candidate in candidates]
+    open_ = [i for i, metric in enumerate(found) if metric is None]
+    if verifier is None:
+        return [metric or failed("no verifier") for metric in found]
+    supported = await _supported([candidates[i] for i in open_], [stated[i] for i in open_], verifier, min_contradiction)
+    for i, metric in zip(open_, supported, strict=True):
+        found[i] = metric
+    return [metric for metric in found if metric is not None]
+
+
+async def _clashing(candidate: Candidate) -> Metric | None:
+    """The metric of a piece that says of the user what the existing context excludes; None for any other."""
+    base, content = candidate.existing, candidate.content
+    if base is None or not (new := await aside(LARGE, _of_the_user, content.text, content.origin, len(base.evidence))):
+        return None
+    hashes = {one.hash for one in new}  # a system message stands in the context that it is compared with
+    every = await aside(LARGE, lambda: [s for i, one in enumerate(base.evidence) for s in _of_the_user(one.content, one.kind, i)])
+    old = {one.hash: one for one in every if one.hash not in hashes}
+    detected = await ClashDetector().detect([*old.values(), *new], seen=old)
+    clashes = [clash for clash in detected.clashes if not clash.update and {clash.older.hash, clash.newer.hash} & set(old)]
+    if not clashes:
+        return None
+    entries = [_pair_entry(*((c.newer, c.older) if c.older.hash in old else (c.older, c.newer)), c.score) for c in clashes]
+    reason = f"“{entries[0]['claim']}” contradicts “{entries[0]['evidence']}”"
+    return Metric(0.0, detail={"compared": len(new), "contradicted": entries, "reason": reason})
+
+
+def _pair_entry(new: Statement, old: Statement, score: float) -> dict[str, Any]:
+    return {"claim": new.text[:MAX_CHARS], "probability": score, "evidence": old.text[:MAX_CHARS], "message": None, "instead": ""}
+
+
+def _of_the_user(text: str, kind: str, position: int) -> list[Statement]:
+    """What a text says of the user; nothing where it may be of somebody else. Other texts than the user's own have to name them."""
+    own = kind == "user"
+    if not own and (kind not in ("system", "memory") or not speaks_of_the_user(text)):
+        return []
+    piece = StatedPiece(text[:MAX_READ_CHARS], "user" if own else "memory", position)
+    found = read_piece_clauses(piece, limit=MAX_READ).statements
+    return [one for one in found if one.subject == "user" and (own or is_first_person(one.text) or speaks_of_the_user(one.text))]
+
+
+async def _supported(
+    candidates: Sequence[Candidate], stated: Sequence[Sequence[str]], verifier: Verifier, min_contradiction: float
+) -> list[Metric]:
     bases = [candidate.existing for candidate in candidates]
     chosen = await aside(LARGE, lambda: [_compared(base, texts) for base, texts in zip(bases, stated, strict=True)])
     found = [unmeasured(one.note) for one in chosen]

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from proxy.grounding.claims.claims import claims_of
+from proxy.grounding.clashes.kinds import Origin
 from proxy.language.json.strings import strings_of
 from proxy.language.text import text_of
 from proxy.stages.validation.metrics.freshness import TIME_FIELDS, seconds_of, time_in
@@ -34,13 +35,15 @@ class Content(Struct, frozen=True):
     """Seconds since the epoch at which it was so; None where nobody says."""
     source: str = ""
     fields: Mapping[str, Any] = field(default_factory=dict)
-    """What was said of it beside its text."""
+    """All that was given with it, by name: a field that it must have may be any of them."""
     required_fields: tuple[str, ...] = ()
     """What it must have, as names or paths."""
     purposes: tuple[str, ...] = ()
     """What it was asked for, beside the question: the call that a tool's result answers. Relevant to one of them is relevant."""
     max_age_s: float | None = None
     """For this piece; None for what holds for all."""
+    origin: Origin = "system"
+    """Who says it, as far as it bears on what it may say of the user."""
 
     @property
     def data(self) -> Any:
@@ -69,7 +72,8 @@ def _of_mapping(given: Mapping[str, Any], required_fields: Sequence[str]) -> Con
     if not text and (isinstance(value, Mapping | list) or not key):
         text = json.dumps(value if key else own, ensure_ascii=False, default=str)
     extra = given.get("fields")
-    fields = {**own, **extra} if isinstance(extra, Mapping) else own
+    said = {name: value for name, value in given.items() if name not in ("fields", "required_fields")}
+    fields = {**said, **extra} if isinstance(extra, Mapping) else said
     asked = given.get("required_fields")
     times = (seconds_of(given.get("timestamp")), time_in(fields), time_in(parsed(text)))
     return Content(

@@ -100,6 +100,26 @@ class Quality(Struct, frozen=True):
         return not self.failing and not self.errors
 
     @property
+    def is_valid(self) -> bool:
+        """`passed`."""
+        return self.passed
+
+    @property
+    def quality_score(self) -> float | None:
+        """`score`."""
+        return self.score
+
+    @property
+    def reason(self) -> str:
+        """The first of `reasons`, or ""."""
+        return next(iter(self.reasons), "")
+
+    @property
+    def scores(self) -> Mapping[str, float | None]:
+        """The metrics' values as ``relevance_score``, ``freshness_score``, ``accuracy_score``, ``completeness``, ``consistency``."""
+        return {name if name in ("completeness", "consistency") else f"{name}_score": metric.value for name, metric in self.metrics.items()}
+
+    @property
     def relevance(self) -> float | None:
         """Calibrated probability that it helps with the question."""
         return self.metrics["relevance"].value

@@ -81,8 +81,6 @@ class QualityValidator:
         return await accuracy_of(await asyncio.shield(stating), self._models.checker, max_claims=self._max_claims)
 
     async def _consistency(self, candidates: Sequence[Candidate], stating: asyncio.Future[list[list[str]]]) -> list[Metric]:
-        if self._models.verifier is None:
-            return [failed("no verifier")] * len(candidates)
         stated = await asyncio.shield(stating)
         return await consistency_of(candidates, stated, self._models.verifier, min_contradiction=self._min_contradiction)
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.kinds import StatedPiece
-from proxy.stages.clash.statements.clauses import read_clauses, value_span
+from proxy.grounding.clashes.kinds import StatedPiece
+from proxy.grounding.clashes.statements.clauses import read_clauses, value_span
 
 
 @pytest.mark.parametrize(

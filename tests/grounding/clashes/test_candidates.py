@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.detecting.candidates import BY_SLOT, candidates, in_order
-from proxy.stages.clash.kinds import StatedPiece, Statement
-from proxy.stages.clash.statements.reading import as_statement, read_statements
+from proxy.grounding.clashes.detecting.candidates import BY_SLOT, candidates, in_order
+from proxy.grounding.clashes.kinds import StatedPiece, Statement
+from proxy.grounding.clashes.statements.reading import as_statement, read_statements
 
 
 def read(*texts: str) -> list[Statement]:
@@ -57,12 +57,6 @@ def test_statements_that_were_paired_before_cost_nothing() -> None:
         ("I live in Berlin.", "I live in Oslo."),
         ("I live in Rome.", "I live in Oslo."),
     }
-
-
-def test_a_pair_that_was_judged_is_left_out() -> None:
-    statements = read("I live in Berlin.", "I live in Rome.")
-    (pair,) = candidates(statements)
-    assert candidates(statements, judged={pair.hash}) == []
 
 
 def test_a_new_statement_meets_a_bounded_number_of_old_ones() -> None:

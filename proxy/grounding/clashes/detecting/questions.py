@@ -11,10 +11,10 @@ from collections.abc import Collection, Mapping
 from msgspec import Struct
 
 from proxy.exchange.judgements import ClaimPair
-from proxy.stages.clash.kinds import Statement
-from proxy.stages.clash.statements import categories
-from proxy.stages.clash.statements.cues import is_first_person
-from proxy.stages.clash.statements.stance import read_stance
+from proxy.grounding.clashes.kinds import Statement
+from proxy.grounding.clashes.statements import categories
+from proxy.grounding.clashes.statements.cues import is_first_person
+from proxy.grounding.clashes.statements.stance import read_stance
 
 MAX_TARGETS = 2
 """Likes and dislikes of each statement that the verifier is asked about."""

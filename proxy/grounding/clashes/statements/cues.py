@@ -1,6 +1,6 @@
 """How English, German, Spanish and French say that a sentence is a question, a supposition, a quotation, a change of mind, or of others.
 
-In: a sentence. Out: yes or no, or of whom it speaks. Used by `proxy.stages.clash.statements.reading`. The lists are this project's own; a
+In: a sentence. Out: yes or no, or of whom it speaks. Used by `clashes.statements.reading`. The lists are this project's own; a
 language that is not among the four has its question marks and quotation marks understood, and little else.
 """
 
@@ -96,7 +96,8 @@ _PERSON = (
     r"patron(?:ne)?|collègues?|colocataire|voisin(?:e|s)?|oncle|grand-(?:mère|père)|invités)"
 )
 _OTHERS = LazyPattern(
-    rf"\b(?:my|our|his|her|their|the|a|one of my|meine?[nrms]?|unsere?[nrms]?|mis?|nuestr[oa]s?|una?|mon|ma|mes|notre|nos|un|une)\s+"
+    rf"\b(?:my|our|his|her|their|the|a|one of my|"
+    r"(?:user|client|customer)['’]s|meine?[nrms]?|unsere?[nrms]?|mis?|nuestr[oa]s?|una?|mon|ma|mes|notre|nos|un|une)\s+"
     rf"(?:best |old |older |younger |beste[nr]? |ältere[nr]? |mejor |meilleur\w? )?(?P<person>{_PERSON})\b(?!['’]s? (?:and|or) (?:i|me)\b)",
     re.I,
 )

@@ -1,6 +1,6 @@
 """How English, German, Spanish and French plainly say something of which one person has one: whole sentences, with the value as a group.
 
-Read by `proxy.stages.clash.statements.plain`, which matches them against a whole sentence: one that says anything more ("in summer", "for
+Read by `clashes.statements.plain`, which matches them against a whole sentence: one that says anything more ("in summer", "for
 work", "with my sister") is none of them. Groups: ``v`` the value, ``no`` where it is denied, ``new`` where it is said as news, ``frm`` what
 it was before, ``scope`` what it is for, ``who`` another than the speaker. Small letters match capital ones.
 """
@@ -50,7 +50,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         rf" neulich)?(?: von (?P<frm>[\w-]+))? nach {_TEXT} (?P<new>umgezogen|gezogen)",
         rf"{_USER} (?:wohnt|lebt)(?: {_NOW_DE})? in {_TEXT}|(?:wohnt|lebt) in {_TEXT}|"
         rf"{_USER} ist nach {_TEXT} (?P<new>umgezogen|gezogen)",
-        rf"{_OF_USER}(?:wohnort|stadt)(?: ist)?: ?{_TEXT}|mein wohnort ist(?: {_NOW_DE})? {_TEXT}",
+        rf"{_OF_USER}(?:wohnort|stadt|standort)(?: ist)?: ?{_TEXT}|mein wohnort ist(?: {_NOW_DE})? {_TEXT}",
         rf"{_WHO} wohnt(?: {_NOW_DE})? in {_TEXT}",
         rf"(?:{_NOW_ES},? )?(?:yo )?(?P<no>(?:(?P<new>ya) )?no )?(?:vivo|vivimos|resido|"
         rf"residimos)(?: {_NOW_ES})? en {_TEXT}(?: {_NOW_ES})?",
@@ -59,7 +59,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         rf"(?: de (?P<frm>[\w-]+))? a {_TEXT}",
         rf"{_USER} (?:{_NOW_ES} )?(?:vive|reside)(?: {_NOW_ES})? en {_TEXT}|(?:vive|reside) en {_TEXT}|"
         rf"{_USER} (?P<new>se ha mudado|se mudó) a {_TEXT}",
-        rf"{_OF_USER}(?:ciudad|residencia|lugar de residencia): ?{_TEXT}",
+        rf"{_OF_USER}(?:ciudad|ubicación|residencia|lugar de residencia): ?{_TEXT}",
         rf"{_WHO} vive(?: {_NOW_ES})? en {_TEXT}",
         rf"(?:{_NOW_FR},? )?(?:j['’]habite|je vis|je réside|nous habitons|nous vivons|on habite)(?: {_NOW_FR})? (?:à|en|au|"
         rf"aux) {_TEXT}(?: {_NOW_FR})?",
@@ -67,7 +67,7 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         rf"(?:j['’]ai|nous avons|on a)(?: récemment)? (?P<new>déménagé|emménagé)(?: de (?P<frm>[\w-]+))? (?:à|en|au|aux) {_TEXT}",
         rf"(?:je viens|nous venons) (?P<new>de déménager)(?: de (?P<frm>[\w-]+))? (?:à|en|au|aux) {_TEXT}",
         rf"{_USER} (?:habite|vit|réside)(?: {_NOW_FR})? (?:à|en|au|aux) {_TEXT}|(?:habite|vit) (?:à|en|au|aux) {_TEXT}",
-        rf"{_OF_USER}(?:ville|lieu de résidence|domicile): ?{_TEXT}",
+        rf"{_OF_USER}(?:ville|localisation|lieu de résidence|domicile): ?{_TEXT}",
         rf"{_WHO} habite(?: {_NOW_FR})? (?:à|en|au|aux) {_TEXT}",
     ),
     "name": (

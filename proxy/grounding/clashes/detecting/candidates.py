@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from proxy.grounding.clashes.detecting.questions import sides
+from proxy.grounding.clashes.kinds import Statement, pair_hash
+from proxy.grounding.clashes.statements.categories import kinds_in
+from proxy.grounding.clashes.statements.plain import IT
+from proxy.grounding.clashes.statements.slots import OF_THE_ASSISTANT
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.offloop import each
-from proxy.stages.clash.detecting.questions import sides
-from proxy.stages.clash.kinds import Statement, pair_hash
-from proxy.stages.clash.statements.categories import kinds_in
-from proxy.stages.clash.statements.plain import IT
-from proxy.stages.clash.statements.slots import OF_THE_ASSISTANT
 
 if TYPE_CHECKING:
     import numpy as np
@@ -50,44 +50,27 @@ class Pair(Struct, frozen=True):
 
     older: Statement
     newer: Statement
-    by: str
-    """``slot``, ``words``, ``similarity`` or ``same``."""
-    cosine: float | None = None
 
     @property
     def hash(self) -> str:
-        """`proxy.stages.clash.kinds.pair_hash`."""
+        """`proxy.grounding.clashes.kinds.pair_hash`."""
         return pair_hash(self.older.hash, self.newer.hash)
 
 
-def candidates(
-    statements: Sequence[Statement],
-    *,
-    seen: Collection[str] = (),
-    judged: Collection[str] = (),
-    vectors: Vectors | None = None,
-    by_words: bool = True,
-) -> list[Pair]:
-    """The pairs to judge, in order of the newer statement.
+def candidates(statements: Sequence[Statement], *, seen: Collection[str] = (), vectors: Vectors | None = None) -> list[Pair]:
+    """The pairs to judge of `statements`, of which no two say the same, in order of the newer statement.
 
-    `seen` are hashes of statements that have been paired with each other before, `judged` hashes of pairs that were; `vectors`
-    ``(len(statements), d)`` float32 of unit length. Without `by_words` they meet by what they give a value of only, which costs less.
+    `seen` are hashes of statements that have been paired with each other before; `vectors` ``(len(statements), d)`` float32 of unit length.
     """
-    index = _Index(statements, by_words=by_words)
+    index = _Index(statements)
     found: dict[str, Pair] = {}
     for i, statement in enumerate(each(statements)):
         if statement.hash in seen:
             continue
-        for j, by, cosine in index.near(i, vectors):
-            pair = _ordered(statement, statements[j], by, cosine)
-            if pair.hash not in judged:
-                found.setdefault(pair.hash, pair)
+        for j in index.near(i, vectors):
+            pair = Pair(*in_order(statement, statements[j]))
+            found.setdefault(pair.hash, pair)
     return sorted(found.values(), key=lambda pair: (pair.newer.place, pair.older.place))
-
-
-def _ordered(one: Statement, other: Statement, by: str, cosine: float | None) -> Pair:
-    older, newer = in_order(one, other)
-    return Pair(older, newer, by, cosine)
 
 
 def in_order(one: Statement, other: Statement) -> tuple[Statement, Statement]:
@@ -106,9 +89,7 @@ def may_meet(one: Statement, other: Statement) -> bool:
     """
     if one.place == other.place:
         return False
-    if one.bare or other.bare:
-        return one.hash != other.hash and bool(_told_keys(one) & _told_keys(other))
-    if {plain.attribute for plain in (*one.declares, *one.tells)} & {plain.attribute for plain in (*other.declares, *other.tells)}:
+    if {plain.attribute for plain in one.declares} & {plain.attribute for plain in other.declares}:
         return True
     if one.subject != other.subject and not ({one.slot, other.slot} <= OF_THE_ASSISTANT and one.slot):
         return False
@@ -123,15 +104,13 @@ def may_meet(one: Statement, other: Statement) -> bool:
 class _Index:
     """Statements by slot and by rare term."""
 
-    def __init__(self, statements: Sequence[Statement], *, by_words: bool) -> None:
+    def __init__(self, statements: Sequence[Statement]) -> None:
         self._statements = statements
-        self._terms = [_terms(statement) if by_words else frozenset[str]() for statement in statements]
+        self._terms = [_terms(statement) for statement in statements]
         self._by_slot: dict[tuple[str, str], list[int]] = {}
         self._by_term: dict[str, list[int]] = {}
-        self._by_hash: dict[str, list[int]] = {}
         self._keys = [_keys(statement) for statement in statements]
-        for i, statement in enumerate(each(statements)):
-            self._by_hash.setdefault(statement.hash, []).append(i)
+        for i in each(range(len(statements))):
             for key in self._keys[i]:
                 self._by_slot.setdefault(key, []).append(i)
             for term in self._terms[i]:
@@ -139,25 +118,23 @@ class _Index:
         common = max(_ALWAYS_RARE, _COMMON_SHARE * len(statements))
         self._by_term = {term: found for term, found in self._by_term.items() if len(found) <= common}
 
-    def near(self, i: int, vectors: Vectors | None) -> Iterator[tuple[int, str, float | None]]:
-        """Positions of the statements that the one at `i` should be compared with; how it met them; their cosine."""
+    def near(self, i: int, vectors: Vectors | None) -> Iterator[int]:
+        """Positions of the statements that the one at `i` should be compared with."""
         own = self._statements[i]
-        cosines = (vectors @ vectors[i]).tolist() if vectors is not None else None
         met: set[int] = set()
         ways = (
-            ("slot", self._same_slot(i), BY_SLOT),
-            ("words", self._same_words(i), BY_WORDS),
-            ("similarity", _most_similar(i, cosines), BY_SIMILARITY),
+            (self._same_slot(i), BY_SLOT),
+            (self._same_words(i), BY_WORDS),
+            (_most_similar(i, (vectors @ vectors[i]).tolist()) if vectors is not None else (), BY_SIMILARITY),
         )
-        for by, positions, most in ways:
+        for positions, most in ways:
             may = (j for j in positions if j != i and j not in met and may_meet(own, self._statements[j]))
             for j in list(islice(may, most)):
                 met.add(j)
-                yield j, by, cosines[j] if cosines is not None else None
+                yield j
 
     def _same_slot(self, i: int) -> Iterable[int]:
-        found = {j for key in self._keys[i] for j in self._by_slot[key]}
-        return sorted(found | set(self._by_hash[self._statements[i].hash]), reverse=True)
+        return sorted({j for key in self._keys[i] for j in self._by_slot[key]}, reverse=True)
 
     def _same_words(self, i: int) -> Iterable[int]:
         """By how many rare terms they share; the later first among equals."""
@@ -180,15 +157,9 @@ def _keys(statement: Statement) -> set[tuple[str, str]]:
     plain = {
         (one.scope.replace(" ", "_"), "") if one.attribute == IT else (f"plain:{one.attribute}", one.scope) for one in statement.declares
     }
-    return slots | plain | _told_keys(statement)
+    return slots | plain
 
 
-def _told_keys(statement: Statement) -> set[tuple[str, str]]:
-    return {(f"told:{one.attribute}", one.scope) for one in statement.tells}
-
-
-def _most_similar(i: int, cosines: Sequence[float] | None) -> Iterable[int]:
-    if cosines is None:
-        return ()
+def _most_similar(i: int, cosines: Sequence[float]) -> Iterable[int]:
     near = [j for j, cosine in enumerate(cosines) if cosine >= MIN_SIMILARITY and j != i]
     return sorted(near, key=lambda j: (cosines[j], j), reverse=True)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.kinds import StatedPiece, Statement, pair_hash, statement_hash
-from proxy.stages.clash.statements.reading import is_memory, read_statements
+from proxy.grounding.clashes.kinds import StatedPiece, Statement, pair_hash, statement_hash
+from proxy.grounding.clashes.statements.reading import read_statements
 
 
 def read(*texts: str, origin: str = "user") -> list[Statement]:
@@ -125,13 +125,39 @@ def test_code_and_greetings_and_requests_state_nothing() -> None:
     assert texts("Hi there, thanks a lot!", "```\nI live in Berlin.\n```", "Write me a poem about the sea.") == []
 
 
+def test_a_memory_may_speak_of_somebody_close_to_the_user() -> None:
+    (statement,) = read("The user's sister lives in Berlin.", origin="memory")
+    assert statement.subject == "sister"
+
+
+@pytest.mark.parametrize("origin", ["user", "system", "memory"])
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ("User location: New York", "new york"),
+        ("- User's city: Oslo.", "oslo"),
+        ("Wohnort der Kundin: Hamburg", "hamburg"),
+        ("Ubicación del usuario: Madrid", "madrid"),
+        ("Ville de l'utilisateur : Lyon", "lyon"),
+    ],
+)
+def test_a_line_that_labels_a_value_of_the_user_gives_it(line: str, value: str, origin: str) -> None:
+    (statement,) = read(line, origin=origin)
+    assert ("user", [("location", value)]) == (statement.subject, [(slot.slot, slot.value) for slot in statement.slots])
+
+
+@pytest.mark.parametrize("line", ["User: hello", "User question: where is Rome?", "Location: Rome", "The city of Rome: a guide"])
+def test_any_other_label_gives_nothing_of_the_user(line: str) -> None:
+    assert [] == [slot for statement in read(line) for slot in statement.slots]
+
+
+def test_of_a_tool_s_result_the_user_is_somebody_else() -> None:
+    assert [] == [slot for statement in read("User location: Rome", origin="tool_result") for slot in statement.slots]
+
+
 def test_a_memory_speaks_of_the_user() -> None:
     (statement,) = read("The user lives in Berlin.", origin="memory")
     assert (statement.subject, statement.slot, statement.value) == ("user", "location", "berlin")
-
-
-def test_a_memory_is_known_by_its_first_words() -> None:
-    assert [is_memory(text) for text in ("User profile: likes tea.", "You are a helpful assistant.")] == [True, False]
 
 
 def test_the_fields_of_a_tools_records_are_facts_of_their_record() -> None:

@@ -11,13 +11,13 @@ import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+from proxy.grounding.clashes.kinds import SlotValue, Statement
+from proxy.grounding.clashes.statements import places, slot_cues, slot_words
+from proxy.grounding.clashes.statements.stance import read_stance
 from proxy.language.dates import Date, read_dates
 from proxy.language.names import folded
 from proxy.language.quantities import Quantity, read_quantities
 from proxy.language.units import MONEY, unit_of
-from proxy.stages.clash.kinds import SlotValue, Statement
-from proxy.stages.clash.statements import places, slot_cues, slot_words
-from proxy.stages.clash.statements.stance import read_stance
 
 CRITICAL = frozenset(("diet", "budget", "email", "phone"))
 """A wrong value costs health, money, or sends something to somebody else."""

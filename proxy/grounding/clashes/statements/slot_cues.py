@@ -1,4 +1,4 @@
-"""The words by which `proxy.stages.clash.statements.slots` knows a slot: cues and values in English, German, Spanish and French. Compiled
+"""The words by which `clashes.statements.slots` knows a slot: cues and values in English, German, Spanish and French. Compiled
 at first use."""
 
 from __future__ import annotations

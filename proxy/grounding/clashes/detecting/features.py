@@ -1,6 +1,6 @@
 """Two statements -> the probability that they clash, for pairs that no rule decides.
 
-In: what a verifier answered to `proxy.stages.clash.detecting.questions.questions`, and cosines. Out: numbers, and from them a probability
+In: what a verifier answered to `clashes.detecting.questions.questions`, and cosines. Out: numbers, and from them a probability
 by one of two logistic regressions, for a wish beside a proposal and for two statements. `training.clash` fits both into coefficients.json.
 """
 
@@ -15,13 +15,13 @@ import msgspec
 from msgspec import Struct
 
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.grounding.clashes.detecting.questions import Targets, backward, forward, is_proposal, is_wish, targets
+from proxy.grounding.clashes.kinds import Statement
+from proxy.grounding.clashes.statements import categories
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.values.consistency import differences
 from proxy.language.negation import is_negated
-from proxy.stages.clash.detecting.questions import Targets, backward, forward, is_proposal, is_wish, targets
-from proxy.stages.clash.kinds import Statement
-from proxy.stages.clash.statements import categories
 
 COEFFICIENTS = Path(__file__).with_name("coefficients.json")
 _MAX_LOGIT = 4.0

@@ -14,6 +14,9 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from proxy.grounding.clashes.kinds import Declared, Statement, StatementClash
+from proxy.grounding.clashes.statements import cues, slot_words
+from proxy.grounding.clashes.statements.plain import IT, contradict, time_value
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.language.detection import language
 from proxy.language.names import folded
@@ -21,9 +24,6 @@ from proxy.language.number_words import LANGUAGES
 from proxy.language.patterns import LazyPattern
 from proxy.language.quantities import read_quantities
 from proxy.language.units import MONEY
-from proxy.stages.clash.kinds import Declared, Statement, StatementClash
-from proxy.stages.clash.statements import cues, slot_words
-from proxy.stages.clash.statements.plain import IT, contradict, time_value
 
 MAX_WORDS = 150
 """A longer message is a text that somebody hands over more often than what they say of themselves."""
@@ -108,7 +108,7 @@ def is_staged(text: str, *, of_user: bool = True) -> bool:
 
 def without_declarations(statement: Statement) -> Statement:
     """`statement` where it is not told in earnest, or not by one person."""
-    return replace(statement, declares=(), tells=()) if statement.declares or statement.tells else statement
+    return replace(statement, declares=()) if statement.declares else statement
 
 
 def clash_declared(older: Statement, newer: Statement) -> tuple[Declared, Declared] | None:

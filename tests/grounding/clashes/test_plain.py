@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.stages.clash.statements.plain import contradict, declared, is_turn
+from proxy.grounding.clashes.statements.plain import contradict, declared, is_turn
 
 
 def said(sentence: str, language: str = "en", *, of_memory: bool = False) -> list[tuple[str, str, bool, bool]]:

@@ -10,20 +10,19 @@ import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
-from msgspec.structs import replace
 
+from proxy.grounding.clashes.detecting.certainty import speaks_in_earnest
+from proxy.grounding.clashes.kinds import Declared, Origin, SlotValue, StatedPiece, Statement, StatementKind, statement_hash
+from proxy.grounding.clashes.statements import cues
+from proxy.grounding.clashes.statements.labels import labelled
+from proxy.grounding.clashes.statements.plain import declared, is_turn
+from proxy.grounding.clashes.statements.records import read_fields
+from proxy.grounding.clashes.statements.slots import read_slots
+from proxy.grounding.clashes.statements.stance import has_stance, read_stance
 from proxy.language.detection import language
 from proxy.language.negation import is_negated
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import split_sentences
-from proxy.stages.clash.detecting.certainty import speaks_in_earnest
-from proxy.stages.clash.kinds import Declared, Origin, SlotValue, StatedPiece, Statement, StatementKind, statement_hash
-from proxy.stages.clash.statements import cues
-from proxy.stages.clash.statements.in_passing import told
-from proxy.stages.clash.statements.plain import declared, is_turn
-from proxy.stages.clash.statements.records import read_fields
-from proxy.stages.clash.statements.slots import read_slots
-from proxy.stages.clash.statements.stance import has_stance, read_stance
 
 MAX_STATEMENTS = 400
 """Of one piece: a pasted book is not read to its end."""
@@ -55,13 +54,6 @@ _OF_THE_USER = LazyPattern(
     r"\bl['’](?:utilisateur|utilisatrice)\b|\b(?:le client|la cliente)\b",
     re.I,
 )
-_MEMORY = LazyPattern(
-    r"\s*(?:\W{0,3})(?:memor(?:y|ies)|(?:known |stored |saved )?(?:facts|preferences|information|notes) (?:about|of|"
-    r"on) (?:the )?(?:user|customer|client)|user (?:profile|memory|preferences|facts)|"
-    r"what (?:i|you|we) (?:know|remember) about|erinnerungen|nutzerprofil|(?:bekannte )?fakten über|memoria|perfil del usuario|"
-    r"mémoire|profil (?:de l['’])?utilisateur)\b",
-    re.I,
-)
 _INSTRUCTION = LazyPattern(
     r"\s*(?:please |bitte |por favor,? |s['’]il (?:te|vous) plaît,? )?(?:write|tell|show|give|list|explain|help|translate|"
     r"summari[sz]e|generate|create|search|calculate|schreib\w*|zeig\w*|erklär\w*|"
@@ -71,9 +63,9 @@ _INSTRUCTION = LazyPattern(
 )
 
 
-def is_memory(text: str) -> bool:
-    """Whether a message's text is a memory's: "User profile: …"."""
-    return _MEMORY.match(text) is not None
+def speaks_of_the_user(text: str) -> bool:
+    """Whether it names the user, as a memory or a system message does."""
+    return _OF_THE_USER.search(text) is not None
 
 
 def read_statements(pieces: Sequence[StatedPiece], tongue: str = "") -> list[Statement]:
@@ -95,7 +87,7 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
     """The statements of one piece, in its order.
 
     With `limit` only so many sentences are read in full, the first that somebody says of themselves, and those that declare something
-    plainly (`proxy.stages.clash.statements.plain`): a long message costs what a short one does.
+    plainly (`proxy.grounding.clashes.statements.plain`): a long message costs what a short one does.
     """
     fields = _of_record(i, piece) if piece.origin in ("tool_result", "passage") else []
     if fields or piece.text.lstrip()[:1] in ("{", "["):
@@ -111,29 +103,18 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
             earnest = speaks_in_earnest(piece.text)
             says = says if earnest else ()
         if not says and limit is not None:
-            if piece.origin == "user" and not _may_matter(text) and not told(text, spoken):
+            if piece.origin == "user" and not _may_matter(text):
                 continue
             skipped += left <= 0
             if left <= 0:
                 continue
             left -= 1
-        statement = _with_tells(_statement(i, piece, text, start, spoken, says), i, piece, text, start, spoken)
+        statement = _statement(i, piece, text, start, spoken, says)
         if statement is not None:
             found.append(statement)
         if len(found) >= MAX_STATEMENTS:
             break
     return Read(tuple(found), skipped, (limit or 0) - left if limit is not None else 0)
-
-
-def _with_tells(statement: Statement | None, i: int, piece: StatedPiece, text: str, start: int, tongue: str) -> Statement | None:
-    """The statement with what its clauses tell in passing; one of nothing else where the sentence is none."""
-    tells = told(text, tongue, of_memory=piece.origin == "memory") if piece.origin in ("user", "memory") else ()
-    if not tells or (statement is not None and statement.text != text):
-        return statement
-    if statement is not None:
-        return replace(statement, tells=tells)
-    said = (piece.origin, i, start, start + len(text), statement_hash(text, piece.origin), piece.message, piece.timestamp, piece.source)
-    return Statement(text, "fact", *said, update=cues.is_update(text), language=tongue, tells=tells, bare=True)
 
 
 def _may_matter(sentence: str) -> bool:
@@ -228,6 +209,9 @@ def _slots(said: str, origin: Origin, tongue: str) -> tuple[SlotValue, ...]:
     if origin == "passage" and not personal:
         return ()
     slots = read_slots(said, tongue)
+    label = labelled(said, tongue) if origin in ("user", "system", "memory") else None
+    if label is not None and label.slot not in {slot.slot for slot in slots}:
+        slots = (*slots, label)
     if not personal and _IS_SO.search(said) is not None and not has_stance(said) and not cues.is_update(said):
         return tuple(slot for slot in slots if slot.slot not in _PREFERRED)
     return slots

@@ -35,7 +35,7 @@ class SlotValue(Struct, frozen=True):
     """What a statement says for a slot: something of which one person (or one thing) has one value at a time."""
 
     slot: str
-    """``location``, ``destination``, ``budget``, ``date``, ``diet``, … (`proxy.stages.clash.statements.slots`)."""
+    """``location``, ``destination``, ``budget``, ``date``, ``diet``, … (`proxy.grounding.clashes.statements.slots`)."""
     value: str
     """Normalised: ``berlin``, ``2026-05-14``, ``vegan``, ``EUR``."""
     start: int
@@ -53,7 +53,7 @@ class SlotValue(Struct, frozen=True):
 
 
 class Declared(Struct, frozen=True):
-    """What a sentence plainly says of an attribute that one person has one of (`proxy.stages.clash.statements.plain`)."""
+    """What a sentence plainly says of an attribute that one person has one of (`proxy.grounding.clashes.statements.plain`)."""
 
     attribute: str
     """``location``, ``budget``, ``allergy``, …"""
@@ -97,10 +97,6 @@ class Statement(Struct, frozen=True):
     language: str = "en"
     declares: tuple[Declared, ...] = ()
     """What it says plainly, and nothing besides; empty where anything around it leaves room for doubt."""
-    tells: tuple[Declared, ...] = ()
-    """What its clauses say in passing: a clash of these is reported, never acted on."""
-    bare: bool = False
-    """It is none but for what it tells: a question, or a request, with something in passing."""
 
     @property
     def slot(self) -> str:
@@ -131,7 +127,7 @@ class StatementClash(Struct, frozen=True):
     reason: str
     """For people: ``budget: 500 EUR against 2000 EUR``."""
     critical: bool = False
-    """It is about health, safety or money beyond a tenth (`proxy.stages.clash.statements.slots.CRITICAL`)."""
+    """It is about health, safety or money beyond a tenth (`proxy.grounding.clashes.statements.slots.CRITICAL`)."""
     simultaneous: bool = False
     """Neither is newer: both stand in one piece, or carry the same time."""
     update: bool = False

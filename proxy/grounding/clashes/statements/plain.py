@@ -1,9 +1,9 @@
 """Sentences that say plainly, and say nothing else, what one person has one of: "I live in Rome.", "Call me Tom.", "Ich bin kein Veganer."
 
 In: a sentence. Out: `Declared`s, of each its attribute and normalised value. The whole sentence, or each of its clauses, has to be one of
-the sentences of `proxy.stages.clash.statements.plain_words`: a condition, a time, a second thing, a wish, a supposition or another person
+the sentences of `clashes.statements.plain_words`: a condition, a time, a second thing, a wish, a supposition or another person
 makes it something else, without a list of all of them. `contradict` says whether two values cannot both be so. What the sentences around
-them take away from what they say is `proxy.stages.clash.detecting.certainty`'s.
+them take away from what they say is `proxy.grounding.clashes.detecting.certainty`'s.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from proxy.grounding.clashes.kinds import Declared
+from proxy.grounding.clashes.statements import places
+from proxy.grounding.clashes.statements.plain_words import MAKE_IT, makes_it, patterns, speaks_plainly
+from proxy.grounding.clashes.statements.slot_cues import NO_NAMES, number_of
 from proxy.language.dates import read_dates
 from proxy.language.names import folded
 from proxy.language.number_words import LANGUAGES
 from proxy.language.patterns import LazyPattern
 from proxy.language.quantities import read_quantities
 from proxy.language.units import MONEY
-from proxy.stages.clash.kinds import Declared
-from proxy.stages.clash.statements import places
-from proxy.stages.clash.statements.plain_words import MAKE_IT, makes_it, patterns, speaks_plainly
-from proxy.stages.clash.statements.slot_cues import NO_NAMES, number_of
 
 MAX_CHARS = 160
 """A longer sentence says more than one thing."""

@@ -1,7 +1,7 @@
 """The slots whose values are words of a list: diet, price level, seat, cabin, language and form of the answers, and what goes with them.
 
 For each slot and value the words for it in English, German, Spanish and French; compiled at first use. Read by
-`proxy.stages.clash.statements.slots`.
+`proxy.grounding.clashes.statements.slots`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from proxy.grounding.clashes.statements.slot_cues import Patterns, compiled
 from proxy.language.patterns import LazyPattern
-from proxy.stages.clash.statements.slot_cues import Patterns, compiled
 
 OF_ANIMALS = frozenset(("vegan", "vegetarian", "pescatarian", "omnivore"))
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.statements.places import can_both_hold
-from proxy.stages.clash.statements.reading import as_statement
-from proxy.stages.clash.statements.slots import clashing, compatible, read_slots
+from proxy.grounding.clashes.statements.places import can_both_hold
+from proxy.grounding.clashes.statements.reading import as_statement
+from proxy.grounding.clashes.statements.slots import clashing, compatible, read_slots
 
 
 @pytest.mark.parametrize(

@@ -1,29 +1,28 @@
 """What two statements are to each other: a clash and of which type, a change of mind, the same fact twice, or nothing.
 
-In: a `Pair` and, where rules do not decide it, what a verifier and an embedder said (`proxy.stages.clash.detecting.questions`). Out: a
+In: a `Pair` and, where rules do not decide it, what a verifier and an embedder said (`proxy.grounding.clashes.detecting.questions`). Out: a
 `StatementClash` or None. Rules decide values of one slot, and the same thing loved and hated; the rest is a probability
-(`proxy.stages.clash.detecting.features`). Pure: who asks the verifier is `proxy.stages.clash.detecting.judging`.
+(`proxy.grounding.clashes.detecting.features`). Pure: who asks the verifier is `proxy.grounding.clashes.detecting.judging`.
 """
 
 from __future__ import annotations
 
 import re
 
+from proxy.grounding.clashes.detecting.candidates import Pair
+from proxy.grounding.clashes.detecting.certainty import clash_declared
+from proxy.grounding.clashes.detecting.features import Answers, Cosines, features, have_opposites, regression, shared_terms
+from proxy.grounding.clashes.detecting.questions import LEFT_OUT, backward, forward, is_wish, sides, targets
+from proxy.grounding.clashes.detecting.wording import difference
+from proxy.grounding.clashes.kinds import ClashType, Declared, SlotValue, Statement, StatementClash
+from proxy.grounding.clashes.statements import categories
+from proxy.grounding.clashes.statements.cues import is_addition
+from proxy.grounding.clashes.statements.plain import IT
+from proxy.grounding.clashes.statements.slot_cues import SEVERAL_OF_THEM
+from proxy.grounding.clashes.statements.slots import CRITICAL, SEVERAL, clashing
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.language.patterns import LazyPattern
-from proxy.stages.clash.detecting.candidates import Pair
-from proxy.stages.clash.detecting.certainty import clash_declared
-from proxy.stages.clash.detecting.features import Answers, Cosines, features, have_opposites, regression, shared_terms
-from proxy.stages.clash.detecting.questions import LEFT_OUT, backward, forward, is_wish, sides, targets
-from proxy.stages.clash.detecting.wording import difference
-from proxy.stages.clash.kinds import ClashType, Declared, SlotValue, Statement, StatementClash
-from proxy.stages.clash.statements import categories
-from proxy.stages.clash.statements.cues import is_addition
-from proxy.stages.clash.statements.in_passing import clash_told
-from proxy.stages.clash.statements.plain import IT
-from proxy.stages.clash.statements.slot_cues import SEVERAL_OF_THEM
-from proxy.stages.clash.statements.slots import CRITICAL, SEVERAL, clashing
 
 DUPLICATE_SUPPORT = 0.8
 """Probability that each of two facts supports the other, from which they are the same."""
@@ -54,7 +53,6 @@ def by_rule(pair: Pair) -> StatementClash | None:
         or _two_values(older, newer)
         or _loved_and_hated(older, newer)
         or _one_word_apart(older, newer)
-        or _told(older, newer)
     )
 
 
@@ -102,16 +100,6 @@ def _declared(older: Statement, newer: Statement) -> StatementClash | None:
     old, new = values
     reason = f"{old.attribute}: {_plainly(old)} against {_plainly(new)}"
     return _clash(older, newer, _type(older, newer), old.attribute, reason, critical=old.attribute in _VITAL_ATTRIBUTES or _far(old, new))
-
-
-def _told(older: Statement, newer: Statement) -> StatementClash | None:
-    """Clauses of both say the same attribute of the same, with values that exclude each other; nothing that anybody would act on."""
-    values = clash_told(older, newer)
-    if values is None:
-        return None
-    old, new = values
-    reason = f"{old.attribute}: {_plainly(old)} against {_plainly(new)}"
-    return _clash(older, newer, _type(older, newer), old.attribute, reason, critical=old.attribute in _VITAL_ATTRIBUTES)
 
 
 def _made(older: Statement, newer: Statement) -> StatementClash | None:

@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.stages.clash.detecting import detection
-from proxy.stages.clash.detecting.candidates import Pair
-from proxy.stages.clash.detecting.features import FEATURES, coefficients, features, regression
-from proxy.stages.clash.detecting.questions import questions
-from proxy.stages.clash.kinds import StatedPiece, StatementClash
-from proxy.stages.clash.statements import categories
-from proxy.stages.clash.statements.reading import as_statement, read_statements
-from proxy.stages.clash.statements.stance import read_stance
+from proxy.grounding.clashes.detecting import detection
+from proxy.grounding.clashes.detecting.candidates import Pair
+from proxy.grounding.clashes.detecting.features import FEATURES, coefficients, features, regression
+from proxy.grounding.clashes.detecting.questions import questions
+from proxy.grounding.clashes.kinds import StatedPiece, StatementClash
+from proxy.grounding.clashes.statements import categories
+from proxy.grounding.clashes.statements.reading import as_statement, read_statements
+from proxy.grounding.clashes.statements.stance import read_stance
 
 
 def pair(older: str, newer: str, language: str = "en") -> Pair:
-    return Pair(as_statement(older, tongue=language), as_statement(newer, piece=1, tongue=language), "given")
+    return Pair(as_statement(older, tongue=language), as_statement(newer, piece=1, tongue=language))
 
 
 def ruled(older: str, newer: str, language: str = "en") -> StatementClash | None:
@@ -114,7 +114,7 @@ def test_the_same_fact_twice_is_a_duplicate() -> None:
 def test_a_later_answer_of_a_tool_outdates_an_earlier_one() -> None:
     pieces = [StatedPiece(f'{{"order_id": "A1", "status": "{status}"}}', "tool_result", i) for i, status in enumerate(("open", "sent"))]
     older, newer = read_statements(pieces)
-    found = detection.by_rule(Pair(older, newer, "slot"))
+    found = detection.by_rule(Pair(older, newer))
     assert found is not None
     assert (found.type, found.topic, found.reason) == ("OUTDATED_INFORMATION", "status", "status: open against sent")
 
@@ -122,7 +122,7 @@ def test_a_later_answer_of_a_tool_outdates_an_earlier_one() -> None:
 def test_two_records_of_one_answer_conflict_at_the_same_time() -> None:
     text = '[{"order_id": "A1", "status": "open"}, {"order_id": "A1", "status": "sent"}]'
     older, newer = read_statements([StatedPiece(text, "tool_result", 0)])
-    found = detection.by_rule(Pair(older, newer, "slot"))
+    found = detection.by_rule(Pair(older, newer))
     assert found is not None
     assert (found.type, found.simultaneous) == ("CONFLICTING_FACTS", True)
 
@@ -212,7 +212,7 @@ def test_the_coefficients_fit_the_features() -> None:
 
 
 def test_of_a_wish_the_verifier_is_asked_what_it_is_against() -> None:
-    asked = Pair(as_statement("I don't like horror films."), as_statement("A haunted house film.", kind="fact", piece=1), "given")
+    asked = Pair(as_statement("I don't like horror films."), as_statement("A haunted house film.", kind="fact", piece=1))
     assert ClaimPair("horror films", "A haunted house film.", "en") in questions(asked.older, asked.newer)
 
 

@@ -1,7 +1,7 @@
 """Sentences that say several things -> each as a statement of its own: "I am allergic to nuts and I live in Berlin".
 
 What leaves the context when somebody moves is where they lived, and not their allergy. In: pieces. Out: the statements of
-`proxy.stages.clash.statements.reading`; one that gives a value is cut where its parts state everything that it states, and is left whole
+`clashes.statements.reading`; one that gives a value is cut where its parts state everything that it states, and is left whole
 otherwise. Of a request that cannot be cut, `value_span` finds the words that say one value.
 """
 
@@ -13,10 +13,10 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from proxy.grounding.clashes.kinds import StatedPiece, Statement
+from proxy.grounding.clashes.statements.cues import is_first_person
+from proxy.grounding.clashes.statements.reading import Read, read_piece, read_statements
 from proxy.language.patterns import LazyPattern
-from proxy.stages.clash.kinds import StatedPiece, Statement
-from proxy.stages.clash.statements.cues import is_first_person
-from proxy.stages.clash.statements.reading import Read, read_piece, read_statements
 
 _BETWEEN = LazyPattern(r"\s*[,;]\s+(?:(?:and|but|und|aber|y|e|pero|et|mais)\s+)?|\s+(?:and|but|und|aber|y|e|pero|et|mais)\s+", re.I)
 _ENDS = " .!;,"
@@ -30,7 +30,7 @@ def read_clauses(pieces: Sequence[StatedPiece]) -> list[Statement]:
 
 
 def read_piece_clauses(piece: StatedPiece, *, limit: int | None = None) -> Read:
-    """The same of one piece, of which `limit` bounds how much is read (`proxy.stages.clash.statements.reading.read_piece`).
+    """The same of one piece, of which `limit` bounds how much is read (`proxy.grounding.clashes.statements.reading.read_piece`).
 
     With a limit only what declares several things is cut: nothing leaves the context that declares none.
     """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.stages.clash.detecting.wording import difference
+from proxy.grounding.clashes.detecting.wording import difference
 
 
 @pytest.mark.parametrize(

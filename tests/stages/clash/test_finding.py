@@ -1,0 +1,64 @@
+"""The clashes of a conversation, by rules: found, and certain or not."""
+
+from __future__ import annotations
+
+from proxy.grounding.clashes.kinds import StatementClash
+from proxy.grounding.judging.combined import CombinedVerifier
+from proxy.stages.clash import ClashOptions
+from proxy.stages.clash.context import Context
+from proxy.stages.clash.finding import Finder
+from proxy.stages.clash.ledger import Ledger
+from proxy.testing import make_exchange, make_ports
+from tests.stages.clash.talk import user
+
+PORTS = make_ports()
+
+
+async def found(*turns: str) -> list[StatementClash]:
+    """Between the turns of one user."""
+    exchange, finder = make_exchange([user(turn) for turn in turns]), Finder(ClashOptions(), PORTS.embedder, CombinedVerifier(()))
+    spoken = (await Context(("user",)).stated(exchange)).spoken
+    return [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken)).clashes]
+
+
+async def certain(*turns: str) -> list[bool]:
+    return [clash.certain for clash in await found(*turns)]
+
+
+async def test_what_is_found_by_words_alone_is_not_certain() -> None:
+    assert [("sushi", False)] == [(clash.topic, clash.certain) for clash in await found("I love sushi.", "I don't like sushi.")]
+
+
+async def test_of_what_is_said_twice_the_last_time_counts() -> None:
+    said = await found("I live in Rome.", "I live in Oslo.", "I live in Rome.")
+    assert [("I live in Oslo.", "I live in Rome.", 2)] == [(one.older.text, one.newer.text, one.newer.message) for one in said]
+
+
+async def test_two_plain_statements_are_certain() -> None:
+    assert [True] == await certain("I live in Rome.", "I live in Oslo.")
+
+
+async def test_two_statements_of_one_message_are_certain_as_a_change_only() -> None:
+    assert ([False], [True]) == (
+        await certain("I live in Rome. I live in Oslo."),
+        await certain("I live in Rome. No wait, I live in Oslo."),
+    )
+
+
+async def test_what_holds_for_a_task_is_certain_while_nothing_else_came_up() -> None:
+    assert [True] == await certain("A hotel in Rome. My budget is 500 €.", "My budget is 900 €. What is there?")
+    assert [False] == await certain("A hotel in Rome. My budget is 500 €.", "A laptop. My budget is 900 €.")
+    assert [True] == await certain("A hotel in Rome. My budget is 500 €.", "Which museums? Actually, my budget is 900 €.")
+
+
+async def test_it_is_what_one_value_only_was_said_of() -> None:
+    assert [True] == await certain("Book a table for 7 pm.", "Actually, make it 8 pm.")
+    assert True not in await certain("Book a table for 7 pm. The film starts at 9 pm.", "Actually, make it 8 pm.")
+
+
+async def test_in_a_game_nothing_is_certain() -> None:
+    assert [False] == await certain("Tell me a story about a spy.", "I live in Rome.", "I live in Oslo.")
+
+
+async def test_two_languages_are_two_texts() -> None:
+    assert True not in await certain("I live in the city of Rome. I live in Rome.", "Ich wohne jetzt in Hamburg.")
