@@ -104,8 +104,8 @@ def main() -> None:
     found = asyncio.run(measured(rows()))
     for row in found:
         if row.split == options.show:
-            verdict = row.verdict
-            said = f"{verdict.status:10} {verdict.reason:16} {verdict.detail.get('support', 0):.2f} {verdict.detail.get('contradiction', 0):.2f}"
+            verdict, scores = row.verdict, (row.verdict.detail.get(name, 0) for name in ("support", "contradiction"))
+            said = f"{verdict.status:10} {verdict.reason:16} " + " ".join(f"{score:.2f}" for score in scores)
             print(f"{'false' if row.false else 'true ':5} {said} {row.text}  [{verdict.correct_fact}]")
     for split in ("dev", "held_out"):
         for language in ("all", "en", "de", "es", "fr"):
