@@ -22,6 +22,8 @@ Unit = Literal["count", "share", "score"]
 Counted: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
 SPANS: Mapping[Span, tuple[float, int]] = {"day": (86_400.0, 3600), "week": (7 * 86_400.0, 6 * 3600)}
 """Seconds looked back, and of one bucket."""
+ALERT_ABOVE = 0.05
+"""Share of poisoned pieces above which the panel says so, as ``alert_above`` of the stage and ``monitoring/alerts.yml`` do."""
 _NAMED = 3
 """Kinds that a panel names."""
 _FRESH_S = 5.0
@@ -142,7 +144,12 @@ def _poisoning(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         headline=number(found),
         meaning="pieces of context kept out"
         + (f", {found / whole.poisoning_checked:.1%} of those checked" if whole.poisoning_checked else ""),
-        detail=_said(f"{whole.poisoning_checked:,} new pieces checked" if whole.poisoning_checked else "", states, _common(whole.poisoned)),
+        detail=_said(
+            f"alert: more than {ALERT_ABOVE:.0%} of what came in" if found > ALERT_ABOVE * (whole.poisoning_checked or found) else "",
+            f"{whole.poisoning_checked:,} new pieces checked" if whole.poisoning_checked else "",
+            states,
+            _common(whole.poisoned),
+        ),
         series=(Series("kept out", tuple(float(sum(b.poisoned.values())) for b in buckets)),) if found else (),
         hint="" if found or whole.poisoning_checked else "Add the stage poisoning to a policy to check new content before it enters.",
     )
@@ -166,6 +173,9 @@ def _confusion(whole: Bucket, buckets: Sequence[Bucket], selection: Mapping[str,
     saved = (before - whole.tool_tokens_after) / before if before else None
     averages = f"{whole.tools_kept / requests:.1f} of {whole.tools_offered / requests:.1f} tools in context" if requests else ""
     accuracy = selection.get("selection_accuracy")
+    incidents = (
+        many(selection["confusion_incidents"], "request") + " with all of too many tools" if selection.get("confusion_incidents") else ""
+    )
     foreseen = f"{accuracy:.1%} of {selection['calls']:,} tool calls foreseen since the start" if accuracy is not None else ""
     course = tuple(_over(b.tool_tokens_before - b.tool_tokens_after, b.tool_tokens_before) for b in buckets)
     return Panel(
@@ -174,7 +184,12 @@ def _confusion(whole: Bucket, buckets: Sequence[Bucket], selection: Mapping[str,
         headline=share(saved),
         meaning="of tool description tokens saved",
         unit="share",
-        detail=_said(many(requests, "request") + " with a choice of tools" if requests else "", averages, foreseen),
+        detail=_said(
+            many(requests, "request") + " with a choice of tools" if requests else "",
+            averages,
+            incidents,
+            foreseen,
+        ),
         series=(Series("tokens saved", course),) if requests else (),
         hint="" if requests else "The stage tool_rag chooses among many tools; none had to be chosen from.",
     )
@@ -189,7 +204,7 @@ def _clashes(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         headline=number(found),
         meaning="contradictions found",
         detail=_said(
-            f"{by_policy:,} resolved by the policy, {whole.clashes_open:,} open" if found else "",
+            f"{by_policy:,} ({by_policy / found:.0%}) resolved by the policy, {whole.clashes_open:,} open" if found else "",
             _common(whole.clashes),
             "by " + _common(whole.clash_strategies) if by_policy else "",
         ),
