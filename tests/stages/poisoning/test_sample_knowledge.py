@@ -52,6 +52,22 @@ def test_what_is_only_said_otherwise_is_not_doubted(checker: FactChecker, claim:
     assert checker.verify(claim).status in ("VALID", "UNKNOWN")
 
 
+@pytest.mark.parametrize(
+    ("claim", "status", "differs"),
+    [
+        ("Claude 3 was released in March 2024.", "VALID", ""),
+        ("Claude 3 was released in May 2023.", "INVALID", "date"),
+        ("Paris population is 500 million.", "INVALID", "number"),
+        ("The next solar eclipse will be on 3 March 2031.", "UNKNOWN", ""),
+    ],
+)
+def test_a_fact_of_ones_own_in_few_words_settles_what_is_said_in_others(tmp_path: Path, claim: str, status: str, differs: str) -> None:
+    rows = "subject,statement\nClaude 3,Claude 3 release date: March 2024\nParis,Paris has a population of about 2.1 million.\n"
+    (tmp_path / "facts.csv").write_text(rows, "utf-8")
+    found = FactChecker(tmp_path).verify(claim)
+    assert (status, differs) == (found.status, found.detail.get("conflict", ""))
+
+
 def test_the_stage_keeps_the_tower_in_london_out_and_the_one_in_paris_in() -> None:
     async def left() -> tuple[list[str], list[tuple[str, str]]]:
         bases = FolderKnowledgeBases(FACTS.parent, builtin.embedder())
