@@ -1,13 +1,14 @@
 """The words of fact checking: what a knowledge base says to a claim.
 
 VALID       the knowledge base says so: word by word (confidence 1.0), or the verifier finds it supported by facts that hold now
-INVALID     a fact about the same thing says otherwise; `correct_fact` is what it says
-SUSPICIOUS  the knowledge base speaks of the very thing that the claim states, but does not settle it. The `reason` says why:
-            ``outdated`` (the only facts that say so are over, or not yet begun), ``conflicting_facts`` (one fact supports it, another
-            contradicts it), ``values_differ`` (a number, date or name is not the fact's, and the verifier sees no contradiction)
-            or ``unsure`` (a fact says nearly the same, and the verifier neither supports nor contradicts it)
-UNKNOWN     the knowledge base says nothing to it (``no_fact``), or speaks of the same subject, but of another matter
-            (``other_matter``). It never counts as VALID.
+INVALID     a fact says otherwise: it has another number, date or name in the same place of the same statement, or one of the two has a
+            "not", and the verifier reads a contradiction (`reason`: what differs); or the verifier has hardly a doubt of one, though
+            nothing that can be compared differs (``contradicted``). `correct_fact` is what it says
+SUSPICIOUS  the knowledge base speaks of the very thing that the claim states, and may be against it: ``outdated`` (the only facts that say
+            so are over, or not yet begun), ``conflicting_facts`` (one fact supports it, another contradicts it) or ``values_differ`` (a
+            value in the same place is another one, and the verifier sees little or no contradiction)
+UNKNOWN     the knowledge base says nothing to it (``no_fact``), speaks of the same subject, but of another matter (``other_matter``), or
+            neither bears it out nor contradicts it (``unsure``): to be unlike a fact is not to be against it. It never counts as VALID.
 ERROR       the check could not run (``timeout``, ``verifier_unavailable``, ``not_judged``, ``knowledge_unavailable``). Nor does it.
 """
 
@@ -39,8 +40,8 @@ class FactVerdict(Struct, frozen=True):
     version: str = ""
     """Of the knowledge base that judged."""
     detail: Mapping[str, Any] = field(default_factory=dict)
-    """For the record: ``fact_source``, ``support``, ``contradiction``, ``instead`` (what the fact has in place of the claim's words),
-    ``subject``, ``verifier``, as far as they are known."""
+    """For the record: ``fact_source``, ``support``, ``contradiction``, ``conflict`` (the kind of what differs), ``differs``
+    (the claim's words for it), ``instead`` (the fact's), ``subject``, ``verifier``, as far as they are known."""
 
     @property
     def valid(self) -> bool:

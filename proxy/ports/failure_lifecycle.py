@@ -8,7 +8,7 @@ from proxy.ports.failure_kinds import SEVERITIES, Severity
 from proxy.ports.failures import POLICY, FailureEvent, FailureRecord
 
 LATER = 1e-6
-"""A revision is never older than the one before it."""
+"""A revision is never older than the one before it; of events that are applied together, the later one is newer by as much."""
 
 
 def first(

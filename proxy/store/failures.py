@@ -25,7 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.ports import FailureEvent, FailureRecord
 from proxy.ports.failure_kinds import Status
-from proxy.ports.failure_lifecycle import advance, first
+from proxy.ports.failure_lifecycle import LATER, advance, first
 from proxy.ports.failures import EventKind
 from proxy.store import failure_rows as rows
 from proxy.store.database import Database, fetch
@@ -201,9 +201,9 @@ async def _write(
     there = set(records)
     last = await _last_revisions(connection, {failure for failure, _ in new.values()} - there)
     contents: dict[str, bytes] = {}
-    happened = []
-    for key, (failure, event) in new.items():
-        told = rows.cleaned(event)
+    happened, began = [], scene.now
+    for number, (key, (failure, event)) in enumerate(new.items()):
+        told, scene = rows.cleaned(event), replace(scene, now=began + number * LATER)
         made = _made(records.get(failure), told, failure, scene, last.get(failure, 0))
         content = b"" if made is None else rows.content_of(made)
         happened.append(rows.event_row(key, failure, told, made, content, scene.now))

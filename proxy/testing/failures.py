@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from proxy.ports import FailureEvent, FailureRecord
-from proxy.ports.failure_lifecycle import advance, first
+from proxy.ports.failure_lifecycle import LATER, advance, first
 from proxy.ports.failures import EventKind
 
 
@@ -26,12 +26,13 @@ class MemoryFailures:
         self, events: Sequence[FailureEvent], *, client: str, run_id: str, policy: str, step_id: str, record_id: str
     ) -> list[FailureRecord]:
         """Each event once, in order; the records they are about."""
-        now, about = self._clock(), {}
+        began, number, about = self._clock(), 0, {}
         for event in events:
             key = about[event.fingerprint] = _key(client, run_id, event.fingerprint)
             if (key, event.kind, event.cause) in self._known:
                 continue
             self._known.add((key, event.kind, event.cause))
+            now, number = began + number * LATER, number + 1
             record = self.records.get(key)
             if record is not None:
                 made = advance(record, event, step_id=step_id, now=now)

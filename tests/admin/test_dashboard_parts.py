@@ -15,6 +15,7 @@ from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
 from proxy.stages.history import HistoryPanel
 from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.tool_rag.panel import ToolRagPanel
 from tests.admin.pages import PANELS, Page
 from tests.browser.making import ANSWER, HOSTILE, claims
 
@@ -197,9 +198,28 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
     found = {panel.name: panel for panel in report("day", buckets, PANELS, counted).panels}
     assert ("15", "pieces of context kept out, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
     assert "wrong number 12, false fact 3" in found["poisoning"].detail
-    assert ("48", "46 resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
+    assert ("48", "46 (96%) resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
     assert ("2", "96.4% of 500 tool calls foreseen since the start") == (found["distraction"].headline, found["confusion"].detail[-1])
     assert (15.0, 0.0) == found["poisoning"].series[0].values
+
+
+@pytest.mark.parametrize(("poisoned", "alerts"), [(50, False), (51, True)])
+def test_more_than_five_percent_of_poisoned_pieces_is_an_alert(poisoned: int, alerts: bool) -> None:
+    checks = {"poisoning": PoisoningPanel(poisoning_checked=1000)}
+    bucket = Bucket(start=0.0, seconds=60, panels=checks, quarantined={"wrong_location": poisoned})
+    found = next(panel for panel in report("day", [bucket], PANELS, {}).panels if panel.name == "poisoning")
+    assert alerts == ("alert: more than 5% of what came in" in found.detail)
+
+
+def test_requests_with_all_of_too_many_tools_are_told() -> None:
+    chosen = {"confusion": ToolRagPanel(tool_requests=4, tools_offered=160, tools_kept=52)}
+    bucket = Bucket(start=0.0, seconds=60, panels=chosen)
+    found = next(
+        panel
+        for panel in report("day", [bucket], PANELS, {"tool_selection": {"confusion_incidents": 1}}).panels
+        if panel.name == "confusion"
+    )
+    assert "1 request with all of too many tools" in found.detail
 
 
 class Slow:

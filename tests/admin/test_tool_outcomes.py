@@ -95,6 +95,7 @@ def test_figures_of_tool_selection_are_averages_over_its_requests() -> None:
         tool_tokens_kept=1400,
         tool_calls=20,
         tool_calls_found=19,
+        confusion_incidents=1,
     )
     expected = {
         "requests": 4,
@@ -103,6 +104,7 @@ def test_figures_of_tool_selection_are_averages_over_its_requests() -> None:
         "average_tools_offered": 45.0,
         "average_tools": 4.5,
         "token_savings": 0.9,
+        "confusion_incidents": 1,
     }
     assert expected == metrics.as_json()["tool_selection"]
 

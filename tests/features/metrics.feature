@@ -16,6 +16,13 @@ Feature: What the proxy did, in figures
       | wrong_date     | 5      |
       | wrong_number   | 2      |
     And Prometheus divides its own figures to the same rate, below what wakes somebody
+    And among the figures of the contexts are
+      | name                       | value                                            |
+      | poisoning_attempts         | 15                                               |
+      | poisoning_blocked          | 15                                               |
+      | poisoning_attempts_blocked | 15                                               |
+      | poisoning_rate             | 0.015                                            |
+      | common_poisoning_types     | ["wrong_location", "wrong_date", "wrong_number"] |
 
   Scenario: Long histories raise alerts that say what to do
     Given a proxy that watches over histories of more than 20 messages
@@ -24,6 +31,9 @@ Feature: What the proxy did, in figures
     And 2 of them are HIGH and recommend sliding_window
     And 1 of them is MEDIUM and recommends summarize
     And each alert stands in the record of its exchange, and the short history has none
+    And among the figures of the contexts are
+      | name              | value |
+      | distraction_alerts | 3    |
 
   Scenario: Tools are chosen for five hundred calls
     Given a proxy that selects among the 45 tools of an agent
@@ -32,6 +42,11 @@ Feature: What the proxy did, in figures
     And an average of 45 tools was offered, and of 1 sent
     And more than 90% of the description tokens were saved
     And Prometheus has 500 calls, 475 of them foreseen
+    And among the figures of the contexts are
+      | name                    | value |
+      | tool_selection_accuracy | 0.95  |
+      | avg_tools_in_context    | 1     |
+      | confusion_incidents     | 0     |
 
   Scenario: Forty-eight of fifty clashes need nobody
     Given a proxy that prefers recent statements, and asks where health is concerned
@@ -40,3 +55,9 @@ Feature: What the proxy did, in figures
     And 2 needed an intervention, for which the user was asked
     And all that was resolved was resolved by prefer_recent
     And the types of the 50 clashes are told
+    And among the figures of the contexts are
+      | name                       | value                              |
+      | total_clashes_detected     | 50                                 |
+      | auto_resolved              | 48                                 |
+      | user_intervention_required | 2                                  |
+      | resolution_strategies_used | {"prefer_recent": 48, "ask_user": 2} |

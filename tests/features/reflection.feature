@@ -84,6 +84,22 @@ Feature: Failures are remembered, told where they help, and stopped when they re
     Then the failure is resolved, helpful 1, harmful 0
     And nothing is told
 
+  Scenario: Doing what was recommended, with success, resolves it and has helped, and it is told no more
+    Given search_docs with 50 results times out
+    And the agent asks the model
+    And the model is told "at most 10"
+    And search_docs with 10 results finds a page
+    When the agent asks the model
+    Then the failure is resolved, helpful 1, harmful 0
+    And nothing is told
+    Given get_order returns '{"id": "A7", "state": "sent"}'
+    When the agent asks the model
+    Then nothing is told
+    Given search_docs with 10 results finds a page
+    When the agent asks the model
+    Then the failure is resolved, helpful 1, harmful 0
+    And nothing is told
+
   Scenario: Guidance that was followed by the same failure was of no use
     Given get_order reports status 404
     And the agent asks the model
@@ -122,6 +138,17 @@ Feature: Failures are remembered, told where they help, and stopped when they re
     And the agent asks the model
     Then 5 failures are told both times, in the same words
     And the block has at most 200 tokens
+
+  Scenario Outline: Of failures that weigh the same the latest comes first
+    Given <first>
+    And <second>
+    When the agent asks the model
+    Then the first failure told is of "<tool>"
+
+    Examples:
+      | first                              | second                             | tool        |
+      | get_order reports status 404       | search_docs reports status 404     | search_docs |
+      | search_docs reports status 404     | get_order reports status 404       | get_order   |
 
   Scenario: Nothing is told where nothing failed
     Given get_order returns '{"id": "A7"}'
@@ -205,6 +232,29 @@ Feature: Failures are remembered, told where they help, and stopped when they re
       | reads                |
       | waits for the answer |
       | streams the answer   |
+
+  Scenario Outline: A person's "at most 10" is a cap
+    Given the policy enforces caps
+    And the user says "<words>"
+    And the model calls search_docs with 40 results
+    When the agent asks the model
+    Then the client gets a call of search_docs with 10 results
+    And the warnings have "arguments_capped"
+
+    Examples:
+      | words                                |
+      | At most 10 results, please.          |
+      | Höchstens 10 Ergebnisse, bitte.      |
+      | Como máximo 10 resultados, por favor. |
+      | Pas plus de 10 résultats.            |
+
+  Scenario: Of a person's two caps the later one counts, also where both are seen at once
+    Given the policy enforces caps
+    And the user says "At most 10 results, please."
+    And the user says "No, at most 20 results."
+    And the model calls search_docs with 40 results
+    When the agent asks the model
+    Then the client gets a call of search_docs with 20 results
 
   Scenario: Without its store the stage says so, and the request goes on
     Given the store is away

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -285,3 +286,12 @@ def by_type(figures: Figures, count: int) -> None:
     told = figures.json["clash"]["types"]
     assert count == sum(told.values())
     assert told == by(dict(figures.exposition), "groundwire_clash_types_total", "type")
+
+
+# ---- every subject ----
+
+
+@then("among the figures of the contexts are")
+def of_the_contexts(figures: Figures, datatable: list[list[str]]) -> None:
+    expected = {name: json.loads(told) for name, told in datatable[1:]}
+    assert expected == {name: figures.json["context"][name] for name in expected}

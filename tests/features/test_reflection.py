@@ -159,6 +159,16 @@ def times_out(world: World) -> None:
     world.talk.calls("search_docs", TIMED_OUT, query=PRIVATE, limit=50)
 
 
+@given("search_docs with 10 results finds a page")
+def finds_a_page(world: World) -> None:
+    world.talk.calls("search_docs", '[{"id": 1, "text": "a page"}]', query=PRIVATE, limit=10)
+
+
+@given("search_docs reports status 404")
+def search_not_found(world: World) -> None:
+    world.talk.calls("search_docs", NOT_FOUND, query=PRIVATE)
+
+
 @given("search_docs finds nothing")
 def finds_nothing(world: World) -> None:
     world.talk.calls("search_docs", "[]", query=PRIVATE)
@@ -369,9 +379,15 @@ def judged(world: World, status: str, helped: int, harmed: int) -> None:
     assert (status, helped, harmed) == (failure["status"], failure["helpful_count"], failure["harmful_count"])
 
 
+@given(parsers.parse('the model is told "{text}"'))
 @then(parsers.parse('the model is told "{text}"'))
 def is_told(world: World, text: str) -> None:
     assert text in world.told()
+
+
+@then(parsers.parse('the first failure told is of "{tool}"'))
+def first_told(world: World, tool: str) -> None:
+    assert tool in world.told().splitlines()[1]
 
 
 @then("nothing is told")

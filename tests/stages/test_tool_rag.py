@@ -183,11 +183,12 @@ async def test_tools_that_an_earlier_stage_offers_stay_in_front_and_are_not_coun
 
 
 async def test_when_all_tools_are_needed_they_go_as_they_are_and_the_record_says_so() -> None:
-    exchange = asking()
-    verdict = await stage(always=("*",)).on_request(exchange)
+    exchange, counters = asking(), CountedNames()
+    verdict = await stage(make_ports(counters=counters), always=("*",)).on_request(exchange)
     assert exchange.tools is exchange.original.tools
     assert verdict is not None
     assert (verdict.outcome, verdict.code, header(exchange)) == ("unchecked", "tool_confusion", "15->15;all-needed")
+    assert counters.counts["context.confusion_incidents_count"] == 1
 
 
 async def test_tools_none_of_which_can_be_ranked_go_as_they_are() -> None:

@@ -7,18 +7,16 @@ words are compared by their folded first letters (`proxy.grounding.evidence.retr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
+from proxy.grounding.knowledge.conflicts import Conflict, conflict_of, says_the_same
 from proxy.grounding.knowledge.documents import JOINT
 from proxy.grounding.knowledge.making import names_subject
 from proxy.grounding.values.consistency import Difference, differences
 from proxy.language.detection import language as language_of
 from proxy.language.names import missing_name, name_words, read_names
-from proxy.language.stop_words import FUNCTION_WORDS as STOP_WORDS
 from proxy.ports.facts import FactHit
 
 NEAR = 0.6
@@ -26,8 +24,6 @@ NEAR = 0.6
 development claims, hits of another matter score up to 0.59."""
 SHARED = 1 / 3
 """Of the claim's terms beside the subject's, the share that a fact of the same matter has."""
-STEM_CHARS = 4
-"""Letters that a word shares with another form of it: "hoch" and "höchste"."""
 
 
 class FactMatter(Struct, frozen=True):
@@ -35,43 +31,36 @@ class FactMatter(Struct, frozen=True):
 
     same_subject: bool
     same_matter: bool
-    """The same subject, and what is said of it: the verb or noun, a value of the same kind, or nearly the whole sentence."""
+    """The same subject, and what is said of it: the verb or noun, another value in the same place, or nearly the whole sentence."""
     differences: tuple[Difference, ...]
     """Numbers, dates, units and names of the claim that the fact does not have."""
     lacks: bool = False
     """Whether there are any; a name may be another one in another language, and does not count there."""
     settles: bool = True
-    """Of one that has another number in the place of the claim's: whether the two share a word beside the subject and the unit, where they
-    are in one language. That water freezes at 0 degrees does not make it false that it boils at 100 degrees."""
-
-    @property
-    def has_counterpart(self) -> bool:
-        """Whether the fact clearly has another number or date in the place of the claim's."""
-        return any(found.evidence and found.kind in ("number", "date", "unit") for found in self.differences)
+    """Of one that lacks a value of the claim's: whether the two share a word beside the subject and the values; in two languages, whether
+    the search finds them near. That water freezes at 0 degrees does not make it false that it boils at 100 degrees."""
+    conflict: Conflict | None = None
+    """What the fact has in the place of the claim's words."""
+    one_language: bool = True
+    """Whether claim and fact are in one language."""
 
 
 def matter_of(claim: str, hit: FactHit, language: str) -> FactMatter:
     """How `hit` bears on `claim`."""
     text = hit.fact.text
     found = tuple(differences(claim, text, language))
-    in_one_language = not found or language_of(text, default=language) == language
-    lacks = any(in_one_language or difference.kind != "name" for difference in found)
+    one_language = language_of(text, default=language) in (language, language_of(claim, default=language))
+    lacks = any(one_language or difference.kind != "name" for difference in found)
     subject = _subject_terms(claim, hit, language)
     if subject is None:
-        return FactMatter(False, False, found, lacks)
+        return FactMatter(False, False, found, lacks, one_language=one_language)
     said, there = set(terms(claim)) - FUNCTION_WORDS - subject, set(terms(text))
     shares = bool(said) and len(said & there) >= SHARED * len(said)
-    matter = FactMatter(True, shares or hit.score >= NEAR, found, lacks)
-    if not matter.has_counterpart:
-        return matter
-    return FactMatter(True, True, found, lacks, not in_one_language or _says_the_same(said, there - subject, found))
-
-
-def _says_the_same(said: set[str], there: set[str], found: Sequence[Difference]) -> bool:
-    """Whether what is said beside the values that differ has a word's stem in common, or is nothing at all on one of the two sides."""
-    values = {term for difference in found for term in (*terms(difference.claim), *terms(difference.evidence))}
-    mine, its = ({term[:STEM_CHARS] for term in words - values - STOP_WORDS if not term[0].isdigit()} for words in (said, there))
-    return not mine or not its or not mine.isdisjoint(its)
+    near = hit.score >= NEAR
+    conflict = conflict_of(claim, text, language, found, subject, one_language=one_language) if one_language or near else None
+    other = [Conflict(one.kind, one.claim, one.evidence) for one in found if one.kind != "negation"]
+    settles = not other or (says_the_same(said, there - subject, other) if one_language else near)
+    return FactMatter(True, shares or near or conflict is not None, found, lacks, settles, conflict, one_language)
 
 
 def _subject_terms(claim: str, hit: FactHit, language: str) -> set[str] | None:

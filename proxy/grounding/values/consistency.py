@@ -253,7 +253,7 @@ def instead(claim: str, sentence: str, language: str = "en") -> str:
         if not number_is_said(quantity, claim, read):
             number = _counterpart(claim, quantity, read) or _only_one(quantity, quantities, read)
             return number.text if number else ""
-    return _name_in_place(claim, sentence, language, read) or _words_in_place(claim, sentence)
+    return _name_in_place(claim, sentence, language, read) or words_in_place(claim, sentence)[1]
 
 
 def _only_one(quantity: Quantity, quantities: Quantities, read: EvidenceReading) -> Quantity | None:
@@ -288,19 +288,19 @@ def _words_before(text: str, name: Name) -> list[str]:
 _MAX_ALIGNED_WORDS = 120
 
 
-def _words_in_place(claim: str, sentence: str) -> str:
-    """The words that replace the claim's only differing ones, where the rest agrees."""
+def words_in_place(claim: str, sentence: str) -> tuple[str, str]:
+    """The claim's only differing words and those that replace them, where the rest agrees; else two times ""."""
     a, b = list(_WORD.finditer(claim))[:_MAX_ALIGNED_WORDS], list(_WORD.finditer(sentence))[:_MAX_ALIGNED_WORDS]
     if not a or not b:
-        return ""
+        return "", ""
     matcher = SequenceMatcher(None, [_first_term(m[0]) for m in a], [_first_term(m[0]) for m in b], autojunk=False)
     replaced = [op for op in matcher.get_opcodes() if op[0] == "replace"]
     if matcher.ratio() < 0.6 or len(replaced) != 1:
-        return ""
+        return "", ""
     _, a_from, a_to, b_from, b_to = replaced[0]
     if max(a_to - a_from, b_to - b_from) > _MAX_INSTEAD_WORDS:
-        return ""
-    return sentence[b[b_from].start() : b[b_to - 1].end()]
+        return "", ""
+    return claim[a[a_from].start() : a[a_to - 1].end()], sentence[b[b_from].start() : b[b_to - 1].end()]
 
 
 def _first_term(word: str) -> str:

@@ -110,6 +110,7 @@ def figures(samples: Samples) -> dict[str, object]:
         "poisoning": poisoning(samples),
         "clash": clash(samples),
         "distraction": distraction(samples),
+        "context": context(samples),
         "exchanges": exchanges(samples),
         "tokens": counted(samples.by("groundwire_tokens_total", "kind")),
         "cost": cost(samples),
@@ -137,7 +138,7 @@ def tool_selection(plain: Mapping[str, float]) -> dict[str, float | int] | None:
 
     `selection_accuracy` is the share of the model's tool calls whose tool was in the prompt without a search (absent before the
     first call), `average_tools` the client's tools in a prompt, `token_savings` the share of tool description tokens not sent, the
-    proxy's own tools counted as sent.
+    proxy's own tools counted as sent, and `confusion_incidents` the requests that went with all of too many tools.
     """
 
     def total(name: str) -> float:
@@ -153,6 +154,7 @@ def tool_selection(plain: Mapping[str, float]) -> dict[str, float | int] | None:
         "average_tools_offered": round(total("tools_offered") / requests, 2),
         "average_tools": round(total("tools_kept") / requests, 2),
         "token_savings": round(1 - total("tool_tokens_kept") / before, 4) if before else 0.0,
+        "confusion_incidents": int(total("confusion_incidents")),
     }
 
 
@@ -235,6 +237,40 @@ def distraction(samples: Samples) -> dict[str, Any] | None:
         "severities": ranked(severities),
         "recommended_actions": ranked(actions),
         "taken": {name: int(samples.plain.get(history.format(name), 0)) for name in ("summarize", "sliding_window")},
+    }
+
+
+def context(samples: Samples) -> dict[str, Any]:
+    """The health of the contexts in one flat list, by the names under which it is commonly asked for; zeros and nulls before the first.
+
+    Lists are the most common first.
+    """
+
+    def total(name: str) -> int:
+        return int(samples.plain.get(f"groundwire_{name}_total", 0))
+
+    tools, clashes = tool_selection(samples.plain) or {}, clash(samples) or {}
+    poisoned, compressed = poisoning(samples) or {}, compression(samples) or {}
+    strategies = {**clashes.get("strategies", {}), "ask_user": total("clash_asked")}
+    return {
+        **{f"{name}_count": total(f"context_{name}") for name in ("usage_warning", "compression_triggered", "critical_alerts")},
+        "compression_ratio_avg": compressed.get("context.compression_ratio_avg"),
+        "compression_failures": compressed.get("failures", 0),
+        "poisoning_attempts": poisoned.get("attempts", 0),
+        "poisoning_blocked": poisoned.get("blocked", 0),
+        "poisoning_attempts_blocked": sum(poisoned.get(name, 0) for name in ("blocked", "quarantined", "rejected")),
+        "poisoning_rate": poisoned.get("rate"),
+        "common_poisoning_types": list(poisoned.get("types", ())),
+        "distraction_alerts": total("context_distraction"),
+        "tool_selection_accuracy": tools.get("selection_accuracy"),
+        "avg_tools_in_context": tools.get("average_tools"),
+        "token_savings": tools.get("token_savings"),
+        "confusion_incidents": tools.get("confusion_incidents", 0),
+        "total_clashes_detected": clashes.get("found", 0),
+        "auto_resolved": clashes.get("auto_resolved", 0),
+        "user_intervention_required": clashes.get("interventions", 0),
+        "common_clash_types": list(clashes.get("types", ())),
+        "resolution_strategies_used": ranked({name: count for name, count in strategies.items() if count}),
     }
 
 

@@ -29,7 +29,7 @@ class ClashPanel(StagePanel):
             headline=number(found),
             meaning="contradictions found",
             detail=said(
-                f"{by_policy:,} resolved by the policy, {whole.clashes_open:,} open" if found else "",
+                f"{by_policy:,} ({by_policy / found:.0%}) resolved by the policy, {whole.clashes_open:,} open" if found else "",
                 most_common(whole.clashes),
                 "by " + most_common(whole.clash_strategies) if by_policy else "",
             ),

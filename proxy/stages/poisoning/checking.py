@@ -144,7 +144,9 @@ def _of_fact(statements: Statements, claim: Claim, verdict: FactVerdict) -> Pois
     if verdict.status not in ("INVALID", "SUSPICIOUS"):
         return replace(finding, reason=verdict.reason)
     contradicted = verdict.status == "INVALID"
-    kind = kind_of(claim.text, verdict.correct_fact, contradicted=contradicted, language=statements.tongue or "en")
+    conflict = (str(verdict.detail.get("conflict", "")), str(verdict.detail.get("differs", "")))
+    tongue, known = statements.tongue or "en", None if claim.reason == VALUES else conflict  # names in a record are read by `kind_of` alone
+    kind = kind_of(claim.text, verdict.correct_fact, contradicted=contradicted, language=tongue, conflict=known)
     kind = "outdated" if verdict.reason == "outdated" else kind
     source = str(verdict.detail.get("fact_source") or verdict.source)
     return replace(finding, kind=kind, reason=verdict.reason, correct_fact=verdict.correct_fact, source=source)

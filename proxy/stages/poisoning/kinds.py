@@ -47,7 +47,7 @@ _ABLE = re.compile(
     re.I,
 )
 _PLACED = re.compile(
-    r"\b(?:in|at|near|from|to|toward|towards|outside|inside|around|aus|nach|bei|im|en|à|au|aux|dans|vers|près de|"
+    r"\b(?:in|into|at|near|from|to|toward|towards|outside|inside|around|aus|nach|bei|im|en|à|au|aux|dans|vers|près de|"
     r"cerca de|desde|hacia)\s(?:the |der |dem |die |den |das |la |le |los |las |el |l['’])?$",
     re.I,
 )
@@ -63,8 +63,14 @@ _PLACE = re.compile(
 _BEFORE_CHARS = 24
 
 
-def kind_of(statement: str, evidence: str, *, contradicted: bool, language: str = "en") -> Kind:
-    """The type of a statement that `evidence` (``""`` where there is none) contradicts or, if not `contradicted`, does not bear out."""
+def kind_of(statement: str, evidence: str, *, contradicted: bool, language: str = "en", conflict: tuple[str, str] | None = None) -> Kind:
+    """The type of a statement that `evidence` (``""`` where there is none) contradicts or, if not `contradicted`, does not bear out.
+
+    `conflict` is what a fact has otherwise (its kind, and the statement's words for it) where that is known, two times ``""`` where nothing
+    is: what the evidence merely lacks makes nothing wrong then.
+    """
+    if conflict is not None and conflict[0] != "negation":
+        return _of_conflict(statement, *conflict, contradicted=contradicted)
     if not evidence.strip():
         return "contradiction" if contradicted else "unsupported_claim"
     from proxy.grounding.values.consistency import differences  # some 20 ms to import: only where something is wrong
@@ -83,6 +89,16 @@ def kind_of(statement: str, evidence: str, *, contradicted: bool, language: str 
     if "negation" in found or contradicted:
         return _replaced(statement, evidence, language)
     return "unsupported_claim"
+
+
+def _of_conflict(statement: str, kind: str, words: str, *, contradicted: bool) -> Kind:
+    if kind == "name":
+        return "wrong_location" if _is_place(statement, words) else "wrong_name"
+    if kind:
+        return {"number": "wrong_number", "unit": "wrong_unit"}.get(kind, "wrong_date")  # type: ignore[return-value]
+    if not contradicted:
+        return "unsupported_claim"
+    return "false_capability" if _ABLE.search(statement) else "contradiction"
 
 
 def _replaced(statement: str, evidence: str, language: str) -> Kind:

@@ -11,6 +11,9 @@ from proxy.exchange import Facts
 from proxy.language.amounts import number
 from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, said
 
+ALERT_ABOVE = 0.05
+"""Share of poisoned pieces above which the panel says so, as ``alert_above`` of the stage and ``monitoring/alerts.yml`` do."""
+
 
 class _Checks(Struct, frozen=True):
     """Of a verdict's detail."""
@@ -40,7 +43,12 @@ class PoisoningPanel(StagePanel):
             title=cls.title,
             headline=number(found),
             meaning="pieces of context kept out" + (f", {found / checked:.1%} of those checked" if checked else ""),
-            detail=said(f"{checked:,} new pieces checked" if checked else "", states, most_common(whole.quarantined)),
+            detail=said(
+                f"alert: more than {ALERT_ABOVE:.0%} of what came in" if found > ALERT_ABOVE * (checked or found) else "",
+                f"{checked:,} new pieces checked" if checked else "",
+                states,
+                most_common(whole.quarantined),
+            ),
             series=over_time("kept out", [float(sum(b.quarantined.values())) for b in buckets]) if found else (),
             hint="" if found or checked else "Add the stage poisoning to a policy to check new content before it enters.",
         )

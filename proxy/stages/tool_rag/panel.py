@@ -61,6 +61,7 @@ class ToolRagPanel(StagePanel):
         """Tokens saved, tools in context, and calls that were foreseen."""
         done, requests = whole.of(cls), whole.of(cls).tool_requests
         chosen = counted.get("tool_selection")
+        incidents = int(chosen.get("confusion_incidents", 0)) if isinstance(chosen, Mapping) else 0
         accuracy = chosen.get("selection_accuracy") if isinstance(chosen, Mapping) else None
         return Panel(
             name=cls.name,
@@ -71,6 +72,7 @@ class ToolRagPanel(StagePanel):
             detail=said(
                 many(requests, "request") + " with a choice of tools" if requests else "",
                 f"{done.tools_kept / requests:.1f} of {done.tools_offered / requests:.1f} tools in context" if requests else "",
+                many(incidents, "request") + " with all of too many tools" if incidents else "",
                 f"{accuracy:.1%} of {chosen['calls']:,} tool calls foreseen since the start" if chosen and accuracy is not None else "",
             ),
             series=over_time("tokens saved", [b.of(cls).saved for b in buckets]) if requests else (),

@@ -97,6 +97,7 @@ COUNTERS = {
     "context.tools_kept_count": "tools of them that went to the model",
     "context.tool_tokens_before_count": "tokens of their descriptions",
     "context.tool_tokens_kept_count": "tokens of what was sent of them",
+    "context.confusion_incidents_count": "requests of them that went with all of too many tools",
     "context.tool_calls_count": "calls by the model where tools had been left out",
     "context.tool_calls_found_count": "calls of them whose tool was there without a search",
     "context.tool_searches_count": "searches by the model for a tool",
@@ -298,6 +299,7 @@ class ToolRag(Stage[ToolRagOptions]):
     def _all_kept(self, exchange: Exchange, tokens: int, offered: int, reason: str) -> Verdict:
         exchange.facts.tools = ToolSelection(offered, offered, reason)
         self._count(offered, offered, tokens, tokens)
+        self.ports.counters.count("context.confusion_incidents_count")
         return Verdict(
             self.name, "unchecked", code="tool_confusion", detail={"reason": reason} | self._confusion(exchange, tokens, offered)
         )

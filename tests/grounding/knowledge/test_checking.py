@@ -112,18 +112,54 @@ async def test_a_number_that_differs_without_a_clear_contradiction_is_suspicious
 async def test_a_number_of_something_else_said_of_the_subject_makes_nothing_invalid() -> None:
     freezing = make_fact("water", "Water freezes at 0 degrees Celsius.", "units.csv")
     found = await verdict("Water boils at 100 degrees Celsius.", freezing, script=says(freezes=(0.02, 0.95)))
-    assert ("SUSPICIOUS", "values_differ") == (found.status, found.reason)
+    assert ("UNKNOWN", "other_matter") == (found.status, found.reason)
 
 
-@pytest.mark.parametrize(("support", "status"), [(0.7, "SUSPICIOUS"), (0.9, "VALID")])
+@pytest.mark.parametrize(("support", "status"), [(0.7, "UNKNOWN"), (0.9, "VALID")])
 async def test_a_fact_that_lacks_a_value_of_the_claim_must_support_it_clearly(support: float, status: str) -> None:
     found = await verdict("The Atomium in Ghent is 102 metres tall.", ATOMIUM, script=says(Atomium=(support, 0.1)))
-    assert (status, "values_differ" if status == "SUSPICIOUS" else "") == (found.status, found.reason)
+    assert (status, "unsure" if status == "UNKNOWN" else "") == (found.status, found.reason)
 
 
-async def test_a_verifier_that_is_unsure_of_the_same_matter_makes_it_suspicious() -> None:
-    found = await verdict("The capital of Norway is Oslo Kommune.", OSLO, script=says(Norway=(0.4, 0.2)))
-    assert ("SUSPICIOUS", "unsure", 0.4) == (found.status, found.reason, found.confidence)
+async def test_what_is_only_unlike_a_fact_is_unknown_however_unsure_the_verifier_is() -> None:
+    found = await verdict("The capital of Norway is Oslo Kommune.", OSLO, script=says(Norway=(0.4, 0.75)))
+    assert ("UNKNOWN", "unsure", 0.0) == (found.status, found.reason, found.confidence)
+
+
+async def test_a_verifier_that_has_hardly_a_doubt_needs_no_value_that_differs() -> None:
+    found = await verdict("The Atomium is a small thing of 102 metres.", ATOMIUM, script=says(Atomium=(0.02, 0.85)))
+    assert ("INVALID", "contradicted") == (found.status, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("claim", "fact", "tongue", "differs"),
+    [
+        ("The Atomium is located in Ghent.", "The Atomium stands in Brussels.", "en", "name Ghent (evidence: Brussels)"),
+        ("The Drava flows into the Baltic Sea.", "The Drava flows into the Black Sea.", "en", "name Baltic (evidence: Black)"),
+        ("Das Atomium wurde 1961 eröffnet.", "Das Atomium wurde 1958 eröffnet.", "de", "date 1961 (evidence: 1958)"),
+        ("El Atomium se encuentra en Gante.", "El Atomium está situado en Bruselas.", "es", "name Gante (evidence: Bruselas)"),
+        ("L'Atomium mesure 90 mètres.", "L'Atomium mesure 102 mètres.", "fr", "number 90 mètres (evidence: 102 mètres)"),
+    ],
+)
+async def test_another_value_in_the_same_place_is_against_a_claim(claim: str, fact: str, tongue: str, differs: str) -> None:
+    subject = "Drava" if "Drava" in claim else "Atomium"
+    found = await verdict(claim, make_fact(subject, fact, "x"), script=lambda pair: Support(0.1, 0.6), tongue=tongue)
+    assert ("INVALID", differs) == (found.status, found.reason)
+
+
+@pytest.mark.parametrize(
+    ("claim", "fact", "tongue"),
+    [
+        ("The Atomium is a steel tower in Brussels, Belgium.", "The Atomium stands in Brussels and was opened in 1958.", "en"),
+        ("The Atomium was built from 1956 until it opened in April 1958.", "The Atomium was opened on 17 April 1958.", "en"),
+        ("Das Atomium wurde 2006 renoviert.", "Das Atomium wurde 1958 eröffnet.", "de"),
+        ("El Atomium fue renovado en 2006.", "The Atomium was opened in 1958.", "es"),
+        ("L'Atomium a été rénové en 2006.", "L'Atomium fut inauguré en 1958.", "fr"),
+    ],
+)
+async def test_a_true_claim_that_says_more_or_something_else_is_not_even_doubtful(claim: str, fact: str, tongue: str) -> None:
+    found = await verdict(claim, make_fact("Atomium", fact, "x"), script=lambda pair: Support(0.2, 0.75), tongue=tongue)
+    assert "UNKNOWN" == found.status
 
 
 def opposed(pair: ClaimPair) -> Support:

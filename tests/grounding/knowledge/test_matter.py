@@ -2,6 +2,7 @@
 
 import pytest
 
+from proxy.grounding.knowledge.conflicts import Conflict
 from proxy.grounding.knowledge.making import make_fact
 from proxy.grounding.knowledge.subjects import matter_of
 from proxy.ports.facts import FactHit
@@ -35,10 +36,22 @@ def test_a_hit_of_a_high_score_is_of_the_same_matter_whatever_its_words() -> Non
     assert matter_of("The Atomium stands at Ghent.", FactHit(fact, 0.6), "en").same_matter
 
 
-def test_another_number_in_the_place_of_the_claims_is_a_counterpart() -> None:
+def test_another_number_in_the_place_of_the_claims_is_a_conflict() -> None:
     fact = make_fact("Atomium", "The Atomium is 102 metres tall.", "x")
-    assert matter_of("The Atomium is 90 metres tall.", FactHit(fact, 0.5), "en").has_counterpart
-    assert not matter_of("The Atomium is 102 m tall.", FactHit(fact, 0.5), "en").has_counterpart
+    conflict = matter_of("The Atomium is 90 metres tall.", FactHit(fact, 0.5), "en").conflict
+    assert Conflict("number", "90 metres", "102 metres", plain=True) == conflict
+    assert matter_of("The Atomium is 102 m tall.", FactHit(fact, 0.5), "en").conflict is None
+
+
+@pytest.mark.parametrize(("score", "conflict"), [(0.59, None), (0.6, Conflict("number", "90 metros", "102 metres"))])
+def test_in_two_languages_only_the_search_tells_that_two_numbers_are_of_one_matter(score: float, conflict: Conflict | None) -> None:
+    fact = make_fact("Atomium", "The Atomium is 102 metres tall and stands in Brussels.", "x")
+    assert conflict == matter_of("El Atomium mide 90 metros de altura.", FactHit(fact, score), "es").conflict
+
+
+def test_a_name_in_another_language_is_no_conflict() -> None:
+    fact = make_fact("Atomium", "The Atomium stands in Ghent.", "x")
+    assert matter_of("L'Atomium se trouve à Gand.", FactHit(fact, 0.9), "fr").conflict is None
 
 
 @pytest.mark.parametrize(
@@ -56,7 +69,7 @@ def test_a_number_of_the_same_unit_settles_only_what_is_said_in_the_same_words(
     subject: str, claim: str, statement: str, language: str, settles: bool
 ) -> None:
     found = matter_of(claim, FactHit(make_fact(subject, statement, "x"), 0.4), language)
-    assert (True, settles) == (found.same_matter, found.settles)
+    assert settles == (found.same_matter and found.settles)
 
 
 def test_a_name_in_another_language_is_not_lacking_but_a_number_is() -> None:

@@ -25,6 +25,20 @@ def test_without_events_every_subject_is_there_and_empty() -> None:
     assert {"usd": 0, "models": {}, "unpriced_exchanges": 0, "unpriced_models": {}} == found["cost"]
 
 
+def test_the_figures_of_the_contexts_are_there_from_the_start() -> None:
+    found = told(Metrics())["context"]
+    assert {None, 0} | {()} == {tuple(value) if isinstance(value, list | dict) else value for value in found.values()}
+    named = ("usage_warning_count", "compression_triggered_count", "critical_alerts_count", "compression_failures", "token_savings")
+    assert [0, 0, 0, 0, None] == [found[name] for name in named]
+
+
+def test_a_request_with_all_of_too_many_tools_is_an_incident() -> None:
+    metrics = Metrics()
+    metrics.count("context.tool_rag_requests_count", 3)
+    metrics.count("context.confusion_incidents_count")
+    assert 1 == told(metrics)["context"]["confusion_incidents"] == told(metrics)["tool_selection"]["confusion_incidents"]
+
+
 def test_dotted_counters_keep_their_names() -> None:
     metrics = Metrics()
     metrics.count("context.usage_warning_count", 3)

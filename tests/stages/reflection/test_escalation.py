@@ -53,6 +53,12 @@ def test_a_person_is_asked_unless_an_invariant_is_broken(code: str) -> None:
         assert ("system_error" if code in BROKEN else "ask_human") == found.action
 
 
+def test_of_equals_the_latest_is_stopped_for() -> None:
+    records = [record(id="fl_1", last_seen_at=1.0), record(id="fl_2", last_seen_at=2.0)]
+    found = escalation(records, 3, can_ask=True)
+    assert "fl_2" == (found and found.record.id)
+
+
 def test_where_words_are_no_answer_it_is_an_error() -> None:
     found = escalation([record()], 3, can_ask=False)
     assert found is not None

@@ -47,6 +47,12 @@ def test_the_smallest_of_several_caps_counts() -> None:
     assert {"query": "a", "limit": 3} == after(called(query="a", limit=50), CAP, Cap("fl_2", "search_docs", "limit", 3))
 
 
+def test_a_persons_cap_is_of_results_and_of_no_other_size() -> None:
+    of_anything = Cap("fl_1", "", "", 10)
+    assert {"rows": 10, "size": 42, "max_tokens": 500} == after(called(rows=40, size=42, max_tokens=500), of_anything)
+    assert {"size": 42} == after(called(size=42), of_anything)
+
+
 def test_another_tools_cap_does_not_count() -> None:
     assert {"query": "a", "limit": 50} == after(called(query="a", limit=50), Cap("fl_1", "get_order", "limit", 10))
 

@@ -30,12 +30,12 @@ class Escalation(Struct, frozen=True):
 
 
 def escalation(records: Iterable[FailureRecord], escalate_after: int, *, can_ask: bool) -> Escalation | None:
-    """Of the failures that the newest step shows, the one to stop for; None to go on.
+    """Of the failures that the newest step shows, the one to stop for, the latest of equals; None to go on.
 
     Without `can_ask` (the client waits for a tool call, not for words) an error takes the question's place.
     """
     stuck = [r for r in records if r.status == "active" and r.stuck_count >= escalate_after and r.signal_type not in NEVER]
     if not stuck:
         return None
-    worst = min(stuck, key=lambda r: (r.code not in BROKEN, -SEVERITIES.index(r.severity), -r.stuck_count, r.id))
+    worst = min(stuck, key=lambda r: (r.code not in BROKEN, -SEVERITIES.index(r.severity), -r.stuck_count, -r.last_seen_at, r.id))
     return Escalation("system_error" if worst.code in BROKEN or not can_ask else "ask_human", worst)

@@ -7,6 +7,7 @@ names that are not in the tool's schema, are left as they are.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
@@ -18,6 +19,8 @@ from proxy.ports.failures import FailureRecord
 from proxy.stages.reflection.failures.adjustments import is_size, properties_of
 
 CAPPING = ("cap_output", "paginate")
+_OF_SOMETHING_ELSE = re.compile(r"size|.*(?:tokens?|chars)", re.I)
+"""Sizes that are not of a list of results: of a shoe, of a text."""
 
 
 class Cap(Struct, frozen=True):
@@ -62,7 +65,7 @@ def enforce(call: ToolCall, caps: Sequence[Cap], tools: Sequence[Tool]) -> tuple
         if cap.tool not in ("", identifier(call.name)):
             continue
         name = next((n for n in (*arguments, *properties_of(call.name, tools)) if identifier(n) == cap.argument), "")
-        name = name or next((n for n, value in arguments.items() if not cap.argument and is_size(n, value)), "")
+        name = name or next((n for n, value in arguments.items() if not cap.argument and _counts_results(n, value)), "")
         value = arguments.get(name)
         if not name or isinstance(value, bool) or not (value is None or (isinstance(value, int | float) and value > cap.most)):
             continue
@@ -70,3 +73,8 @@ def enforce(call: ToolCall, caps: Sequence[Cap], tools: Sequence[Tool]) -> tuple
         arguments[name] = cap.most
         done[name] = Capped(cap.failure_id, identifier(call.name), identifier(name), before, cap.most)
     return (replace(call, arguments=json.dumps(arguments, ensure_ascii=False)), list(done.values())) if done else (call, [])
+
+
+def _counts_results(name: str, value: object) -> bool:
+    """Whether a person who says "at most 10" may mean this argument."""
+    return is_size(name, value) and _OF_SOMETHING_ELSE.fullmatch(name) is None
