@@ -117,8 +117,8 @@ def a_mixed_conversation(policy: Policy, datatable: list[list[str]]) -> None:
     sizes = [int(row[1]) for row in datatable[1:]]
     minutes = [float(row[2] or 600) for row in datatable[1:]]
     system, old, middle, question, result, last = sizes
-    step = tool_step("call_1", text(result))
-    over = policy.size(step) - result  # the call, and what is around the result
+    step = [m for i in range(6) for m in tool_step(f"call_{i}", text(result // 6, i))]
+    over = policy.size(step) - result  # the calls, and what is around the results
     parts: list[list[Message]] = [
         [message("system", system)],
         dialogue(6, old),
@@ -214,6 +214,19 @@ def less_than(policy: Policy, percent: int) -> None:
     assert [] == problems(policy.sent)
 
 
+@then(parsers.parse("between {least:d}% and {most:d}% of the window is forwarded"))
+def between(policy: Policy, least: int, most: int) -> None:
+    assert least / 100 <= policy.sent_tokens / policy.window_tokens <= most / 100
+    assert [] == problems(policy.sent)
+
+
+@then("the newest messages that are forwarded follow each other, as they were")
+def verbatim(policy: Policy) -> None:
+    kept = [m for m in policy.sent if any(m is own for own in policy.messages)]
+    assert len(kept) > len(policy.messages) // 2
+    assert kept == policy.messages[-len(kept) :]
+
+
 @then(parsers.parse("the compression ratio is above {ratio:f}"))
 def ratio_above(policy: Policy, ratio: float) -> None:
     assert detail(policy)["ratio"] > ratio
@@ -252,7 +265,8 @@ def a_summary_and_the_question(policy: Policy, tokens: int) -> None:
     assert policy.messages[-1] is question
     assert is_summary(summary)
     said, _, _ = summary_text(summary).partition("\n[archived ")
-    assert 0 < policy.tokens.count_text(said, policy.tokens.model(MODEL)) <= tokens
+    assert said
+    assert policy.size([summary]) - PROMPT_TOKENS <= tokens
 
 
 @then(parsers.parse('the summary still says "{a}", "{b}" and "{c}"'))

@@ -21,7 +21,7 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange
 from proxy.language.text import text_of
 from proxy.ports import Ports
-from proxy.stages.compression.archive import archived_results
+from proxy.stages.compression.archive import archived_results, processed_results
 from proxy.stages.compression.summarise import summaries_detail, summarised
 from proxy.stages.compression.trim import old_runs, oldest_runs
 
@@ -74,6 +74,7 @@ class CompressionRun:
         self.parts, self.use = parts, use
         self.steps: list[CompressionStep] = []
         self.late = LateSummaries(exchange, ports)
+        self._leaves_results = self._left_results = False
         self._exchange, self._ports, self._options, self._summariser, self._ages = exchange, ports, options, summariser, ages
         self._tokens = token_counter(exchange, ports)
         original = exchange.conversation
@@ -83,10 +84,15 @@ class CompressionRun:
     async def run(self, target_tokens: int) -> None:
         """One strategy after the other, until the prompt is at the target: each of what is oldest only as much as that takes.
 
-        A summary is longer, or a reference is, than was reckoned with: then once more, of all that may be folded.
+        A summary first leaves tools' results to the archive, where their calls stay as they are. Where a summary is longer, or a
+        reference, than was reckoned with, everything is done once more, of all that may be folded.
         """
         given, options = self.parts, self._options
+        self._leaves_results = "archive" in options.strategies
         await self._rounds(options.strategies, options.keep_recent, target_tokens, until_target=True, sparing=True)
+        if self.use.used_tokens > target_tokens and self._left_results:
+            self._leaves_results = False
+            await self._rounds(options.strategies, options.keep_recent, target_tokens, until_target=True, sparing=True)
         if self.use.used_tokens > target_tokens and self.parts is not given:
             await self._rounds(options.strategies, options.keep_recent, target_tokens, until_target=True, sparing=False)
 
@@ -154,11 +160,13 @@ class CompressionRun:
             archived = await archived_results(self._exchange, self._ports, self.parts, self._tokens, most)
             return archived.parts, {"results": archived.results}
         if strategy == "trim":
-            trimmed = await self._trimmed(end, excess)
+            trimmed = await self._trimmed(end, excess, sparing=sparing)
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
         summary_tokens = self._options.max_summary_tokens
         runs = (
-            await self._oldest(end, excess + summary_tokens + NOTE_TOKENS) if sparing else foldable_runs(self.parts, end, self._last_user)
+            await self._oldest(self._before_results(end), excess + max(summary_tokens, NOTE_TOKENS))
+            if sparing
+            else foldable_runs(self.parts, end, self._last_user)
         )
         done = await summarised(
             self._exchange,
@@ -173,14 +181,24 @@ class CompressionRun:
         )
         return done.parts, {"summaries": summaries_detail(done)}
 
+    def _before_results(self, end: int) -> int:
+        """`end`, or where the first result stands before it that is the archive's to take."""
+        first = next((i for i in processed_results(self.parts) if i < end), end) if self._leaves_results else end
+        self._left_results = self._left_results or first < end
+        return first
+
     async def _oldest(self, end: int, tokens: int) -> list[Run]:
         """The first blocks before `end` that hold so many tokens."""
-        counts = [await self._tokens([part.message]) for part in self.parts]
-        return oldest_runs(self.parts, end, self._last_user, counts, tokens)
+        return oldest_runs(self.parts, end, self._last_user, await self._counts(), tokens)
 
-    async def _trimmed(self, end: int, excess: int) -> FoldedRun:
+    async def _counts(self) -> list[int]:
+        framing = await self._tokens([])
+        return [await self._tokens([part.message]) - framing for part in self.parts]
+
+    async def _trimmed(self, end: int, excess: int, *, sparing: bool) -> FoldedRun:
         if any(age is not None for age in self._ages):
-            runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s)
+            most = excess + NOTE_TOKENS if sparing else None
+            runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s, await self._counts(), most)
         else:
             runs = await self._oldest(end, excess + NOTE_TOKENS)
 

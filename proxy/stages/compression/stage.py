@@ -117,8 +117,8 @@ class Compression(Stage[CompressionOptions]):
             await attempt.run_hard(limits.target)
         done, after = known, attempt.use
         if attempt.parts is not known.parts:
-            done = await stored(exchange, self.ports, attempt.parts)
-            await attempt.late.sent(done.parts)
+            done = await stored(exchange, self.ports, attempt.parts, known)
+            await attempt.late.sent(done.parts, done.length)
             after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
         self._send(exchange, done, after)
         self._report(exchange, known, attempt, use, after)
