@@ -471,6 +471,9 @@ def test_such_a_sentence_in_a_user_s_message_needs_a_question_behind_the_passage
         "You answer questions. The following rules hold.\n\nBe polite.",
         "Use the following context to answer:",
         "Write the documents below into a table.\n\nBe brief.",
+        "You assist customers. Collect the following information before you answer:\n\n- the name\n- the order",
+        "Frage den Kunden nach folgenden Informationen, bevor du antwortest:\n\n- Name",
+        "Answer with the following information:\n\n- a title\n- a summary",
     ],
 )
 def test_other_instructions_lead_to_no_passages(system: str) -> None:

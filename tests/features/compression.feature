@@ -78,7 +78,7 @@ Feature: A prompt that nears the window is brought back
       | 6 messages                   | 720    | 90          |
       | 10 messages                  | 840    | 5           |
       | a question                   | 450    | 2           |
-      | 6 tool results               | 3204   | 1           |
+      | 6 tool results of one step   | 3204   | 1           |
       | an answer and a new question | 246    | 0           |
     When it is sent
     Then the prompt was 85.0% of the window

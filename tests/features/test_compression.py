@@ -39,6 +39,13 @@ def invoices(tokens: int) -> str:
     return "\n".join(f"invoice {i}, customer C-{4000 + 7 * i}, café Žižkov, total {i * 13 % 97}.{i % 10}0 EUR" for i in range(tokens // 27))
 
 
+def parallel_step(results: list[str]) -> list[Message]:
+    """One message that calls a tool several times, and the results."""
+    steps = [tool_step(f"call_{i}", result) for i, result in enumerate(results)]
+    calls = [call for asked, _ in steps for call in asked["tool_calls"]]
+    return [{"role": "assistant", "content": None, "tool_calls": calls}, *(answer for _, answer in steps)]
+
+
 def detail(policy: Policy) -> Any:
     return policy.verdict("compression").detail
 
@@ -117,7 +124,7 @@ def a_mixed_conversation(policy: Policy, datatable: list[list[str]]) -> None:
     sizes = [int(row[1]) for row in datatable[1:]]
     minutes = [float(row[2] or 600) for row in datatable[1:]]
     system, old, middle, question, result, last = sizes
-    step = [m for i in range(6) for m in tool_step(f"call_{i}", text(result // 6, i))]
+    step = parallel_step([text(result // 6, i) for i in range(6)])
     over = policy.size(step) - result  # the calls, and what is around the results
     parts: list[list[Message]] = [
         [message("system", system)],

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from proxy.context.passages.context_block import PassageBlock, number_in, read_written
+from proxy.context.passages.told import told_start
 from proxy.language.patterns import LazyPattern
 
 _COVER = "\0"
@@ -330,35 +331,15 @@ def _labelled(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     return [block for start, end in found for block in _plain_inside(text, start, end)], []
 
 
-_TOLD = LazyPattern(
-    r"\b(?:(?:following|below|here (?:is|are))\b[^\n\0.]{0,40}\b(?:context|documents?|passages?|excerpts?|search results"
-    r"|information|sources)|(?:context|documents?|passages?|excerpts?|search results|information|sources) (?:information )?below"
-    r"|(?:folgende|unten ?stehende|nachstehende)\w{0,2} (?:\w{1,20} ){0,2}(?:kontext\w{0,2}|dokument\w{0,2}|passagen?|text\w{0,12}|quellen"
-    r"|auszüg\w{1,2}|informationen|suchergebniss\w{1,2})"
-    r"|siguientes? (?:\w{1,20} ){0,3}(?:contexto|documentos?|pasajes?|fuentes|fragmentos?|información|resultados)"
-    r"|(?:contexto|documentos?|pasajes?|fuentes|fragmentos?|información|resultados) (?:\w{1,20} ){0,2}(?:siguientes?|a continuación)"
-    r"|(?:contexte|documents?|passages?|sources|extraits?|informations?|résultats) (?:\w{1,20} ){0,2}(?:suivante?s?|ci-dessous))\b",
-    re.I,
-)
-_TO_ANSWER = LazyPattern(
-    r"\b(?:answer|questions?|query|assist|beantworte?n?|antworte?n?|fragen?|respon\w{1,6}|pregunta|répond\w{0,3}|question)\b", re.I
-)
-_PARAGRAPH_END = LazyPattern(r"[ \t]{0,8}\n(?:[ \t]{0,8}\n|[ \t]{0,8}[-=*_]{3,200}[ \t]{0,8}\n)\s{0,40}")
-_MAX_PARAGRAPH, _MAX_BEFORE = 1200, 1500
-
-
 def told_blocks(text: str, role: str = "user") -> list[PassageBlock]:
     """What follows a paragraph that has the model answer from what follows; in a user's message only up to a line like ``Question:``.
 
     It may be passages, or what an operator wrote to be known: nothing tells them apart.
     """
-    told = _TOLD.search(text)
-    if told is None or not (role in _INSTRUCTING or any(stop["question"] for stop in _STOP.finditer(text, told.end()))):
+    start = told_start(text)
+    if start is None or not (role in _INSTRUCTING or any(stop["question"] for stop in _STOP.finditer(text, start))):
         return []
-    end = _PARAGRAPH_END.search(text, told.end(), told.end() + _MAX_PARAGRAPH)
-    if end is None or not _TO_ANSWER.search(text, max(0, told.start() - _MAX_BEFORE), end.start()):
-        return []
-    found = _between_heads(text, end.end(), len(text)) or [_stripped(text, end.end(), _content_end(text, end.end(), len(text)))]
+    found = _between_heads(text, start, len(text)) or [_stripped(text, start, _content_end(text, start, len(text)))]
     return [block for block in found if block.content]
 
 

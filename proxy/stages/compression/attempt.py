@@ -22,7 +22,7 @@ from proxy.exchange import ContextUse, Exchange
 from proxy.language.text import text_of
 from proxy.ports import Ports
 from proxy.stages.compression.allocations import CompressionGoal
-from proxy.stages.compression.archive import archived_results, processed_results
+from proxy.stages.compression.archive import archived_results
 from proxy.stages.compression.summarise import summaries_detail, summarised
 from proxy.stages.compression.trim import old_runs, oldest_runs
 
@@ -75,7 +75,6 @@ class CompressionRun:
         self.parts, self.use = parts, use
         self.steps: list[CompressionStep] = []
         self.late = LateSummaries(exchange, ports)
-        self._leaves_results = self._left_results = False
         self._exchange, self._ports, self._options, self._summariser, self._ages = exchange, ports, options, summariser, ages
         self._tokens = token_counter(exchange, ports)
         original = exchange.conversation
@@ -85,15 +84,10 @@ class CompressionRun:
     async def run(self, goal: CompressionGoal) -> None:
         """One strategy after the other, until the prompt is at the target: each of what is oldest only as much as that takes.
 
-        A summary first leaves tools' results to the archive, where their calls stay as they are. Where a summary is longer, or a
-        reference, than was reckoned with, everything is done once more, of all that may be folded.
+        A summary is longer, or a reference is, than was reckoned with: then once more, of all that may be folded.
         """
         given, options = self.parts, self._options
-        self._leaves_results = "archive" in options.strategies
         await self._rounds(options.strategies, options.keep_recent, goal, until_target=True, sparing=True)
-        if goal.excess(self.use) > 0 and self._left_results:
-            self._leaves_results = False
-            await self._rounds(options.strategies, options.keep_recent, goal, until_target=True, sparing=True)
         if goal.excess(self.use) > 0 and self.parts is not given:
             await self._rounds(options.strategies, options.keep_recent, goal, until_target=True, sparing=False)
 
@@ -165,7 +159,7 @@ class CompressionRun:
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
         summary_tokens = self._options.max_summary_tokens
         runs = (
-            await self._oldest(self._before_results(end), excess + max(summary_tokens, NOTE_TOKENS))
+            await self._oldest(end, excess + max(summary_tokens, NOTE_TOKENS))
             if sparing
             else foldable_runs(self.parts, end, self._last_user)
         )
@@ -181,12 +175,6 @@ class CompressionRun:
             max_tokens=summary_tokens,
         )
         return done.parts, {"summaries": summaries_detail(done)}
-
-    def _before_results(self, end: int) -> int:
-        """`end`, or where the first result stands before it that is the archive's to take."""
-        first = next((i for i in processed_results(self.parts) if i < end), end) if self._leaves_results else end
-        self._left_results = self._left_results or first < end
-        return first
 
     async def _oldest(self, end: int, tokens: int) -> list[Run]:
         """The first blocks before `end` that hold so many tokens."""
