@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -27,7 +27,9 @@ _NAMED = (
 MEMORY_SOURCE = LazyPattern(
     r"(?:^|[\W_])(?:memor(?:y|ies)|mem0|zep|remember\w*|recall\w*|user_?(?:profile|preferences|facts))(?:$|[\W_])", re.I
 )
-_MEMORY_TAG = re.compile(rf"<((?:\w{{1,20}}[_-])?(?:{_NAMED})(?:[_-]\w{{1,20}})?)>\s*(.{{1,20000}}?)\s*</\1>", re.I | re.S)
+_MEMORY_TAG = re.compile(rf"<((?:\w{{1,20}}[_-])?(?:{_NAMED})(?:[_-]\w{{1,20}})?)>", re.I)
+_MAX_CHARS = 20_000
+"""Of a tagged section."""
 _LABEL = (
     rf"(?:(?:known |stored |saved )?(?:{_NAMED}|(?:facts|preferences|notes) (?:about|of|on) the (?:user|customer|client))|"
     r"what (?:you|we|i) (?:know|remember) (?:about|of) the (?:user|customer|client)(?: \(\w{3,12}\))?|"
@@ -42,8 +44,23 @@ _MEMORY_HEADING = re.compile(
 
 def memories_in(text: str) -> list[tuple[int, int]]:
     """Where memories stand in a message's text."""
-    found = [match.span(2) for match in _MEMORY_TAG.finditer(text)]
-    return found or [match.span("body") for match in _MEMORY_HEADING.finditer(text)]
+    return list(_tagged(text)) or [match.span("body") for match in _MEMORY_HEADING.finditer(text)]
+
+
+def _tagged(text: str) -> Iterator[tuple[int, int]]:
+    """The insides of tags that are closed; each closing tag is looked for once."""
+    closing: dict[str, int] = {}
+    at = 0
+    for opening in _MEMORY_TAG.finditer(text):
+        name, start = opening[1], opening.end()
+        if opening.start() < at or closing.get(name, start) < 0:
+            continue
+        if closing.get(name, -1) < start:
+            closing[name] = text.find(f"</{name}>", start)
+        inside = text[start : closing[name]] if 0 <= closing[name] <= start + _MAX_CHARS else ""
+        if inside.strip():
+            at = closing[name]
+            yield start + len(inside) - len(inside.lstrip()), start + len(inside.rstrip())
 
 
 def with_preferences(use: ContextUse, exchange: Exchange, messages: Sequence[Message], count: Callable[[str], int]) -> ContextUse:
