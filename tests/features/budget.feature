@@ -20,6 +20,15 @@ Feature: Knowing how full the window is
     And the components add up to it
     And the response's header is "124/8192;exact"
 
+  Scenario Outline: A text is counted by its model's own tokenizer
+    Given the text "User prefers quality hotels near Eiffel Tower in Paris"
+    Then "<model>" counts it as <tokens> tokens, a hundred times in less than a second
+
+    Examples:
+      | model  | tokens |
+      | gpt-4  | 11     |
+      | gpt-4o | 9      |
+
   Scenario Outline: Room for the answer
     Given a prompt of <used> tokens
     And the client asks for an answer of 500 tokens
@@ -29,6 +38,7 @@ Feature: Knowing how full the window is
     Examples:
       | used | outcome  |
       | 7000 | accepted |
+      | 7500 | accepted |
       | 7692 | accepted |
       | 7693 | refused  |
       | 7900 | refused  |

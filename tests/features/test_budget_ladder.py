@@ -12,6 +12,7 @@ from proxy.context.archive import references_in
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression
 from proxy.wire.http.headers import response_headers
+from tests.cost import below
 from tests.features.prompts import PROMPT_TOKENS, Policy, dialogue, message, text, tool_step
 
 scenarios("budget.feature")
@@ -82,6 +83,11 @@ def allocations(policy: Policy, system: int, history: int, question: int) -> Non
 def by_component(policy: Policy, system: int, history: int, question: int) -> None:
     last = message("user", question - PROMPT_TOKENS, 9)
     policy.messages = [message("system", system), *dialogue(20, history), last]
+
+
+@given(parsers.parse('the text "{said}"'))
+def a_text(policy: Policy, said: str) -> None:
+    policy.messages = [{"role": "user", "content": said}]
 
 
 @given("the policy also compresses")
@@ -161,6 +167,14 @@ def the_header(policy: Policy, value: str) -> None:
             b"x-groundwire-context"
         ].decode()
     )
+
+
+@then(parsers.parse('"{model}" counts it as {tokens:d} tokens, a hundred times in less than a second'))
+def counts(policy: Policy, model: str, tokens: int) -> None:
+    info, said = policy.tokens.model(model), policy.messages[0]["content"]
+    assert tokens == policy.tokens.count_text(said, info)  # the vocabulary is read now
+    with below(1.0):
+        assert {tokens} == {policy.tokens.count_text(said, info) for _ in range(100)}
 
 
 @then("it is accepted")
