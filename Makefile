@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -129,6 +129,9 @@ bench-harmless: $(VENV)/.installed  ## ordinary conversations left alone, harmfu
 
 bench-compression: $(VENV)/.installed  ## what is left of a conversation after compression, how much smaller it is, what it costs
 	$(BIN)/python -m benchmarks.compression
+
+bench-distraction: $(VENV)/.installed  ## answers of the built-in model with a distracting history, a window of it, a summary of it
+	$(BIN)/python -m benchmarks.distraction
 
 bench-relevance: $(VENV)/.installed  ## does the relevance guard tell passages that help from those that do not
 	$(BIN)/python -m benchmarks.relevance

@@ -84,7 +84,7 @@ async def compressed(tokens: TiktokenCounter, messages: Messages, ratio: float, 
     recent = sum(tokens.count_text(said([m]), tokens.model(MODEL)) for b in blocks_of(messages)[-KEEP:] for m in messages[b.start : b.end])
     target = min(0.79, (fixed + room + READER_TOKENS) / window)
     settings: dict[str, Any] = {"at": 0.8, "aggressive_at": 0.999, "target": target, "keep_recent": KEEP}
-    stage = Compression(CompressionOptions(**settings, max_summary_tokens=max(60, int(room - recent - 40)), **options), ports)
+    stage = Compression(CompressionOptions(**settings, max_summary_tokens=max(100, int(room - recent)), **options), ports)
     started = time.perf_counter()
     await stage.on_request(exchange)
     return Compressed(exchange, scratchpad, (time.perf_counter() - started) * 1000)

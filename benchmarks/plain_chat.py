@@ -2,10 +2,10 @@
 
     python -m benchmarks.plain_chat [--requests 300] [--policies default,rag] [--upstream-ms 50]
 
-One server with a route for each shipped policy and one for an empty policy, a scripted upstream that takes a while, as a model does (0 shows
-what runs beside its call, too), one client that sends the same request to all of them in turn, in another order each time. Two loads: one
-short question, and a conversation of 20 turns that grows. Prints by how many milliseconds the median and the 95th percentile are later than
-under the empty policy, with bootstrap intervals, and writes ``results/plain_chat.json``.
+One server with a route for each shipped policy and one for an empty policy, a scripted upstream that takes a while, as a model does (with 0
+it also shows what runs beside the call), one client that sends the same request to all of them in turn, in another order each time. Two
+loads: one short question, and a conversation of 20 turns that grows. Prints by how many milliseconds the median and the 95th percentile are
+later than under the empty policy, with bootstrap intervals, and writes ``results/plain_chat.json``.
 """
 
 from __future__ import annotations

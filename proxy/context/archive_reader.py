@@ -85,9 +85,15 @@ class ArchiveReader(Struct, frozen=True):
 
 
 def references_made(exchange: Exchange) -> list[Reference]:
-    """The references in messages that the proxy made; what looks like one in a message of the client's own is none."""
+    """The references that the proxy made; what looks like one in the client's own words is none."""
     given = {id(message) for message in (*exchange.original.messages, *exchange.conversation)}
-    return references_in(message for message in exchange.messages if id(message) not in given)
+    made = references_in(message for message in exchange.messages if id(message) not in given)
+    sent = {id(message) for message in exchange.messages}
+    for own, edited in zip(exchange.original.messages, exchange.conversation, strict=True):
+        if edited is not own and id(edited) in sent:
+            known = references_in([own])
+            made += [reference for reference in references_in([edited]) if reference not in (*known, *made)]
+    return made
 
 
 def _allowed(item: ScratchpadItem, exchange: Exchange, known: Sequence[Reference]) -> bool:

@@ -14,7 +14,7 @@ from itertools import islice
 from msgspec import Struct
 
 from proxy.context.own_subject import MANY_WORDS, missing_subject
-from proxy.context.passages.blocks import find_blocks
+from proxy.context.passages.blocks import INTRODUCTION, marked_blocks
 from proxy.exchange import Message
 from proxy.language.patterns import LazyPattern
 from proxy.language.stop_words import INSTRUCTION_OBJECTS, INSTRUCTIONS, OPENERS, POINTERS, THANKS
@@ -33,13 +33,26 @@ _LABEL = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:user(?:'s)? )?(?:question|query|frage|anfrage|pregunta|consulta|requête)(?:\*\*)?[ \t]*:(?:\*\*)?",
     re.I | re.M,
 )
-_ANSWER_LABEL = re.compile(r"^[ \t]*(?:#{1,6}[ \t]*)?(?:(?:helpful|your|final) )?(?:answer|antwort|respuesta|réponse)[ \t]*:", re.I | re.M)
+_ANSWER_LABEL = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:(?:helpful|your|final) )?(?:answer|antwort|respuesta|réponse)(?:\*\*)?[ \t]*:", re.I | re.M
+)
 _WH = LazyPattern(
     r"\W{0,3}(?:(?:in|on|at|for|from|by|to|with|an|auf|aus|bei|seit|von|mit|en|de|à|a|por|con|desde|dans|avec|depuis) )?"
     r"(?:what|which|who|whom|whose|when|where|why|how|was|welche\w?|wer|wen|wem|wessen|wann|wo|wohin|woher|warum|wieso|wie|wieviele?|"
     r"qué|cuál\w{0,2}|quién\w{0,2}|cuándo|dónde|adónde|cómo|cuánt\w{1,2}|quel\w{0,3}|qui|quand|où|pourquoi|comment|combien|lequel|laquelle)\b",
     re.I,
 )
+_EXPLAIN = LazyPattern(
+    r"\W{0,3}(?:(?:please|bitte|por favor|s['’]il (?:te|vous) pla[iî]t),? )?(?:explain|describe|define|erklär(?:en sie|e|t)?"
+    r"|erläuter(?:n sie|e|t)?|beschreib(?:en sie|e|t)?|definier(?:en sie|e|t)?|expl[ií]ca(?:me|nos)?|explique(?:me|nos|z)?"
+    r"|descr[ií]be(?:me|nos)?|def[ií]ne(?:me|nos)?|décri(?:s|vez)|défini(?:s|ssez))\b"
+    r"(?:[ -](?:to )?(?:me|us|mir|uns|moi|nous|bitte|please|kurz|briefly))*"
+    r"(?: (?:(?:the|das|den|die|el|la|le) |l['’])?(?:concept|idea|notion|term|meaning|principle|konzept|begriff|idee|prinzip"
+    r"|bedeutung|concepto|noción|término|significado|principio|idée|terme|sens|principe)"
+    r" (?:of |von |vom |des |der |del |de la |de l['’]|de |du |d['’]))?",
+    re.I,
+)
+"""A request for an explanation up to what is to be explained: a question for a fact whose first words are none of its subject."""
 _ADDRESSED = LazyPattern(
     r"\b(?:Sie|Ihnen|Ihre?\w{0,2})\b|"
     r"(?i:\b(?:you|your|yours|yourself|me|my|du|dir|dich|dein\w{0,2}|mir|mich|mein\w{0,2}|tú|tu|te|ti|usted\w{0,2}|puedes|"
@@ -101,6 +114,8 @@ def question_among(newest_first: Iterable[Message]) -> Question:
     full = readings[-1]
     if len(content) > MANY_WORDS:
         readings.append(_core(text))
+    elif subject := _explained(text):
+        readings.append(subject)
     if not content and len(readings) == 1:
         return Question(reason="no question")
     unresolved = "leans on the question before" if before else missing_subject(text, content)
@@ -109,14 +124,22 @@ def question_among(newest_first: Iterable[Message]) -> Question:
 
 def _asks_for_a_fact(text: str, content: Sequence[str]) -> bool:
     """Whether `text` asks for a fact and nothing else: an opening word of questions or a question mark, and nobody who is talked to."""
-    asks = text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
-    return asks and bool(content) and _ADDRESSED.search(text) is None
+    subject = _explained(text)
+    asks = bool(subject) or text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
+    return asks and bool(content) and _ADDRESSED.search(subject or text) is None
+
+
+def _explained(text: str) -> str:
+    """What `text` wants to have explained; "" where it wants something else."""
+    request = _EXPLAIN.match(text)
+    subject = text[request.end() :].strip(" \t.!?:") if request is not None else ""
+    return subject if content_words(subject) else ""
 
 
 def bare_text(message: Message) -> str:
     """What a user message says, without marked passages and the template around them."""
     text = text_of(message.get("content"))
-    blocks = find_blocks(text)
+    blocks = marked_blocks(text)
     if not blocks:
         return text.strip()[-MAX_CHARS:]
     pieces, at = [], 0
@@ -131,8 +154,8 @@ def _asked(template: str) -> str:
     labels = list(_LABEL.finditer(template))
     if labels:
         question = template[labels[-1].end() :]
-        answer = _ANSWER_LABEL.search(question)
-        return question[: answer.start() if answer else None].strip()
+        ends = [end.start() for label in (_ANSWER_LABEL, INTRODUCTION) if (end := label.search(question)) is not None]
+        return question[: min(ends, default=None)].strip()
     rest = _MARK.sub("\n\n", template[: (end.start() if (end := _ANSWER_LABEL.search(template)) else None)])
     paragraphs = [p.strip() for p in rest.split("\n\n") if words(p)]
     asking = [p for p in paragraphs if p.endswith(("?", "？"))]

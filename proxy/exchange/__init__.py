@@ -178,6 +178,8 @@ class CompressionResult(Struct, frozen=True):
     """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped`` (the window is not known), ``failed-kept-original``."""
     found_share: float | UnsetType = UNSET
     """Used part of the window when it set to work, with what was decided earlier repeated; not set where it had nothing to do."""
+    fitted: tuple[str, ...] = ()
+    """Components of the prompt that were above their allocation, and were brought back to it in this request."""
 
 
 class ToolSelection(Struct, frozen=True):
@@ -197,6 +199,8 @@ class Facts(Struct, omit_defaults=True):
     """The prompt as sent upstream."""
     output_reserve_tokens: int | None = None
     """Tokens of the window that are kept free for the answer."""
+    allocations: Mapping[str, int] | None = None
+    """Most tokens of each component that has an allocation of its own."""
     compression: CompressionResult | None = None
     tools: ToolSelection | None = None
     quality: float | None = None

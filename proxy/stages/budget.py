@@ -1,7 +1,7 @@
 """Token budget: how much of the model's window a prompt takes, by component; warns, and refuses what cannot fit.
 
 First of the stages on a request (it measures what the client sent), last before the upstream (it measures what is sent). Compression
-is another stage's; this one tells it, through `exchange.facts.context`, how full the window is.
+is another stage's; this one tells it, through `exchange.facts`, how full the window is and how much of it each component may take.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct
+from msgspec import Meta, Struct
 
+from proxy.context.compaction.measure import use_of
 from proxy.errors import ContextLengthExceeded
-from proxy.exchange import ContextUse, Exchange, Facts, Found, Outcome, Verdict
+from proxy.exchange import CompressionResult, ContextUse, Exchange, Facts, Found, Outcome, Verdict
 from proxy.ports import ModelInfo
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Action, Share, Stage, StageOptions
@@ -21,7 +22,10 @@ Tokens = Annotated[int, Meta(gt=0)]
 
 
 class Allocations(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Most tokens each component should take; one that is not named has no limit of its own."""
+    """Most tokens each component should take; one that is not named has no limit of its own.
+
+    ``user_preferences`` are memories of the user (`proxy.context.memories`), in whatever message they stand.
+    """
 
     system_instructions: Tokens | None = None
     user_preferences: Tokens | None = None
@@ -51,7 +55,10 @@ class BudgetOptions(StageOptions, frozen=True, kw_only=True):
     critical_at: Annotated[Share, Meta(description="share from which it should be compressed hard")] = 0.90
     allocations: Annotated[
         Allocations,
-        Meta(description="most tokens by component; their sum may not pass the window; a component over its own is reported"),
+        Meta(
+            description="most tokens by component; their sum may not pass the window. The stage compression brings a component over its "
+            "own back to it, and says so; without it, and of the system message and the question, it is a warning"
+        ),
     ] = Allocations()
 
     def __post_init__(self) -> None:
@@ -90,17 +97,19 @@ class Budget(Stage[BudgetOptions]):
         "context_usage_compress",
         "context_usage_critical",
         "allocation_exceeded",
+        "allocation_compressed",
         "window_unknown",
     )
 
     @classmethod
     def actions(cls, options: BudgetOptions) -> tuple[Action, ...]:
         """It counts."""
-        warns = ("context_usage_high", "context_usage_compress", "context_usage_critical", "allocation_exceeded")
+        warns = ("context_usage_high", "context_usage_compress", "context_usage_critical", "allocation_exceeded", "allocation_compressed")
         return (*(Action("warn", code, exact=True) for code in warns), Action("block", "context_length_exceeded", exact=True))
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Measure what the client sent."""
+        exchange.facts.allocations = self.options.allocations.given() or None
         use = await self._measure(exchange)
         exchange.facts.context_before = exchange.facts.context = use
         exchange.facts.output_reserve_tokens = self._reserve(exchange, use)
@@ -117,13 +126,12 @@ class Budget(Stage[BudgetOptions]):
         if use.window_tokens is not None and use.used_tokens + reserve > use.window_tokens:
             self.ports.counters.count("context.length_exceeded_count")
             raise ContextLengthExceeded(too_long(use, reserve), param="messages")
-        compressed = exchange.facts.compression
-        return self._judge(use, reserve, (compressed.found_share if compressed is not None else UNSET) or 0.0)
+        return self._judge(use, reserve, exchange.facts.compression or CompressionResult())
 
     async def _measure(self, exchange: Exchange) -> ContextUse:
         tokens = self.ports.tokens
         model = tokens.model(exchange.model)
-        use = await tokens.count_request(exchange.messages, exchange.tools, exchange.wants, model)
+        use = await use_of(exchange, self.ports, exchange.messages, exchange.tools)
         window = model.window_tokens if self.options.window == "auto" else self.options.window
         return ContextUse(use.used_tokens, window, use.exact, use.components)
 
@@ -131,9 +139,9 @@ class Budget(Stage[BudgetOptions]):
         model = self.ports.tokens.model(exchange.model)
         return output_reserve(exchange.wants.max_output_tokens, model, self.options.reserve_output_tokens, use.window_tokens)
 
-    def _judge(self, use: ContextUse, reserve: int, found_share: float) -> Verdict:
+    def _judge(self, use: ContextUse, reserve: int, compressed: CompressionResult) -> Verdict:
         """By what is sent, or, in the request in which it was compressed, by what had set the compression to work."""
-        options = self.options
+        options, found_share = self.options, compressed.found_share or 0.0
         detail: dict[str, Any] = {
             "used_tokens": use.used_tokens,
             "window_tokens": use.window_tokens,
@@ -145,13 +153,16 @@ class Budget(Stage[BudgetOptions]):
         if over:
             detail["over_allocation"] = over
             self.ports.counters.count("context.allocation_exceeded_count")
+        fitted = {name: use.components.get(name, 0) for name in compressed.fitted if name not in over}
+        if fitted:
+            detail["compressed_to_allocation"] = fitted
         if found_share > use.share:
             detail["found_share"] = found_share
         code = threshold(max(use.share, found_share), options)
         counter = _COUNTERS.get(code)
         if counter:
             self.ports.counters.count(counter)
-        code = code or ("allocation_exceeded" if over else "")
+        code = code or ("allocation_exceeded" if over else "allocation_compressed" if fitted else "")
         outcome: Outcome = "warn" if code else "unchecked"
         code = code or ("window_unknown" if use.window_tokens is None else "")
         return Verdict(self.name, outcome, code=code, score=round(min(use.share, 1.0), 4), detail=detail)

@@ -4,7 +4,8 @@ Comes before compression, and goes by what is forwarded, not by the window. ``su
 messages, ``sliding_window`` one reference to the scratchpad. Either is decided once, stored, and repeated byte for byte until `every`
 further messages have come, so that the forwarded prefix stays the same in between.
 
-The alert is the warning ``DISTRACTION``, with its severity, what would help and what was done.
+The alert is the warning ``DISTRACTION``, with its severity, what would help and what was done. What would help: a summary of a history
+that is far too long, whose old messages still matter, a window for one that has just become so.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ Action = Literal["warn", "summarize", "sliding_window"]
 Severity = Literal["MEDIUM", "HIGH"]
 _KEEP: Mapping[str, int] = {"warn": 0, "summarize": 5, "sliding_window": 10}
 _SYSTEM = ("system", "developer")
+_FAR_TOO_MANY = 1.5
+"""Times `max_messages` above which a summary is recommended: 30 messages of 20."""
 
 
 class HistoryOptions(StageOptions, frozen=True, kw_only=True):
@@ -55,7 +58,9 @@ class HistoryOptions(StageOptions, frozen=True, kw_only=True):
         Positive | None, Meta(description="messages at the end that stay as they are; 5 for summarize, 10 for sliding_window")
     ] = None
     every: Annotated[Positive, Meta(description="messages that must have come since the last time before it is done again")] = 10
-    max_summary_tokens: Annotated[Positive, Meta(description="most tokens of one summary")] = 200
+    max_summary_tokens: Annotated[
+        Positive, Meta(description="most tokens of one summary, with the message around it and the reference")
+    ] = 200
     summariser: Annotated[
         SummariserOptions | None, Meta(description="upstream and model that write summaries; without it they are made of sentences picked")
     ] = None
@@ -79,6 +84,17 @@ class Length(Struct, frozen=True):
         """MEDIUM from a limit on, HIGH above twice a limit, None below both."""
         times = max(self.messages / max_messages, self.tokens / max_tokens)
         return "HIGH" if times > 2 else "MEDIUM" if times >= 1 else None
+
+    def recommended(self, max_messages: int) -> Action:
+        """What helps most; a window that is as long as the history would change nothing."""
+        window = _KEEP["sliding_window"] < self.messages <= _FAR_TOO_MANY * max_messages
+        return "sliding_window" if window else "summarize"
+
+    def said(self, max_messages: int, max_tokens: int) -> str:
+        """Which limits it has reached, for a person."""
+        lengths = ((self.messages, max_messages, "messages"), (self.tokens, max_tokens, "tokens"))
+        over = [f"{length} of {most} {unit}" for length, most, unit in lengths if length >= most]
+        return f"Conversation history reaches its threshold ({', '.join(over)}). Apply summarization or a sliding window."
 
 
 COUNTERS = {
@@ -192,8 +208,8 @@ class History(Stage[HistoryOptions]):
         if (await prompt_use(exchange, self.ports, done.parts)).used_tokens >= before.used_tokens:
             return known, "failed-kept-original"
         self.ports.counters.count(f"context.history_{options.action}_count")
-        shortened = await stored(exchange, self.ports, done.parts)
-        await late.sent(shortened.parts)
+        shortened = await stored(exchange, self.ports, done.parts, known)
+        await late.sent(shortened.parts, shortened.length)
         return shortened, options.action
 
     async def _folded(self, exchange: Exchange, parts: Sequence[Part], runs: Sequence[Run], late: LateSummaries) -> FoldedRun:
@@ -229,7 +245,8 @@ class History(Stage[HistoryOptions]):
             "tokens": before.tokens,
             "max_messages": options.max_messages,
             "max_tokens": options.max_tokens,
-            "recommended_action": "sliding_window" if severity == "HIGH" else "summarize",
+            "message": before.said(options.max_messages, options.max_tokens),
+            "recommended_action": before.recommended(options.max_messages),
             "action": options.action,
             "result": result,
             "messages_after": after.messages,

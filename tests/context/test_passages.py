@@ -431,3 +431,50 @@ def test_odd_messages_never_fail(messages: list[dict[str, Any]], role: str) -> N
 @given(JSON)
 def test_odd_results_never_fail(value: object) -> None:
     result_passages(json.dumps(value))
+
+
+# ---- templates of common frameworks ----
+
+_SEALS, _OIL = "The pump has two seals.", "Its oil is changed once a year."
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "Use the following pieces of retrieved context to answer the question. If you don't know, say so.\n\n{}",
+        "Use the following pieces of context to answer the user's question. \nDon't make up an answer.\n----------------\n{}",
+        "The assistant does not know the answer to every question.\n\n  Here are the relevant documents for the context:\n\n  {}\n\n"
+        '  Instruction: Based on the above documents, answer the user question below.\n  Answer "don\'t know" if it is not there.',
+        "Use the context information below to assist the user.\n--------------------\n{}\n--------------------\n",
+        "Beantworte die Frage anhand der folgenden Textabschnitte. Erfinde nichts.\n\n{}",
+        "Responde a la pregunta a partir de los siguientes fragmentos.\n\n{}",
+        "Réponds à la question à partir des documents suivants.\n\n{}",
+    ],
+)
+def test_what_a_framework_s_sentence_leads_to_is_a_passage(system: str) -> None:
+    text = f"{_SEALS}\n\n{_OIL}"
+    found = find_passages([{"role": "system", "content": system.format(text)}, {"role": "user", "content": "How many seals?"}])
+    assert [text] == [passage.content for passage in found]
+
+
+def test_such_a_sentence_in_a_user_s_message_needs_a_question_behind_the_passages() -> None:
+    told = f"Use the following pieces of context to answer the question at the end.\n\n{_SEALS}\n\n{_OIL}"
+    asked = f"{told}\n\nQuestion: How many seals?\nHelpful Answer:"
+    assert [] == find_passages([{"role": "user", "content": told}])
+    assert [f"{_SEALS}\n\n{_OIL}"] == [p.content for p in find_passages([{"role": "user", "content": asked}])]
+
+
+@pytest.mark.parametrize(
+    "system",
+    [
+        "Follow the guidelines below when you answer.\n\nBe brief.",
+        "You answer questions. The following rules hold.\n\nBe polite.",
+        "Use the following context to answer:",
+        "Write the documents below into a table.\n\nBe brief.",
+        "You assist customers. Collect the following information before you answer:\n\n- the name\n- the order",
+        "Frage den Kunden nach folgenden Informationen, bevor du antwortest:\n\n- Name",
+        "Answer with the following information:\n\n- a title\n- a summary",
+    ],
+)
+def test_other_instructions_lead_to_no_passages(system: str) -> None:
+    assert [] == find_passages([{"role": "system", "content": system}])

@@ -2,6 +2,7 @@
 
 import pytest
 
+from proxy.context.faithful import LANGUAGES, wrap_with_context_faithful_prompt
 from proxy.context.question import bare_text, find_question
 from proxy.exchange import Message
 
@@ -16,6 +17,11 @@ def user(text: str) -> Message:
         "<context>\nThe pump has two seals. Are there more?\n</context>\n\nHow many seals has the pump?",
         "### Passage 1\nThe pump has two seals.\n\n### Passage 2\nOil is red.\n\nQuestion: How many seals has the pump?\nAnswer:",
         "Answer the question from the context.\n\nContext: The pump has two seals.\n\nQuestion: How many seals has the pump?\nHelpful Answer:",
+        "Use the retrieved context.\nQuestion: How many seals has the pump? \nContext: The pump has two seals.\n\nOil is red. \nAnswer:",
+        "Regeln.\n\n**Dokumente:**\nDie Pumpe hat zwei.\n\n**Frage:** How many seals has the pump?\n\n**Antwort:**",
+        *(wrap_with_context_faithful_prompt("How many seals has the pump?", ["Two."], language=code)[1] for code in LANGUAGES),
+        *(wrap_with_context_faithful_prompt("How many seals has the pump?", [], language=code)[1] for code in LANGUAGES),
+        wrap_with_context_faithful_prompt("How many seals has the pump?", [], use_rag_template=False)[1],
         "How many seals has the pump?",
         "How many seals has the pump?\n\n<documents><document index='1'>The pump has two seals.</document></documents>",
     ],
@@ -137,3 +143,31 @@ def test_a_plain_question_asks_for_a_fact_and_says_of_what(plain: bool, text: st
 def test_a_question_that_leans_on_the_talk_is_not_plain() -> None:
     talk = [user("Where is the Eiffel Tower?"), {"role": "assistant", "content": "In Paris."}, user("And how tall is it?")]
     assert not find_question(talk).plain
+
+
+@pytest.mark.parametrize(
+    ("text", "subject"),
+    [
+        ("Erkläre mir das Konzept von RAG", "RAG"),
+        ("Please explain the idea of reranking to me", "reranking to me"),
+        ("Explain briefly how a heat pump works.", "how a heat pump works"),
+        ("Explícame el concepto de entropía", "entropía"),
+        ("Explique-moi le principe de la pompe à chaleur", "pompe à chaleur"),
+    ],
+)
+def test_a_request_for_an_explanation_is_read_by_its_subject_too(text: str, subject: str) -> None:
+    assert (text, subject) == find_question([user(text)]).readings
+
+
+@pytest.mark.parametrize(
+    ("text", "asks"),
+    [
+        ("Erkläre mir das Konzept eines Wissensgraphen", True),
+        ("Define entropy in thermodynamics", True),
+        ("Explain your last answer", False),
+        ("Explain.", False),
+        ("Write a poem about entropy", False),
+    ],
+)
+def test_whether_a_request_asks_for_a_fact(text: str, asks: bool) -> None:
+    assert asks == find_question([user(text)]).asks

@@ -21,8 +21,24 @@ Feature: A prompt that nears the window is brought back
     Then the client's own messages are forwarded
     And the response's header is "none;below-threshold"
 
+  Scenario Outline: No more leaves the prompt than the target needs, the oldest first
+    Given a conversation of <messages> messages that takes 6720 tokens
+    And the first <old> of them are 90 minutes old, the others 5
+    When it is sent
+    Then the prompt was 82.0% of the window
+    And between 50% and 60% of the window is forwarded
+    And the newest messages that are forwarded follow each other, as they were
+
+    Examples:
+      | messages | old |
+      | 20       | 18  |
+      | 20       | 0   |
+      | 60       | 60  |
+      | 60       | 10  |
+
   Scenario: Messages older than an hour leave the prompt
-    Given the only strategy is trim
+    Given a policy that compresses at 80% of it down to 37%, and hard at 90%
+    And the only strategy is trim
     And 20 messages of 340 tokens each
     And the first 12 of them are 61 minutes old, the others 59
     When it is sent
@@ -57,16 +73,16 @@ Feature: A prompt that nears the window is brought back
 
   Scenario: Three strategies one after the other, from 85% to below 60%
     Given a conversation at 85% of the window
-      | part                        | tokens | minutes old |
-      | a system message            | 1500   |             |
-      | 6 messages                  | 720    | 90          |
-      | 10 messages                 | 1340   | 5           |
-      | a question                  | 900    | 2           |
-      | a tool's result             | 2400   | 1           |
-      | an answer and a new question | 100   | 0           |
+      | part                         | tokens | minutes old |
+      | a system message             | 1500   |             |
+      | 6 messages                   | 720    | 90          |
+      | 10 messages                  | 840    | 5           |
+      | a question                   | 450    | 2           |
+      | 6 tool results of one step   | 3204   | 1           |
+      | an answer and a new question | 246    | 0           |
     When it is sent
     Then the prompt was 85.0% of the window
-    And less than 60% of the window is forwarded
+    And between 50% and 60% of the window is forwarded
     And the strategies freed tokens, in this order: trim, summarize, archive
     And each strategy began with what the one before it had left
     And the system message and the new question are forwarded as they were

@@ -14,11 +14,18 @@ Feature: A history so long that the model loses its thread
 
     Examples:
       | messages | tokens | severity | action         |
-      | 50       | 5000   | HIGH     | sliding_window |
-      | 41       | 820    | HIGH     | sliding_window |
-      | 25       | 500    | MEDIUM   | summarize      |
-      | 20       | 400    | MEDIUM   | summarize      |
+      | 50       | 5000   | HIGH     | summarize      |
+      | 41       | 820    | HIGH     | summarize      |
+      | 31       | 620    | MEDIUM   | summarize      |
+      | 30       | 600    | MEDIUM   | sliding_window |
+      | 25       | 500    | MEDIUM   | sliding_window |
+      | 20       | 400    | MEDIUM   | sliding_window |
       | 10       | 2500   | MEDIUM   | summarize      |
+
+  Scenario: The alert says what is too long and what would help
+    Given a history of 25 messages and 500 tokens
+    When it is sent
+    Then the alert says "Conversation history reaches its threshold (25 of 20 messages). Apply summarization or a sliding window."
 
   Scenario: A short history is none of its business
     Given a history of 19 messages and 1900 tokens

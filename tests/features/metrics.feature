@@ -28,8 +28,8 @@ Feature: What the proxy did, in figures
     Given a proxy that watches over histories of more than 20 messages
     When clients send histories of 50, 45, 25 and 10 messages
     Then there are 3 distraction alerts
-    And 2 of them are HIGH and recommend sliding_window
-    And 1 of them is MEDIUM and recommends summarize
+    And 2 of them are HIGH and recommend summarize
+    And 1 of them is MEDIUM and recommends sliding_window
     And each alert stands in the record of its exchange, and the short history has none
     And among the figures of the contexts are
       | name              | value |

@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
+from proxy.context.archive import references_in
 from proxy.stages.budget import Budget, BudgetOptions
 from proxy.stages.compression import Compression
 from proxy.wire.http.headers import ResponseHeaders
-from tests.features.prompts import PROMPT_TOKENS, Policy, dialogue, message
+from tests.cost import below
+from tests.features.prompts import PROMPT_TOKENS, Policy, dialogue, message, text, tool_step
 
 scenarios("budget.feature")
+
+
+def tool(number: int, tokens: int) -> dict[str, Any]:
+    """A tool whose descriptions take about so many tokens."""
+    half = text(tokens // 2 - 10, number)
+    parameters = {"type": "object", "properties": {"place": {"type": "string", "description": half}, "description": {"type": "string"}}}
+    function = {"name": f"plan_day_{number}", "description": half, "parameters": parameters}
+    return {"type": "function", "function": function}
+
 
 COUNTERS = ("context.usage_warning_count", "context.compression_triggered_count", "context.critical_alerts_count")
 
@@ -19,6 +32,12 @@ COUNTERS = ("context.usage_warning_count", "context.compression_triggered_count"
 @pytest.fixture
 def policy() -> Policy:
     return Policy()
+
+
+@pytest.fixture
+def forwarded() -> list[Any]:
+    """What the first request forwarded."""
+    return []
 
 
 @given(parsers.parse("a model with a window of {tokens:d} tokens"))
@@ -63,11 +82,59 @@ def allocations(policy: Policy, system: int, history: int, question: int) -> Non
 @given(parsers.parse("a prompt with {system:d} tokens of system message, {history:d} of history and {question:d} of question"))
 def by_component(policy: Policy, system: int, history: int, question: int) -> None:
     last = message("user", question - PROMPT_TOKENS, 9)
-    policy.messages = [message("system", system), *dialogue(4, history), last]
+    policy.messages = [message("system", system), *dialogue(20, history), last]
+
+
+@given(parsers.parse('the text "{said}"'))
+def a_text(policy: Policy, said: str) -> None:
+    policy.messages = [{"role": "user", "content": said}]
+
+
+@given("the policy also compresses")
+def also_compresses(policy: Policy) -> None:
+    policy.use(Compression)
+
+
+@given(parsers.parse('an allocation of {tokens:d} tokens for "{name}"'))
+def an_allocation(policy: Policy, tokens: int, name: str) -> None:
+    policy.use(Budget, allocations={name: tokens})
+    policy.messages = dialogue(5, 300)
+
+
+@given(parsers.parse("{count:d} tools whose descriptions take {tokens:d} tokens"))
+def tools(policy: Policy, count: int, tokens: int) -> None:
+    policy.params = {"tools": [tool(i, tokens // count) for i in range(count)]}
+
+
+@given(parsers.parse("the {place} says of the user {count:d} things that take {tokens:d} tokens"))
+def remembered(policy: Policy, place: str, count: int, tokens: int) -> None:
+    lines = "\n".join(f"- Likes walk {i} {text(tokens // count - 7, i)}" for i in range(count))
+    memory = f"You are an assistant.\n\n<user_preferences>\n{lines}\n</user_preferences>\n\nBe polite."
+    if place == "system message":
+        policy.messages = [{"role": "system", "content": memory}, *dialogue(5, 300)]
+    elif place == "last question":
+        policy.messages = [*dialogue(4, 240), {"role": "user", "content": memory}]
+    else:
+        first, result = tool_step("call_1", lines)
+        call = {**first["tool_calls"][0], "function": {"name": "get_memories", "arguments": "{}"}}
+        policy.messages = [message("user", 40), {**first, "tool_calls": [call]}, result, message("user", 40, 1)]
+
+
+@given(parsers.parse("allocations of {a:d}, {b:d}, {c:d}, {d:d}, {e:d} and {f:d} tokens, in the document's order"))
+def document_s_allocations(policy: Policy, a: int, b: int, c: int, d: int, e: int, f: int) -> None:
+    names = ("system_instructions", "user_preferences", "conversation_history", "tool_descriptions", "current_query", "available_for_tools")
+    policy.use(Budget, allocations=dict(zip(names, (a, b, c, d, e, f), strict=True)))
 
 
 @when("it is sent")
-def it_is_sent(policy: Policy) -> None:
+def it_is_sent(policy: Policy, forwarded: list[Any]) -> None:
+    policy.send()
+    forwarded.append(policy.sent if policy.refused is None else None)
+
+
+@when("it is sent again with one more turn")
+def one_more_turn(policy: Policy) -> None:
+    policy.messages = [*policy.messages, message("assistant", 30, 60), message("user", 30, 61)]
     policy.send()
 
 
@@ -102,6 +169,14 @@ def the_header(policy: Policy, value: str) -> None:
     )
 
 
+@then(parsers.parse('"{model}" counts it as {tokens:d} tokens, a hundred times in less than a second'))
+def counts(policy: Policy, model: str, tokens: int) -> None:
+    info, said = policy.tokens.model(model), policy.messages[0]["content"]
+    assert tokens == policy.tokens.count_text(said, info)  # the vocabulary is read now
+    with below(1.0):
+        assert {tokens} == {policy.tokens.count_text(said, info) for _ in range(100)}
+
+
 @then("it is accepted")
 def accepted(policy: Policy) -> None:
     assert policy.refused is None
@@ -134,6 +209,85 @@ def over(policy: Policy, names: str) -> None:
     assert ("allocation_exceeded" if expected else "") == verdict.code
     assert all(use["used_tokens"] > use["allocated_tokens"] for use in found.values())
     assert len(expected[:1]) == policy.counted("context.allocation_exceeded_count")
+
+
+@then(parsers.parse('"{name}" takes at most {tokens:d} tokens of what is sent'))
+def takes_at_most(policy: Policy, name: str, tokens: int) -> None:
+    use = policy.exchange.facts.context
+    assert use is not None
+    assert 0 < use.components[name] <= tokens
+    assert use.components[name] == policy.verdict("budget").detail["compressed_to_allocation"][name]
+
+
+@then(parsers.parse("at least {tokens:d} tokens of the window are left"))
+def left(policy: Policy, tokens: int) -> None:
+    assert policy.window_tokens - policy.sent_tokens >= tokens
+
+
+@then("the system message and the question are sent as they came")
+def essentials(policy: Policy) -> None:
+    assert (policy.messages[0], policy.messages[-1]) == (policy.sent[0], policy.sent[-1])
+
+
+@then(parsers.parse('the warning is "{code}" for "{name}"'))
+def warned_for(policy: Policy, code: str, name: str) -> None:
+    verdict = policy.verdict("budget")
+    assert ("warn", code, [name]) == (verdict.outcome, verdict.code, list(verdict.detail["compressed_to_allocation"]))
+    assert 1 == policy.counted("context.allocation_compressed_count")
+
+
+@then(parsers.parse('the response\'s compression header begins with "{value}"'))
+def compression_header(policy: Policy, value: str) -> None:
+    given_headers = dict(
+        ResponseHeaders(Compression.headers)(policy.exchange.facts, (), record_id="", policy="", verdict="", overhead_ms=0.0)
+    )
+    assert given_headers[b"x-groundwire-compression"].decode().startswith(value)
+
+
+@then("what was sent first begins what is sent now")
+def same_prefix(policy: Policy, forwarded: list[Any]) -> None:
+    assert forwarded[0] == policy.sent[: len(forwarded[0])]
+
+
+@then("every tool is sent with its name and its parameters")
+def all_tools(policy: Policy) -> None:
+    functions = [t["function"] for t in policy.exchange.tools]
+    assert [t["function"]["name"] for t in policy.exchange.original.tools] == [f["name"] for f in functions]
+    assert all(["place", "description"] == list(f["parameters"]["properties"]) for f in functions)
+
+
+@then("the tools are sent as they came")
+def untouched_tools(policy: Policy) -> None:
+    assert policy.exchange.tools is policy.exchange.original.tools
+
+
+@then("the components add up to what is used")
+def sum_of_components(policy: Policy) -> None:
+    use = policy.exchange.facts.context
+    assert use is not None
+    assert use.used_tokens == sum(use.components.values())
+
+
+@then("the newest thing is sent, and the oldest can be read back by a reference")
+def newest_and_oldest(policy: Policy) -> None:
+    lines = [line for line in policy.messages[0]["content"].splitlines() if line.startswith("- ")]
+    sent = policy.sent[0]["content"]
+    assert (True, False) == (lines[-1] in sent, lines[0] in sent)
+    (reference,) = references_in(policy.sent)
+    assert lines[0] in policy.read_archive(reference.id)
+
+
+@then("the rest of the system message is sent as it came")
+def rest_of_system(policy: Policy) -> None:
+    sent = policy.sent[0]["content"]
+    assert sent.startswith("You are an assistant.\n\n<user_preferences>\n[archived user preferences, ")
+    assert sent.endswith("</user_preferences>\n\nBe polite.")
+
+
+@then(parsers.parse("the policy is accepted in a window of {tokens:d} tokens"))
+def policy_accepted(policy: Policy, tokens: int) -> None:
+    _, options = policy.stages["budget"]
+    assert tokens == sum(msgspec.convert({**options, "window": tokens}, BudgetOptions).allocations.given().values())
 
 
 @then(parsers.parse("the policy is refused because they add up to {total:d} tokens"))

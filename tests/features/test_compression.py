@@ -39,6 +39,13 @@ def invoices(tokens: int) -> str:
     return "\n".join(f"invoice {i}, customer C-{4000 + 7 * i}, café Žižkov, total {i * 13 % 97}.{i % 10}0 EUR" for i in range(tokens // 27))
 
 
+def parallel_step(results: list[str]) -> list[Message]:
+    """One message that calls a tool several times, and the results."""
+    steps = [tool_step(f"call_{i}", result) for i, result in enumerate(results)]
+    calls = [call for asked, _ in steps for call in asked["tool_calls"]]
+    return [{"role": "assistant", "content": None, "tool_calls": calls}, *(answer for _, answer in steps)]
+
+
 def detail(policy: Policy) -> Any:
     return policy.verdict("compression").detail
 
@@ -117,8 +124,8 @@ def a_mixed_conversation(policy: Policy, datatable: list[list[str]]) -> None:
     sizes = [int(row[1]) for row in datatable[1:]]
     minutes = [float(row[2] or 600) for row in datatable[1:]]
     system, old, middle, question, result, last = sizes
-    step = tool_step("call_1", text(result))
-    over = policy.size(step) - result  # the call, and what is around the result
+    step = parallel_step([text(result // 6, i) for i in range(6)])
+    over = policy.size(step) - result  # the calls, and what is around the results
     parts: list[list[Message]] = [
         [message("system", system)],
         dialogue(6, old),
@@ -214,6 +221,19 @@ def less_than(policy: Policy, percent: int) -> None:
     assert [] == problems(policy.sent)
 
 
+@then(parsers.parse("between {least:d}% and {most:d}% of the window is forwarded"))
+def between(policy: Policy, least: int, most: int) -> None:
+    assert least / 100 <= policy.sent_tokens / policy.window_tokens <= most / 100
+    assert [] == problems(policy.sent)
+
+
+@then("the newest messages that are forwarded follow each other, as they were")
+def verbatim(policy: Policy) -> None:
+    kept = [m for m in policy.sent if any(m is own for own in policy.messages)]
+    assert len(kept) > len(policy.messages) // 2
+    assert kept == policy.messages[-len(kept) :]
+
+
 @then(parsers.parse("the compression ratio is above {ratio:f}"))
 def ratio_above(policy: Policy, ratio: float) -> None:
     assert detail(policy)["ratio"] > ratio
@@ -252,7 +272,8 @@ def a_summary_and_the_question(policy: Policy, tokens: int) -> None:
     assert policy.messages[-1] is question
     assert is_summary(summary)
     said, _, _ = summary_text(summary).partition("\n[archived ")
-    assert 0 < policy.tokens.count_text(said, policy.tokens.model(MODEL)) <= tokens
+    assert said
+    assert policy.size([summary]) - PROMPT_TOKENS <= tokens
 
 
 @then(parsers.parse('the summary still says "{a}", "{b}" and "{c}"'))

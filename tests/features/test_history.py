@@ -10,7 +10,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 from proxy.context.summaries import is_summary, summary_text
 from proxy.stages.budget import Budget
 from proxy.stages.history import History
-from tests.features.prompts import MODEL, Policy, dialogue
+from tests.features.prompts import PROMPT_TOKENS, Policy, dialogue
 
 scenarios("history.feature")
 
@@ -75,6 +75,11 @@ def recommended(policy: Policy, action: str) -> None:
     assert (action, "none") == (detail(policy)["recommended_action"], detail(policy)["result"])
 
 
+@then(parsers.parse('the alert says "{text}"'))
+def the_alert_says(policy: Policy, text: str) -> None:
+    assert ("DISTRACTION", text) == (policy.verdict("history").code, detail(policy)["message"])
+
+
 @then("there is no alert")
 def no_alert(policy: Policy) -> None:
     assert policy.silent("history")
@@ -97,7 +102,8 @@ def shortened(policy: Policy, what: str, count: str) -> None:
 @then(parsers.parse("the summary takes at most {tokens:d} tokens"))
 def summary_size(policy: Policy, tokens: int) -> None:
     said, _, _ = summary_text(policy.sent[0]).partition("\n[archived ")
-    assert 0 < policy.tokens.count_text(said, policy.tokens.model(MODEL)) <= tokens
+    assert said
+    assert policy.size([policy.sent[0]]) - PROMPT_TOKENS <= tokens
 
 
 @then(parsers.parse("the other {count:d} can be read back by its reference"))

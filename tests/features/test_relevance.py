@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
+from proxy.faithful import wrap_with_context_faithful_prompt
 from proxy.testing import ReceivedCall
 from tests.conftest import Answer, Start
 
@@ -25,6 +26,11 @@ class World:
     action: str = "answer"
     tools: list[dict[str, Any]] = field(default_factory=list)
     drop_below: float = 0.0
+    label: str = ""
+    """Above the passages, where they stand in the system message."""
+    template: str = ""
+    """The language of this project's own template, where it makes the prompt."""
+    poisoning: bool = False
     hints: bool = False
     """Whether the passages come in the body's groundwire field, not in the user's message."""
     answer: Answer | None = None
@@ -34,7 +40,8 @@ class World:
     @property
     def policy(self) -> str:
         options = f"{{action: {self.action}, min: 0.4, answer_below: 0.4, drop_below: {self.drop_below}, timeout_ms: 30000}}"
-        return f"name: manuals\ndelivery: gate\nstages: [relevance: {options}, faithful: {{}}]\n"
+        before = "poisoning: {timeout_ms: 30000}, " * self.poisoning
+        return f"name: manuals\ndelivery: gate\nstages: [{before}relevance: {options}, faithful: {{}}]\n"
 
     @property
     def headers(self) -> Any:
@@ -43,6 +50,14 @@ class World:
 
     def body(self, question: str, stream: bool) -> dict[str, Any]:
         tools = {"tools": self.tools} if self.tools else {}
+        if self.label:
+            rules = "Answer from the documents alone.\n\n" + self.label + "\n" + "\n\n".join(self.passages)
+            messages = [{"role": "system", "content": rules}, {"role": "user", "content": question}]
+            return {"model": "gpt-4o", "messages": messages, "stream": stream}
+        if self.template:
+            suffix, asked = wrap_with_context_faithful_prompt(question, [], language=self.template)
+            messages = [{"role": "system", "content": f"You help.{suffix}"}, {"role": "user", "content": asked}]
+            return {"model": "gpt-4o", "messages": messages, "stream": stream}
         if self.hints:
             hints = {"context": [{"content": passage} for passage in self.passages]}
             messages = [{"role": "user", "content": question}]
@@ -80,6 +95,21 @@ def policy_leaves_out(world: World, limit: float) -> None:
 @given("the passages come as groundwire.context")
 def passages_as_hints(world: World) -> None:
     world.hints = True
+
+
+@given(parsers.parse('the passages stand in the system message below "{label}"'))
+def passages_in_the_system_message(world: World, label: str) -> None:
+    world.label = label
+
+
+@given(parsers.parse('the prompt is made by this project\'s template in "{language}" without a passage'))
+def own_template(world: World, language: str) -> None:
+    world.template = language
+
+
+@given("the policy keeps poisoned passages out")
+def policy_poisoning(world: World) -> None:
+    world.poisoning = True
 
 
 @given("the user pastes the passages")
@@ -170,6 +200,12 @@ def recorded(world: World) -> None:
     assert ("low_relevance", "answer") == (verdict["code"], verdict["detail"]["action"])
     assert [0, 1, 2] == [passage["index"] for passage in verdict["detail"]["passages"]]
     assert all(0 <= passage["score"] < 0.4 for passage in verdict["detail"]["passages"])
+
+
+@then("the relevance stage found that no passage was left")
+def none_left(world: World) -> None:
+    verdict = next(v for v in world.record["detail"]["verdicts"] if v["stage"] == "relevance")
+    assert "no passage was left in the context" == verdict["detail"]["reason"]
 
 
 @then(parsers.parse('the events are a whole chat completion stream that says "{text}"'))

@@ -114,7 +114,7 @@ async def test_trim_takes_out_what_is_older_than_an_hour() -> None:
     messages = turns(15, 220)
     old = range(1, 21)
     ages = {i: 2 * HOUR if i in old else 60.0 for i in range(len(messages))}
-    verdict, exchange = await compressed(messages, ages=ages, strategies=("trim",))
+    verdict, exchange = await compressed(messages, ages=ages, strategies=("trim",), target=0.3)
     assert ("trim",) == report(exchange).strategies
     assert [messages[0], *messages[21:]] == [exchange.messages[0], *exchange.messages[2:]]
     assert [[1, 21]] == detail(verdict)["strategies"][0]["runs"]

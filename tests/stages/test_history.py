@@ -58,7 +58,7 @@ async def test_the_alert_says_what_is_wrong_and_what_would_help() -> None:
     verdict, _ = await judged(chat(50, 100), make_ports(counters=counters))
     assert verdict is not None
     assert ("warn", "DISTRACTION") == (verdict.outcome, verdict.code)
-    expected = {"messages": 50, "tokens": 5000, "recommended_action": "sliding_window", "action": "warn", "result": "none"}
+    expected = {"messages": 50, "tokens": 5000, "recommended_action": "summarize", "action": "warn", "result": "none"}
     assert expected.items() <= verdict.detail.items()
     assert {"context.distraction_count": 1} == counters.counts
 

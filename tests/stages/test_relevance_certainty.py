@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from benchmarks import relevance_turns
-from proxy.context.faithful import TEXTS, build_context_block
+from proxy.context.faithful import TEXTS, build_context_block, wrap_with_context_faithful_prompt
 from proxy.exchange import Exchange, Message, Verdict
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
@@ -58,6 +58,7 @@ async def test_retrieved_passages_that_are_off_in_every_way_are_answered() -> No
         ("Quelle est la hauteur exacte de la tour Eiffel à Paris ?", "a question in a language that was not measured"),
         ("Tell me of the Eiffel Tower's height.", "it asks for no fact"),
         ("How tall is the Eiffel Tower's iron crust?", "a passage has a word of the question"),
+        ("How does RAG lower the number of wrong answers?", "an abbreviation, which a passage may spell out"),
     ],
 )
 async def test_a_question_that_cannot_be_judged_for_certain_goes_to_the_model(question: str, reason: str) -> None:
@@ -159,6 +160,64 @@ async def test_a_pasted_passage_taken_out_is_a_warning() -> None:
     verdict = await make_stage().on_request(exchange)
     assert verdict is not None
     assert ("warn", None) == (verdict.outcome, exchange.answer)
+
+
+async def test_this_project_s_own_template_without_passages_is_nothing_found() -> None:
+    _, message = wrap_with_context_faithful_prompt(TALL, [])
+    exchange = sent(message)
+    verdict = await judged(exchange)
+    assert ("low_relevance", "the prompt's place for passages is empty") == (verdict.code, verdict.detail["reason"])
+    assert exchange.answer is not None
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        f"<context>\n\n</context>\n\nQuestion: {TALL}",
+        f"Given these documents, answer the question.\nDocuments:\n\nQuestion: {TALL}\nAnswer:",
+        f"Context information is below.\n---------------------\n\n---------------------\nQuery: {TALL}\nAnswer: ",
+        f"<documents>\nNo documents found.\n</documents>\n\n{TALL}",
+    ],
+)
+async def test_a_template_without_passages_is_nothing_found(template: str) -> None:
+    exchange = sent(template)
+    verdict = await judged(exchange)
+    assert ("low_relevance", 0.0) == (verdict.code, verdict.score)
+    assert exchange.answer is not None
+
+
+async def test_a_system_message_whose_documents_are_missing_is_nothing_found() -> None:
+    exchange = sent(
+        "Erkläre mir das Konzept eines Wissensgraphen", before=[{"role": "system", "content": "Antworte daraus.\n\n**Dokumente:**\n"}]
+    )
+    await judged(exchange)
+    assert exchange.answer is not None
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "Passages come between <context></context> tags.",
+        "End with a list:\n\n**Answer:** …\n\n**Sources:**\n",
+        "You help.",
+    ],
+)
+async def test_what_only_speaks_of_passages_is_no_search(rules: str) -> None:
+    verdict = await judged(sent(before=[{"role": "system", "content": rules}]))
+    assert ("unchecked", "no passages") == (verdict.outcome, verdict.detail["reason"])
+
+
+async def test_what_asks_for_no_fact_needs_no_find() -> None:
+    exchange = sent("Write a short poem for the birthday of my neighbour Anna", context=[])
+    verdict = await judged(exchange)
+    assert ("unchecked", None) == (verdict.outcome, exchange.answer)
+
+
+async def test_passages_that_a_sentence_leads_to_may_be_the_operator_s_words() -> None:
+    rules = f"Use the following pieces of context to answer the user's question.\n----------------\n{BREAD}"
+    exchange = sent(before=[{"role": "system", "content": rules}])
+    assert "a passage may be what the operator wrote" == await unsure(exchange)
+    assert [BREAD] == [passage.content for passage in exchange.passages]
 
 
 # ---- documents in the system message ----

@@ -58,11 +58,11 @@ async def _find(exchange: Exchange, ports: Ports, *, late: bool) -> Compaction |
     return found if found is not None and lengths.get(found.covers) == found.length else None
 
 
-async def stored(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> Compacted:
-    """`parts` as the store keeps them: another worker's, if that was first; as they are where the store is away."""
+async def stored(exchange: Exchange, ports: Ports, parts: Sequence[Part], known: Compacted) -> Compacted:
+    """`parts`, made of `known`, as the store keeps them: another worker's, if that was first; as they are where the store is away."""
     original = exchange.conversation
     try:
-        kept = await keep(exchange, ports, parts)
+        kept = await keep(exchange, ports, parts, least=known.length + 1 if known.length else 0)
     except StoreUnavailable:
         return Compacted(parts, problem=UNAVAILABLE)
     if kept is None:
@@ -71,13 +71,15 @@ async def stored(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> Com
     return Compacted(parts if as_kept is None else as_kept, kept.length)
 
 
-async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, late: bool = False) -> Compaction | None:
+async def keep(exchange: Exchange, ports: Ports, parts: Sequence[Part], *, least: int = 0, late: bool = False) -> Compaction | None:
     """Store the client's first messages up to the last that was replaced; None where none was. Raises `StoreUnavailable`.
 
+    It covers at least so many messages, where there are as many: what covers no more than an earlier one would not take its place.
     Returns what the store keeps. With `late` it is stored beside what was first.
     """
     covered = max((part.end for part in parts if part.made), default=0)
-    length = next((block.end for block in blocks_of(exchange.conversation) if block.end >= covered), 0)
+    ends = [block.end for block in blocks_of(exchange.conversation) if block.end >= covered]
+    length = next((end for end in ends if end >= least), ends[-1] if ends else 0)
     if not covered or any(part.start < length < part.end for part in parts):
         return None
     compaction = Compaction(_hashes(exchange, late=late)[length], length, pieces_of(parts, length))

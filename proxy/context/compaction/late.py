@@ -20,6 +20,7 @@ class LateSummaries:
     def __init__(self, exchange: Exchange, ports: Ports) -> None:
         self._exchange, self._ports = exchange, ports
         self._parts: Sequence[Part] = ()
+        self._length = 0
         self._came: list[tuple[Message, Message]] = []
 
     async def came(self, used: Message, better: Message) -> None:
@@ -27,16 +28,16 @@ class LateSummaries:
         self._came.append((used, better))
         await self._store()
 
-    async def sent(self, parts: Sequence[Part]) -> None:
-        """What was sent in the end."""
-        self._parts = parts
+    async def sent(self, parts: Sequence[Part], length: int) -> None:
+        """What was sent in the end, and how many messages its compaction covers."""
+        self._parts, self._length = parts, length
         await self._store()
 
     async def _store(self) -> None:
         parts = [replace(part, message=self._better(part)) for part in self._parts]
         if any(new.message is not old.message for new, old in zip(parts, self._parts, strict=True)):
             with contextlib.suppress(StoreUnavailable):  # later turns then go on with what was sent
-                await keep(self._exchange, self._ports, parts, late=True)
+                await keep(self._exchange, self._ports, parts, least=self._length, late=True)
 
     def _better(self, part: Part) -> Message:
         return next((better for used, better in self._came if part.made and used == part.message), part.message)

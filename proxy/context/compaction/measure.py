@@ -8,8 +8,10 @@ from msgspec.structs import replace
 
 from proxy.context.archive import READ_ARCHIVE, read_archive_tool
 from proxy.context.compaction.parts import Part, messages_of
-from proxy.exchange import ContextUse, Exchange, Message, tool_name
+from proxy.context.memories import PREFERENCES, with_preferences
+from proxy.exchange import ContextUse, Exchange, Message, Tool, tool_name
 from proxy.exchange.wishes import Wishes
+from proxy.offloop import aside
 from proxy.ports import Ports
 from proxy.ports.stage import can_answer_tools
 
@@ -34,6 +36,17 @@ async def prompt_use(exchange: Exchange, ports: Ports, parts: Sequence[Part]) ->
     if not there and any(part.made for part in parts) and can_answer_tools(exchange, READ_ARCHIVE):
         tools = (*tools, read_archive_tool())
     model = ports.tokens.model(exchange.model)
-    use = await ports.tokens.count_request(messages_of(parts), tools, exchange.wants, model)
+    messages = messages_of(parts)
+    use = await use_of(exchange, ports, messages, tools)
     before = exchange.facts.context_before
     return replace(use, window_tokens=before.window_tokens if before is not None else model.window_tokens)
+
+
+async def use_of(exchange: Exchange, ports: Ports, messages: Sequence[Message], tools: Sequence[Tool]) -> ContextUse:
+    """Tokens of a prompt by component; those of memories of the user apart, where these have an allocation."""
+    model = ports.tokens.model(exchange.model)
+    use = await ports.tokens.count_request(messages, tools, exchange.wants, model)
+    if PREFERENCES not in (exchange.facts.allocations or {}):
+        return use
+    size = exchange.original.size
+    return await aside(size, with_preferences, use, exchange, messages, lambda text: ports.tokens.count_text(text, model))

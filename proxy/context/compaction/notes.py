@@ -7,13 +7,14 @@ those that an earlier summary already stood for included: one reference is enoug
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from proxy.context.archive import reference, reference_ids
 from proxy.context.compaction.late import LateSummaries
+from proxy.context.compaction.measure import token_counter
 from proxy.context.compaction.parts import Part
 from proxy.context.compaction.runs import Run
 from proxy.context.compaction.transcript import transcript
@@ -52,15 +53,20 @@ async def summarised_run(
     query: str,
     max_tokens: int,
 ) -> Noted:
-    """A summary of the run and where to read it whole. Raises `StoreUnavailable`."""
+    """A summary of the run and where to read it whole: a message of at most `max_tokens`, or of the latter alone where that is more.
+
+    Raises `StoreUnavailable`.
+    """
     inside = parts[run.start : run.end]
     line = await _archived(exchange, ports, inside)
-    model, spoken = ports.tokens.model(exchange.model), await _language(query)
+    spoken = await _language(query)
     messages = [message for part in inside for message in _readable(part, exchange.conversation)]
     used: asyncio.Future[Part] = asyncio.get_running_loop().create_future()
 
     def noted(text: str) -> Part:
         return _part(inside, f"{text}\n{line}" if text else line, spoken)
+
+    count, left_tokens = await _around(exchange, ports, noted, max_tokens)
 
     async def on_late(better: Summary) -> None:
         await late.came((await used).message, noted(better.text).message)
@@ -69,8 +75,8 @@ async def summarised_run(
         summary = await summariser.summarise(
             messages,
             query=query,
-            max_tokens=max_tokens,
-            count=lambda text: ports.tokens.count_text(text, model),
+            max_tokens=left_tokens,
+            count=count,
             client=exchange.client,
             on_late=on_late,
         )
@@ -78,6 +84,17 @@ async def summarised_run(
     finally:
         used.cancel()  # where it has no result: nothing was sent that a late one could replace
     return Noted(used.result(), summary)
+
+
+async def _around(exchange: Exchange, ports: Ports, noted: Callable[[str], Part], max_tokens: int) -> tuple[Callable[[str], int], int]:
+    """What counts a summary's text by what it adds to its message, and how much of `max_tokens` is left for it."""
+    tokens, model = token_counter(exchange, ports), ports.tokens.model(exchange.model)
+    alone = ports.tokens.count_text(str(noted("").message["content"]), model)
+
+    def count(text: str) -> int:
+        return ports.tokens.count_text(str(noted(text).message["content"]), model) - alone
+
+    return count, max(0, max_tokens - await tokens([noted("").message]) + await tokens([]))
 
 
 def earlier_text(part: Part) -> str:

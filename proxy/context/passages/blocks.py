@@ -3,8 +3,9 @@
 Found are the blocks of `proxy.context.passages.context_block`, XML-like tags (``<context>``, ``<documents><document index="1">``, as in
 Anthropic's and Open WebUI's prompts), headed passages (``### Passage 2``, ``[Document 3]``, ``Source 1:`` as in LlamaIndex, ``[Source:
 …]``), fenced ones (``Context:`` before three backticks, quotes or dashes), ``Context: … Question: …`` as in LangChain, and in a system
-message what stands below a line such as ``**Documents:**``. Pure; the time is linear in the text's length: every pattern is bounded, and
-each step covers with `_COVER` what it has found, so that no later step reads it again.
+message what stands below a line such as ``**Documents:**``. Where none of these is there, what follows a paragraph that has the model
+answer from "the following pieces of context" (`told_blocks`), as LangChain's and LlamaIndex's prompts do. Pure; the time is linear in the
+text's length: every pattern is bounded, and each step covers with `_COVER` what it has found, so that no later step reads it again.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from proxy.context.passages.context_block import PassageBlock, number_in, read_written
+from proxy.context.passages.told import told_start
 from proxy.language.patterns import LazyPattern
 
 _COVER = "\0"
+_INSTRUCTING = ("system", "developer")
 
 
 def find_blocks(text: str, role: str = "user") -> list[PassageBlock]:
@@ -26,14 +29,24 @@ def find_blocks(text: str, role: str = "user") -> list[PassageBlock]:
     Only where `role` is the system's or developer's does a line such as ``**Documents:**`` open one: a template writes it there, while
     in a user's message it may be anything.
     """
+    return [block for block in marked_blocks(text, role) if block.content.strip()]
+
+
+def marked_blocks(text: str, role: str = "user") -> list[PassageBlock]:
+    """The same with the places for passages that have none in them."""
+    found = _explicit(text.replace(_COVER, " "), role)
+    return sorted(found or told_blocks(text, role), key=lambda block: block.start)
+
+
+def _explicit(text: str, role: str) -> list[PassageBlock]:
+    """Those with a mark of their own."""
     found: list[PassageBlock] = []
-    text = text.replace(_COVER, " ")
     steps = (read_written, _tagged, _fenced, _headed, _introduced)
-    for step in (*steps, _labelled) if role in ("system", "developer") else steps:
+    for step in (*steps, _labelled) if role in _INSTRUCTING else steps:
         blocks, spans = step(text)
         found += blocks
         text = _covered(text, spans)
-    return sorted((block for block in found if block.content.strip()), key=lambda block: block.start)
+    return found
 
 
 # ---- tags ----
@@ -257,10 +270,10 @@ _TOPIC = (
     r"|fuentes|contexte)"
 )
 _START = rf"^[ \t]{{0,8}}(?:#{{1,6}}[ \t]{{0,4}}|\*\*)?(?:(?:retrieved|relevant|provided|the) )?{_TOPIC}(?:\*\*)?[ \t]{{0,4}}:(?:\*\*)?"
-_INTRODUCTION = LazyPattern(_START, re.I | re.M)
+INTRODUCTION = LazyPattern(_START, re.I | re.M)
 _FENCE = LazyPattern(
-    rf"^[^\n\0]{{0,300}}\b{_TOPIC}\b(?:[^\n\0]{{0,200}}?:|[^\n\0]{{0,60}}? (?:below|unten|abajo|ci-dessous)\.)[ \t]{{0,8}}\n{{0,2}}"
-    r"[ \t]{0,8}(?P<fence>`{3,10}|\"{3}|'{3}|-{3,80}|={3,80}|~{3,10})(?:(?<=`)\w{0,12}\n)?"
+    rf"^[^\n\0]{{0,300}}\b{_TOPIC}\b(?:[^\n\0]{{0,200}}?:|[^\n\0]{{0,60}}? (?:below|unten|abajo|ci-dessous)\b[^\n\0]{{0,60}}?\.)"
+    r"[ \t]{0,8}\n{0,2}[ \t]{0,8}(?P<fence>`{3,10}|\"{3}|'{3}|-{3,80}|={3,80}|~{3,10})(?:(?<=`)\w{0,12}\n)?"
     rf"|{_START}\s{{0,8}}(?P<quote>\")",
     re.I | re.M,
 )
@@ -285,7 +298,7 @@ def _fenced(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
 
 def _introduced(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     """``Context:`` up to the question. Only in a text that has a line such as ``Question:``, which a template writes."""
-    openings = list(_INTRODUCTION.finditer(text))
+    openings = list(INTRODUCTION.finditer(text))
     if not openings or all(stop["hard"] for stop in _STOP.finditer(text)):
         return [], []
     ends = [opening.start() for opening in openings[1:]] + [len(text)]
@@ -316,6 +329,18 @@ def _labelled(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     ends = [opening.start() for opening in openings[1:]] + [len(text)][: len(openings)]
     found = [(opening.end(), _content_end(text, opening.end(), end)) for opening, end in zip(openings, ends, strict=True)]
     return [block for start, end in found for block in _plain_inside(text, start, end)], []
+
+
+def told_blocks(text: str, role: str = "user") -> list[PassageBlock]:
+    """What follows a paragraph that has the model answer from what follows; in a user's message only up to a line like ``Question:``.
+
+    It may be passages, or what an operator wrote to be known: nothing tells them apart.
+    """
+    start = told_start(text)
+    if start is None or not (role in _INSTRUCTING or any(stop["question"] for stop in _STOP.finditer(text, start))):
+        return []
+    found = _between_heads(text, start, len(text)) or [_stripped(text, start, _content_end(text, start, len(text)))]
+    return [block for block in found if block.content]
 
 
 # ---- shared ----

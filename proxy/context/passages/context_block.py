@@ -8,6 +8,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from proxy.context.faithful_texts import TEXTS
+from proxy.language.patterns import LazyPattern
 from proxy.language.wordings import wordings
 
 
@@ -42,6 +44,8 @@ _OWN_HEAD = re.compile(
 )
 _OWN_TITLE = re.compile(r"^## .+\n\n(?=### (?:Passage|Pasaje) 1(?: \[| \(|$))", re.M)
 _OWN_END = re.compile(r"^## (?:End of|Ende:|Fin de) .+$", re.M)
+_NOTHING = LazyPattern(rf"\[[^\[\]\n]{{1,200}}: (?:{'|'.join(re.escape(words.nothing_found) for words in TEXTS.values())})\]")
+"""What stands in the block's place where nothing was retrieved."""
 _OWN_LINE = re.compile(r"^\\*(?=### (?:Passage|Pasaje) \d|## (?:End of|Ende:|Fin de) )", re.M)
 
 
@@ -68,7 +72,10 @@ def _line(text: str) -> str:
 
 
 def read_written(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
-    """The passages that `write_block` wrote into `text`, and the spans of its blocks. A block without its end reaches to the text's."""
+    """The passages that `write_block` wrote into `text`, and the spans of its blocks. A block without its end reaches to the text's.
+
+    The line that says that there are none is a passage without content.
+    """
     blocks: list[PassageBlock] = []
     spans: list[tuple[int, int]] = []
     at = 0
@@ -82,6 +89,9 @@ def read_written(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
             content = _OWN_LINE.sub(lambda match: match[0][1:], content)
             blocks.append(PassageBlock(content, head.end() + 1, head["source"] or "", number_in(head["score"]), int(head["number"][:9])))
         spans.append((title.start(), at))
+    for nothing in _NOTHING.finditer(text) if not spans else ():
+        blocks.append(PassageBlock("", nothing.start()))
+        spans.append(nothing.span())
     return blocks, spans
 
 

@@ -27,7 +27,7 @@ from proxy.context.summaries.facts import (
     required_of,
 )
 from proxy.context.summaries.lines import SpokenLine, lines_of
-from proxy.context.summaries.words import NEGATION, OUTCOME, TASK, content_stems, fold, is_german
+from proxy.context.summaries.words import CHANGE, NEGATION, OUTCOME, TASK, content_stems, fold, is_german
 from proxy.exchange import Message
 
 _ROLES = {"user": 1.2, "assistant": 1.0, "call": 0.9, "tool": 0.8, "summary": 1.3}
@@ -36,7 +36,7 @@ _NAME_WEIGHT = 0.8
 _UNSPOKEN = 0.7
 """Of an identifier's weight that only tool results hold: a search's hits flood the rest."""
 _QUERY_WEIGHT = 2.5
-_DECISION, _PREFERENCE, _TASK, _OUTCOME, _NEGATION = 9.0, 8.0, 2.5, 1.5, 0.8
+_DECISION, _PREFERENCE, _CHANGE, _TASK, _OUTCOME, _NEGATION = 9.0, 8.0, 4.0, 2.5, 1.5, 0.8
 _MIN_CUE_STEMS = 2
 """With fewer, a cue stands alone: "Yes, I confirm." """
 _QUESTION = 0.6
@@ -154,6 +154,8 @@ def _cues(line: SpokenLine, folded: str) -> float:
         return 0.0
     found = _DECISION * is_decision(line) + _PREFERENCE * is_preference(line)
     found += _TASK * (TASK.search(folded) is not None) + _OUTCOME * (OUTCOME.search(folded) is not None)
+    if found < _PREFERENCE:  # a correction outlives what it corrects, which is the shorter line
+        found = min(found + _CHANGE * (CHANGE.search(folded) is not None), _PREFERENCE - _NEGATION - 0.1)
     return found + _NEGATION * (NEGATION.search(folded) is not None)
 
 

@@ -61,6 +61,13 @@ OUTCOME = LazyPattern(
     r"|bezahlt|erstellt|reservad[oa]|cancelad[oa]|completad[oa]|resuelt[oa]|fallo|enviad[oa]|pagad[oa]|reservee?|annulee?|terminee?"
     r"|resolue?|echoue|envoyee?|payee?)\b"
 )
+CHANGE = LazyPattern(
+    r"\b(?:(?:has|have|was|were) changed|changed to|no longer|instead|correction|corrected|updated|replaced|moved to|switched to"
+    r"|from now on|geandert|stattdessen|korrektur|korrigiert|nicht mehr|ab jetzt|ab sofort|umgestellt|verschoben|ersetzt"
+    r"|ha cambiado|cambiad[oa]|en lugar de|en vez de|correccion|corregid[oa]|ya no|a partir de ahora|actualizad[oa]"
+    r"|a change|changee?s?|au lieu de|a la place|corrigee?|desormais|n['’]est plus|remplacee?|mise? a jour)\b"
+)
+"""Something is no longer as it was said before."""
 TASK = LazyPattern(
     r"\b(?:to-?do|next steps?|remind\w{0,3}|need(?:s|ed)? to|have to|must|follow[ -]up|pending|still (?:need|open|to|have)|do(?:n['’]t|"
     r" not) forget|deadline|due (?:on|by)|i(?:['’]ll| will) (?:send|check|call|look)|muss|mussen|noch offen|erinner\w{0,3}|nicht"

@@ -10,7 +10,6 @@ nothing is certain.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from proxy.context.compaction.transcript import called_names
 from proxy.context.conversation import last_user
+from proxy.context.memories import MEMORY_SOURCE, memories_in
 from proxy.context.passages.finding import TIME_KEYS
 from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
@@ -30,7 +30,6 @@ from proxy.grounding.clashes.statements.reading import Read
 from proxy.grounding.judging.asking import key_of
 from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU
-from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.language.times import seconds_of
 from proxy.offloop import aside, each
@@ -51,24 +50,6 @@ _KINDS: dict[Part, tuple[PieceKind, ...]] = {
     "passages": ("passage",),
 }
 _ORIGINS: dict[PieceKind, Part] = {"user": "user", "system": "system", "tool_result": "tool_results", "passage": "passages"}
-_NAMED = (
-    r"memor(?:y|ies|ias?)|erinnerungen?|gedächtnis|mémoires?|(?:user|customer|nutzer|kunden)[ _-]?(?:profile?|preferences|facts|info)|"
-    r"perfil del usuario|profil de l['’]utilisateur"
-)
-_MEMORY_SOURCE = LazyPattern(
-    r"(?:^|[\W_])(?:memor(?:y|ies)|mem0|zep|remember\w*|recall\w*|user_?(?:profile|preferences|facts))(?:$|[\W_])", re.I
-)
-_MEMORY_TAG = re.compile(rf"<((?:\w{{1,20}}[_-])?(?:{_NAMED})(?:[_-]\w{{1,20}})?)>\s*(.{{1,20000}}?)\s*</\1>", re.I | re.S)
-_LABEL = (
-    rf"(?:(?:known |stored |saved )?(?:{_NAMED}|(?:facts|preferences|notes) (?:about|of|on) the (?:user|customer|client))|"
-    r"what (?:you|we|i) (?:know|remember) (?:about|of) the (?:user|customer|client)(?: \(\w{3,12}\))?|"
-    r"memoria del usuario|mémoire (?:de l['’]utilisateur|du client)|über den (?:nutzer|kunden) gespeichert|gespeichert|gemerkt|guardado)"
-)
-_MEMORY_HEADING = re.compile(
-    rf"^(?:#{{1,4}} [^\n]{{0,60}}?\b{_LABEL}\b[^\n]{{0,60}}\n|(?:[^\n]{{0,120}}?[.!?] )?(?:\*\*)?{_LABEL}(?:\*\*)?:(?:\*\*)?[ \t]*\n?)"
-    r"(?P<body>(?:(?!\#{1,4} )[^\n]+(?:\n|\Z))+)",
-    re.I | re.M,
-)
 
 
 class Spoken(Struct, frozen=True):
@@ -188,13 +169,13 @@ def _tool(exchange: Exchange, piece: ContextPiece, names: dict[str, str]) -> str
 
 def _parts(piece: ContextPiece, tool: str) -> Iterator[tuple[ContextPiece, Origin]]:
     """A piece, or its marked memories and what is around them."""
-    if _MEMORY_SOURCE.search(piece.source) or _MEMORY_SOURCE.search(tool):
+    if MEMORY_SOURCE.search(piece.source) or MEMORY_SOURCE.search(tool):
         for part in _records(piece):
             yield part, "memory"
         return
     at = 0
     if not piece.literal and piece.kind != "tool_result":
-        for start, end in _memories(piece.text):
+        for start, end in memories_in(piece.text):
             if piece.text[at:start].strip():
                 yield _cut(piece, at, start), piece.kind
             yield _cut(piece, start, end), "memory"
@@ -224,12 +205,6 @@ def _read_times(value: Any, time: float | None, times: dict[str, float]) -> None
         times.setdefault(value, time)
     for inner in value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ():
         _read_times(inner, time, times)
-
-
-def _memories(text: str) -> list[tuple[int, int]]:
-    """Where memories stand in a message's text."""
-    found = [match.span(2) for match in _MEMORY_TAG.finditer(text)]
-    return found or [match.span("body") for match in _MEMORY_HEADING.finditer(text)]
 
 
 def _cut(piece: ContextPiece, start: int, end: int) -> ContextPiece:

@@ -21,6 +21,7 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Exchange
 from proxy.language.text import text_of
 from proxy.ports import Ports
+from proxy.stages.compression.allocations import CompressionGoal
 from proxy.stages.compression.archive import archived_results
 from proxy.stages.compression.summarise import summaries_detail, summarised
 from proxy.stages.compression.trim import old_runs, oldest_runs
@@ -80,24 +81,24 @@ class CompressionRun:
         self._last_user = last_user(original)
         self._query = text_of(original[self._last_user].get("content")) if self._last_user is not None else ""
 
-    async def run(self, target_tokens: int) -> None:
+    async def run(self, goal: CompressionGoal) -> None:
         """One strategy after the other, until the prompt is at the target: each of what is oldest only as much as that takes.
 
         A summary is longer, or a reference is, than was reckoned with: then once more, of all that may be folded.
         """
         given, options = self.parts, self._options
-        await self._rounds(options.strategies, options.keep_recent, target_tokens, until_target=True, sparing=True)
-        if self.use.used_tokens > target_tokens and self.parts is not given:
-            await self._rounds(options.strategies, options.keep_recent, target_tokens, until_target=True, sparing=False)
+        await self._rounds(options.strategies, options.keep_recent, goal, until_target=True, sparing=True)
+        if goal.excess(self.use) > 0 and self.parts is not given:
+            await self._rounds(options.strategies, options.keep_recent, goal, until_target=True, sparing=False)
 
-    async def run_hard(self, target_tokens: int) -> None:
+    async def run_hard(self, goal: CompressionGoal) -> None:
         """All strategies, up to the last block: what has a summary needs no trimming."""
         given = self._options.strategies
         chosen = [strategy for strategy in given if strategy != "trim" or "summarize" not in given]
-        await self._rounds(chosen, 1, target_tokens, until_target=False, sparing=False)
+        await self._rounds(chosen, 1, goal, until_target=False, sparing=False)
 
     async def _rounds(
-        self, strategies: Sequence[Strategy], keep_blocks: int, target_tokens: int, *, until_target: bool, sparing: bool
+        self, strategies: Sequence[Strategy], keep_blocks: int, goal: CompressionGoal, *, until_target: bool, sparing: bool
     ) -> None:
         """Each strategy; one that was taken back again, when a later one has changed the prompt.
 
@@ -108,21 +109,21 @@ class CompressionRun:
         due: Sequence[Strategy] = strategies
         while due:
             for strategy in due:
-                if until_target and self.use.used_tokens <= target_tokens:
+                if until_target and goal.excess(self.use) <= 0:
                     return
-                await self._step(strategy, keep_blocks, target_tokens, sparing=sparing)
+                await self._step(strategy, keep_blocks, goal, sparing=sparing)
                 taken_back.pop(strategy, None)
                 if self.steps[-1].reason == KEPT:
                     taken_back[strategy] = self.parts
             due = [strategy for strategy in strategies if taken_back.get(strategy, self.parts) is not self.parts]
 
-    async def _step(self, strategy: Strategy, keep_blocks: int, target_tokens: int, *, sparing: bool) -> None:
+    async def _step(self, strategy: Strategy, keep_blocks: int, goal: CompressionGoal, *, sparing: bool) -> None:
         started, before = time.perf_counter(), self.use
         reason = NOTHING
         more: dict[str, Any] = {}
         try:
             end = recent_blocks_start(self.parts, keep_blocks)
-            excess = self.use.used_tokens - target_tokens + await self._reader_tokens()
+            excess = goal.excess(self.use, await self._reader_tokens())
             parts, more = await self._apply(strategy, end, excess, sparing=sparing)
             if parts is not self.parts:
                 reason = await self._accept(parts)
@@ -148,17 +149,19 @@ class CompressionRun:
         return ""
 
     async def _apply(self, strategy: Strategy, end: int, excess: int, *, sparing: bool) -> tuple[Sequence[Part], dict[str, Any]]:
-        """What the strategy makes of the prompt, which is `excess` tokens above the target."""
+        """What the strategy makes of the prompt, which is `excess` tokens above its goal."""
         if strategy == "archive":
             most = excess if sparing else None
             archived = await archived_results(self._exchange, self._ports, self.parts, self._tokens, most)
             return archived.parts, {"results": archived.results}
         if strategy == "trim":
-            trimmed = await self._trimmed(end, excess)
+            trimmed = await self._trimmed(end, excess, sparing=sparing)
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
         summary_tokens = self._options.max_summary_tokens
         runs = (
-            await self._oldest(end, excess + summary_tokens + NOTE_TOKENS) if sparing else foldable_runs(self.parts, end, self._last_user)
+            await self._oldest(end, excess + max(summary_tokens, NOTE_TOKENS))
+            if sparing
+            else foldable_runs(self.parts, end, self._last_user)
         )
         done = await summarised(
             self._exchange,
@@ -175,12 +178,16 @@ class CompressionRun:
 
     async def _oldest(self, end: int, tokens: int) -> list[Run]:
         """The first blocks before `end` that hold so many tokens."""
-        counts = [await self._tokens([part.message]) for part in self.parts]
-        return oldest_runs(self.parts, end, self._last_user, counts, tokens)
+        return oldest_runs(self.parts, end, self._last_user, await self._counts(), tokens)
 
-    async def _trimmed(self, end: int, excess: int) -> FoldedRun:
+    async def _counts(self) -> list[int]:
+        framing = await self._tokens([])
+        return [await self._tokens([part.message]) - framing for part in self.parts]
+
+    async def _trimmed(self, end: int, excess: int, *, sparing: bool) -> FoldedRun:
         if any(age is not None for age in self._ages):
-            runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s)
+            most = excess + NOTE_TOKENS if sparing else None
+            runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s, await self._counts(), most)
         else:
             runs = await self._oldest(end, excess + NOTE_TOKENS)
 

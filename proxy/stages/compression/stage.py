@@ -2,7 +2,8 @@
 
 Comes after budget, whose count and window it goes by, and after history. What an earlier request decided is repeated first; only a
 prompt that still reaches `at` is compressed: by one strategy after the other until it is at the target, or by all of them and up to
-the last block from `aggressive_at` on, and where it would not fit otherwise. A strategy that frees nothing is taken back.
+the last block from `aggressive_at` on, and where it would not fit otherwise. A strategy that frees nothing is taken back. A component
+that takes more than the budget allots to it is brought back to that, whatever the window (`allocations`).
 
 The verdict is a pass when the target is met, else the warning ``compression_failed`` with what would help.
 """
@@ -28,6 +29,7 @@ from proxy.offloop import aside
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import CounterFamily, Stage
+from proxy.stages.compression.allocations import CompressionGoal, Fitted, fit, goal_of, passed
 from proxy.stages.compression.attempt import KEPT, NOTHING, CompressionRun
 from proxy.stages.compression.options import CompressionOptions
 from proxy.stages.compression.panel import CompressionPanel
@@ -39,6 +41,7 @@ COUNTERS = {
     "context.compression_tokens_before_count": "their tokens before",
     "context.compression_tokens_after_count": "their tokens after",
     "context.compression_failures": "prompts that stayed above the target",
+    "context.allocation_compressed_count": "prompts of which a component was brought back to its allocation",
     **{f"context.compression_{name}_count": f"compressions in which {name} did something" for name in ("trim", "summarize", "archive")},
 }
 
@@ -101,26 +104,29 @@ class Compression(Stage[CompressionOptions]):
             exchange.facts.compression = Report(reason="skipped")
             return Verdict(self.name, "unchecked", detail={"reason": "skipped", "why": "the model's window is not known"})
         limits = self._limits(exchange, before)
-        if before.used_tokens < limits.target:
+        options, allocations = self.options, exchange.facts.allocations or {}
+        if before.used_tokens < limits.target and not allocations:
             exchange.facts.compression = Report(reason="below-threshold")
             return None
-        options = self.options
+        fitted = await fit(exchange, self.ports, allocations) if allocations else Fitted()
         known, ages = await asyncio.gather(recalled(exchange, self.ports, late=options.summariser is not None), self._ages(exchange))
         given = exchange.original
         same = not known.length and exchange.messages is given.messages and exchange.tools is given.tools
         use = before if same else await prompt_use(exchange, self.ports, known.parts)
-        if use.used_tokens < limits.compress:
+        over = passed(use, allocations)
+        if use.used_tokens < limits.compress and not over:
             self._send(exchange, known, use)
-            exchange.facts.compression = _repeated(before, use) if known.length else Report(reason="below-threshold")
-            return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
-        return await self._compress(exchange, known, use, limits, ages)
+            return self._untouched(exchange, known, use, fitted)
+        most = limits.target if use.used_tokens >= limits.compress else limits.room
+        goal = goal_of(over, use, allocations, most, options.target / options.at)
+        return await self._compress(exchange, known, use, limits, ages, goal, Fitted(fitted.steps, (*fitted.names, *over), fitted.problem))
 
     async def on_done(self, exchange: Exchange) -> None:
         """Note when the messages came of which nothing needed to be known yet: `trim` goes by their age."""
         before = exchange.facts.context_before
         if before is None or before.window_tokens is None or not self.remembers(exchange.original):
             return
-        if before.used_tokens < self._limits(exchange, before).target:
+        if before.used_tokens < self._limits(exchange, before).target and not exchange.facts.allocations:
             await self._ages(exchange)
 
     def _limits(self, exchange: Exchange, use: ContextUse) -> CompressionThresholds:
@@ -140,25 +146,47 @@ class Compression(Stage[CompressionOptions]):
         """End what summarises in the background."""
         await self._summariser.stop()
 
+    def _untouched(self, exchange: Exchange, known: Compacted, use: ContextUse, fitted: Fitted) -> Verdict | None:
+        """Nothing is folded: what was decided earlier is repeated, and what passed its allocation by itself was brought back to it."""
+        before = exchange.facts.context_before or use
+        strategies = (*(("stored",) if known.length else ()), *fitted.strategies)
+        done = Report(strategies, before.used_tokens, use.used_tokens, fitted=fitted.names)
+        exchange.facts.compression = done if strategies else Report(reason="below-threshold")
+        problem = known.problem or fitted.problem
+        if fitted.names:
+            self.ports.counters.count("context.allocation_compressed_count")
+        detail = ({"store": problem} if problem else {}) | ({"allocations": fitted.steps} if fitted.steps else {})
+        return Verdict(self.name, "unchecked", detail=detail) if detail else None
+
     async def _compress(
-        self, exchange: Exchange, known: Compacted, use: ContextUse, limits: CompressionThresholds, ages: Sequence[float | None]
+        self,
+        exchange: Exchange,
+        known: Compacted,
+        use: ContextUse,
+        limits: CompressionThresholds,
+        ages: Sequence[float | None],
+        goal: CompressionGoal,
+        fitted: Fitted,
     ) -> Verdict:
         attempt = CompressionRun(exchange, self.ports, self.options, self._summariser, ages, known.parts, use)
         hard = use.used_tokens >= limits.aggressive
         if not hard:
-            await attempt.run(limits.target)
+            await attempt.run(goal)
             hard = attempt.use.used_tokens > limits.room
         if hard:
-            await attempt.run_hard(limits.target)
+            await attempt.run_hard(goal)
         done, after = known, attempt.use
         if attempt.parts is not known.parts:
-            done = await stored(exchange, self.ports, attempt.parts)
-            await attempt.late.sent(done.parts)
+            done = await stored(exchange, self.ports, attempt.parts, known)
+            await attempt.late.sent(done.parts, done.length)
             after = attempt.use if done.parts is attempt.parts else await prompt_use(exchange, self.ports, done.parts)
         self._send(exchange, done, after)
-        self._report(exchange, known, attempt, use, after)
-        detail = _detail(use, after, limits, attempt, hard=hard) | {"store": done.problem or known.problem or "ok"}
-        return self._judged(exchange, after, limits, detail)
+        self._report(exchange, known, attempt, use, after, fitted)
+        detail = _detail(use, after, limits, attempt, hard=hard) | {"store": done.problem or known.problem or fitted.problem or "ok"}
+        if fitted.names:
+            detail["allocations"] = fitted.steps
+            detail["history_target_tokens"] = goal.history
+        return self._judged(after, limits, detail, crossed=use.used_tokens >= limits.compress)
 
     def _send(self, exchange: Exchange, done: Compacted, use: ContextUse) -> None:
         given = exchange.messages
@@ -169,9 +197,12 @@ class Compression(Stage[CompressionOptions]):
             left_out = len(exchange.conversation) - sum(not part.made for part in done.parts)
             exchange.changes.append({"stage": self.name, "what": "messages", "sent": len(exchange.messages), "left_out": left_out})
 
-    def _report(self, exchange: Exchange, known: Compacted, attempt: CompressionRun, use: ContextUse, after: ContextUse) -> None:
+    def _report(
+        self, exchange: Exchange, known: Compacted, attempt: CompressionRun, use: ContextUse, after: ContextUse, fitted: Fitted
+    ) -> None:
         """The header's figures and the counters. The header tells of what the client sent, the counters of what this run freed."""
-        worked = tuple(dict.fromkeys(step.strategy for step in attempt.steps if not step.reason))
+        folded = tuple(dict.fromkeys(step.strategy for step in attempt.steps if not step.reason))
+        worked = tuple(dict.fromkeys((*fitted.strategies, *folded)))
         before = exchange.facts.context_before or use
         count = self.ports.counters.count
         share = round(use.share, 4)
@@ -179,16 +210,21 @@ class Compression(Stage[CompressionOptions]):
             reason = NOTHING if all(step.reason == NOTHING for step in attempt.steps) else KEPT
             exchange.facts.compression = _repeated(before, after, share) if known.length else Report(reason=reason, found_share=share)
             return
-        exchange.facts.compression = Report(worked, before.used_tokens, after.used_tokens, found_share=share)
+        if fitted.names:
+            count("context.allocation_compressed_count")
+        exchange.facts.compression = Report(worked, before.used_tokens, after.used_tokens, found_share=share, fitted=fitted.names)
+        if not folded:
+            return
         count("context.compression_count")
         count("context.compression_tokens_before_count", use.used_tokens)
         count("context.compression_tokens_after_count", after.used_tokens)
-        for strategy in worked:
+        for strategy in folded:
             count(f"context.compression_{strategy}_count")
 
-    def _judged(self, exchange: Exchange, after: ContextUse, limits: CompressionThresholds, detail: dict[str, Any]) -> Verdict:
+    def _judged(self, after: ContextUse, limits: CompressionThresholds, detail: dict[str, Any], *, crossed: bool) -> Verdict:
+        """What does not fit its allocation is the budget's to warn of."""
         score = round(min(after.share, 1.0), 4)
-        if after.used_tokens <= limits.target:
+        if after.used_tokens <= limits.target or not crossed:
             return Verdict(self.name, "unchecked", score=score, detail=detail)
         self.ports.counters.count("context.compression_failures")
         failed = {"advice": advice(after), "fits": after.used_tokens <= limits.room}

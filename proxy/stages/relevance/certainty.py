@@ -7,14 +7,17 @@ answer away from a user whenever it is wrong, so that everything that is not kno
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 
 from proxy.context.passages import find_passages, retrieval_results
+from proxy.context.passages.blocks import find_blocks, marked_blocks, told_blocks
 from proxy.context.passages.context_block import read_written
 from proxy.context.passages.empty_results import is_empty_json, is_empty_text
 from proxy.context.question import Question
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.language.detection import language
+from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.language.word_overlap import Vocabulary, content_words, words
 
@@ -25,6 +28,13 @@ MEASURED_WORDS = 70
 "By what hour must the room be vacated?"."""
 OVERLAP = 0.2
 """From this share on (`Vocabulary`) a word of the question counts as found, in another form or in a compound."""
+
+_INSTRUCTING = ("system", "developer")
+_ABBREVIATION = LazyPattern(r"\b[A-ZÄÖÜ]{2,6}s?\b")
+_MARK_ALONE = re.compile(r"[ \t]{0,8}(?:[<#*\[`\"'~=-]|[^\n]{0,200}:$)")
+"""A line that begins with a mark or ends in a colon: a tag within a sentence is spoken of."""
+_LIST_OF_SOURCES = LazyPattern(r"\b(?:sources|quellen|fuentes|references|referenzen|referencias|références)[ \t:*]{0,8}\Z", re.I)
+"""A heading with nothing below it: as often the end of an answer's outline as a place for passages."""
 
 
 # ---- nothing was found ----
@@ -39,7 +49,23 @@ def nothing_found(exchange: Exchange) -> str:
         return "the search found nothing"
     if any(is_current(p, exchange) for p in _as_sent(exchange)):
         return "no passage was left in the context"
+    if any(_has_empty_place(message) for i, message in enumerate(exchange.original.messages) if _is_current_message(i, exchange)):
+        return "the prompt's place for passages is empty"
     return ""
+
+
+def _has_empty_place(message: Message) -> bool:
+    """Whether a prompt's template has a place for passages with nothing in it."""
+    role = str(message.get("role"))
+    if role not in (*_INSTRUCTING, "user"):
+        return False
+    text = text_of(message.get("content"))
+    marked = marked_blocks(text, role)
+    if not marked or any(holds_text(block.content) for block in marked):
+        return False
+    before = text[: marked[-1].start].rstrip()
+    mark = text[marked[-1].start :] if text[marked[-1].start :].startswith("[") else before.rpartition("\n")[2]
+    return _MARK_ALONE.match(mark) is not None and not _LIST_OF_SOURCES.search(before)
 
 
 def holds_text(passage: str) -> bool:
@@ -66,6 +92,8 @@ def why_not_retrieved(exchange: Exchange) -> str:
     passages = _as_sent(exchange)
     if any(_is_pasted(p, exchange.original.messages) for p in passages):
         return "the user gave a passage"
+    if any(_is_told(p, exchange.original.messages) for p in passages):
+        return "a passage may be what the operator wrote"
     if passages and not any(is_current(p, exchange) for p in passages):
         return "nothing was retrieved for this question"
     return ""
@@ -73,11 +101,23 @@ def why_not_retrieved(exchange: Exchange) -> str:
 
 def is_current(passage: Evidence, exchange: Exchange) -> bool:
     """Whether it came for the question at hand: with the request, in the instructions, or since the user last wrote."""
+    return passage.message_index is None or _is_current_message(passage.message_index, exchange)
+
+
+def _is_current_message(at: int, exchange: Exchange) -> bool:
     messages = exchange.original.messages
-    at = passage.message_index
-    if at is None or messages[at].get("role") in ("system", "developer"):
+    if messages[at].get("role") in _INSTRUCTING:
         return True
     return at >= max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
+
+
+def _is_told(passage: Evidence, messages: Sequence[Message]) -> bool:
+    """Whether it stands in a system message that has no mark for passages, only a sentence that leads to them."""
+    message = messages[passage.message_index] if passage.message_index is not None else {}
+    if message.get("role") not in _INSTRUCTING:
+        return False
+    text = text_of(message.get("content"))
+    return bool(told := told_blocks(text, "system")) and told == find_blocks(text, "system")
 
 
 def _is_pasted(passage: Evidence, messages: Sequence[Message]) -> bool:
@@ -97,6 +137,8 @@ def why_not_measured(question: Question, passages: Sequence[Evidence]) -> str:
         return "it asks for no fact"
     if question.unresolved:
         return question.unresolved
+    if _ABBREVIATION.search(question.text):
+        return "an abbreviation, which a passage may spell out"
     if language(question.text, default="") not in MEASURED_LANGUAGES:
         return "a question in a language that was not measured"
     for passage in passages:

@@ -81,6 +81,21 @@ def test_recent_lines_win_over_old_ones_that_say_as_much():
     assert "100" not in kept
 
 
+@pytest.mark.parametrize(
+    ("first", "corrected"),
+    [
+        ("The alarm code in Lisbon is 4471.", "The alarm code in Lisbon was changed last week: 7702 opens it."),
+        ("Der Code in Lissabon ist 4471.", "Der Code in Lissabon wurde letzte Woche geändert, er lautet 7702."),
+        ("El código de Lisboa es 4471.", "El código de Lisboa ha cambiado la semana pasada, es el 7702."),
+        ("Le code de Lisbonne est 4471.", "Le code de Lisbonne a changé la semaine dernière, c'est le 7702."),
+    ],
+)
+def test_a_correction_outlives_what_it_corrects(first, corrected):
+    filler = [user(f"Parcel number {i} weighs some kilograms.") for i in range(1100, 1106)]
+    kept = summarise([user(first), *filler, user(corrected), *filler], query="", max_tokens=24, count=words)
+    assert "7702" in kept
+
+
 def test_the_same_line_is_kept_once():
     chat = [user("My order is W7731."), assistant("Thank you for that number.")] * 5
     assert 1 == summarise(chat, query="", max_tokens=60, count=words).count("W7731")

@@ -1,0 +1,201 @@
+"""Components of the prompt that take more than their allocation: brought back to it, each by what it can lose.
+
+The conversation is compressed as at a threshold, towards a goal of its own. Tools keep their names and parameters and lose words of their
+descriptions; the client sends them whole on every turn. Of memories of the user the oldest lines go to the scratchpad, and a reference
+stays. A system message's own words and the user's last message are never shortened: the budget warns of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from proxy.context.archive import reference
+from proxy.context.compaction.measure import use_of
+from proxy.context.conversation import last_user
+from proxy.context.edits import Edit, apply_edits
+from proxy.context.memories import PREFERENCES, memories_in
+from proxy.context.pieces import ContextPiece
+from proxy.errors import StoreUnavailable
+from proxy.exchange import ContextUse, Evidence, Exchange, Tool
+from proxy.language.text import split_sentences, text_of
+from proxy.ports import Ports
+from proxy.stages.compression.archive import REFERENCE_TOKENS
+
+HISTORY, TOOLS, FREE = "conversation_history", "tool_descriptions", "available_for_tools"
+_OPAQUE = frozenset(("default", "example", "examples", "const", "enum"))
+"""Keys of a schema below which nothing is a schema."""
+_LEVELS = (1, 2, 3)
+"""Parameters' descriptions to their first sentence; tools' too; no descriptions of parameters."""
+
+
+class CompressionGoal(Struct, frozen=True):
+    """In tokens: what a compression aims for."""
+
+    total: int
+    """Of the prompt."""
+    history: int | None = None
+    """Of the conversation alone, where it has an allocation that it passes."""
+
+    def excess(self, use: ContextUse, reader_tokens: int = 0) -> int:
+        """How much too large `use` is; the tool that reads the archive counts towards the prompt, and not to the conversation."""
+        over = use.used_tokens + reader_tokens - self.total
+        return over if self.history is None else max(over, use.components.get(HISTORY, 0) - self.history)
+
+
+def passed(use: ContextUse, allocations: Mapping[str, int]) -> list[str]:
+    """Of the allocations that folding the conversation helps, those that `use` passes."""
+    found = [HISTORY] if use.components.get(HISTORY, 0) > allocations.get(HISTORY, use.used_tokens) else []
+    free = allocations.get(FREE)
+    return found + ([FREE] if free and use.window_tokens is not None and use.window_tokens - use.used_tokens < free else [])
+
+
+def goal_of(over: Sequence[str], use: ContextUse, allocations: Mapping[str, int], most: int, leave: float) -> CompressionGoal:
+    """To what a prompt is folded that passes the allocations `over`: a share `leave` of each, so that the next turns have room."""
+    total = most
+    if FREE in over and use.window_tokens is not None:
+        total = min(total, max(0, int((use.window_tokens - allocations[FREE]) * leave)))
+    return CompressionGoal(total, int(allocations[HISTORY] * leave) if HISTORY in over else None)
+
+
+# ---- tools ----
+
+
+async def fit_tools(exchange: Exchange, ports: Ports, most: int) -> dict[str, Any] | None:
+    """Shorten the descriptions of the client's tools until all of them take at most `most` tokens; what was done, None for nothing.
+
+    Where that is not enough they stay as they are. The same tools are shortened in the same way on every turn.
+    """
+    own = {id(tool) for tool in exchange.original.tools}
+
+    async def size(tools: Sequence[Tool]) -> int:
+        return (await use_of(exchange, ports, exchange.messages, tools)).components.get(TOOLS, 0)
+
+    before = await size(exchange.tools)
+    if before <= most:
+        return None
+    for level in _LEVELS:
+        tools = tuple(shortened(tool, level) if id(tool) in own else tool for tool in exchange.tools)
+        after = await size(tools)
+        if after <= most:
+            count = sum(a is not b for a, b in zip(tools, exchange.tools, strict=True))
+            exchange.tools = tools
+            exchange.changes.append({"stage": "compression", "what": "tools", "shortened": count})
+            return {"before_tokens": before, "after_tokens": after, "tools": count}
+    return None
+
+
+def shortened(tool: Tool, level: int) -> Tool:
+    """`tool` with shorter descriptions; the tool itself where they are short."""
+    kind = str(tool.get("type", "function"))
+    function = tool.get(kind)
+    if not isinstance(function, Mapping):
+        return tool
+    new = dict(function)
+    if isinstance(new.get("parameters"), Mapping):
+        new["parameters"] = _schema(new["parameters"], keep=level < 3)
+    if level >= 2 and isinstance(new.get("description"), str):
+        new["description"] = _first_sentence(new["description"])
+    return tool if new == function else {**tool, kind: new}
+
+
+def _schema(value: Any, *, keep: bool, names: bool = False) -> Any:
+    """A schema whose descriptions are one sentence each, or left out; with `names`, an object whose keys are parameters' names."""
+    if isinstance(value, list):
+        return [_schema(item, keep=keep) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    found: dict[str, Any] = {}
+    for key, inner in value.items():
+        if names:
+            found[key] = _schema(inner, keep=keep)
+        elif key == "description" and isinstance(inner, str):
+            found |= {key: _first_sentence(inner)} if keep else {}
+        else:
+            inside = key in ("properties", "$defs", "definitions", "patternProperties")
+            found[key] = inner if key in _OPAQUE else _schema(inner, keep=keep, names=inside)
+    return found
+
+
+def _first_sentence(text: str) -> str:
+    return next((sentence.strip() for sentence in split_sentences(text.strip())), "")
+
+
+# ---- memories ----
+
+
+async def fit_preferences(exchange: Exchange, ports: Ports, most: int) -> dict[str, Any] | None:
+    """Archive the oldest lines of the user's memories until they take at most `most` tokens; what was done, None for nothing.
+
+    At least the last line of each stays, and what stands in the user's last message. The same memory is cut in the same place on every
+    turn. Raises `StoreUnavailable`.
+    """
+    before = (await use_of(exchange, ports, exchange.messages, ())).components.get(PREFERENCES, 0)
+    model, excess = ports.tokens.model(exchange.model), before - most
+    edits, evidence = [], []
+    for piece in _memories(exchange) if excess > 0 else ():
+        lines = piece.text.splitlines(keepends=True)
+        cut, freed = 0, -REFERENCE_TOKENS
+        while cut < len(lines) - 1 and freed < excess:
+            freed += ports.tokens.count_text(lines[cut], model)
+            cut += 1
+        if freed <= 0:
+            continue
+        left_out = "".join(lines[:cut])
+        item = await ports.scratchpad.put(left_out.encode("utf-8", "surrogatepass"), client=exchange.client, run_id=exchange.run_id)
+        edits.append(Edit(piece, 0, len(left_out), reference(item, "user preferences", len(left_out.encode())) + "\n"))
+        evidence.append(Evidence(left_out, source="memory", kind="user", message_index=piece.message))
+        excess -= freed
+    if not apply_edits(exchange, "compression", edits):
+        return None
+    exchange.evidence = (*exchange.evidence, *evidence)
+    after = (await use_of(exchange, ports, exchange.messages, ())).components.get(PREFERENCES, 0)
+    return {"before_tokens": before, "after_tokens": after, "memories": len(edits)}
+
+
+def _memories(exchange: Exchange) -> list[ContextPiece]:
+    """The marked sections outside of the last user message, in order."""
+    last = last_user(exchange.conversation)
+    found = []
+    for i, message in enumerate(exchange.conversation):
+        if i == last or message.get("role") not in ("system", "developer", "user", "assistant"):
+            continue
+        text = text_of(message.get("content"))
+        kind = "system" if message.get("role") in ("system", "developer") else "user"
+        found += [ContextPiece(kind, text[a:b], "", message=i, start=a, end=b) for a, b in memories_in(text)]  # type: ignore[arg-type]
+    return found
+
+
+class Fitted(Struct, frozen=True):
+    """What was done about components above their allocation."""
+
+    steps: Sequence[dict[str, Any]] = ()
+    """For the record."""
+    names: tuple[str, ...] = ()
+    """The components."""
+    problem: str = ""
+    """``store-unavailable``"""
+
+    @property
+    def strategies(self) -> tuple[str, ...]:
+        """As the header names them."""
+        return tuple(step["strategy"] for step in self.steps)
+
+
+async def fit(exchange: Exchange, ports: Ports, allocations: Mapping[str, int]) -> Fitted:
+    """Bring tools and memories back to their allocations."""
+    steps, fitted, problem = [], [], ""
+    for name, shorten, strategy in ((TOOLS, fit_tools, "shorten"), (PREFERENCES, fit_preferences, "archive")):
+        if name not in allocations:
+            continue
+        try:
+            done = await shorten(exchange, ports, allocations[name])
+        except StoreUnavailable:
+            problem = "store-unavailable"
+            continue
+        if done is not None:
+            steps.append({"strategy": strategy, "component": name, **done})
+            fitted.append(name)
+    return Fitted(tuple(steps), tuple(fitted), problem)
