@@ -206,23 +206,6 @@ Feature: Failures are remembered, told where they help, and stopped when they re
       | waits for the answer |
       | streams the answer   |
 
-  Scenario Outline: What the user allows at most is a cap on the model's calls
-    Given the policy enforces caps
-    And the client waits for the answer
-    And search_docs finds nothing
-    And the user says "<words>"
-    And the model calls search_docs with 40 results
-    When the agent asks the model
-    Then the client gets a call of search_docs with 10 results
-    And the warnings have "arguments_capped"
-
-    Examples:
-      | words                             |
-      | Use at most 10 results.           |
-      | Nutze höchstens 10 Ergebnisse.    |
-      | Usa como máximo 10 resultados.    |
-      | Utilise au maximum 10 résultats.  |
-
   Scenario: Without its store the stage says so, and the request goes on
     Given the store is away
     And get_order reports status 404
