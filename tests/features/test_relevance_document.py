@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,9 @@ async def ask(proxy: Running, question: str, *passages: str, system: str = "") -
     body: dict[str, Any] = {"model": "gpt-4o", "messages": [*messages, {"role": "user", "content": question}]}
     if not system:
         body["groundwire"] = {"context": [{"content": passage} for passage in passages]}
+    async with asyncio.timeout(60):
+        while (await proxy.get("/ready")).status != 200:  # so that a busy machine does not change the result
+            await asyncio.sleep(0.01)
     return await proxy.post(body)
 
 
