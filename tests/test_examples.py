@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -96,6 +97,12 @@ def test_questions_that_the_documents_cannot_answer(capsys: pytest.CaptureFixtur
     assert re.search(rf"was not asked; relevance: 0\.[0-3].*low_relevance\n.*{refused}", said["documents about something else"])
     assert re.search(rf"was not asked; relevance: 0\.00.*low_relevance\n.*{refused}", said["nothing was found"])
     assert re.search(r"the model was asked; relevance: 0\.[4-9].*verdict: pass, warnings: -", said["a document that fits"])
+
+
+@pytest.mark.process
+def test_a_script_is_a_program_of_its_own() -> None:
+    done = subprocess.run([sys.executable, "examples/failure_memory.py"], cwd=EXAMPLES.parent, capture_output=True, text=True, check=True)
+    assert "the model was not asked; the answer is: search_docs denied access 3 times." in done.stdout
 
 
 def test_every_script_is_listed_and_short() -> None:
