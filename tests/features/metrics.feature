@@ -40,12 +40,3 @@ Feature: What the proxy did, in figures
     And 2 needed an intervention, for which the user was asked
     And all that was resolved was resolved by prefer_recent
     And the types of the 50 clashes are told
-
-  Scenario: Fifty clashes are resolved in three ways
-    Given a proxy that prefers recent statements, and asks where health is concerned
-    When 45 users move house, 3 users name two budgets, and 2 users are asked and reply
-    Then 50 clashes were found and 48 were resolved automatically
-    And what resolved them is
-      | prefer_recent | 45 |
-      | merge         | 3  |
-      | ask_user      | 2  |

@@ -11,7 +11,10 @@ import pytest
 
 from proxy.clash import detect_clash, resolve_clash
 from proxy.context_quality import FactChecker
+from proxy.observe.metrics import Metrics
+from proxy.testing import make_ports
 from tests.conftest import Answer, Start
+from tests.stages.clash.talk import assistant, send, user
 
 pytestmark = pytest.mark.slow
 
@@ -135,3 +138,21 @@ def test_the_user_is_asked_with_both_sides_and_a_way_out() -> None:
     assert [BUDGET.rstrip("."), LUXURY.rstrip(".")] == [option.rstrip(".") for option in done.options[:2]]
     assert "flexible" in done.options[2]
     assert done.question.count("hotels") == 2
+
+
+async def test_fifty_clashes_are_counted_by_what_resolved_them() -> None:
+    """Scenario 20: 45, 3 and 2."""
+    metrics = Metrics()
+    ports = make_ports(counters=metrics)
+    moved = [user("I live in Berlin."), assistant(), user("I live in Munich. Which doctor is near?")]
+    spent = [user("My budget is 500 €."), assistant(), user("My budget is 900 €.")]
+    talks = [(moved, "prefer_recent")] * 45 + [(spent, "merge")] * 3 + [(spent, "ask_user")] * 2
+    for number, (talk, strategy) in enumerate(talks):
+        exchange = await send(ports, talk, strategy=strategy, id_=f"gw_{number}", client=f"client {number}")
+        if strategy == "ask_user":
+            assert exchange.answer is not None
+            asked = assistant(exchange.answer.choices[0].text)
+            await send(ports, [*talk, asked, user("2")], strategy=strategy, id_=f"gw_{number}", client=f"client {number}")
+    told: Any = metrics.as_json()["clash"]
+    assert (50, 48, 2) == (told["found"], told["auto_resolved"], told["user_resolved"])
+    assert {"prefer_recent": 45, "merge": 3, "ask_user": 2} == told["strategies"]

@@ -263,30 +263,6 @@ def contradict(figures: Figures, moving: int, unsure: int) -> None:
     figures.read()
 
 
-@when(parsers.parse("{moving:d} users move house, {budgets:d} users name two budgets, and {asked:d} users are asked and reply"))
-def three_ways(figures: Figures, moving: int, budgets: int, asked: int) -> None:
-    (ports,) = figures.records
-    moved = [user("I live in Berlin."), assistant(), user("I live in Munich. Which doctor is near?")]
-    spent = [user("My budget is 500 €."), assistant(), user("My budget is 900 €.")]
-    talks = [(moved, "prefer_recent")] * moving + [(spent, "merge")] * budgets + [(spent, "ask_user")] * asked
-
-    async def work() -> None:
-        for number, (talk, strategy) in enumerate(talks):
-            who = {"id_": f"gw_{number}", "client": f"client {number}"}
-            exchange = await send(ports, talk, strategy=strategy, **who)
-            if strategy == "ask_user":
-                assert exchange.answer is not None
-                await send(ports, [*talk, assistant(exchange.answer.choices[0].text), user("2")], strategy=strategy, **who)
-
-    asyncio.run(work())
-    figures.read()
-
-
-@then("what resolved them is")
-def what_resolved(figures: Figures, datatable: list[list[str]]) -> None:
-    assert [(name, int(number)) for name, number in datatable] == list(figures.json["clash"]["strategies"].items())
-
-
 @then(parsers.parse("{found:d} clashes were found and {resolved:d} were resolved automatically"))
 def resolved(figures: Figures, found: int, resolved: int) -> None:
     told = figures.json["clash"]
