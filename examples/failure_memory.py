@@ -33,6 +33,8 @@ async def turn(groundwire: Proxy, what: str, talk: list[Body]) -> None:
         print(f"  the model was not asked; the answer is: {answer.text}")
     elif "[Proxy's notes" in (last := groundwire.calls[-1]["messages"][-1]["content"]):
         print(f"  the model was told: {last.splitlines()[-2]}")
+        # That it was told is remembered in the background; an agent's next call takes longer than that.
+        await groundwire.operator("failures", until=lambda found: any(record["guided"] for record in found["data"]))
     else:
         print("  the model was told nothing")
 

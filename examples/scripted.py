@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -67,14 +67,15 @@ class Proxy:
         except APIStatusError as error:
             return Answer(error.status_code, error.response.headers, error.response.json())
 
-    async def operator(self, path: str) -> Any:
+    async def operator(self, path: str, until: Callable[[Any], bool] = lambda found: True) -> Any:
         """What an operator reads under /groundwire/v1; a record is there a moment after the answer's last byte."""
         async with asyncio.timeout(10):
             while True:
                 await self._app.records_writer.flush()
                 async with self._session.get(f"{self._url}/groundwire/v1/{path}") as response:
-                    if response.status != 404:
-                        return await (response.json() if response.content_type == "application/json" else response.text())
+                    found = await (response.json() if response.content_type == "application/json" else response.text())
+                    if response.status != 404 and until(found):
+                        return found
                 await asyncio.sleep(0.01)
 
     def will_say(self, *replies: ScriptedReply | str) -> None:
