@@ -1,11 +1,14 @@
 """What docs/ says of the code is so."""
 
+import importlib
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import proxy.faithful
 from docs import picture
 from proxy.context import faithful
+from proxy.stages.registry import STAGES
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text("utf-8")
@@ -25,3 +28,92 @@ def test_the_public_names_of_context_faithful_prompting_are_those_of_its_room() 
     public = {name for name in vars(proxy.faithful) if not name.startswith("_")}
     assert all(getattr(proxy.faithful, name) is getattr(faithful, name) for name in public)
     assert {"build_context_block", "wrap_with_context_faithful_prompt", "extract_citations", "detect_context_ignoring"} <= public
+
+
+# ---- docs/requirements.md ----
+
+_REQUIREMENTS = (ROOT / "docs" / "requirements.md").read_text("utf-8")
+_ADDRESSES = {
+    "/dashboard",
+    *(f"/groundwire/v1/{name}" for name in ("metrics", "records", "scratchpad", "quarantine", "clashes", "failures")),
+}
+
+
+def _rows() -> list[list[str]]:
+    """Of all tables, without their heads: what is required, where, shown by, difference."""
+    lines = [line for line in _REQUIREMENTS.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    return [row for row in cells if row[1] != "required" and set(row[1]) != {"-"}]
+
+
+def _is_there(name: str) -> bool:
+    """A file, an option, an importable name, a stage, a header, an address or a counter."""
+    if "/" in name:
+        return name in _ADDRESSES if name.startswith("/") else (ROOT / name).exists()
+    stages = {stage.name: stage for stage in STAGES}
+    first, _, rest = name.partition(".")
+    if first == "stages":
+        return rest in stages
+    if first == "proxy":
+        return _imported(name)
+    if name.startswith("x-groundwire-"):
+        return f"| `{name}` |" in (ROOT / "README.md").read_text("utf-8")  # in the generated table of headers
+    return (first in stages and rest in stages[first].Options.__struct_fields__) or any(name in stage.counters for stage in STAGES)
+
+
+def _imported(name: str) -> bool:
+    parts = name.split(".")
+    for length in range(len(parts), 0, -1):
+        with suppress(ModuleNotFoundError):
+            found: object = importlib.import_module(".".join(parts[:length]))
+            for part in parts[length:]:
+                found = getattr(found, part, None)
+            return found is not None
+    return False
+
+
+def _shown(name: str) -> bool:
+    """A test's function, a scenario's title, or a script that measures."""
+    file, _, title = name.partition("::")
+    path = ROOT / (file if file.startswith("benchmarks/") else f"tests/{file}")
+    if not path.is_file():
+        return False
+    text = path.read_text("utf-8")
+    if path.suffix == ".feature":
+        return any(line.strip() in (f"Scenario: {title}", f"Scenario Outline: {title}") for line in text.splitlines())
+    return (not title and file.startswith("benchmarks/")) or re.search(rf"^(?:async )?def {re.escape(title)}\(", text, re.M) is not None
+
+
+def test_every_requirement_says_where_it_lives_and_what_shows_it() -> None:
+    rows = _rows()
+    assert len(rows) > 90
+    assert [] == [row for row in rows if len(row) != 5 or "`" not in row[2] or "`" not in row[3]]
+
+
+def test_all_that_the_requirements_name_is_there() -> None:
+    assert [] == [name for row in _rows() for name in re.findall(r"`([^`]+)`", row[2]) if not _is_there(name)]
+    assert [] == [name for row in _rows() for name in re.findall(r"`([^`]+)`", row[3]) if not _shown(name)]
+
+
+def test_what_is_not_there_is_found_out() -> None:
+    assert [] == [
+        name
+        for name in ("proxy/nowhere.py", "budget.colour", "proxy.faithful.nothing", "x-groundwire-colour", "a.b_count")
+        if _is_there(name)
+    ]
+    wrong = ("test_docs.py::test_nothing", "features/budget.feature::Nothing", "benchmarks/nowhere.py", "nowhere.py::test_a")
+    assert [] == [name for name in wrong if _shown(name)]
+
+
+def test_every_scenario_of_the_two_specifications_has_a_row() -> None:
+    sections = {name: _REQUIREMENTS.partition(f"## {name}")[2].partition("\n## ")[0] for name in ("RF-005", "RF-006")}
+    for section in sections.values():
+        assert set(range(1, 21)) == {int(number) for number in re.findall(r"^\| scenario (\d+) ", section, re.M)}
+
+
+def test_every_difference_that_is_pointed_to_is_argued() -> None:
+    argued = {
+        title.lower().replace(" ", "-") for title in re.findall(r"^### (.+)$", _REQUIREMENTS.partition("## Differences, argued")[2], re.M)
+    }
+    assert 4 == len(argued)
+    assert argued == set(re.findall(r"\]\(#([a-z-]+)\)", _REQUIREMENTS))

@@ -19,7 +19,8 @@ MIN_PROBABILITY = 0.45
 """Below it a text is too short, or too little of a language, to tell: "Hi", "404", names of products."""
 LANGUAGES = frozenset("ar bg ca cs da de el en es fi fr he hi hu id it ja ko nl no pl pt ro ru sk sr sv th tr uk vi zh".split())  # noqa: SIM905
 """Those it may find. Small relatives of large languages (ast, nds, war) would only be mistaken for them in a short question."""
-_NOT_WORDS = re.compile(r"https?://\S{1,2000}|\s+")
+_NOT_WORDS = re.compile(r"https?://\S{1,2000}|\d[\d.,:/%]{0,40}|\s+")
+"""Figures are of no language, and the model takes a short text that ends in one ("It costs 20.") for Czech."""
 
 
 def language(text: str, default: str = "en") -> str:

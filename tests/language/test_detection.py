@@ -41,6 +41,11 @@ def test_addresses_do_not_count() -> None:
     assert "de" == language("Was steht auf https://example.com/the/quick/brown/fox/that/is/over/there ?")
 
 
+@pytest.mark.parametrize("text", ["It costs 20.", "The room is 12.", "We sold 1,250 of them.", "The gate is 19:30"])
+def test_figures_do_not_count(text: str) -> None:
+    assert "en" == language(text)
+
+
 def test_a_long_text_costs_no_more_than_its_beginning() -> None:
     assert "de" == language("Der Ausschuss trat am Dienstag zusammen. " * 50_000)
 

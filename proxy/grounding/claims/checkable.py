@@ -161,6 +161,8 @@ def _small(text: str) -> str:
         return "greeting"
     if ":" not in whole[:-1] and (_LEAD_IN.match(whole) or _LEAD_IN.fullmatch(said)):
         return "lead_in"
+    if _PREFIX.fullmatch(f"{said}, ") or _GERMAN_PREFIX.fullmatch(f"{said} "):  # "Based on the context." and nothing behind it
+        return "lead_in"
     if _HEDGE.fullmatch(whole):
         return "hedge"
     if _ADVICE.match(whole):

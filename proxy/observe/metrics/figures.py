@@ -201,6 +201,7 @@ def clash(samples: Samples) -> dict[str, Any] | None:
     """How statements that contradict each other were resolved; None before the first one.
 
     `interventions` are those that the policy left to a person; who resolved them is in `user_resolved` and `operator_resolved`.
+    `strategies` counts what each resolved, ``ask_user`` where the user has replied.
     """
 
     def total(name: str) -> int:
@@ -208,6 +209,7 @@ def clash(samples: Samples) -> dict[str, Any] | None:
 
     if not total("clash_found"):
         return None
+    replied = {"ask_user": float(total("clash_user_resolved"))} if total("clash_user_resolved") else {}
     return {
         "found": total("clash_found"),
         "critical": total("clash_found_critical"),
@@ -218,7 +220,7 @@ def clash(samples: Samples) -> dict[str, Any] | None:
         "user_resolved": total("clash_user_resolved"),
         "operator_resolved": total("clashes_operator_resolved"),
         "types": ranked(samples.by("groundwire_clash_types_total", "type")),
-        "strategies": ranked(samples.by("groundwire_clash_strategies_total", "strategy")),
+        "strategies": ranked(samples.by("groundwire_clash_strategies_total", "strategy") | replied),
     }
 
 

@@ -157,6 +157,11 @@ def test_tools_are_forbidden_and_wanted(text: str, forbidden: str, wanted: str) 
     ("text", "cap"),
     [
         ("at most 10 results", 10),
+        ("Use at most 10 results.", 10),
+        ("Please use no more than 10 results", 10),
+        ("Nutze höchstens 10 Ergebnisse.", 10),
+        ("Usa como máximo 10 resultados.", 10),
+        ("Utilise au maximum 10 résultats.", 10),
         ("no more than ten", 10),
         ("Limit it to 20 rows", 20),
         ("max. 5 results", 5),

@@ -23,8 +23,8 @@ _OF = (
     r"products?|suggestions?|options?|ideas?|searches|search|calls?|times|attempts?|tries|queries|requests?|retries)\b"
 )
 _SHOW = (
-    r"(?:(?:show|give|list|return|fetch|get|display|print|output|send|retrieve|pull|load|request|ask for|only|just|do)(?: me|"
-    r" us)?(?: only| just| back| a list of)? )?"
+    r"(?:(?:show|give|list|return|fetch|get|display|print|output|send|retrieve|pull|load|request|ask for|use|take|only|just|do)"
+    r"(?: me| us)?(?: only| just| back| a list of)? )?"
 )
 _AT_MOST = (
     r"(?:at (?:the )?most|no(?:t)? more than|(?:a )?max(?:imum|\.)?(?: of)?|up to|only(?: the)?(?: first| top)|just the (?:first|top)|"

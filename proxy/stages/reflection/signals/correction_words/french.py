@@ -15,7 +15,10 @@ _DE_FR = (
     r"passages?|"
     r"recherches?|appels?|fois|tentatives?|essais|requetes?)\b"
 )
-_MONTRE = r"(?:(?:montre|donne|liste|affiche|renvoie|sors|montrez|donnez|affichez|renvoyez)(?:-moi|-nous)?(?: seulement)? )?"
+_MONTRE = (
+    r"(?:(?:montre|donne|liste|affiche|renvoie|sors|montrez|donnez|affichez|renvoyez|utilise|utilisez|prends|prenez)(?:-moi|-nous)?"
+    r"(?: seulement)? )?"
+)
 _AU_MAX = (
     r"(?:au (?:maximum|plus|max)|maximum|max\.?|pas plus de|jusqu'a|(?:seulement|uniquement|juste) (?:les )?(?:premiers|premieres)?|"
     r"les|un maximum de)"

@@ -17,7 +17,10 @@ _VON = (
     r" ?(?:treffern?|ergebnissen?|resultaten?|zeilen|eintragen?|eintraegen?|datensatzen?|datensaetzen?|dokumenten?|seiten?|stuck|"
     r"stueck|dateien|passagen|artikeln?|vorschlagen?|vorschlaege?n?|optionen|ideen|suchen|abfragen|aufrufen?|versuchen?|mal|anfragen)\b"
 )
-_ZEIG = r"(?:(?:zeig|gib|liste|nenn|hol|lade|liefer|gebe|zeigen|geben|listen)e?(?: sie)?(?: mir| uns)?(?: bitte)?(?: nur)? )?"
+_ZEIG = (
+    r"(?:(?:zeig|gib|liste|nenn|hol|lade|liefer|gebe|zeigen|geben|listen|nutz|nutzen|benutz|benutzen|verwend|verwenden|nimm|nehmen)e?"
+    r"(?: sie)?(?: mir| uns)?(?: bitte)?(?: nur)? )?"
+)
 _MAX = (
     r"(?:h(?:o|oe)chstens|maximal|max\.?|nicht mehr als|nicht uber|hochstens|bis zu|nur(?: noch)?(?: die| den)? (?:ersten?)|(?:die|"
     r"den) ersten|nur(?: noch)?)"

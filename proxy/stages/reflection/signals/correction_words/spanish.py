@@ -11,7 +11,9 @@ _DE_ES = (
     r" ?(?:resultados?|filas?|entradas?|lineas?|documentos?|paginas?|registros?|coincidencias|archivos?|articulos?|elementos?|"
     r"sugerencias|opciones|ideas|busquedas?|llamadas?|veces|intentos?|consultas?|peticiones)\b"
 )
-_MUESTRA = r"(?:(?:muestra|dame|lista|devuelve|saca|trae|ensena|pon|quiero|muestre|deme)(?:me|nos)?(?: solo)? )?"
+_MUESTRA = (
+    r"(?:(?:muestra|dame|lista|devuelve|saca|trae|ensena|pon|quiero|muestre|deme|usa|utiliza|toma|use|utilice)(?:me|nos)?(?: solo)? )?"
+)
 _COMO_MAX = (
     r"(?:como (?:maximo|mucho)|a lo sumo|maximo|max\.?|no mas de|hasta|(?:solo|solamente|unicamente) (?:los|las) (?:primer[oa]s)|"
     r"(?:los|las) primer[oa]s|un maximo de)"
