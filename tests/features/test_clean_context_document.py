@@ -79,6 +79,21 @@ def test_a_hallucination_is_refused_with_the_correct_fact(start: Start, folder: 
     assert statement["confidence"] >= 0.9
 
 
+def test_the_sample_knowledge_base_answers_its_own_scenario() -> None:
+    """Scenario 1, by examples/knowledge."""
+    checker = FactChecker(Path(__file__).parents[2] / "examples" / "knowledge")
+    false, true = checker.verify_batch(["The Eiffel Tower is located in London", "The Eiffel Tower is in Paris"])
+    assert ("INVALID", "VALID") == (false.status, true.status)
+    assert "Paris" in false.correct_fact
+    assert false.confidence >= 0.9
+
+
+def test_what_names_nothing_of_a_fact_is_not_known() -> None:
+    """ "Answer 2." has nothing to do with inches, nor "Answer 14." with Einstein."""
+    checker = FactChecker(Path(__file__).parents[2] / "examples" / "knowledge")
+    assert ["UNKNOWN"] * 3 == [verdict.status for verdict in checker.verify_batch(["Answer 2.", "Answer 11.", "Answer 14."])]
+
+
 def test_a_suspicious_figure_waits_in_quarantine_until_a_person_lets_it_in(start: Start, folder: Path) -> None:
     """Scenario 2."""
     quarantine = ", on_invalid: quarantine, on_inexact: quarantine, on_suspicious: quarantine"
@@ -128,6 +143,24 @@ def test_the_more_recent_preference_counts(order: tuple[int, int]) -> None:
     done = resolve_clash(clash, "prefer_recent")
     assert ([LUXURY], [BUDGET]) == ([s.text for s in done.kept], [s.text for s in done.dropped])
     assert "new statement is more recent (1 h against 48 h)" == done.reason
+
+
+def test_the_more_recent_preference_counts_by_iso_8601() -> None:
+    """The document's own test: dates as strings, the newer one first."""
+    said = [
+        {"role": "user", "content": LUXURY, "timestamp": "2025-11-16"},
+        {"role": "user", "content": BUDGET, "timestamp": "2025-11-14"},
+    ]
+    (clash,) = detect_clash(said)
+    done = resolve_clash(clash, "prefer_recent")
+    assert ([LUXURY], [BUDGET]) == ([s.text for s in done.kept], [s.text for s in done.dropped])
+    assert "more recent" in done.reason
+
+
+def test_two_locations_are_conflicting_facts() -> None:
+    """Scenario 19."""
+    (clash,) = detect_clash(["User location: New York", "User location: London"])
+    assert "CONFLICTING_FACTS" == clash.type
 
 
 def test_the_user_is_asked_with_both_sides_and_a_way_out() -> None:

@@ -116,6 +116,29 @@ def test_two_of_three_required_fields_fall_short() -> None:
     assert "2 of 3 required fields, without timestamp" in quality.reasons[0]
 
 
+def test_three_of_three_required_fields_are_complete() -> None:
+    """Scenario 6: a raw record, its timestamp among what it must have."""
+    record = {"user_id": "user_123", "preference": "quality hotels", "timestamp": "2025-11-16T10:00:00"}
+    quality = ContextQualityValidator(required_fields=list(record), clock=lambda: NOW).validate_quality(record)
+    assert (True, 1.0) == (quality.is_valid, quality.metrics["completeness"].value)
+
+
+# ---- scenario 7: consistency ----
+
+
+def test_a_preference_against_another_is_inconsistent() -> None:
+    """Scenario 7: nothing, with both sides in the reason."""
+    known = ["User prefers budget hotels"]
+    quality = ContextQualityValidator().validate_quality("User prefers luxury 5-star hotels", existing_context=known)
+    assert (False, 0.0) == (quality.is_valid, quality.metrics["consistency"].value)
+    assert [] == [side for side in ("User prefers luxury 5-star hotels", *known) if side not in quality.reason]
+
+
+def test_a_result_has_the_documents_names() -> None:
+    quality = ContextQualityValidator().validate_quality("Car rental in London", query=FLIGHT_TO_PARIS)
+    assert (quality.passed, quality.score, quality.reasons[0]) == (quality.is_valid, quality.quality_score, quality.reason)
+
+
 # ---- scenarios 16 and 17: counting, and room for more ----
 
 

@@ -19,8 +19,9 @@ and 355 false development statements (`benchmarks.poisoning`, `benchmarks.sample
 CLOSE = 0.03
 """Of two facts that say opposite things, the one that a search finds nearer by this much holds."""
 SURE = 0.8
-"""Support from which a fact that lacks a number, date, unit or name of the claim still makes it valid. Of 230 development statements
-(``python -m benchmarks.poisoning``), 10 of the 17 false ones that were called valid lacked one and had less support; of 86 true ones 2."""
+"""Support from which a fact of another subject, or that lacks a number, date, unit or name of the claim, makes it valid all the same. Of
+230 development statements (``python -m benchmarks.poisoning``), 10 of the 17 false ones that were called valid lacked one and had less
+support; of 86 true ones 2."""
 
 
 class Asked(Struct, frozen=True):
@@ -36,7 +37,7 @@ class Asked(Struct, frozen=True):
 def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float) -> FactVerdict:
     """The verdict of facts that are not all errors, without its version. `asked` is in the order of the search."""
     now = [one for one in asked if one.holds]
-    supporting = _best([one for one in now if _support(one) >= (max(min_support, SURE) if one.matter.lacks else min_support)])
+    supporting = _best([one for one in now if _support(one) >= (min_support if _bears_on(one) else max(min_support, SURE))])
     against = [one for one in now if _speaks_against(one, min_support, min_contradiction)]
     opposed = _best(against)
     if supporting is not None and opposed is not None and abs(supporting.hit.score - opposed.hit.score) < CLOSE:
@@ -49,6 +50,11 @@ def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float)
     if over is not None:
         return _verdict("SUSPICIOUS", over, "outdated")
     return _undecided(now)
+
+
+def _bears_on(one: Asked) -> bool:
+    """Whether a fact is of the claim's subject, and lacks none of its numbers, dates, units and names."""
+    return one.matter.same_subject and not one.matter.lacks
 
 
 def _speaks_against(one: Asked, min_support: float, min_contradiction: float) -> bool:
