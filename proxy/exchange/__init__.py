@@ -178,7 +178,7 @@ class CompressionResult(Struct, frozen=True):
     """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped`` (the window is not known), ``failed-kept-original``."""
     found_share: float | UnsetType = UNSET
     """Used part of the window when it set to work, with what was decided earlier repeated; not set where it had nothing to do."""
-    fitted: tuple[str, ...] = ()
+    fitted: tuple[str, ...] | UnsetType = UNSET
     """Components of the prompt that were above their allocation, and were brought back to it in this request."""
 
 

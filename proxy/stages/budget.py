@@ -153,7 +153,7 @@ class Budget(Stage[BudgetOptions]):
         if over:
             detail["over_allocation"] = over
             self.ports.counters.count("context.allocation_exceeded_count")
-        fitted = {name: use.components.get(name, 0) for name in compressed.fitted if name not in over}
+        fitted = {name: use.components.get(name, 0) for name in compressed.fitted or () if name not in over}
         if fitted:
             detail["compressed_to_allocation"] = fitted
         if found_share > use.share:

@@ -105,7 +105,8 @@ class Compression(Stage[CompressionOptions]):
             return Verdict(self.name, "unchecked", detail={"reason": "skipped", "why": "the model's window is not known"})
         limits = self._limits(exchange, before)
         options, allocations = self.options, exchange.facts.allocations or {}
-        if before.used_tokens < limits.target and not allocations:
+        untouched = exchange.messages is exchange.original.messages
+        if before.used_tokens < limits.target and untouched and not allocations:
             exchange.facts.compression = Report(reason="below-threshold")
             return None
         fitted = await fit(exchange, self.ports, allocations) if allocations else Fitted()
@@ -150,7 +151,7 @@ class Compression(Stage[CompressionOptions]):
         """Nothing is folded: what was decided earlier is repeated, and what passed its allocation by itself was brought back to it."""
         before = exchange.facts.context_before or use
         strategies = (*(("stored",) if known.length else ()), *fitted.strategies)
-        done = Report(strategies, before.used_tokens, use.used_tokens, fitted=fitted.names)
+        done = Report(strategies, before.used_tokens, use.used_tokens, fitted=fitted.names or UNSET)
         exchange.facts.compression = done if strategies else Report(reason="below-threshold")
         problem = known.problem or fitted.problem
         if fitted.names:
@@ -212,7 +213,7 @@ class Compression(Stage[CompressionOptions]):
             return
         if fitted.names:
             count("context.allocation_compressed_count")
-        exchange.facts.compression = Report(worked, before.used_tokens, after.used_tokens, found_share=share, fitted=fitted.names)
+        exchange.facts.compression = Report(worked, before.used_tokens, after.used_tokens, found_share=share, fitted=fitted.names or UNSET)
         if not folded:
             return
         count("context.compression_count")
