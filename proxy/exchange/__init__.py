@@ -199,8 +199,6 @@ class Facts(Struct, omit_defaults=True):
     """The prompt as sent upstream."""
     output_reserve_tokens: int | None = None
     """Tokens of the window that are kept free for the answer."""
-    allocations: Mapping[str, int] | None = None
-    """Most tokens of each component that has an allocation of its own."""
     compression: CompressionResult | None = None
     tools: ToolSelection | None = None
     quality: float | None = None
@@ -219,6 +217,8 @@ class Facts(Struct, omit_defaults=True):
     failures_injected: int | None = None
     retries: int | None = None
     """How often the upstream was asked for another answer."""
+    allocations: Mapping[str, int] | None = None
+    """Most tokens of each component that has an allocation of its own."""
 
 
 class FactCheck(Protocol):
