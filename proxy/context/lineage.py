@@ -25,7 +25,9 @@ class Beginnings(Struct, frozen=True):
     hashes: tuple[str, ...]
     """The longest first: all of it."""
     opening: str
-    """The run of a conversation that nobody has heard of and in which the assistant has not spoken: named by how it opens, as ever."""
+    """The run of a conversation that nobody has heard of: named by how it opens."""
+    whole: bool = True
+    """Whether the last of the hashes is the opening's: no beginning was left out."""
 
     @property
     def is_opening(self) -> bool:
@@ -52,7 +54,8 @@ def beginnings_of(client: str, route: str, messages: Sequence[Message]) -> Begin
         if not opening and message.get("role") == "user":
             opening = opening_of(client, route, messages[: i + 1])
     found.append(digest.hexdigest())
-    return Beginnings(tuple(reversed(found[-MAX_BEGINNINGS:])), opening or opening_of(client, route, messages))
+    kept = tuple(reversed(found[-MAX_BEGINNINGS:]))
+    return Beginnings(kept, opening or opening_of(client, route, messages), whole=len(kept) == len(found))
 
 
 def opening_of(client: str, route: str, messages: Sequence[Message]) -> str:

@@ -28,6 +28,7 @@ class DeferredModels:
     def __init__(self, make: Callable[[], tuple[BatchingEmbedder, EmbeddingToolRanker]]) -> None:
         self._make = make
         self._making: asyncio.Task[tuple[BatchingEmbedder, EmbeddingToolRanker]] | None = None
+        self._awaited = False
 
     @property
     def name(self) -> str:
@@ -41,15 +42,14 @@ class DeferredModels:
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot embed although it was asked to, for ``/ready``; None when it can, or nobody has asked."""
-        if self._making is None:
-            return None
-        if not self._making.done():
-            return "still loading"
+        """Why it cannot embed, for ``/ready``; None when it can, or when it is read at its first use and none was."""
+        if self._making is None or not self._making.done():
+            return "still loading" if self._awaited else None
         return str(self._making.exception()) if self._making.exception() else self._made.problem
 
     async def load(self) -> None:
         """Make them, and load the embedding model. A failure is logged there, and shown by `problem`."""
+        self._awaited = True
         embedder, _ = await self._both()
         await embedder.load()
 

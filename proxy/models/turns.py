@@ -65,7 +65,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
         self._jobs: dict[bytes, TurnJob[T, R]] = {}
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=room)
         self._runner: asyncio.Task[None] | None = None
-        self._problem = "still loading"
+        self._problem, self._awaited = "", False
         self._stopped = False
 
     @property
@@ -75,11 +75,12 @@ class SharedTurns(ABC, Generic[M, T, R]):
 
     @property
     def problem(self) -> str | None:
-        """Why there is no model to run, for ``/ready``; None when there is."""
-        return self._problem if self._model is None else None
+        """Why there is no model to run, for ``/ready``; None when there is, or when it is read at its first use and none was."""
+        return None if self._model is not None else self._problem or ("still loading" if self._awaited else None)
 
     async def load(self) -> None:
         """Load the model now, not at the first item. A failure is logged and tried again at the next item."""
+        self._awaited = True
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._loaded)
         except ModelUnavailable as error:

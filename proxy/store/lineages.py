@@ -44,8 +44,7 @@ class DatabaseLineages:
         end = beginnings.hashes[0]
         last = next((hash_ for hash_ in beginnings.hashes if hash_ in known), None)
         if last is None:
-            run = beginnings.opening if beginnings.is_opening else branch_of(beginnings.opening, end)
-            return run if await self._add(end, run, client, route) else None
+            return await self._begun(beginnings, client, route)
         run, continued_by = known[last]
         if last == end:
             if not continued_by:
@@ -59,9 +58,22 @@ class DatabaseLineages:
             run = branch_of(run, end)
         return run if await self._add(end, run, client, route) else None
 
-    async def _add(self, beginning: str, run: str, client: str, route: str) -> bool:
+    async def _begun(self, beginnings: Beginnings, client: str, route: str) -> str | None:
+        """The run of a conversation of which nothing is known. Met in the middle it has had the opening's name until now, and goes on with
+        it as if it had been noted from its opening on: another that opens alike finds it taken.
+        """
+        end, run = beginnings.hashes[0], beginnings.opening
+        if not beginnings.is_opening:
+            if beginnings.whole:
+                if not await self._add(beginnings.hashes[-1], run, client, route, continued_by=end):
+                    return None
+            else:
+                run = branch_of(run, end)
+        return run if await self._add(end, run, client, route) else None
+
+    async def _add(self, beginning: str, run: str, client: str, route: str, *, continued_by: str = "") -> bool:
         now = self._clock()
-        values = {"client": clean(client), "run_id": run, "continued_by": "", "size_bytes": len(beginning) + len(run)}
+        values = {"client": clean(client), "run_id": run, "continued_by": continued_by, "size_bytes": len(beginning) + len(run)}
         row = {"id": key_of(client, route, beginning), "created_at": now, "used_at": now, **values}
         async with self._database.writing() as connection:
             insert = self._database.insert(table).values(**row).on_conflict_do_nothing(index_elements=["id"])

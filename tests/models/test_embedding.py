@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 
 import numpy as np
@@ -186,8 +187,18 @@ async def test_a_full_queue_refuses_and_goes_on(encoder: CountingEncoder) -> Non
     embedder.stop()
 
 
-async def test_a_model_that_nobody_has_loaded_is_a_problem(embedder: BatchingEmbedder) -> None:
+async def test_a_model_is_waited_for_only_where_it_was_to_be_loaded(
+    embedder: BatchingEmbedder, encoder: CountingEncoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = threading.Event()
+    monkeypatch.setattr(encoder, "load", read.wait)
+    assert embedder.problem is None
+    loading = asyncio.create_task(embedder.load())
+    await asyncio.sleep(0)
     assert "still loading" == embedder.problem
+    read.set()
+    await loading
+    assert embedder.problem is None
 
 
 async def test_dimensions_that_only_the_loaded_model_tells(embedder: BatchingEmbedder, encoder: CountingEncoder) -> None:

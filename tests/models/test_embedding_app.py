@@ -63,6 +63,16 @@ async def test_a_policy_that_only_some_requests_ask_for_loads_the_model_with_the
         assert "use-multilingual-3" == proxy.app.models.name
 
 
+async def test_a_server_is_ready_while_a_model_is_read_for_the_first_request_that_needs_it(start: Start) -> None:
+    async with start(policy=POLICY.replace("name: p\n", "name: p\nload_models: at_first_use\n"), stages=[Compares]) as proxy:
+        assert proxy.app.models.problem is None
+        asking = asyncio.create_task(proxy.post())
+        while proxy.app.models._making is None:
+            await asyncio.sleep(0.001)
+        assert 200 == (await proxy.get("/ready")).status
+        assert "pass" == (await asking).verdict
+
+
 async def test_models_that_cannot_be_made_are_a_problem() -> None:
     def broken() -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
         raise ModelUnavailable("no such model")

@@ -77,11 +77,20 @@ async def test_an_answer_that_was_asked_for_again_stays_until_both_go_on(databas
     assert await run_of(lineages, [*LEFT, assistant("2"), user("x")]) not in runs
 
 
-async def test_a_conversation_met_in_the_middle_is_its_own(database: Database) -> None:
+async def test_a_conversation_met_in_the_middle_goes_by_its_opening_and_others_that_open_alike_do_not(database: Database) -> None:
     lineages = DatabaseLineages(database)
-    left, right = await run_of(lineages, LEFT), await run_of(lineages, RIGHT)
-    assert 3 == len({left, right, opening_of("a", "", OPENING)})
-    assert left == await run_of(lineages, [*LEFT, assistant("Yes."), user("And then?")])
+    left, right, anew = await run_of(lineages, LEFT), await run_of(lineages, RIGHT), await run_of(lineages, OPENING)
+    assert (opening_of("a", "", OPENING), 3) == (left, len({left, right, anew}))
+    further = [assistant("Yes."), user("And then?")]
+    assert (left, right) == (await run_of(lineages, [*LEFT, *further]), await run_of(lineages, [*RIGHT, *further]))
+
+
+async def test_of_a_conversation_met_so_late_that_its_opening_is_not_looked_for_the_run_is_its_own(database: Database) -> None:
+    lineages = DatabaseLineages(database)
+    talk = [*OPENING, *(message for i in range(MAX_BEGINNINGS) for message in (assistant(f"a{i}"), user(f"u{i}")))]
+    run = await run_of(lineages, talk)
+    assert run != opening_of("a", "", OPENING)
+    assert run == await run_of(lineages, [*talk, assistant("Yes."), user("And then?")])
 
 
 @pytest.mark.parametrize(("client", "route"), [("b", ""), ("a", "/rag")])

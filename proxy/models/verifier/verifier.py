@@ -56,7 +56,7 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
     def __init__(self, make: Callable[[], PairModel], label: str, *, cache_size: int = CACHE_SIZE, max_waiting: int = MAX_WAITING) -> None:
         """`make` is called in the thread, so that it may import what is heavy; `label` names the model until it is loaded."""
         super().__init__(make, LRU[Judged](cache_size), room="grounding", title="the verifier", slice_items=SLICE)
-        self._label, self._max_waiting, self._asked = label, max_waiting, False
+        self._label, self._max_waiting = label, max_waiting
         self._queue: Queue[ClaimPair, Judged] = OrderedDict()
 
     @property
@@ -64,19 +64,8 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
         """Implements `proxy.ports.Verifier`; the version is known once the model is loaded."""
         return self._label if self._model is None else self._model.name
 
-    @property
-    def problem(self) -> str | None:
-        """Why it cannot judge although it was asked to, for ``/ready``; None when it can, or nobody has asked."""
-        return super().problem if self._asked else None
-
-    async def load(self) -> None:
-        """Load the model now, not at the first pair. A failure is logged and tried again at the next pair."""
-        self._asked = True
-        await super().load()
-
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
         """Implements `proxy.ports.Verifier`."""
-        self._asked = True
         return [answer for (answer,) in await self._results(pairs, self._queue)]
 
     def _prepared(self, item: ClaimPair) -> tuple[bytes, ClaimPair]:
