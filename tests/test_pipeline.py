@@ -261,3 +261,85 @@ async def test_of_sentences_that_hold_the_first_verdict_is_kept_and_every_other_
     each = [(name, "pass", "", None) for name in ("one", "two")]
     odd = [(name, "warn", f"odd {n}.", None) for n in (1, 2) for name in ("one", "two")]
     assert [*each, *odd, ("one", "pass", "", "Mended.")] == kept
+
+
+# ---- what only tells, while the model is asked ----
+
+
+async def test_what_only_tells_runs_while_the_model_is_asked_and_stands_in_the_policys_place() -> None:
+    ran: list[str] = []
+
+    async def tell(self: Stage, exchange: Exchange) -> Verdict:
+        ran.append("told")
+        return Verdict("tells", "warn", code="told")
+
+    async def change(self: Stage, exchange: Exchange) -> Verdict:
+        exchange.messages = ({"role": "user", "content": "changed"},)
+        return Verdict("changes", "pass")
+
+    exchange = make_exchange()
+    pipeline = Pipeline([stage_of("tells", only_tells=True, on_request=tell), stage_of("changes", on_request=change)])
+    await pipeline.begin(exchange)
+    assert ([], ["changes"]) == (ran, [verdict.stage for verdict in exchange.verdicts])
+    await pipeline.told(exchange)
+    assert (["told"], ["tells", "changes"]) == (ran, [verdict.stage for verdict in exchange.verdicts])
+
+
+async def test_what_only_tells_and_fails_takes_nothing_back_that_was_done_meanwhile() -> None:
+    begun, changed = asyncio.Event(), asyncio.Event()
+
+    async def broken(self: Stage, exchange: Exchange) -> None:
+        begun.set()
+        await changed.wait()
+        raise KeyError("bug")
+
+    async def forward(self: Stage, exchange: Exchange) -> None:
+        await begun.wait()
+        exchange.messages = ({"role": "user", "content": "meanwhile"},)
+        exchange.facts.clashes = 3
+
+    exchange = make_exchange()
+    pipeline = Pipeline([stage_of("tells", only_tells=True, on_request=broken), stage_of("forward", on_forward=forward)])
+    await pipeline.begin(exchange)
+    changed.set()
+    await pipeline.told(exchange)
+    assert ("error", "meanwhile", 3) == (exchange.outcome, exchange.messages[0]["content"], exchange.facts.clashes)
+
+
+async def test_what_only_tells_is_waited_for_where_the_policy_refuses_what_it_cannot_check() -> None:
+    async def broken(self: Stage, exchange: Exchange) -> None:
+        raise RuntimeError
+
+    with pytest.raises(PolicyBlocked):
+        await Pipeline([stage_of(options=StageOptions(on_error="closed"), only_tells=True, on_request=broken)]).begin(make_exchange())
+
+
+async def test_what_only_tells_ends_with_an_exchange_that_nobody_waits_for() -> None:
+    ended = asyncio.Event()
+
+    async def tell(self: Stage, exchange: Exchange) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    exchange = make_exchange()
+    pipeline = Pipeline([stage_of(only_tells=True, on_request=tell)])
+    await pipeline.begin(exchange)
+    telling = pipeline._telling[exchange.id].task
+    await asyncio.sleep(0.01)
+    pipeline.release(exchange)
+    await asyncio.wait((telling,))
+    assert (True, {}) == (ended.is_set(), pipeline._telling)
+
+
+async def test_an_answer_in_the_models_stead_leaves_nothing_to_tell() -> None:
+    async def answers(self: Stage, exchange: Exchange) -> None:
+        exchange.answer = Answer((Choice(0, "Nothing was found."),))
+
+    async def tell(self: Stage, exchange: Exchange) -> Verdict:
+        return Verdict("tells", "warn", code="told")
+
+    exchange = make_exchange()
+    await Pipeline([stage_of("tells", only_tells=True, on_request=tell), stage_of("answers", on_request=answers)]).request(exchange)
+    assert [] == exchange.verdicts

@@ -46,6 +46,17 @@ Feature: Statements that contradict each other
     And the verdict is pass
     And the reason is "not certain: only reported"
 
+  Scenario: A policy that only reports leaves every word, adds no note, and lists the clash once
+    Given it only reports
+    And the user said "Hello. I live in Berlin."
+    And the assistant said "Noted."
+    When the user says "I live in Munich. Which doctor is near?"
+    Then the model gets what the client sent
+    And a person finds 1 clash to look at
+    When the user goes on with "Thanks."
+    Then the model gets what the client sent
+    And a person finds 1 clash to look at
+
   Scenario Outline: The older statement's sentence leaves, and nothing else
     Given it takes out what no longer counts, whoever has said it
     And the client <reads>

@@ -149,6 +149,11 @@ def edits_all(world: World) -> None:
     world.edits = "all"
 
 
+@given("it only reports")
+def edits_none(world: World) -> None:
+    world.edits = "none"
+
+
 @given(parsers.re(r"it compares (?P<parts>[\w, ]+)$"))
 def compares(world: World, parts: str) -> None:
     world.between = f"[{parts}]"
@@ -297,6 +302,16 @@ def reason_is(world: World, reason: str) -> None:
 @then(parsers.parse("the clash is resolved by the user as {resolution}"))
 def resolved(world: World, resolution: str) -> None:
     assert [("user", "resolved", resolution)] == [(clash["by"], clash["status"], clash["resolution"]) for clash in world.clashes]
+
+
+@then("a person finds 1 clash to look at")
+def listed(world: World, start: Start) -> None:
+    async def clashes() -> list[Any]:
+        async with start(stages=(world.stage,)) as proxy:
+            found: list[Any] = (await proxy.get("/groundwire/v1/clashes")).json["data"]
+            return found
+
+    assert 1 == len(asyncio.run(clashes()))
 
 
 @then("the counters are")

@@ -93,6 +93,7 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
             "stages[0].blocks: can hold back or change an answer, which delivery: tap cannot; use hold or gate",
         ),
         ("name: a\nname: b\n", "line 2, column 1: not valid YAML: key 'name' stands here twice"),
+        ("name: a\nload_models: never\nstages: []", "load_models: expected one of at_start, at_first_use, got 'never'"),
         ("name: a\nretrieval_tools: search", "retrieval_tools: expected `array`, got `str`"),
         ("name: a\nretrieval_tools: [search, 3]", "retrieval_tools[1]: expected `str`, got `int`"),
         ("name: a\nretrieval_tools: [search, ' ']", "retrieval_tools[1]: expected a tool's name or a pattern as search_*, got ' '"),
