@@ -68,7 +68,8 @@ def pieces_of(exchange: Exchange, kinds: Sequence[PieceKind] = KINDS) -> list[Co
         if evidence.message_index is not None and evidence.kind in ("passage", "tool_result"):
             inside.setdefault(evidence.message_index, []).append(evidence)
     for i, message in enumerate(each(exchange.conversation)):
-        found += _of_message(exchange, i, message, inside.get(i, ()))
+        if i in inside or _KIND_OF.get(str(message.get("role"))) in kinds:
+            found += _of_message(exchange, i, message, inside.get(i, ()))
     found += [_passage(evidence) for evidence in exchange.passages if evidence.message_index is None]
     return [piece for piece in found if piece.kind in kinds and piece.text.strip()]
 

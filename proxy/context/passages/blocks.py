@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from msgspec.structs import replace
 
@@ -20,6 +21,8 @@ from proxy.context.passages.told import told_start
 from proxy.language.patterns import LazyPattern
 
 _COVER = "\0"
+_SHORT = 4096
+"""Up to so many characters a text's blocks are remembered: a conversation comes again with every turn."""
 _INSTRUCTING = ("system", "developer")
 
 
@@ -34,6 +37,15 @@ def find_blocks(text: str, role: str = "user") -> list[PassageBlock]:
 
 def marked_blocks(text: str, role: str = "user") -> list[PassageBlock]:
     """The same with the places for passages that have none in them."""
+    return list(_remembered(text, role)) if len(text) <= _SHORT else _marked(text, role)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(text: str, role: str) -> tuple[PassageBlock, ...]:
+    return tuple(_marked(text, role))
+
+
+def _marked(text: str, role: str) -> list[PassageBlock]:
     found = _explicit(text.replace(_COVER, " "), role)
     return sorted(found or told_blocks(text, role), key=lambda block: block.start)
 

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Sequence
 
+from proxy.context.conversation import last_user
 from proxy.context.passages import find_passages, retrieval_results
 from proxy.context.passages.blocks import find_blocks, marked_blocks, told_blocks
 from proxy.context.passages.context_block import read_written
@@ -47,9 +48,10 @@ def nothing_found(exchange: Exchange) -> str:
     results = retrieval_results(exchange.original.messages, exchange.retrieval_tools)
     if results and not any(map(holds_text, results)):
         return "the search found nothing"
-    if any(is_current(p, exchange) for p in _as_sent(exchange)):
+    messages = exchange.original.messages
+    if _current(_as_sent(exchange), messages):
         return "no passage was left in the context"
-    if any(_has_empty_place(message) for i, message in enumerate(exchange.original.messages) if _is_current_message(i, exchange)):
+    if any(_has_empty_place(messages[i]) for i in _current_messages(messages)):
         return "the prompt's place for passages is empty"
     return ""
 
@@ -94,21 +96,21 @@ def why_not_retrieved(exchange: Exchange) -> str:
         return "the user gave a passage"
     if any(_is_told(p, exchange.original.messages) for p in passages):
         return "a passage may be what the operator wrote"
-    if passages and not any(is_current(p, exchange) for p in passages):
+    if passages and not _current(passages, exchange.original.messages):
         return "nothing was retrieved for this question"
     return ""
 
 
-def is_current(passage: Evidence, exchange: Exchange) -> bool:
-    """Whether it came for the question at hand: with the request, in the instructions, or since the user last wrote."""
-    return passage.message_index is None or _is_current_message(passage.message_index, exchange)
+def _current(passages: Sequence[Evidence], messages: Sequence[Message]) -> list[Evidence]:
+    """Those that came for the question at hand: with the request, in the instructions, or since the user last wrote."""
+    current = _current_messages(messages)
+    return [passage for passage in passages if passage.message_index is None or passage.message_index in current]
 
 
-def _is_current_message(at: int, exchange: Exchange) -> bool:
-    messages = exchange.original.messages
-    if messages[at].get("role") in _INSTRUCTING:
-        return True
-    return at >= max((i for i, message in enumerate(messages) if message.get("role") == "user"), default=0)
+def _current_messages(messages: Sequence[Message]) -> set[int]:
+    """The instructions', and those since the user last wrote."""
+    since = last_user(messages) or 0
+    return {i for i, message in enumerate(messages) if i >= since or message.get("role") in _INSTRUCTING}
 
 
 def _is_told(passage: Evidence, messages: Sequence[Message]) -> bool:
