@@ -61,7 +61,7 @@ TOGETHER: tuple[frozenset[str], ...] = tuple(
 COMMENT = "comment"
 """Of hidden texts the one that hides nothing in code and Markdown: there it is where people write to each other."""
 _PARTIES = LazyPattern(
-    r"\b(?:the|your|this|dem|den|der|des|al?|el|l['’]|de l['’]) ?(?:user|human|assistant|chatbot|nutzer|benutzer|anwender|usuario|"
+    r"\b(?:the|your|this|dem|den|der|des|al?|del?|el|du|l['’]|de l['’]) ?(?:user|human|assistant|chatbot|nutzer|benutzer|anwender|usuario|"
     r"utilisateur|asistente)s?\b|"
     r"\b(?:conversation|chat) (?:history|so far|log)|\bthe conversation\b|\bchatverlauf|\bhistorial de|\bhistorique de|"
     r"\b(?:system|hidden|initial) ?prompts?\b|\bsystemprompt|\bprompt de(?:l)? sistema|\binvite systeme"

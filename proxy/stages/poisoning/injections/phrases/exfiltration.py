@@ -30,7 +30,21 @@ _OWN_PROMPT = (
     r"|your (?:(?:full|entire|complete|exact|original|internal|own|current|previous|whole) ){0,3}(?:instructions|prompt|"
     r"configuration|guidelines))\b"
 )
+_HOST = (
+    r"(?:[a-z0-9][a-z0-9-]{0,40}\.){1,3}(?!(?:txt|md|rst|log|csv|tsv|json|jsonl|ya?ml|toml|ini|cfg|conf|env|pem|key|crt|py|js|ts|sh|sql|db|"
+    r"html?|xml|pdf|docx?|xlsx?|zip|gz|bak)\b)[a-z]{2,24}\b"
+)
+"""A host by its name alone; a name that ends as files do is none."""
 EXFILTRATION: tuple[Signal, ...] = (
+    signal(
+        "exfiltration",
+        0.58,
+        "password/passcode/credential/passwort/passworter/zugangsdaten/kennwort/contrasena/credencial/passe/identifiants & send/forward/upload/"
+        "mail/transm/exfiltrat/leak/submit/shar/copy/deliver/relay/export/publish/post/report/leit/ubermitt/schick/envi/mand/envo",
+        rf"\b(?:{_SEND}|sende?|schicke?|leite?|ubermittle|envia|reenvia|manda|envoie|envoyez|transmets|transmettez)\b[^\n.]{{0,60}}?"
+        r"\b(?:passwords?|passcodes?|credentials?|passwort\w{0,3}|kennwort\w{0,3}|zugangsdaten|contrasenas?|credenciales|mots? de passe|"
+        rf"identifiants)\b[^\n.]{{0,40}}? (?:to|an|a|vers) {_HOST}",
+    ),
     signal(
         "exfiltration",
         0.66,
