@@ -39,8 +39,8 @@ EXFILTRATION: tuple[Signal, ...] = (
     signal(
         "exfiltration",
         0.58,
-        "password/passcode/credential/passwort/passworter/zugangsdaten/kennwort/contrasena/credencial/passe/identifiants & send/forward/upload/"
-        "mail/transm/exfiltrat/leak/submit/shar/copy/deliver/relay/export/publish/post/report/leit/ubermitt/schick/envi/mand/envo",
+        "password/passcode/credential/passwort/passworter/zugangsdaten/kennwort/contrasena/credencial/passe/identifiants & "
+        "send/forward/upload/mail/transm/exfiltrat/leak/submit/shar/copy/deliver/relay/export/publish/post/report/leit/ubermitt/schick/envi/mand/envo",
         rf"\b(?:{_SEND}|sende?|schicke?|leite?|ubermittle|envia|reenvia|manda|envoie|envoyez|transmets|transmettez)\b[^\n.]{{0,60}}?"
         r"\b(?:passwords?|passcodes?|credentials?|passwort\w{0,3}|kennwort\w{0,3}|zugangsdaten|contrasenas?|credenciales|mots? de passe|"
         rf"identifiants)\b[^\n.]{{0,40}}? (?:to|an|a|vers) {_HOST}",
