@@ -118,6 +118,12 @@ class Grounder:
         found = await _threaded(len(texts) > 8, self._judgements, cuts, base, tongue)
         return [self._unasked(claim) if not claim.checkable else _of(claim, found[claim.question_and_text]) for claim in claims]
 
+    async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
+        """What each of the claims is judged by, in order."""
+        cuts = [_Open(claim.question_and_text, claim, Selection((), "")) for claim in claims]
+        await self._find(cuts, base)
+        return [cut.selection for cut in cuts]
+
     def _unasked(self, claim: Claim) -> Judgement:
         if not claim.checkable:
             return Judgement(claim, "not_checkable", reason=claim.reason)
