@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from proxy.errors import InvalidRequest
-from proxy.exchange import Exchange, Prompt
+from proxy.exchange import Exchange, Prompt, Usage
 from proxy.testing import chunk, completion, make_exchange
 from proxy.wire.chat.completions import ChatDialect
 
@@ -177,6 +177,16 @@ def test_what_is_no_completion_is_a_value_error(body: bytes) -> None:
 @pytest.mark.parametrize("usage", [None, 3, {}, {"prompt_tokens": None}])
 def test_null_and_odd_usage_are_no_error(usage: object) -> None:
     DIALECT.parse_answer(json.dumps(completion("x", usage=usage)).encode())
+
+
+def test_a_count_that_is_missing_or_odd_is_nought() -> None:
+    usage = {"prompt_tokens": 7, "completion_tokens": "many", "prompt_tokens_details": {"cached_tokens": None}}
+    assert Usage(7, 0, 0) == DIALECT.parse_answer(json.dumps(completion("x", usage=usage)).encode()).usage
+
+
+def test_a_role_beside_text_stays_with_it_in_one_piece() -> None:
+    (piece,) = DIALECT.stream(separate=True).feed(chunk({"role": "assistant", "content": "Hi"}))
+    assert ("Hi", {"role": "assistant", "content": "Hi"}) == (piece.text, piece.payload["choices"][0]["delta"])  # type: ignore[index]
 
 
 def test_only_the_changed_choice_is_written_anew() -> None:
