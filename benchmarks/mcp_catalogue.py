@@ -1,11 +1,12 @@
-"""Makes ``data/mcp_tools.jsonl.gz``: the tools of real MCP servers, read out of their packages without running any of them.
+"""Makes ``mcp_tools.jsonl.gz``: the tools of real MCP servers, read out of their packages without running any of them.
 
-    pip download --no-deps --only-binary=:all: --python-version 3.13 -d FOLDER PACKAGE ...    (what data/mcp_servers.tsv names)
-    npm pack --pack-destination FOLDER PACKAGE ...
-    python -m benchmarks.mcp_catalogue FOLDER
+    pip download --no-deps --only-binary=:all: --python-version 3.13 -d PACKAGES PACKAGE ...    (what mcp_servers.tsv names)
+    npm pack --pack-destination PACKAGES PACKAGE ...
+    python -m benchmarks.mcp_catalogue PACKAGES [--data training/tool_data]
 
-``data/mcp_servers.tsv`` lists the packages with version and licence (MIT, Apache-2.0 or BSD by their own metadata or licence file). Python is
-read by its syntax tree (decorators called ``tool`` and calls of ``Tool(name=…)``), JavaScript by the forms ``server.tool("name", "description"``,
+``mcp_servers.tsv`` lists the packages with version and licence (MIT, Apache-2.0 or BSD by their own metadata, readme or licence file):
+those that rankings are measured on in ``benchmarks/data``, other ones to train on in ``training/tool_data``. Python is read by its syntax
+tree (decorators called ``tool`` and calls of ``Tool(name=…)``), JavaScript by the forms ``server.tool("name", "description"``,
 ``registerTool("name", {…})`` and ``{name: …, description: …, inputSchema: …}``. What is put together at run time is not found.
 """
 
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 DATA = Path(__file__).parent / "data"
-TOOLS, SERVERS = DATA / "mcp_tools.jsonl.gz", DATA / "mcp_servers.tsv"
+TOOLS, SERVERS = "mcp_tools.jsonl.gz", "mcp_servers.tsv"
 MAX_DESCRIPTION_CHARS = 1200
 _NOT_ARGUMENTS = {"self", "cls", "ctx", "context", "service", "user_google_email"}
 """What a server fills in by itself."""
@@ -41,7 +42,7 @@ def python_tools(source: str) -> Iterator[Tool]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
         return
-    texts = {name: value for name, value in _constants(tree)}
+    texts = dict(_constants(tree))
     for root in [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]:
         own = next((_text(c.args[0], texts) for c in ast.walk(root) if isinstance(c, ast.Call) and _is_super_init(c)), "")
         yield from _written_out(root, texts | {"self.name": own})
@@ -137,7 +138,7 @@ _FIELDS = re.compile(
 _DESCRIPTION = re.compile(rf"\bdescription:\s*({_JOINED})")
 _ZOD = re.compile(r"([A-Za-z_$][\w$]*):\s*(?:z|zod|[a-z])\s*\.\s*\w+\(")
 _ZOD_TEXT = re.compile(rf"\.describe\(\s*({_JOINED})")
-_PROPERTY = re.compile(rf"[\"']?([A-Za-z_][\w-]*)[\"']?:\s*\{{\s*(?:type|description|anyOf|oneOf|enum|\.\.\.)")
+_PROPERTY = re.compile(r"[\"']?([A-Za-z_][\w-]*)[\"']?:\s*\{\s*(?:type|description|anyOf|oneOf|enum|\.\.\.)")
 
 
 def javascript_tools(source: str) -> Iterator[Tool]:
@@ -189,7 +190,11 @@ def _unquoted(text: str) -> str:
 def tool(name: str, description: str, properties: dict[str, str]) -> Tool:
     """One row; parameters as a JSON schema of names and descriptions."""
     schema = {key: {"description": _cleaned(text, 300)} if text else {} for key, text in properties.items()}
-    return {"name": name, "description": _cleaned(description, MAX_DESCRIPTION_CHARS), "parameters": {"type": "object", "properties": schema}}
+    return {
+        "name": name,
+        "description": _cleaned(description, MAX_DESCRIPTION_CHARS),
+        "parameters": {"type": "object", "properties": schema},
+    }
 
 
 def _cleaned(text: str, most: int) -> str:
@@ -206,7 +211,11 @@ def files_of(archive: Path) -> Iterator[tuple[str, str]]:
         return
     with tarfile.open(archive) as packed:
         for member in sorted(packed.getmembers(), key=lambda m: m.name):
-            if member.isfile() and member.name.endswith((".js", ".mjs", ".cjs")) and not re.search(r"node_modules|test|third_party", member.name):
+            if (
+                member.isfile()
+                and member.name.endswith((".js", ".mjs", ".cjs"))
+                and not re.search(r"node_modules|test|third_party", member.name)
+            ):
                 file = packed.extractfile(member)
                 yield member.name, file.read().decode("utf-8", "replace") if file else ""
 
@@ -224,16 +233,18 @@ def tools_of(archive: Path) -> list[Tool]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path)
-    folder = parser.parse_args().folder
+    parser.add_argument("packages", type=Path)
+    parser.add_argument("--data", type=Path, default=DATA, help="folder with mcp_servers.tsv, into which mcp_tools.jsonl.gz is written")
+    options = parser.parse_args()
     rows = []
-    for line in SERVERS.read_text(encoding="utf-8").splitlines()[1:]:
+    for line in (options.data / SERVERS).read_text(encoding="utf-8").splitlines()[1:]:
         server, file = line.split("\t")[0], line.split("\t")[-1]
-        tools = tools_of(folder / file)
+        tools = tools_of(options.packages / file)
         print(f"{server}: {len(tools)}")
         rows += [{"server": server, **row} for row in tools]
-    TOOLS.write_bytes(gzip.compress("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(), mtime=0))
-    print(f"{len(rows)} tools, {TOOLS.stat().st_size // 1024} KB")
+    written = options.data / TOOLS
+    written.write_bytes(gzip.compress("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode(), mtime=0))
+    print(f"{len(rows)} tools, {written.stat().st_size // 1024} KB")
 
 
 if __name__ == "__main__":
