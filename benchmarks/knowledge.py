@@ -75,7 +75,7 @@ class WordVectors:
         self._rows: dict[str, int] = {}
         self._table = np.zeros((1024, DIMENSIONS), np.float32)
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> Floats:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> Floats:
         """``(len(texts), 512)``"""
         words = [re.findall(r"\w+", text.lower()) or [""] for text in texts]
         flat = np.fromiter((self._row(word) for found in words for word in found), np.int64)

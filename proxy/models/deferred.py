@@ -60,10 +60,10 @@ class DeferredModels:
             await ranker.stop()
             embedder.stop()
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         """Implements `proxy.ports.Embedder`."""
         embedder, _ = await self._both()
-        return await embedder.embed(texts, bulk=bulk)
+        return await embedder.embed(texts, bulk=bulk, together=together)
 
     async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
         """Implements `proxy.ports.ToolRanker`."""

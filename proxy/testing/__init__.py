@@ -295,7 +295,7 @@ class HashEmbedder:
     name = "hash-64"
     dimensions = 64
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
         """``(len(texts), 64)`` float32, unit length."""
         found = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(found, texts, strict=True):

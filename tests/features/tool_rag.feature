@@ -25,6 +25,24 @@ Feature: An agent's many tools, and the few that its task needs
     When the user asks "book a hotel in Paris"
     Then "search_hotels" is among them
 
+  Scenario Outline: Nobody offers the very tool that was asked for
+    Given the agent has no "book_hotel"
+    When the user asks "<question>"
+    Then "search_hotels" is among them
+
+    Examples:
+      | question                             |
+      | Book hotel in Paris                  |
+      | I need a place to stay in Paris      |
+      | Ich brauche eine Unterkunft in Paris |
+      | Necesito alojamiento en París        |
+      | Je cherche où dormir à Paris         |
+
+  Scenario: What was found is booked or cancelled next
+    When the user asks "search for flights"
+    Then "book_flight" is among them
+    And "cancel_flight" is among them
+
   Scenario: The catalogue is embedded and indexed once
     When the user asks "search for flights"
     Then all 45 tools have been embedded

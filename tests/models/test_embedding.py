@@ -75,6 +75,38 @@ def test_rows_without_direction_get_one() -> None:
     assert np.allclose([[1, 0], [1, 0], [1, 0], [0.6, 0.8], [1, 0], [0.5**0.5, 0.5**0.5]], found)
 
 
+# ---- together ----
+
+
+async def test_texts_embedded_together_take_one_pass(embedder: BatchingEmbedder, encoder: CountingEncoder) -> None:
+    found = await embedder.embed(["aaa", "b", "x" * 70], together=True)
+    assert (await BatchingEmbedder(CountingEncoder(), max_chars=50).embed(["aaa", "b", "x" * 70]) == found).all()
+    assert [["aaa", "b", "x" * 50]] == encoder.calls
+
+
+async def test_texts_embedded_together_are_kept_together(embedder: BatchingEmbedder, encoder: CountingEncoder) -> None:
+    for _ in range(2):
+        await embedder.embed(["a", "b"], together=True)
+    await embedder.embed(["b", "a"], together=True)
+    await embedder.embed(["a"])
+    assert [["a", "b"], ["b", "a"], ["a"]] == encoder.calls
+
+
+async def test_one_text_together_is_that_text(embedder: BatchingEmbedder, encoder: CountingEncoder) -> None:
+    assert (await embedder.embed(["a"]) == await embedder.embed(["a"], together=True)).all()
+    assert ["a"] == encoder.seen
+
+
+async def test_no_texts_together_give_no_rows(embedder: BatchingEmbedder) -> None:
+    assert (0, 2) == (await embedder.embed([], together=True)).shape
+
+
+async def test_of_texts_embedded_together_one_that_cannot_be_read_fails_all(embedder: BatchingEmbedder) -> None:
+    alone, together = embedder.embed(["a"]), embedder.embed(["b", "bad"], together=True)
+    found = await asyncio.gather(alone, together, return_exceptions=True)
+    assert [np.ndarray, ModelUnavailable] == [type(result) for result in found]
+
+
 # ---- once ----
 
 

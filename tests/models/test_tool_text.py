@@ -72,6 +72,23 @@ def test_a_schema_that_holds_itself_many_times_over_ends() -> None:
     assert tool_text(tool("deep", "", schema)).terms
 
 
+@pytest.mark.parametrize(
+    "name", ["asana__create_task", "mcp__asana__create_task", "asana.create_task", "asana/create_task", "asana:create_task"]
+)
+def test_a_server_that_stands_before_a_name_is_its_family(name: str) -> None:
+    found = tool_text(tool(name, "Adds a task."))
+    assert ("asana", "create task. Adds a task.") == (found.family, found.described)
+
+
+def test_without_a_server_the_family_is_the_first_word() -> None:
+    assert "asana" == tool_text(tool("asana_create_task")).family
+
+
+def test_a_purpose_ends_where_the_details_begin() -> None:
+    purpose = "Searches the messages of a mailbox by words, by who sent them, and by the day on which they came in, newest first."
+    assert f"find. {purpose}" == tool_text(tool("find", f"{purpose} Args: mailbox: the one to search.\n\nReturns: a list.")).described
+
+
 def test_long_texts_are_cut() -> None:
     assert MAX_DESCRIPTION_CHARS == len(tool_text(tool("a", "word " * 1000)).described)
     long = "start " + "x" * 10_000 + " end"

@@ -28,7 +28,7 @@ TOOLS = [tool(name) for name in NAMES]
 
 
 def stage(ports: Ports | None = None, **options: Any) -> ToolRag:
-    return ToolRag(ToolRagOptions(**{"above": 10, "min_relevance": 0.6, **options}), ports or make_ports())
+    return ToolRag(ToolRagOptions(**{"above": 10, "min_relevance": 0.6, "kin": 0, **options}), ports or make_ports())
 
 
 def asking(
@@ -68,6 +68,18 @@ class Fixed:
 
 
 # ---- selecting ----
+
+
+async def test_tools_of_the_best_ones_object_come_with_it_however_low_their_relevance() -> None:
+    exchange = asking()
+    await stage(kin=2, min_relevance=0.99).on_request(exchange)
+    assert names(exchange) == [FIND, "search_flights", "book_flights", "delete_flights"]
+
+
+async def test_the_best_ones_kin_do_not_go_beyond_top_k() -> None:
+    exchange = asking()
+    await stage(kin=2, min_relevance=0.99, top_k=2).on_request(exchange)
+    assert names(exchange) == [FIND, "search_flights", "book_flights"]
 
 
 async def test_up_to_the_threshold_the_tools_pass_untouched() -> None:

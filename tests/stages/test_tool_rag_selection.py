@@ -10,6 +10,7 @@ from proxy.stages.tool_rag.selection import (
     companions,
     confusion_risk,
     grown,
+    kin,
     must_keep,
     name_of,
     tools_of,
@@ -177,6 +178,37 @@ def test_companions_go_one_level_deep_and_are_bounded() -> None:
     chain = catalogue_of([tool("a_0", "uses a_1"), tool("a_1", "uses a_2"), tool("a_2")])
     many = catalogue_of([tool("a_0", " ".join(f"b_{i}" for i in range(50))), *(tool(f"b_{i}") for i in range(50))])
     assert (companions(chain, ["a_0"]), len(companions(many, ["a_0"]))) == (["a_1"], 5)
+
+
+FLIGHTS = catalogue_of(
+    [
+        tool("search_flights", "Search for flights to a destination."),
+        tool("search_hotels", "Search for hotels in a city."),
+        tool("book_flight", "Books a seat."),
+        tool("cancel_flights", "Cancel flights."),
+        tool("get_flight_status", "Tell whether a flight is late."),
+    ]
+)
+
+
+def test_tools_of_the_same_object_come_with_the_best_the_most_relevant_first() -> None:
+    assert kin(FLIGHTS, (0.9, 0.5, 0.01, 0.2, 0.3), "search_flights", 5) == {"cancel_flights": 0.2, "book_flight": 0.01}
+
+
+def test_the_verb_of_a_name_is_the_word_that_the_description_begins_with() -> None:
+    names = ("asana_create_task", "asana_delete_task", "asana_create_tag")
+    catalogue = catalogue_of([tool(name, f"{name.split('_')[1].title()}s it in the workspace") for name in names])
+    assert kin(catalogue, (0.9, 0.1, 0.2), "asana_create_task", 5) == {"asana_delete_task": 0.1}
+
+
+def test_a_name_of_one_word_has_no_kin() -> None:
+    assert kin(catalogue_of([tool("search"), tool("book"), tool("search_all")]), (0.9, 0.8, 0.7), "search", 5) == {}
+
+
+def test_kin_are_bounded() -> None:
+    many = catalogue_of([tool(f"verb{i}_order") for i in range(40)])
+    assert list(kin(many, [0.5] * 40, "verb0_order", 2)) == ["verb1_order", "verb2_order"]
+    assert kin(many, [0.5] * 40, "verb0_order", 0) == {}
 
 
 # ---- a run's set ----

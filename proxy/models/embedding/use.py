@@ -23,7 +23,8 @@ class UseEncoder:
     """An `Encoder`. A text's vector is the same to the last bit whatever else is embedded: one forward pass a text.
 
     Larger passes would be a fifth faster for tools' descriptions, but matrix products round differently with the number of rows, and
-    the same request could then get another verdict (differences up to 3e-7).
+    the same request could then get another verdict (differences up to 3e-7). Texts that a caller embeds together are one pass, always the
+    same one: a pass reads 10 MB of weights whether it is for one word or for eight.
     """
 
     name = "use-multilingual-3"

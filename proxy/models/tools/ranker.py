@@ -22,10 +22,10 @@ from numpy.typing import NDArray
 
 from proxy.errors import GroundwireError
 from proxy.exchange import Tool, tool_name
-from proxy.models.tools.index import Query, ToolIndex
+from proxy.models.tools.index import Query, ToolIndex, ToolVectors, parts_of, vocabulary_of
 from proxy.models.tools.outcomes import Moves, fit, packed, unpacked
 from proxy.models.tools.relevance import ToolRelevance, probability, shipped
-from proxy.models.tools.text import clipped, segments, tool_text
+from proxy.models.tools.text import clipped, tool_text
 from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, ToolOutcome, ToolOutcomes, ToolRanking
 
@@ -39,6 +39,8 @@ MAX_LEARNED = 256
 """Pairs of a client and a set whose moves are kept in memory."""
 INTERACTIVE_TOOLS = 128
 """A set up to this size is embedded before other work of the background."""
+WORDS_TOGETHER = 32
+"""Of a set's words, in one pass of the model: some ten milliseconds, for which a query may have to wait."""
 FRESH_S = 5.0
 """How long a client's outcomes are taken to be unchanged; other workers' arrive after it."""
 
@@ -120,14 +122,19 @@ class EmbeddingToolRanker:
         bulk = len(texts) > INTERACTIVE_TOOLS
         names = await self.embedder.embed([text.name for text in texts], bulk=bulk)
         described = await self.embedder.embed([text.described for text in texts], bulk=bulk)
-        return await aside(LARGE, ToolIndex, texts, names, described)
+        words = await aside(LARGE, vocabulary_of, texts)
+        parts = [words[start : start + WORDS_TOGETHER] for start in range(0, len(words), WORDS_TOGETHER)]
+        known = [await self.embedder.embed(part, bulk=bulk, together=True) for part in parts]
+        spoken = np.concatenate(known) if known else np.zeros((0, names.shape[1]), np.float32)
+        return await aside(LARGE, ToolIndex, texts, ToolVectors(names, described, spoken))
 
     async def _queries(self, query: str, context: str) -> list[Query]:
         alone = clipped(query)
         texts = [alone, clipped(f"{context}\n{query}")] if context.strip() else [alone]
-        parts = segments(alone)
-        vectors = await self.embedder.embed([*texts, *parts])
-        return [Query(text, vectors[i], vectors[len(texts) :]) for i, text in enumerate(texts)]
+        parts = parts_of(alone)
+        vectors = await self.embedder.embed([*texts, *parts.segments, *parts.words], together=True)
+        pieces, words = np.split(vectors[len(texts) :], [len(parts.segments)])
+        return [Query(text, vectors[i], pieces, words, parts.words_of_segments) for i, text in enumerate(texts)]
 
     def _score(self, index: ToolIndex, asked: Sequence[Query], moves: Moves | None) -> ToolRanking:
         best = np.zeros(len(index.tools), np.float32)

@@ -1,34 +1,51 @@
 """What is indexed of a tool, and what is asked of the index: pure functions from a tool or a query to words and texts.
 
-A tool is seen three ways: its name as words, its name with its description, and the words of both with its parameters'. Names come in
-every style (``searchFlights``, ``mcp_server__search-flights``), descriptions are mostly English, queries are in any language.
+A tool is seen four ways: its name as words, its purpose (the name without its server's, and the first sentences of its description),
+the words of both one by one, and the words of everything with its parameters'. Names come in every style (``searchFlights``,
+``mcp_server__search-flights``), descriptions are mostly English, queries are in any language.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
 
 from proxy.exchange import Tool
+from proxy.language.stop_words import FUNCTION_WORDS
 
-MAX_DESCRIPTION_CHARS = 600
-"""Of a description that is embedded: what a tool is for stands at its start, and the encoder's time grows with the length."""
+MAX_DESCRIPTION_CHARS = 200
+"""Of a description that is embedded: what a tool is for stands in its first sentence or two. What comes after (arguments, examples,
+warnings) makes the vectors of all tools alike, and the encoder's time grows with the length."""
+_SENTENCES_CHARS = 100
+"""From which no further sentence is taken."""
+MAX_WORDS = 24
+"""Of a text that are compared one by one."""
+MAX_QUERY_WORDS = 8
+"""Of a query, its longest: an embedding of each that is new costs more than a millisecond. All rank MetaTool's queries for two tools 0.02
+better (COMP@5), the others no better."""
 MAX_QUERY_CHARS = 1500
 MAX_SEGMENTS = 6
 """More are joined with their neighbours: an embedding of each costs about a millisecond, and twelve rank Seal-Tools' longest queries no
 better than six."""
 _MIN_SEGMENT_CHARS = 9
 _MAX_PARAMETER_DEPTH = 3
+_MAX_WORD_CHARS = 32
 
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _SEPARATORS = re.compile(r"[_.\-/:]+")
 _WORD = re.compile(r"[a-z0-9]+|[^\W\d_a-z]+")
+_WHOLE_WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SEGMENT = re.compile(r"(?<=[.!?;])\s+|[,\n]\s*|\s(?:and|then|also|und|dann|sowie|y|luego|et|puis)\s|[。！？；，、]")
+_SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n\s*\n")
+_SERVER = re.compile(r"^(?:mcp__)?(.+?)(?:__|[./:])(?=.)", re.ASCII)
+"""How clients that combine several servers write a tool's name: ``server__tool``, ``mcp__server__tool``, ``server.tool``."""
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "s", "e")
 _STOP_WORDS = frozenset(
     """
@@ -40,14 +57,18 @@ _STOP_WORDS = frozenset(
 
 
 class ToolText(Struct, frozen=True):
-    """The three views of one tool."""
+    """The views of one tool."""
 
     key: str
     """Identifies the tool and its wording: what was learned of it holds for this key."""
     name: str
     described: str
+    words: tuple[str, ...]
+    """Of name and purpose, each once, as they are."""
     terms: tuple[str, ...]
     name_terms: tuple[str, ...]
+    family: str
+    """What the name starts with: the server's name, or else the first word."""
 
 
 def tool_text(tool: Tool) -> ToolText:
@@ -56,16 +77,48 @@ def tool_text(tool: Tool) -> ToolText:
     function = function if isinstance(function, Mapping) else {}
     name, description = _string(function.get("name")), _string(function.get("description"))
     parameters = " ".join(_parameter_words(function.get("parameters"), 0))
-    spoken = spaced(name)
+    server = _SERVER.match(name)
+    own = spaced(name[server.end() :] if server else name)
     names = terms(name)
+    purpose = first_sentences(description)
     digest = hashlib.blake2b(f"{name}\0{description}\0{parameters}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
     return ToolText(
         key=f"{name[:128]}@{digest}",
-        name=spoken,
-        described=f"{spoken}: {description}"[:MAX_DESCRIPTION_CHARS],
+        name=spaced(name),
+        described=f"{own}. {purpose}"[:MAX_DESCRIPTION_CHARS],
+        words=content_words(f"{name} {purpose}"),
         terms=(*names, *names, *terms(description), *terms(parameters)),
         name_terms=names,
+        family=(server[1] if server else own.partition(" ")[0]).lower(),
     )
+
+
+def first_sentences(description: str) -> str:
+    """What a tool is for: the first sentence, and those behind it until there are some hundred characters."""
+    found = ""
+    for sentence in _SENTENCE_END.split(description.strip()[: 4 * MAX_DESCRIPTION_CHARS]):
+        found = f"{found} {' '.join(sentence.split())}".strip()
+        if len(found) >= _SENTENCES_CHARS:
+            break
+    return found
+
+
+def content_words(text: str) -> tuple[str, ...]:
+    """Words that say something, each once, at most `MAX_WORDS`; without endings taken off, as an embedding wants them."""
+    found = (word[:_MAX_WORD_CHARS] for word in _WHOLE_WORD.findall(spaced(text).lower()))
+    return tuple(islice(dict.fromkeys(word for word in found if not _says_nothing(word)), MAX_WORDS))
+
+
+def query_words(query: str) -> tuple[str, ...]:
+    """The content words of a query that are compared, in their order."""
+    words = content_words(query)
+    kept = sorted(words, key=len, reverse=True)[:MAX_QUERY_WORDS]
+    return tuple(word for word in words if word in kept)
+
+
+def _says_nothing(word: str) -> bool:
+    plain = word if word.isascii() else unicodedata.normalize("NFKD", word).encode("ascii", "ignore").decode() or word
+    return plain in FUNCTION_WORDS or plain in _STOP_WORDS
 
 
 def spaced(name: str) -> str:

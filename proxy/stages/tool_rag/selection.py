@@ -10,12 +10,13 @@ import re
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from itertools import islice
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from proxy.exchange import Message, Tool
-from proxy.stages.tool_rag.task import called_names
+from proxy.stages.tool_rag.task import called_names, words_of
 
 OWN_PREFIX = "groundwire_"
 """Names of tools that the proxy offers."""
@@ -23,6 +24,7 @@ MAX_COMPANIONS = 5
 """Tools that others name, beyond what was selected, in one request."""
 MAX_REMEMBERED = 512
 """Names of a run, those of tools that are not offered now included."""
+_OPENING_CHARS = 100
 _WORDS = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.:/-]*[A-Za-z0-9_])?", re.ASCII)
 _NOT_A_WORD = re.compile(r"[0-9]|[a-z][A-Z]|[A-Za-z][_.:][A-Za-z]")
 """What an ordinary word of a sentence does not have: a digit, an inner capital, an underscore or a dot between letters."""
@@ -101,6 +103,42 @@ def companions(catalogue: ToolCatalogue, keys: Iterable[str]) -> list[str]:
         for text in (text for i in catalogue.positions.get(key, ()) for text in _descriptions(catalogue.tools[i])):
             found.update((word, None) for word in _WORDS.findall(text) if word in catalogue.positions and _NOT_A_WORD.search(word))
     return [key for key in found if key not in given][:MAX_COMPANIONS]
+
+
+def kin(catalogue: ToolCatalogue, relevance: Sequence[float], key: str, most: int) -> dict[str, float]:
+    """Tools that do something else with the same object: ``book_flight`` and ``cancel_flight`` of ``search_flights``.
+
+    What was found is booked, changed or cancelled next, and asked for in words that its tool does not have. At most `most`, the most
+    relevant first, ties in the request's order. `relevance` is of the rankable tools.
+    """
+    wanted = _object_of(catalogue.tools[catalogue.positions[key][0]])
+    if not wanted or not most:
+        return {}
+    alike = [  # the first test is cheap, for thousands of tools
+        (score, i)
+        for score, i in zip(relevance, catalogue.rankable, strict=True)
+        if wanted[-1] in catalogue.keys[i].lower() and catalogue.keys[i] != key and _object_of(catalogue.tools[i]) == wanted
+    ]
+    found: dict[str, float] = {}
+    for score, i in sorted(alike, key=lambda pair: (-pair[0], pair[1])):
+        found.setdefault(catalogue.keys[i], round(float(score), 4))
+    return dict(islice(found.items(), most))
+
+
+def _object_of(tool: Tool) -> tuple[str, ...]:
+    """The words of a tool's name but its verb; empty for a name of one word. The verb is the word that the description begins with
+    ("Searches for flights"), or else the first one."""
+    words = [_singular(word) for word in words_of(name_of(tool)).split()]
+    if len(words) < 2:
+        return ()
+    said = [_singular(word) for word in words_of(str(tool["function"].get("description") or "")[:_OPENING_CHARS]).split()[:1]]
+    verb = words.index(said[0]) if said and said[0] in words else 0
+    return (*words[:verb], *words[verb + 1 :])
+
+
+def _singular(word: str) -> str:
+    """``flights`` and ``searches`` as ``flight`` and ``search``; only to compare."""
+    return re.sub(r"(?<=[a-z]{3})(?:(?<=ch|sh|ss)es|s)$", "", word) if not word.endswith("ss") else word
 
 
 def filled(catalogue: ToolCatalogue, relevance: Sequence[float], most: int, least: float = -1.0) -> dict[str, float]:

@@ -44,6 +44,7 @@ from proxy.stages.tool_rag.selection import (
     confusion_risk,
     filled,
     grown,
+    kin,
     must_keep,
     name_of,
     tools_of,
@@ -68,6 +69,9 @@ class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
     min_relevance: Annotated[
         Share, Meta(description="probability of being needed from which a tool is kept; a tool too many costs less than one that is missed")
     ] = 0.02
+    kin: Annotated[
+        int, Meta(ge=0, description="tools of the best one's object that come with it, within top_k: of search_flights, book_flight")
+    ] = 2
     when_none: Annotated[
         Literal["keep", "none"],
         Meta(description="when no tool reaches min_relevance: keep the top_k anyway, or none but those that always stay"),
@@ -213,6 +217,8 @@ class ToolRag(Stage[ToolRagOptions]):
         options = self.options
         kept = must_keep(catalogue, exchange.conversation, exchange.wants.chosen_tools, options.always)
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
+        if relevance is not None and relevant:
+            relevant = dict([*relevant.items(), *kin(catalogue, relevance, next(iter(relevant)), options.kin).items()][: options.top_k])
         named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
         if relevance is not None and not relevant and self._fill(exchange, bool(known or kept), bool(known)):
             relevant = filled(catalogue, relevance, options.top_k, min(options.min_relevance, _PLAUSIBLE) if known else -1.0)
