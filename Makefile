@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
+.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs shots clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -81,7 +81,7 @@ BUDGET ?= 60
 fuzz: $(VENV)/.installed  ## requests, answers, streams, policies, config, text in six scripts: mutated for BUDGET seconds (60)
 	$(BIN)/python -m tests.fuzz --seconds $(BUDGET)
 
-check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, README tables, pins against advisories
+check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, generated tables, pins against advisories
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -89,7 +89,7 @@ check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, README tables, p
 	$(BIN)/python -m benchmarks.readme --check
 	$(BIN)/python -m requirements.audit
 
-bench: $(VENV)/.installed  ## the measurements behind the README's numbers
+bench: $(VENV)/.installed  ## the measurements behind docs/speed.md
 	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.records
 	$(BIN)/python -m benchmarks.overhead
@@ -149,8 +149,17 @@ bench-embeddings: $(VENV)/.installed $(PEERS)/.installed  ## embedding models co
 bench-grounding: $(VENV)/.installed $(PEERS)/.installed  ## does the verifier know what a context supports: by source, language, length, whole answers
 	$(BIN)/python -m benchmarks.grounding
 
-docs: $(VENV)/.installed  ## write the README's generated tables anew
+docs: $(VENV)/.installed $(VENV)/.docs  ## write the generated tables of README and docs/ anew, and build the site into site/, offline
 	$(BIN)/python -m benchmarks.readme
+	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict --quiet
+
+$(VENV)/.docs: requirements/docs.txt
+	$(PYTHON) -m venv $(VENV)-docs
+	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
+	touch $@
+
+shots: $(VENV)/.installed tests/browser/node/node_modules/.package-lock.json  ## the pictures of README and docs, from a real run, and every page in light and dark
+	$(BIN)/python -m tests.browser.pictures
 
 audit: $(VENV)/.installed  ## the saved advisories written anew from osv.dev (needs a network), then every pin against them
 	$(BIN)/python -m requirements.audit --refresh
@@ -165,7 +174,8 @@ lock:  ## resolve the lock files anew (needs uv)
 	$(LOCK) pyproject.toml --extra local --extra postgres --extra tracing --group dev -c requirements/all.txt -o requirements/dev.txt
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt
+	$(LOCK) requirements/docs.in -o requirements/docs.txt
 	$(LOCK) --no-deps requirements/embeddings.in -c requirements/dev.txt -o requirements/embeddings.txt
 
 clean:  ## remove environments and caches
-	rm -rf $(VENV) $(VENV)-clients $(VENV)-torch build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-clients $(VENV)-docs $(VENV)-torch site build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,6 +1,6 @@
-"""The README's tables of clashes, poisoning, validation and the knowledge base, made of what their benchmarks write.
+"""The tables of clashes, poisoning, validation and the knowledge base in docs/quality.md and docs/speed.md, made of results.
 
-A table is None where its benchmark was not run here, or only as a quick look: the README then keeps the one that it has.
+A table is None where its benchmark was not run here, or only as a quick look: the page then keeps the one that it has.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def clash(results: Path = RESULTS) -> str | None:
             line = report[key]["all"]
             goals = _goals(line["recall"], line["false_positives"])
             rows.append([name, str(line["n"]), _share(line["recall"]), _share(line["false_positives"]), goals, *("" for _ in systems)])
-    return _table(["", "n", "found", "false positives", "goals", *(f"AUROC: {system}" for system in systems)], rows)
+    return _table(["", "n", "found", "false positives", "goals met", *(f"AUROC: {system}" for system in systems)], rows)
 
 
 def clash_topics(results: Path = RESULTS) -> str | None:
@@ -52,7 +52,7 @@ def clash_topics(results: Path = RESULTS) -> str | None:
         for name, line in report["groups"].items()
         if name.startswith(TOPICS)
     ]
-    return _table(["topic", "n", "found", "false positives", "goals"], rows)
+    return _table(["topic", "n", "found", "false positives", "goals met"], rows)
 
 
 def resolution(results: Path = RESULTS) -> str | None:
@@ -97,7 +97,7 @@ def poisoning(results: Path = RESULTS) -> str | None:
     for label, groups in found["by"].items():
         rows += [_found(f"{label}: {value.replace('_', ' ')}", line) for value, line in groups.items()]
     rows += [_found(f"baseline: {name} alone", line) for name, line in found["baselines"].items()]
-    return _table(["", "false statements kept out", "n", "true ones kept out", "n", "goals"], rows)
+    return _table(["", "false statements kept out", "n", "true ones kept out", "n", "goals met"], rows)
 
 
 def injections(results: Path = RESULTS) -> str | None:
@@ -126,7 +126,7 @@ def validation(results: Path = RESULTS) -> str | None:
         [size, *(f"{line[key]:.0f}" for key in ("p50", "p95", "cpu_p50", "cpu_p95")), _met(line["p95"] < P95_MS)]
         for size, line in report["latency_ms"].items()
     ]
-    return _table(["pieces at a time", "ms a piece, p50", "p95", "CPU ms, p50", "p95", "goal"], rows)
+    return _table(["pieces at a time", "ms a piece, p50", "p95", "CPU ms, p50", "p95", "goal met"], rows)
 
 
 def validation_quality(results: Path = RESULTS) -> str | None:
@@ -201,7 +201,7 @@ def _goals(found: float | None, alarms: float | None) -> str:
 
 
 def _met(met: bool) -> str:
-    return "met" if met else "**missed**"
+    return "yes" if met else "no"
 
 
 def _cells(figure: Report) -> list[str]:

@@ -1,4 +1,4 @@
-"""The tables that `benchmarks.grounding` prints, and those of the README, made of what it writes."""
+"""The tables that `benchmarks.grounding` prints, and those of docs/quality.md, made of what it writes."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def plain(value: Any) -> Any:
     return [plain(part) for part in value] if isinstance(value, (list, tuple)) else value
 
 
-# ---- the README's ----
+# ---- docs/quality.md's ----
 
 
 def readme_table(results: Path = RESULTS) -> str | None:

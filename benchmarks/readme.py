@@ -1,7 +1,7 @@
-"""Writes the README's tables from the code they describe; with ``--check``, says whether they are up to date.
+"""Writes the generated tables of the README and of docs/ from the code they describe; with ``--check``, says whether they are up to date.
 
 A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. Tables of measurements are made of what the benchmark wrote into
-``results``.
+``results``, those of the reference by `docs.reference`.
 
     python -m benchmarks.readme [--check]
 """
@@ -10,35 +10,26 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks import clean_context_tables, grounding_tables
-from proxy.cli.explain import stage_table
-from proxy.stages.registry import STAGES
-from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
+from docs import reference
 
-README = Path(__file__).parent.parent / "README.md"
+ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-
-def response_table() -> str:
-    every = {**RESPONSE} | {header.name: header.meaning for stage in STAGES for header in stage.headers}
-    return "\n".join(["| header | value |", "| --- | --- |", *(f"| `{PREFIX}{name}` | {meaning} |" for name, meaning in every.items())])
-
-
-def request_table() -> str:
-    return "\n".join(["| header | meaning |", "| --- | --- |", *(f"| `{PREFIX}{name}` | {text} |" for name, text in REQUEST.items())])
-
-
 TABLES: dict[str, Callable[[], str | None]] = {
-    "response-headers": response_table,
-    "request-headers": request_table,
-    "stages": stage_table,
+    **reference.TABLES,
     "grounding": grounding_tables.readme_table,
     "grounding-languages": grounding_tables.readme_languages,
     **clean_context_tables.TABLES,
 }
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """The README and every page of docs/."""
+    return [root / "README.md", *sorted((root / "docs").rglob("*.md"))]
 
 
 def filled(text: str) -> str:
@@ -51,15 +42,20 @@ def filled(text: str) -> str:
     return _BLOCK.sub(table, text)
 
 
+def stale(paths: Iterable[Path]) -> dict[Path, str]:
+    """The new text of each page that is not up to date."""
+    texts = {path: path.read_text(encoding="utf-8") for path in paths}
+    return {path: new for path, text in texts.items() if (new := filled(text)) != text}
+
+
 def main() -> int:
-    text = README.read_text(encoding="utf-8")
-    new = filled(text)
+    found = stale(pages())
     if "--check" in sys.argv:
-        if new != text:
-            print("README.md: the generated tables are not up to date; run make docs", file=sys.stderr)
-            return 1
-        return 0
-    README.write_text(new, encoding="utf-8")
+        for path in found:
+            print(f"{path.relative_to(ROOT)}: the generated tables are not up to date; run make docs", file=sys.stderr)
+        return 1 if found else 0
+    for path, text in found.items():
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

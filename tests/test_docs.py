@@ -4,9 +4,15 @@ import importlib
 import re
 from contextlib import suppress
 from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
 
 import proxy.faithful
-from docs import picture
+from benchmarks import readme
+from docs import hooks, picture, reference
+from proxy.config.settings import Settings, UpstreamSettings
 from proxy.context import faithful
 from proxy.stages.registry import STAGES
 
@@ -28,6 +34,72 @@ def test_the_public_names_of_context_faithful_prompting_are_those_of_its_room() 
     public = {name for name in vars(proxy.faithful) if not name.startswith("_")}
     assert all(getattr(proxy.faithful, name) is getattr(faithful, name) for name in public)
     assert {"build_context_block", "wrap_with_context_faithful_prompt", "extract_citations", "detect_context_ignoring"} <= public
+
+
+# ---- README, the site, and what is generated ----
+
+_LINK = re.compile(r"(?:\]\(|src=\"|srcset=\")(?!https?:)([^)#\"]*)(?:#([^)\"]*))?[)\"]")
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text("utf-8").split()) < 900
+
+
+def test_what_the_readme_links_to_is_there() -> None:
+    """Links of docs/ are checked where the site is built (``make docs``)."""
+    links = _LINK.findall((ROOT / "README.md").read_text("utf-8"))
+    assert len(links) > 30
+    assert [] == [path for path, _ in links if not (ROOT / path).is_file()]
+
+
+def test_the_pictures_are_small_and_come_in_light_and_dark() -> None:
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs" / "pictures").iterdir()}
+    assert {f"{page}-{scheme}.png" for page in ("overview", "record") for scheme in ("light", "dark")} == set(sizes)
+    assert [] == [name for name, size in sizes.items() if size > 200_000]
+
+
+def test_generated_tables_are_filled_wherever_they_stand(tmp_path: Path) -> None:
+    (tmp_path / "docs" / "reference").mkdir(parents=True)
+    (tmp_path / "README.md").write_text("nothing here", "utf-8")
+    page = tmp_path / "docs" / "reference" / "errors.md"
+    page.write_text("<!-- generated: errors -->\nold\n<!-- end -->\n", "utf-8")
+    found = readme.stale(readme.pages(tmp_path))
+    assert [page] == list(found)
+    assert "| 400 | `policy_blocked` |" in found[page]
+
+
+def test_every_key_option_and_figure_of_the_reference_says_what_it_means() -> None:
+    made = {name: reference.TABLES[name]() for name in ("config", "stages", "metrics", "errors", "response-headers")}
+    assert [] == [
+        f"{name}: {line}" for name, text in made.items() for line in text.splitlines() if line.startswith("| `") and line.endswith("|  |")
+    ]
+
+
+def test_the_reference_has_all_of_config_yaml() -> None:
+    told = {kind for _, kind in reference.SECTIONS}
+    fields = [field.type for field in msgspec.structs.fields(Settings)]
+    assert [] == [kind for kind in fields if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind not in told]
+    assert [] == [kind for kind in get_args(UpstreamSettings) if kind not in told]
+
+
+def test_upgrade_notes_are_what_a_version_removed_and_changed() -> None:
+    changelog = (
+        "# Changelog\n\n## 2.0\n\n### Added\n- tea\n\n### Changed against the contract\n- cups, see [it](a.md)\n\n### Removed\n- saucers\n"
+    )
+    assert "## 2.0\n\n### Removed\n\n- saucers\n\n### Changed against the contract\n\n- cups, see `it`" == hooks.upgrade_notes(
+        changelog, hooks.WANTED
+    )
+
+
+@pytest.mark.parametrize(
+    "tag", ['<img src="https://a.example/x.png">', "<script src=//a.example/x.js>", '<link rel=stylesheet href="http://a.example">']
+)
+def test_a_page_that_loads_from_elsewhere_breaks_the_build(tag: str, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(f'<a href="https://a.example">fine</a>{tag}', "utf-8")
+    with pytest.raises(hooks.LoadsFromElsewhere, match=r"a\.example"):
+        hooks.on_post_build({"site_dir": str(tmp_path)})
+    (tmp_path / "index.html").write_text('<a href="https://a.example">fine</a>', "utf-8")
+    hooks.on_post_build({"site_dir": str(tmp_path)})
 
 
 # ---- docs/requirements.md ----
@@ -57,7 +129,7 @@ def _is_there(name: str) -> bool:
     if first == "proxy":
         return _imported(name)
     if name.startswith("x-groundwire-"):
-        return f"| `{name}` |" in (ROOT / "README.md").read_text("utf-8")  # in the generated table of headers
+        return f"| `{name}` |" in (ROOT / "docs/reference/headers.md").read_text("utf-8")
     return (first in stages and rest in stages[first].Options.__struct_fields__) or any(name in stage.counters for stage in STAGES)
 
 

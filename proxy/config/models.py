@@ -18,12 +18,14 @@ class Section(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class EmbeddingSettings(Section, frozen=True, kw_only=True):
-    """``embeddings:``, the model that compares texts; loaded only if a policy has a stage that does. `max_chars` cuts long texts."""
+    """``embeddings:``, the model that compares texts; loaded only if a policy has a stage that does."""
 
     kind: Literal["builtin", "sentence-transformers"] = "builtin"
+    """``builtin`` needs no download and no torch."""
     model: str = ""
     """For ``sentence-transformers``: a name on the Hugging Face hub, or a folder (a relative one starts at config.yaml)."""
     max_chars: Positive = 4000
+    """Longer texts are cut there."""
     cache_mb: Positive = 64
     """For vectors of texts seen before: about 27,000 with the built-in model."""
     threads: Count = 1

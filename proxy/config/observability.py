@@ -32,6 +32,7 @@ class TracingSettings(Section, frozen=True, kw_only=True):
     """``tracing:``; without it no spans are made and nothing of OpenTelemetry is imported."""
 
     enabled: bool = True
+    """False makes no spans, and keeps the section."""
     endpoint: str = ""
     """Address for OTLP over HTTP, as ``http://127.0.0.1:4318/v1/traces``; empty for the one that `ENDPOINT_VARIABLES` name."""
     headers: Mapping[str, str] = {}

@@ -33,14 +33,19 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     """``server:``"""
 
     host: str = "127.0.0.1"
+    """Address to listen on; one that other machines can reach needs client keys, or `allow_anonymous`."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 4000
+    """0 takes any free one."""
     workers: Positive = 1
+    """Processes that serve, side by side."""
     admin_key: str = ""
+    """For the dashboard and everything below ``/groundwire``; empty leaves them open on loopback, and elsewhere a key is made at start."""
     allow_anonymous: bool = False
     """Whether clients without a key of their own may spend the operator's: from other machines, through a proxy, from web pages."""
     trusted_proxies: tuple[str, ...] = ()
     """Addresses or ranges of reverse proxies whose ``x-forwarded-for`` is believed, as ``[127.0.0.1, 10.0.0.0/8]``."""
     max_body_bytes: Positive = 20_000_000
+    """A longer request is a 413, ``request_too_large``."""
     max_answer_bytes: Positive = 100_000_000
     """Longest answer that is held in memory."""
     drain_s: Seconds = 30.0
@@ -53,9 +58,11 @@ class StoreSettings(Section, frozen=True, kw_only=True):
     """``store:``"""
 
     url: str = "sqlite+aiosqlite:///groundwire.db"
+    """A SQLite file, or PostgreSQL as ``postgresql+asyncpg://USER:PASSWORD@HOST/DB``."""
     bodies: bool = False
     """Whether records keep request and answer bodies (secrets masked)."""
     retention_days: Annotated[float, Meta(gt=0)] = 30.0
+    """Records that are older go."""
     retention_mb: Positive = 2048
     """The oldest records go when the store has grown past this."""
 
@@ -64,9 +71,11 @@ class Timeouts(Section, frozen=True, kw_only=True):
     """``upstreams.*.timeouts``, in seconds."""
 
     connect_s: Seconds = 10.0
+    """For the connection."""
     first_byte_s: Seconds = 600.0
     """From the request being sent to the response's first bytes; a model may think for long before it answers unstreamed."""
     between_chunks_s: Seconds = 120.0
+    """From one piece of an answer to the next."""
     total_s: Seconds = 1800.0
     """For the whole answer; ends one that drips on for ever."""
 
@@ -77,16 +86,20 @@ class Retries(Section, frozen=True, kw_only=True):
     attempts: Count = 2
     """Further tries after the first, per upstream."""
     base_s: Seconds = 0.5
+    """Longest first pause; it doubles with every try."""
     max_s: Seconds = 8.0
     """Longest pause; a longer ``retry-after`` is passed to the client instead of waited for."""
 
 
 class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
     timeouts: Timeouts = Timeouts()
+    """See ``timeouts``."""
     retries: Retries = Retries()
+    """See ``retries``."""
     fallback: tuple[str, ...] = ()
     """Upstreams to try, in order, when this one cannot be had."""
     max_concurrency: Positive = 256
+    """Calls at a time."""
     max_queue: Count = 1024
     """Requests that may wait for a place; past it the answer is 503 ``overloaded``."""
 
@@ -95,6 +108,7 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     """Any OpenAI-compatible server, spoken to byte for byte."""
 
     base_url: str
+    """Up to and with ``/v1``."""
     api_key: str = ""
     """The key, ``forward`` for the client's own ``Authorization``, or empty for none."""
     model_prefix: str = ""
@@ -107,8 +121,11 @@ class LiteLLMSettings(_Upstream, frozen=True, kw_only=True, tag="litellm"):
     """Every other provider, translated by litellm."""
 
     model_prefix: str = ""
+    """Put before the client's model name, as ``anthropic/``."""
     api_key: str = ""
+    """The key, or ``forward`` for the client's own; empty leaves it to litellm, which reads the provider's environment variable."""
     base_url: str = ""
+    """Of the provider, where it is not litellm's default."""
     models: tuple[str, ...] = ()
     """What ``GET /v1/models`` lists, as litellm offers no list; without a `model_prefix` a client can ask for these alone."""
     params: Mapping[str, Any] = {}
@@ -136,7 +153,9 @@ class ModelSettings(Section, frozen=True, kw_only=True):
     """``models.NAME``: what the bundled list does not know, or knows wrongly."""
 
     window: Positive
+    """Context window in tokens."""
     max_output_tokens: Positive | None = None
+    """Longest answer in tokens."""
     encoding: str | None = None
     """tiktoken encoding; without one, counts are estimates."""
 
@@ -145,11 +164,15 @@ class RouteSettings(Section, frozen=True, kw_only=True):
     """``routes[]``"""
 
     upstream: str
+    """One of ``upstreams``."""
     policy: str
+    """A policy file; a relative path starts at config.yaml."""
     prefix: str = ""
+    """Below which it serves ``/v1``; the longest prefix wins."""
     allow_policies: tuple[str, ...] = ()
     """Names of policy files beside `policy` (or paths) that a client may ask for."""
     allow_skip: bool = False
+    """Whether a client may leave stages out with ``x-groundwire-skip``."""
     passthrough: Passthrough = None
     """Other paths below ``/v1`` that go on unjudged, as ``[models, embeddings]``, or ``none``; by default those of
     `proxy.config.paths.PASSED`."""
@@ -165,7 +188,9 @@ class KeySettings(Section, frozen=True, kw_only=True):
     """``keys[]``: a client key, stored hashed."""
 
     name: str
+    """What records and figures call the client."""
     sha256: Annotated[str, Meta(pattern="^[0-9a-fA-F]{64}$")]
+    """Of the key; ``groundwire new-key NAME`` makes both."""
     routes: tuple[str, ...] = ()
     """Prefixes it may use; empty for all."""
 

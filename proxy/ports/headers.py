@@ -18,7 +18,7 @@ class StageHeader(Struct, frozen=True):
     name: str
     """Without the prefix: small letters, digits and hyphens."""
     meaning: str
-    """For the README's table."""
+    """For docs/reference/headers.md."""
     value: Callable[[Facts, Sequence[Found]], str | None]
     """Of the facts and verdicts so far, also those of a record; None leaves it out. It is encoded and cut as headers need it."""
 

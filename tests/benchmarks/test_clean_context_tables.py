@@ -1,4 +1,4 @@
-"""The README's tables of clean context: made of what was measured, and left alone where nothing was."""
+"""The tables of clean context: made of what was measured, and left alone where nothing was."""
 
 import json
 from pathlib import Path
@@ -38,15 +38,13 @@ def test_a_quick_look_makes_no_table(tmp_path: Path) -> None:
 def test_goals_are_met_or_missed_by_both_figures(tmp_path: Path) -> None:
     write(tmp_path, "clash", {"rows": 0, "groups": {"good": group(0.96, 0.04), "deaf": group(0.90, 0.04), "loud": group(0.96, 0.06)}})
     rows = (tables.clash(tmp_path) or "").splitlines()[2:]
-    assert [("good", "met"), ("deaf", "**missed**"), ("loud", "**missed**")] == [
-        (row.split(" | ")[0].strip("| "), row.split(" | ")[4]) for row in rows
-    ]
+    assert [("good", "yes"), ("deaf", "no"), ("loud", "no")] == [(row.split(" | ")[0].strip("| "), row.split(" | ")[4]) for row in rows]
 
 
 def test_topics_have_a_table_of_their_own(tmp_path: Path) -> None:
     write(tmp_path, "clash", {"rows": 0, "groups": {"prefeval": group(0.9, 0.1), "prefeval travel": group(0.8, 0.2)}})
     assert "travel" not in (tables.clash(tmp_path) or "")
-    assert "| travel | 100 | 80.0% [80.0%, 80.0%] | 20.0% [20.0%, 20.0%] | **missed** |" in (tables.clash_topics(tmp_path) or "")
+    assert "| travel | 100 | 80.0% [80.0%, 80.0%] | 20.0% [20.0%, 20.0%] | no |" in (tables.clash_topics(tmp_path) or "")
 
 
 def test_a_figure_of_nothing_is_a_dash(tmp_path: Path) -> None:
@@ -58,7 +56,7 @@ def test_a_figure_of_nothing_is_a_dash(tmp_path: Path) -> None:
 def test_a_slow_validation_misses_its_goal(tmp_path: Path) -> None:
     row = {"p50": 50.0, "p95": 100.0, "cpu_p50": 40.0, "cpu_p95": 80.0}
     write(tmp_path, "validation", {"quick": False, "latency_ms": {"8": row, "32": {**row, "p95": 99.9}}})
-    assert ["| 8 | 50 | 100 | 40 | 80 | **missed** |", "| 32 | 50 | 100 | 40 | 80 | met |"] == (
+    assert ["| 8 | 50 | 100 | 40 | 80 | no |", "| 32 | 50 | 100 | 40 | 80 | yes |"] == (
         (tables.validation(tmp_path) or "").splitlines()[2:]
     )
 

@@ -1,6 +1,7 @@
 """Groundwire's headers: the hints of a request, and what a response tells of itself; a stage declares its own (`Stage.headers`).
 
-Every value is short, ASCII, percent-encoded where needed and below 256 bytes. `RESPONSE` and the stages' headers are the README's table.
+Every value is short, ASCII, percent-encoded where needed and below 256 bytes. `RESPONSE` and the stages' headers
+are the table of docs/reference/headers.md.
 """
 
 from __future__ import annotations
