@@ -80,8 +80,9 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="check config.yaml and its policies")
     check.add_argument("--config", type=Path)
     check.set_defaults(run=_check)
-    explain = commands.add_parser("explain", help="print what each stage of a policy needs, changes and reports")
-    explain.add_argument("policy", help="a policy file, or the name of one in policies/")
+    explain = commands.add_parser("explain", help="print what a policy does, or several side by side")
+    explain.add_argument("policy", nargs="*", help="policy files, or names of some in policies/ (default: all shipped ones)")
+    explain.add_argument("--all", action="store_true", help="every option, what each stage needs, and how right its actions are")
     explain.set_defaults(run=_explain)
     init = commands.add_parser("init", help="write the default config.yaml and policies/ into a folder, to edit")
     init.add_argument("folder", type=Path, nargs="?", default=Path())
@@ -282,15 +283,36 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from proxy.cli.explain import explain
+    from proxy.cli.compare import compare
+    from proxy.cli.explain import explain, explain_all
+    from proxy.cli.terminal import Terminal
     from proxy.policy.loading import load_policy
 
-    path = Path(arguments.policy)
-    if not path.is_file():
-        folders = (Path("policies"), _bundled() / "policies")
-        path = next((f / f"{arguments.policy}.yaml" for f in folders if (f / f"{arguments.policy}.yaml").is_file()), path)
-    print(explain(load_policy(path)))
+    terminal = Terminal()
+    columns = shutil.get_terminal_size().columns
+    policies = [load_policy(_policy_file(name)) for name in arguments.policy or _shipped_policies()]
+    if arguments.all:
+        terminal.line("\n\n".join(explain_all(policy, columns) for policy in policies))
+    elif len(policies) == 1:
+        terminal.line(explain(policies[0], columns))
+    else:
+        for line in compare(policies, terminal, columns):
+            terminal.line(line)
     return 0
+
+
+def _policy_file(name: str) -> Path:
+    """A file's path, or the name of one in ./policies or among the shipped ones."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    folders = (Path("policies"), _bundled() / "policies")
+    return next((file for folder in folders if (file := folder / f"{name}.yaml").is_file()), path)
+
+
+def _shipped_policies() -> list[str]:
+    """From the one that does least to the one that does most."""
+    return [name for name in ("observe", "default", "agent", "rag", "strict") if _policy_file(name).is_file()]
 
 
 def _init(arguments: argparse.Namespace) -> int:

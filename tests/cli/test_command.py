@@ -31,7 +31,7 @@ def test_the_version(capsys: Captured) -> None:
     assert (0, f"groundwire {proxy.__version__}\n") == (ended.value.code, said(capsys))
 
 
-@pytest.mark.parametrize("arguments", [[], ["srve"], ["serve", "--port", "x"], ["explain"]])
+@pytest.mark.parametrize("arguments", [[], ["srve"], ["serve", "--port", "x"], ["explain", "--nonsense"]])
 def test_a_wrong_command_line_is_refused_with_the_usage(arguments: list[str], capsys: Captured) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -104,25 +104,6 @@ def test_check_shows_each_route_with_its_policy(config: Path, capsys: Captured) 
         bool(re.fullmatch(rf"  {path} -> main, empty@[0-9a-f]{{8}} \(tap: no stages\)", line))
         for path, line in zip(("/rag/v1", "/v1"), lines[1:], strict=True)
     ]
-
-
-# ---- explain ----
-
-
-def test_explain_takes_the_name_of_a_shipped_policy(capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert 0 == main(["explain", "default"])
-    assert re.match(r"default@[0-9a-f]{8} \(.*default\.yaml\), delivery ", said(capsys))
-
-
-def test_explain_prefers_the_policies_of_the_current_folder(capsys: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "policies").mkdir()
-    (tmp_path / "policies" / "default.yaml").write_text("name: mine\ndelivery: tap\nstages: [budget]\n")
-    assert 0 == main(["explain", "default"])
-    told = said(capsys)
-    assert told.startswith("mine@")
-    assert "1. budget: " in told
 
 
 # ---- init ----

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from proxy.cli.explain import explain, stage_table
+from proxy.cli.explain import explain_all
+from proxy.cli.stage_words import stage_table
 from proxy.config.settings import load_settings
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
@@ -136,16 +137,16 @@ def test_the_shipped_configuration_and_policies_load() -> None:
 
 
 def test_explain_names_what_a_stage_needs_changes_and_reports(tmp_path: Path) -> None:
-    text = explain(load_policy(policy(tmp_path, "name: a\nstages: [{budget: {warn_at: 0.5}}]")))
+    text = explain_all(load_policy(policy(tmp_path, "name: a\nstages: [{budget: {warn_at: 0.5}}]")))
     assert "1. budget: Counts the prompt's tokens" in text
     assert "warn_at = 0.5" in text
     assert "reports: x-groundwire-context" in text
 
 
 def test_explain_names_the_retrieval_tools_where_a_stage_reads_passages(tmp_path: Path) -> None:
-    text = explain(load_policy(policy(tmp_path, "name: a\nretrieval_tools: [wiki]\nstages: [faithful]")))
+    text = explain_all(load_policy(policy(tmp_path, "name: a\nretrieval_tools: [wiki]\nstages: [faithful]")))
     assert "retrieval tools, whose results are passages: wiki" in text
-    assert "whose results are passages" not in explain(load_policy(policy(tmp_path, "name: a\nstages: [budget]")))
+    assert "whose results are passages" not in explain_all(load_policy(policy(tmp_path, "name: a\nstages: [budget]")))
 
 
 def test_every_option_of_every_stage_says_what_it_means() -> None:
