@@ -49,7 +49,8 @@ def _run(argv: Sequence[str] | None) -> int:
         logs.configure(level=getattr(arguments, "log_level", None), form=getattr(arguments, "log_format", None))
         return int(arguments.run(arguments) or 0)
     except ConfigError as error:
-        print(f"groundwire: {error}", file=sys.stderr)
+        for problem in error:
+            print(f"groundwire: {problem.located()}", file=sys.stderr)
         return 2
     finally:
         if sys.stdout is not None:
@@ -258,28 +259,9 @@ def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logg
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from proxy.policy.loading import load_policies
-    from proxy.policy.precision import below_floor
-    from proxy.store.database import Database
+    from proxy.cli.check import check
 
-    path = config_path(arguments.config)
-    settings = load_settings(path)
-    policies = load_policies(settings)
-    Database(settings.store.url, source=str(path))
-    print(f"{path}: ok")
-    for route in settings.routes:
-        found = policies[route.prefix]
-        also = [name for name in found.allowed if name != found.default.name]
-        stages = ", ".join(spec.stage.name for spec in found.default.stages) or "no stages"
-        how = found.default.delivery if found.default.enforce and route.enforce else "shadow mode"
-        print(f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({how}: {stages})".replace("//", "/"))
-        if also:
-            print(f"    on request: {', '.join(also)}")
-        for policy in found.allowed.values():
-            for spec in policy.stages if policy.enforce and route.enforce else ():
-                for line in below_floor(spec.stage.name, spec.stage.actions(spec.options)):
-                    print(f"    note: {policy.name} lets {spec.stage.name} {line}")
-    return 0
+    return check(config_path(arguments.config))
 
 
 def _explain(arguments: argparse.Namespace) -> int:

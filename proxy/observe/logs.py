@@ -20,8 +20,8 @@ from typing import IO, Any, cast
 import msgspec
 import orjson
 
+from proxy.config.conversion import checked
 from proxy.config.observability import LoggingSettings
-from proxy.config.settings import checked
 from proxy.errors import ConfigError
 from proxy.observe.finished import LogLine
 from proxy.store.masking import mask_text

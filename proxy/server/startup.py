@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import msgspec
 import uvicorn
 
-from proxy.config.settings import OpenAISettings, ServerSettings, Settings, UpstreamSettings, checked, spends
+from proxy.config.conversion import checked
+from proxy.config.settings import OpenAISettings, ServerSettings, Settings, UpstreamSettings, spends
 from proxy.errors import ConfigError
 from proxy.policy.loading import load_policies
 from proxy.wire.http.peers import is_loopback

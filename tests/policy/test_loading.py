@@ -62,9 +62,10 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("- a", "expected a mapping with name, delivery and stages"),
+        ("name: a\nstagse: []", "stagse: unknown key; did you mean 'stages'?"),
         (
-            "name: a\nstagse: []",
-            "stagse: unknown key; known here: name, delivery, enforce, load_models, retrieval_tools, second_opinion, stages",
+            "name: a\nxyz: []",
+            "xyz: unknown key; known here: name, delivery, enforce, load_models, retrieval_tools, second_opinion, stages",
         ),
         ("stages: []", "name: expected `str`, got `null`"),
         ("name: a b\nstages: []", "name: expected a word of ASCII letters, digits, - and _, got 'a b'"),
@@ -75,7 +76,7 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
         ("name: a\nstages: [{budget: {warn_at: 7}}]", "stages[0].budget.warn_at: expected `float` <= 1.0"),
         ("name: a\nstages: [{budget: {warn_at: high}}]", "stages[0].budget.warn_at: expected `float`, got `str`"),
         ("name: a\nstages: [{budget: {timeout_ms: 0}}]", "stages[0].budget.timeout_ms: expected `float` > 0.0"),
-        ("name: a\nstages: [{budget: {on_error: maybe}}]", "stages[0].budget.on_error: invalid enum value 'maybe'"),
+        ("name: a\nstages: [{budget: {on_error: maybe}}]", "stages[0].budget.on_error: expected one of open, closed, got 'maybe'"),
         (
             "name: a\nstages: [{budget: {window: 1000, allocations: {current_query: 900, tool_descriptions: 200}}}]",
             "stages[0].budget: the allocations add up to 1100 tokens, more than the window's 1000",
