@@ -9,6 +9,7 @@ RUN pip install --require-hashes -r requirements/all.txt
 COPY pyproject.toml setup.py README.md LICENSE NOTICE MANIFEST.in config.yaml ./
 COPY policies policies
 COPY proxy proxy
+COPY groundwire groundwire
 RUN pip install --no-deps . && GROUNDWIRE_CACHE=/opt/groundwire/models groundwire fetch-model
 
 FROM python:3.11-slim
