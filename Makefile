@@ -154,8 +154,9 @@ bench-embeddings: $(VENV)/.installed $(PEERS)/.installed  ## embedding models co
 bench-grounding: $(VENV)/.installed $(PEERS)/.installed  ## does the verifier know what a context supports: by source, language, length, whole answers
 	$(BIN)/python -m benchmarks.grounding
 
-docs: $(VENV)/.installed  ## write the README's generated tables anew
+docs: $(VENV)/.installed  ## write the README's generated tables and the JSON Schemas anew
 	$(BIN)/python -m benchmarks.readme
+	for kind in config policy; do $(BIN)/groundwire schema $$kind > schemas/$$kind.json; done
 
 audit: $(VENV)/.installed  ## the saved advisories written anew from osv.dev (needs a network), then every pin against them
 	$(BIN)/python -m requirements.audit --refresh

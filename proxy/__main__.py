@@ -1,4 +1,4 @@
-"""The command: ``groundwire serve | check | explain | init | tail | report | knowledge | fetch-model | new-key``."""
+"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | knowledge | fetch-model | new-key``."""
 
 from __future__ import annotations
 
@@ -85,9 +85,12 @@ def _parser() -> argparse.ArgumentParser:
     explain.add_argument("policy", nargs="*", help="policy files, or names of some in policies/ (default: all shipped ones)")
     explain.add_argument("--all", action="store_true", help="every option, what each stage needs, and how right its actions are")
     explain.set_defaults(run=_explain)
-    init = commands.add_parser("init", help="write the default config.yaml and policies/ into a folder, to edit")
+    init = commands.add_parser("init", help="write the default config.yaml, policies/ and their schemas/ into a folder, to edit")
     init.add_argument("folder", type=Path, nargs="?", default=Path())
     init.set_defaults(run=_init)
+    schema = commands.add_parser("schema", help="print the JSON Schema of config.yaml or of policies, for editors")
+    schema.add_argument("kind", choices=("config", "policy"))
+    schema.set_defaults(run=_schema)
     _watching_commands(commands)
     knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
     _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
@@ -301,10 +304,18 @@ def _shipped_policies() -> list[str]:
     return [name for name in ("observe", "default", "agent", "rag", "strict") if _policy_file(name).is_file()]
 
 
+def _schema(arguments: argparse.Namespace) -> int:
+    from proxy.cli.schema import schema_text
+
+    print(schema_text(arguments.kind), end="")
+    return 0
+
+
 def _init(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.folder
-    for source in (_bundled() / DEFAULT_CONFIG, *sorted((_bundled() / "policies").glob("*.yaml"))):
-        target = folder / source.relative_to(_bundled())
+    bundled = _bundled()
+    for source in (bundled / DEFAULT_CONFIG, *sorted((bundled / "policies").glob("*.yaml")), *sorted((bundled / "schemas").glob("*.json"))):
+        target = folder / source.relative_to(bundled)
         if target.exists():
             print(f"{target}: left as it is")
             continue

@@ -99,7 +99,7 @@ def test_a_number_that_cannot_be_is_refused_before_anything_starts(config: Path,
 def test_init_writes_what_check_accepts(tmp_path: Path, capsys: Captured) -> None:
     folder = tmp_path / "new" / "place"
     assert 0 == main(["init", str(folder)])
-    assert {"config.yaml", "policies"} == {path.name for path in folder.iterdir()}
+    assert {"config.yaml", "policies", "schemas"} == {path.name for path in folder.iterdir()}
     assert {"default.yaml", "observe.yaml", "rag.yaml", "agent.yaml", "strict.yaml"} == {
         path.name for path in (folder / "policies").iterdir()
     }
