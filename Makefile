@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
+.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -33,6 +33,9 @@ install: $(VENV)/.installed  ## the environment in .venv, from the lock file
 serve: $(VENV)/.serves  ## install and start the proxy with config.yaml
 	@$(BIN)/groundwire fetch-model
 	@$(BIN)/groundwire serve --config $(CONFIG) --port $(PORT)
+
+demo: $(VENV)/.serves  ## install and take the guided tour: five prepared exchanges without a key, then the dashboard
+	@$(BIN)/groundwire demo --port $(PORT)
 
 test: $(VENV)/.installed  ## the tests that need neither a key nor a minute: all of the logic
 	$(PYTEST) -m "not slow and not process and not postgres and not cost and not scale and not clients and not browser"

@@ -78,6 +78,10 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-level", choices=get_args(LogLevel), help="instead of logging.level")
     serve.add_argument("--log-format", choices=get_args(LogFormat), help="instead of logging.format")
     serve.set_defaults(run=_serve)
+    demo = commands.add_parser("demo", help="a guided tour without a key: five prepared exchanges, then the dashboard with them on it")
+    demo.add_argument("--port", type=int, default=4000, help="port to listen on (default: 4000)")
+    demo.add_argument("--once", action="store_true", help="end when the exchanges are through, without serving the dashboard")
+    demo.set_defaults(run=_demo)
     check = commands.add_parser("check", help="check config.yaml and its policies")
     check.add_argument("--config", type=Path)
     check.set_defaults(run=_check)
@@ -194,6 +198,10 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     build = commands.add_parser("build", help="read a folder of facts and build its index, or bring it up to date")
+    demo = commands.add_parser("demo", help="a guided tour without a key: five prepared exchanges, then the dashboard with them on it")
+    demo.add_argument("--port", type=int, default=4000, help="port to listen on (default: 4000)")
+    demo.add_argument("--once", action="store_true", help="end when the exchanges are through, without serving the dashboard")
+    demo.set_defaults(run=_demo)
     check = commands.add_parser("check", help="print what a folder of facts says to a claim")
     for parser in (build, check):
         parser.add_argument("folder", type=Path, help="Markdown, text, JSON Lines and CSV files")
@@ -263,6 +271,13 @@ def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logg
         found[GENERATED_KEY_VARIABLE] = key = secrets.token_urlsafe(32)
         log.warning("no admin key is set and %s is not loopback: this start's admin key is %s", host, key)
     return found
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from proxy.cli.demo import demo
+
+    logs.configure(level="warning")
+    return demo(_bundled() / "policies", arguments.port, stay=not arguments.once)
 
 
 def _check(arguments: argparse.Namespace) -> int:

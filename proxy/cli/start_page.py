@@ -51,8 +51,8 @@ def lines(page: StartPage, columns: int) -> Iterator[Text]:
     yield Text()
     yield Text(page.curl)
     yield Text()
-    yield Text(f"{_INDENT}groundwire tail shows each exchange,", "dim")
-    yield Text(f"{_INDENT}groundwire explain what a policy does.", "dim")
+    for said in ("tail shows each exchange", "explain says what a policy does", "demo is a tour without a key"):
+        yield Text(f"{_INDENT}groundwire {said}", "dim")
     yield Text(f"{_INDENT}Ctrl-C stops the server.", "dim")
     yield Text()
 
