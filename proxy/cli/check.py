@@ -13,6 +13,7 @@ from proxy.config.settings import RouteSettings, read_settings
 from proxy.errors import ConfigError
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, load_policy
 from proxy.policy.precision import below_floor
+from proxy.server.startup import check_exposure
 from proxy.store.database import Database
 
 REFUSED = 2
@@ -26,6 +27,8 @@ def check(path: Path) -> int:
     if settings is not None:
         with found.caught():
             Database(settings.store.url, source=str(path))
+        with found.caught():
+            check_exposure(settings, settings.server, str(path))
         reading = PolicyReading(settings, str(path))
         for i, route in enumerate(settings.routes):
             policies = reading.route(i, route)

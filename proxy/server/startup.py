@@ -43,7 +43,7 @@ def run(settings: Settings, server: ServerSettings, source: str = "config.yaml",
 
     Raises `ConfigError` for what can never work, before anything is opened, written or migrated.
     """
-    check_exposure(settings, server)
+    check_exposure(settings, server, source)
     load_policies(settings, source=source)  # refuse a wrong policy here, in one line, not in every worker
     check_models(settings)
     check_port(server)
@@ -71,16 +71,16 @@ def run(settings: Settings, server: ServerSettings, source: str = "config.yaml",
     return 0 if one.started else 2
 
 
-def check_exposure(settings: Settings, server: ServerSettings) -> None:
+def check_exposure(settings: Settings, server: ServerSettings, source: str = "config.yaml") -> None:
     """Raises `ConfigError` where anyone on the network could spend the operator's provider keys."""
     if is_loopback(server.host) or settings.keys or server.allow_anonymous:
         return
     paid = sorted({route.upstream for route in settings.routes if spends(settings, route.upstream)})
     if paid:
         raise ConfigError(
+            source,
             "server.host",
-            server.host,
-            f"is not loopback, and without client keys anyone who reaches it spends the key of {', '.join(paid)}: "
+            f"{server.host} is not loopback, and without client keys anyone who reaches it spends the key of {', '.join(paid)}: "
             "add keys: (groundwire new-key NAME makes one), or server: {allow_anonymous: true}",
         )
 

@@ -110,3 +110,12 @@ def test_a_policy_that_no_route_uses_is_named_where_all_is_well(folder: Path, ca
 def test_a_file_that_is_no_configuration_is_one_problem(folder: Path, capsys: Captured, wrong: str) -> None:
     (folder / "config.yaml").write_text(wrong)
     assert 1 == len(problems(capsys, folder))
+
+
+def test_what_serve_refuses_check_refuses_too(folder: Path, capsys: Captured) -> None:
+    text = "upstreams: {main: {kind: openai, base_url: 'http://x/v1', api_key: sk-1}}\nserver: {host: 0.0.0.0}\n"
+    (folder / "config.yaml").write_text(text + "routes: [{upstream: main, policy: policies/rag.yaml}]\n")
+    (found,) = problems(capsys, folder)
+    assert found.startswith(
+        "config.yaml:2: server.host: 0.0.0.0 is not loopback, and without client keys anyone who reaches it spends the key"
+    )
