@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import clean_context_tables, grounding_tables
-from proxy.cli.explain import stage_table
+from proxy.cli.stage_words import stage_table
 from proxy.stages.registry import STAGES
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
 

@@ -55,6 +55,7 @@ from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
 from proxy.server.background import Afterwards
 from proxy.server.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
+from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.compactions import DatabaseCompactions
@@ -86,8 +87,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
-GENERATED_KEY_VARIABLE = "GROUNDWIRE_GENERATED_ADMIN_KEY"
-"""How ``serve`` hands workers the admin key that it made for this start."""
 DIALECTS: tuple[Dialect, ...] = (ChatDialect(),)
 
 
