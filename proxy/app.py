@@ -46,7 +46,7 @@ from proxy.observe.recording import Recorder
 from proxy.observe.tracing.providers import server_of
 from proxy.observe.tracing.trace import Tracing
 from proxy.offloop import SWITCH_S
-from proxy.pipeline import Pipeline
+from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Policy, RoutePolicies, load_policies
 from proxy.policy.shadow import ShadowPipeline, Uncounted
 from proxy.ports import Ports, ToolOutcomes, Verifiers
@@ -55,6 +55,7 @@ from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
 from proxy.server.background import Afterwards
 from proxy.server.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
+from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.compactions import DatabaseCompactions
@@ -86,8 +87,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
-GENERATED_KEY_VARIABLE = "GROUNDWIRE_GENERATED_ADMIN_KEY"
-"""How ``serve`` hands workers the admin key that it made for this start."""
 DIALECTS: tuple[Dialect, ...] = (ChatDialect(),)
 
 
@@ -248,6 +247,9 @@ class App:
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
+    def _reading_since(self, moment: float) -> bool:
+        return self.models.reading_since(moment) or self.verifiers.reading_since(moment)
+
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
         waiting = self._warming is not None and not self._warming.done()
@@ -292,7 +294,10 @@ class App:
             if key not in active:
                 given = ports if enforced else uncounted
                 stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
-                pipeline = (Pipeline if enforced else ShadowPipeline)(stages, policy.retrieval_tools)
+                later = policy.load_models == "at_first_use"
+                pipeline = (Pipeline if enforced else ShadowPipeline)(
+                    stages, policy.retrieval_tools, reading_since=self._reading_since if later else never
+                )
                 active[key] = ActivePolicy(
                     policy.label,
                     policy.delivery,

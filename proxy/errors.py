@@ -25,6 +25,7 @@ The envelope follows OpenAI's: https://platform.openai.com/docs/guides/error-cod
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
 MAX_PATH_CHARS = 300
@@ -39,9 +40,26 @@ class GroundwireError(Exception):
 class ConfigError(GroundwireError):
     """A file is refused: where (file, path inside it), what is wrong, what was expected."""
 
-    def __init__(self, file: str, path: str, problem: str) -> None:
+    def __init__(self, file: str, path: str, problem: str, *, key: str = "") -> None:
+        """`key` is the one that is wrong in the mapping at `path`, where the problem is not with its value."""
         self.file, self.path, self.problem = file, _short(path, MAX_PATH_CHARS), _short(problem, MAX_PROBLEM_CHARS)
+        self.place = f"{path}.{key}".removeprefix(".") if key else path
+        """What its line is looked for by."""
+        self.line: int | None = None
+        """Where that is known: from 1."""
+        self.also: tuple[ConfigError, ...] = ()
+        """What else is wrong: in this file, or in the others that are read with it."""
         super().__init__(f"{file}: {self.path}: {self.problem}" if path else f"{file}: {self.problem}")
+
+    def __iter__(self) -> Iterator[ConfigError]:
+        """This one and what else is wrong."""
+        yield self
+        yield from self.also
+
+    def located(self) -> str:
+        """``FILE:LINE: PATH: PROBLEM``, as compilers write it."""
+        at = self.file if self.line is None else f"{self.file}:{self.line}"
+        return ": ".join(filter(None, (at, self.path, self.problem)))
 
 
 def _short(text: str, chars: int) -> str:

@@ -31,6 +31,11 @@ _HEAD_START_S = 0.003
 Hook = Callable[[Exchange], Awaitable[Verdict | None]]
 
 
+def never(_: float) -> bool:
+    """Models are read before they are needed."""
+    return False
+
+
 class _Telling:
     """The hooks that run while the model is asked; they let its request leave first."""
 
@@ -56,9 +61,14 @@ class Pipeline:
     enforces = True
     """Whether what the stages decide is done."""
 
-    def __init__(self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> None:
+    def __init__(
+        self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS, *, reading_since: Callable[[float], bool] = never
+    ) -> None:
+        """`reading_since` says whether a model was being read at some time after a moment (`time.perf_counter`): where models are read at
+        their first use, a check that could not wait for one is unchecked and no error.
+        """
         self.stages = tuple(stages)
-        self._retrieval_tools = tuple(retrieval_tools)
+        self._retrieval_tools, self._reading_since = tuple(retrieval_tools), reading_since
         requests = [(s, s.on_request) for s in stages if _overrides(s, "on_request")]
         self._beside = [(s, hook) for s, hook in requests if self.enforces and s.only_tells and s.options.on_error == "open"]
         self._request = [one for one in requests if one not in self._beside]
@@ -273,6 +283,8 @@ class Pipeline:
         try:
             async with asyncio.timeout(stage.options.timeout_ms / 1000):
                 verdict = await hook(exchange)
+            if verdict is not None and verdict.outcome == "error":
+                verdict = self._excused(stage, verdict, started)
             if phase == "answer":
                 exchange.attempts.settle(exchange, stage.name, before.findings)
         except ProxyError as error:
@@ -281,7 +293,7 @@ class Pipeline:
             raise
         except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
             exchange.undo(before, prompt=phase != "sentence" and not stage.only_tells)  # another's hook may change it meanwhile
-            verdict = self._failure(stage, phase, exchange, error)
+            verdict = self._excused(stage, self._failure(stage, phase, exchange, error), started)
         finally:
             exchange.end(before)
             key, ended = f"{stage.name}.{phase}", time.perf_counter()
@@ -302,6 +314,14 @@ class Pipeline:
                     raise Overloaded(f"{message}; try again", param=verdict.code, headers=(("retry-after", RETRY_AFTER_S),))
                 raise PolicyBlocked(message, param=verdict.code or "check_failed")
         return verdict
+
+    def _excused(self, stage: Stage, verdict: Verdict, started: float) -> Verdict:
+        """An error of a hook that has waited for a model's first reading: nothing was checked, and nothing is wrong."""
+        if stage.options.on_error == "closed" or not (stage.embeds or stage.verifies) or not self._reading_since(started):
+            return verdict
+        return replace(
+            verdict, outcome="unchecked", code="", detail={**verdict.detail, "reason": "a model is being read", "was": verdict.code}
+        )
 
     @staticmethod
     def _failure(stage: Stage, phase: str, exchange: Exchange, error: Exception) -> Verdict:

@@ -17,6 +17,7 @@ python3 -m venv "$work/venv"
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$wheel"
 cd "$work"
 venv/bin/groundwire check
+venv/bin/python -c "from groundwire.faithful import extract_citations; import groundwire; groundwire.stage.Stage"  # the public names
 venv/bin/python -c "from proxy.models.tools.relevance import shipped; shipped()"  # its weights are in the wheel
 venv/bin/python -c "from proxy.models.verifier.onnx import OnnxVerifier; OnnxVerifier().load()"  # and the verifier's
 venv/bin/groundwire fetch-model

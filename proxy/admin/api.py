@@ -22,6 +22,7 @@ from proxy.admin.dashboard.panels import FigureSource, PanelFigures
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.dashboard.run import FailuresOfRun
 from proxy.admin.failures import FailuresApi
+from proxy.admin.front import front
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
@@ -82,6 +83,7 @@ def make_admin(parts: AdminParts) -> Starlette:
     reviewed = parts.quarantine, parts.clashes
     dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, parts.routes, parts.shadow)
     routes = [
+        Route("/", front(parts.routes)),
         Route("/health", api.health),
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),

@@ -1,90 +1,108 @@
-"""A policy and its stages in words: for ``groundwire explain`` and for the README's table, both from the stages' own declarations."""
+"""One policy in words, for ``groundwire explain NAME``: on one screen, or with everything that its stages declare."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
 
-import msgspec
-
-from proxy.policy.loading import Policy
+from proxy.cli.stage_words import changed_options, option_rows, plain, summary
+from proxy.policy.loading import Delivery, Policy, StageSpec
 from proxy.policy.precision import told
-from proxy.ports.stage import Stage, StageOptions
-from proxy.stages.registry import STAGES
+from proxy.ports.stage import Action, ActionKind
 from proxy.wire.http.headers import PREFIX
 
+DELIVERIES: Mapping[Delivery, str] = {
+    "tap": "as they come, and are judged for the record",
+    "gate": "sentence by sentence, each after its checks",
+    "hold": "whole, after all checks",
+}
+_KINDS: tuple[ActionKind, ...] = ("block", "edit", "ask", "quarantine", "warn")
+_NAME = 15
+"""Columns of a stage's number and name."""
 
-def explain(policy: Policy) -> str:
-    """What each stage of `policy` needs, changes and reports, with its options as loaded."""
-    lines = [f"{policy.label} ({policy.file}), delivery {policy.delivery}"]
-    if not policy.enforce:
-        lines.append("enforce: false: shadow mode, it judges and records everything, and changes and blocks nothing")
-    if not policy.stages:
-        lines.append("no stages: every request passes as it is")
+
+def purpose(file: str | Path) -> str:
+    """When to take a policy: the sentence with which its file begins; "" where no comment stands there."""
+    said = []
+    for line in Path(file).read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        said.append(line.lstrip("# ").rstrip())
+        if said[-1].endswith("."):
+            break
+    return " ".join(said)
+
+
+def explain(policy: Policy, columns: int = 80) -> str:
+    """What `policy` does, on one screen: its stages, what they may do, and the options that are not at their defaults."""
+    lines = [*_head(policy, columns), ""]
+    shared = _shared(policy)
+    if shared:
+        lines += [f"In every stage: {_options(shared)}.", ""]
+    for number, spec in enumerate(policy.stages, 1):
+        own = {name: values for name, values in changed_options(spec.options).items() if name not in shared}
+        said = [summary(spec.stage).partition(";")[0].rstrip(".") + ".", _actions(spec.stage.actions(spec.options)), _options(own)]
+        for i, text in enumerate(filter(None, said)):
+            lines += _wrapped(text, columns, f"{number:2} {spec.stage.name}" if not i else "")
+    if policy.stages:
+        lines += ["", f"All options, needs and precisions: groundwire explain --all {policy.name}"]
+    return "\n".join(lines)
+
+
+def explain_all(policy: Policy, columns: int = 80) -> str:
+    """What each stage of `policy` needs, changes and reports, how right its actions are, and every option as loaded."""
+    lines = _head(policy, columns)
     if any(spec.stage.reads_passages for spec in policy.stages):
         lines.append(f"retrieval tools, whose results are passages: {', '.join(policy.retrieval_tools) or 'none'}")
     for number, spec in enumerate(policy.stages, 1):
         lines.append(f"\n{number}. {spec.stage.name}: {summary(spec.stage)}")
-        for word, values in (
-            ("needs", spec.stage.requires),
-            ("provides", spec.stage.assigns),
-            ("changes", spec.stage.changes),
-            ("answers calls of", spec.stage.answers),
-            ("reports", (*(f"{PREFIX}{header.name}" for header in spec.stage.headers), *spec.stage.reports)),
-        ):
-            lines.append(f"   {word}: {', '.join(values) or 'nothing'}")
-        lines += [f"   may {told(spec.stage.name, action)}" for action in spec.stage.actions(spec.options)]
+        lines += _declared(spec)
         for name, _, description in option_rows(spec.stage):
-            value = getattr(spec.options, name)
-            lines.append(f"   {name} = {_plain(value)}" + (f"  ({description})" if description else ""))
+            lines.append(f"   {name} = {plain(getattr(spec.options, name))}" + (f"  ({description})" if description else ""))
     return "\n".join(lines)
 
 
-def stage_table(stages: Sequence[type[Stage]] = STAGES) -> str:
-    """Markdown: every stage with its own options, their defaults and meanings; then those that all share."""
-    rows = ["| stage | option | default | meaning |", "| --- | --- | --- | --- |"]
-    shared = {name for name, _, _ in _rows(StageOptions)}
-    for stage in stages:
-        rows.append(f"| **{stage.name}** | | | {summary(stage)} |")
-        rows += [f"| | `{name}` | `{default}` | {text} |" for name, default, text in option_rows(stage) if name not in shared]
-    rows.append("| *every stage* | | | |")
-    rows += [f"| | `{name}` | `{default}` | {text} |" for name, default, text in _rows(StageOptions)]
-    return "\n".join(rows)
+def _head(policy: Policy, columns: int) -> list[str]:
+    lines = [f"{policy.label} ({policy.file})", *textwrap.wrap(purpose(policy.file), columns)]
+    lines.append(f"Answers leave {DELIVERIES[policy.delivery]} (delivery: {policy.delivery}).")
+    if not policy.enforce:
+        lines += textwrap.wrap("enforce: false: shadow mode, it judges and records everything, and changes and blocks nothing", columns)
+    if not policy.stages:
+        lines.append("no stages: every request passes as it is")
+    return lines
 
 
-def summary(stage: type[Stage]) -> str:
-    """The first line of a stage's docstring."""
-    return (stage.__doc__ or "").strip().partition("\n")[0]
+def _declared(spec: StageSpec) -> Iterator[str]:
+    for word, values in (
+        ("needs", spec.stage.requires),
+        ("provides", spec.stage.assigns),
+        ("changes", spec.stage.changes),
+        ("answers calls of", spec.stage.answers),
+        ("reports", (*(f"{PREFIX}{header.name}" for header in spec.stage.headers), *spec.stage.reports)),
+    ):
+        yield f"   {word}: {', '.join(values) or 'nothing'}"
+    for action in spec.stage.actions(spec.options):
+        yield f"   may {told(spec.stage.name, action)}"
 
 
-def option_rows(stage: type[Stage]) -> list[tuple[str, str, str]]:
-    """Name, default and meaning of each option, the stage's own first."""
-    shared = {name for name, _, _ in _rows(StageOptions)}
-    rows = list(_rows(stage.Options))
-    return [r for r in rows if r[0] not in shared] + [r for r in rows if r[0] in shared]
+def _shared(policy: Policy) -> dict[str, tuple[str, str]]:
+    """Options that stand in all stages (of several), with one value, and not their default's."""
+    found = [changed_options(spec.options) for spec in policy.stages]
+    if len(found) < 2:
+        return {}
+    return {name: values for name, values in found[0].items() if all(other.get(name) == values for other in found)}
 
 
-def _rows(options: type[msgspec.Struct]) -> Iterator[tuple[str, str, str]]:
-    for field in msgspec.structs.fields(options):
-        made = field.default_factory() if field.default is msgspec.NODEFAULT and callable(field.default_factory) else field.default
-        yield field.name, _plain(made), _description(field.type)
+def _options(changed: Mapping[str, tuple[str, str]]) -> str:
+    return "; ".join(f"{name}: {value} (not {default})" for name, (value, default) in changed.items())
 
 
-def _description(kind: Any) -> str:
-    found = [meta.description for meta in getattr(kind, "__metadata__", ()) if isinstance(meta, msgspec.Meta) and meta.description]
-    return found[0] if found else ""
+def _actions(actions: Sequence[Action]) -> str:
+    """What a client could notice: ``May block, warn.``; the codes are in the headers, the record and ``--all``."""
+    kinds = [kind for kind in _KINDS if any(action.kind == kind for action in actions)]
+    return f"May {', '.join(kinds)}." if kinds else ""
 
 
-def _plain(value: Any) -> str:
-    """A value as a policy file has it, in YAML's flow style."""
-    if value is None:
-        return "null"
-    if isinstance(value, msgspec.Struct):
-        value = {name: inner for name in value.__struct_fields__ if (inner := getattr(value, name)) is not None}
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{name}: {_plain(inner)}" for name, inner in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(_plain, value)) + "]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return str(value) if value != "" else "''"
+def _wrapped(text: str, columns: int, label: str) -> list[str]:
+    return textwrap.wrap(text, columns, initial_indent=label.ljust(_NAME), subsequent_indent=" " * _NAME, break_on_hyphens=False)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct, field
 
+from proxy.cli.report_shadow import ShadowTally
 from proxy.cli.report_tallies import Mean, Runs, ValueSpread, raised, ranked, share
 from proxy.exchange import QUIET, Facts
 from proxy.stages.compression.panel import CompressionPanel
@@ -65,7 +66,7 @@ class ReportFigures:
         self._failure_states = dict.fromkeys(("active", "resolved", "superseded"), 0)
         self._compression, self._tools, self._checks = CompressionPanel(), ToolRagPanel(), PoisoningPanel()
         self._duration, self._overhead = ValueSpread(), ValueSpread()
-        self._runs = Runs()
+        self._runs, self._shadow = Runs(), ShadowTally()
         self._poisoned: dict[str, int] | None = {}
         self._decided: dict[str, int] = {}
         self._clashes: dict[str, int] | None = {}
@@ -85,6 +86,7 @@ class ReportFigures:
         self._runs.add(entry.run_id, failed=failed, warned=bool(codes))
         self._codes(codes)
         self._ends(entry, detail)
+        self._shadow.add(detail, entry.id, entry.created_at, entry.model)
         facts = detail.facts or Facts()
         self._facts(facts)
         self._cost(entry, detail.usage)
@@ -131,6 +133,7 @@ class ReportFigures:
             "citations": {"verified": self._citations[0], "total": self._citations[1], "precision": share(*self._citations)},
             "warnings": ranked(self._warnings),
             "blocked": {"total": self._verdicts.get("block", 0), "reasons": ranked(self._blocked)},
+            "shadow": self._shadow.as_json(),
             "errors": ranked(self._errors),
             "upstream_errors": {"total": sum(self._upstream_errors.values()), "by": ranked(self._upstream_errors)},
             "poisoning": self._poisoning(),

@@ -106,6 +106,7 @@ _LISTS: tuple[tuple[str, str], ...] = (
     ("Poisoning, by type", "poisoning.types"),
     ("Clashes, by type", "clashes.types"),
     ("Failures of agents, by signal", "failures.types"),
+    ("Shadow mode: would have blocked, by reason", "shadow.reasons"),
     ("Errors", "errors"),
     ("Upstream errors", "upstream_errors.by"),
 )
@@ -126,6 +127,7 @@ def _lines(report: Mapping[str, Any], terminal: Terminal) -> Iterator[str | Text
             yield from _waiting(report)
             return
         yield ""
+    yield from _shadow(now)
     for is_title, rows in groupby(_rows(now, before), lambda row: len(row) == 1):
         yield from (
             (Text(row[0], "bold") for row in rows) if is_title else (line.rstrip() for line in terminal.shown(_table(rows)).splitlines())
@@ -214,6 +216,24 @@ def _runs(now: Figures) -> Iterator[_Row]:
         yield (title, "failed", "warned")
         for run in runs["top"]:
             yield (f"  {harmless(run['run_id'])}", f"{run['failed']:,}", f"{run['warned']:,}")
+
+
+_WOULD = {"edit": "changed", "answer": "answered in the model's stead", "ask": "asked the user about", "retry": "asked again for"}
+
+
+def _shadow(now: Figures) -> Iterator[str]:
+    """What policies in shadow mode would have done, with the newest exchanges that they would have blocked."""
+    found = _at(now, "shadow") or {}
+    if not found.get("judged"):
+        return
+    also = [f"{words} {found['would'][name]:,}" for name, words in _WOULD.items() if found["would"].get(name)]
+    rest = f"; {', '.join(also)}" if also else ""
+    yield f"Shadow mode: would have blocked {found['blocked']:,} of {found['judged']:,}{rest}"
+    for one in found["newest_blocked"]:
+        yield f"  {local(one['created_at']):%m-%d %H:%M} {harmless(one['id'])} {harmless(one['reason'])}"
+    if found["blocked"] > len(found["newest_blocked"]):
+        yield f"  and {found['blocked'] - len(found['newest_blocked']):,} before these"
+    yield ""
 
 
 def _waiting(report: Mapping[str, Any]) -> Iterator[str]:

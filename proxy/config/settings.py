@@ -1,28 +1,28 @@
 """config.yaml and environment -> checked settings.
 
 Values may be ``${ENV}`` or ``${ENV:-default}``. Unknown keys, wrong types and contradictions are refused with the file, the path
-inside it and what was expected. `checked` serves `proxy.policy.loading` too.
+inside it and what was expected: all that is wrong, not only what is found first.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from proxy.config.conversion import mend, problems, suggested
 from proxy.config.models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
 from proxy.config.observability import LoggingSettings, TracingSettings, check_tracing
 from proxy.config.paths import Passthrough, check_passthrough
+from proxy.config.problems import Problems
 from proxy.config.yaml_files import read_yaml
 from proxy.errors import ConfigError
 
-T = TypeVar("T")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
 _RESERVED_PREFIXES = ("/groundwire", "/dashboard", "/health", "/ready", "/metrics", "/v1")
 
@@ -146,7 +146,6 @@ class EmbeddedSettings(_Upstream, frozen=True, kw_only=True, tag="embedded"):
 
 
 UpstreamSettings = OpenAISettings | LiteLLMSettings | EmbeddedSettings
-_KINDS = ("embedded", "litellm", "openai")
 
 
 class ModelSettings(Section, frozen=True, kw_only=True):
@@ -213,24 +212,49 @@ class Settings(Section, frozen=True, kw_only=True):
 
 
 def load_settings(path: str | Path, environ: Mapping[str, str] | None = None) -> Settings:
-    """Read, expand and check config.yaml. Raises `ConfigError`."""
-    file = str(path)
-    raw = read_yaml(path)
-    if isinstance(raw, dict) and "folder" in raw:
-        raise ConfigError(file, "folder", "unknown key")
-    environ = os.environ if environ is None else environ
-    settings = checked(expand(raw, file, environ), Settings, file, lax=True)
-    _check_whole(settings, file)
-    check_tracing(settings.tracing, file, environ)
-    return msgspec.structs.replace(settings, folder=str(Path(path).resolve().parent))
+    """Read, expand and check config.yaml. Raises `ConfigError`, which has everything that is wrong."""
+    found = Problems()
+    settings = read_settings(path, found, environ)
+    found.raised()
+    assert settings is not None
+    return settings
 
 
-def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "$") -> Any:
-    """Replace ``${ENV}`` and ``${ENV:-default}`` in every string. Raises `ConfigError` for an unset one without default."""
+def read_settings(path: str | Path, found: Problems, environ: Mapping[str, str] | None = None) -> Settings | None:
+    """The same, but what is wrong is added to what was `found`: then settings, where there are any, are those without it."""
+    file, environ = str(path), os.environ if environ is None else environ
+    raw = None
+    with found.caught():
+        raw = read_yaml(path)
+        if isinstance(raw, dict) and "folder" in raw:
+            del raw["folder"]
+            found.found.append(ConfigError(file, "folder", "unknown key"))
+        unset: list[ConfigError] = []
+        raw = expand(raw, file, environ, unset=unset)
+        found.found += unset
+        unknown = {error.path for error in unset}
+        wrong = [p for p in problems(raw, Settings, lax=True) if p.path not in unknown]
+        found.found += (ConfigError(file, p.path, p.said, key=p.key) for p in wrong)
+        for problem in wrong:
+            mend(raw, problem)
+        if problems(raw, Settings, lax=True):
+            return None
+        settings = msgspec.convert(raw, Settings, strict=False)
+        whole = Problems()
+        check_whole(settings, file, whole)
+        found.found += (error for error in whole.found if error.path not in unknown)
+        with found.caught():
+            check_tracing(settings.tracing, file, environ)
+        return msgspec.structs.replace(settings, folder=str(Path(path).resolve().parent))
+    return None
+
+
+def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "", *, unset: list[ConfigError]) -> Any:
+    """Replace ``${ENV}`` and ``${ENV:-default}`` in every string; one that is not set and has no default is added to `unset`."""
     if isinstance(value, dict):
-        return {key: expand(item, file, environ, f"{path}.{key}") for key, item in value.items()}
+        return {key: expand(item, file, environ, f"{path}.{key}".removeprefix("."), unset=unset) for key, item in value.items()}
     if isinstance(value, list):
-        return [expand(item, file, environ, f"{path}[{i}]") for i, item in enumerate(value)]
+        return [expand(item, file, environ, f"{path}[{i}]", unset=unset) for i, item in enumerate(value)]
     if not isinstance(value, str):
         return value
 
@@ -239,151 +263,79 @@ def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "$") -
         found = environ.get(name, "")
         if found or (name in environ and not has_default):
             return found
-        if has_default:
-            return default
-        problem = f"the environment variable {name} is not set; write ${{{name}:-default}} to give a default"
-        raise ConfigError(file, path.removeprefix("$."), problem)
+        if not has_default:
+            problem = f"the environment variable {name} is not set; write ${{{name}:-default}} to give a default"
+            unset.append(ConfigError(file, path, problem))
+        return default or ""
 
     return _VARIABLE.sub(substitute, value)
 
 
-def checked(value: Any, kind: type[T], file: str, at: str = "", *, lax: bool = False) -> T:
-    """Convert plain YAML into `kind`; `at` is the path of `value` inside the file. Raises `ConfigError`."""
-    try:
-        return msgspec.convert(value, kind, strict=not lax)
-    except msgspec.ValidationError as error:
-        problem, steps = _place(error, value, kind, strict=not lax)
-        path = at + "".join(step if step.startswith("[") else f".{step}" for step in steps)
-        raise ConfigError(file, path.removeprefix("."), _with_hint(problem, value, steps, kind)) from error
+def check_whole(settings: Settings, file: str, found: Problems) -> None:
+    """What no single field shows is added to what was `found`: names that must exist, prefixes, cycles of fallbacks."""
+    found.found += (ConfigError(file, path, problem) for path, problem in _of_routes(settings))
+    found.found += (ConfigError(file, path, problem) for path, problem in _of_upstreams(settings))
+    found.found += (ConfigError(file, path, problem) for path, problem in _of_keys(settings))
+    for i, route in enumerate(settings.routes):
+        with found.caught():
+            check_passthrough(route.passthrough, file, f"routes[{i}].passthrough")
+    with found.caught():
+        check_models(settings.embeddings, file)
 
 
-def _place(error: msgspec.ValidationError, value: Any, kind: Any, *, strict: bool) -> tuple[str, list[str]]:
-    """msgspec's message and the steps to the place; msgspec writes ``[...]`` for any key of a mapping, so the key is looked for."""
-    problem, _, where = str(error).partition(" - at `")
-    steps = re.findall(r"\[[^\]]*\]|[^.\[\]$`]+", where.rstrip("`"))
-    while "[...]" in steps:
-        position = steps.index("[...]")
-        for key in _at(value, steps[:position]):
-            try:
-                msgspec.convert(_only(value, steps[:position], key), kind, strict=strict)
-            except msgspec.ValidationError as again:
-                if str(again) == str(error):
-                    steps[position] = str(key)
-                    break
-        else:
-            break
-    return problem, steps
+_Found = Iterator[tuple[str, str]]
+"""Path and problem."""
 
 
-def _at(value: Any, steps: list[str]) -> Any:
-    for step in steps:
-        value = value[int(step[1:-1])] if step.startswith("[") else value[step]
-    return value
-
-
-def _only(value: Any, steps: list[str], key: Any) -> Any:
-    """`value` with the mapping at `steps` cut down to `key`."""
-    if not steps:
-        return {key: value[key]}
-    step: Any = int(steps[0][1:-1]) if steps[0].startswith("[") else steps[0]
-    inner = _only(value[step], steps[1:], key)
-    return [inner if i == step else item for i, item in enumerate(value)] if isinstance(value, list) else {**value, step: inner}
-
-
-def _with_hint(problem: str, value: Any, steps: list[str], kind: Any) -> str:
-    """Add what is known there to msgspec's "unknown field" and "invalid value"."""
-    unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem)
-    if unknown:
-        known = _fields_at(kind, steps, value)
-        near = difflib.get_close_matches(unknown[1], known, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(sorted(known))}" if known else ""
-        return f"unknown key {unknown[1]!r}" + (f"; {hint}" if hint else "")
-    if problem.startswith("Invalid value") and steps and steps[-1] == "kind":
-        problem += "; known: " + ", ".join(sorted(_KINDS))
-    return problem[:1].lower() + problem[1:]
-
-
-def _fields_at(kind: Any, steps: list[str], value: Any) -> list[str]:
-    """Names of the fields of the type that `steps` lead to; empty when they lead nowhere certain."""
-    info = msgspec.inspect.type_info(kind)
-    for raw_step in [*steps, None]:
-        step = raw_step.strip("[]") if raw_step is not None else None
-        if isinstance(info, msgspec.inspect.Metadata):  # a field with a description
-            info = info.type
-        if isinstance(info, msgspec.inspect.UnionType):
-            tag = value.get("kind") if isinstance(value, dict) else None
-            structs = [t for t in info.types if isinstance(t, msgspec.inspect.StructType)]
-            found = [t for t in structs if tag is None or t.tag == tag]
-            if not found:
-                return []
-            info = found[0]
-        if step is None:
-            break
-        value = value.get(step) if isinstance(value, dict) else value[int(step)] if isinstance(value, list) else None
-        if isinstance(info, msgspec.inspect.StructType):
-            fields = {field.encode_name: field.type for field in info.fields}
-            if step not in fields:
-                return []
-            info = fields[step]
-        elif isinstance(info, msgspec.inspect.DictType):
-            info = info.value_type
-        elif isinstance(info, msgspec.inspect.VarTupleType | msgspec.inspect.ListType):
-            info = info.item_type
-        else:
-            return []
-    if not isinstance(info, msgspec.inspect.StructType):
-        return []
-    tag_field = [info.tag_field] if info.tag_field else []
-    return tag_field + [f.encode_name for f in info.fields if (info.cls, f.encode_name) != (Settings, "folder")]
-
-
-def _check_whole(settings: Settings, file: str) -> None:
-    """What no single field shows: names that must exist, prefixes, cycles of fallbacks."""
+def _of_routes(settings: Settings) -> _Found:
     if not settings.routes:
-        raise ConfigError(file, "routes", "at least one route is needed")
+        yield "routes", "at least one route is needed"
     seen: set[str] = set()
     for i, route in enumerate(settings.routes):
         if route.upstream not in settings.upstreams:
-            raise ConfigError(file, f"routes[{i}].upstream", _unknown(route.upstream, settings.upstreams))
+            yield f"routes[{i}].upstream", _unknown(route.upstream, settings.upstreams)
         if route.prefix and not re.fullmatch(r"(/[A-Za-z0-9._~-]+)+", route.prefix):
-            raise ConfigError(
-                file, f"routes[{i}].prefix", f"expected '' or a path like /rag without a slash at its end, got {route.prefix!r}"
-            )
+            yield f"routes[{i}].prefix", f"expected '' or a path like /rag without a slash at its end, got {route.prefix!r}"
         if any(route.prefix == p or route.prefix.startswith(p + "/") for p in _RESERVED_PREFIXES):
-            raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is one of the server's own paths")
-        check_passthrough(route.passthrough, file, f"routes[{i}].passthrough")
+            yield f"routes[{i}].prefix", f"{route.prefix!r} is one of the server's own paths"
         if route.prefix in seen:
-            raise ConfigError(file, f"routes[{i}].prefix", f"{route.prefix!r} is taken by an earlier route")
+            yield f"routes[{i}].prefix", f"{route.prefix!r} is taken by an earlier route"
         seen.add(route.prefix)
+
+
+def _of_upstreams(settings: Settings) -> _Found:
     for name, upstream in settings.upstreams.items():
         for other in upstream.fallback:
             if other not in settings.upstreams:
-                raise ConfigError(file, f"upstreams.{name}.fallback", _unknown(other, settings.upstreams))
+                yield f"upstreams.{name}.fallback", _unknown(other, settings.upstreams)
             if other == name:
-                raise ConfigError(file, f"upstreams.{name}.fallback", "an upstream cannot be its own fallback")
+                yield f"upstreams.{name}.fallback", "an upstream cannot be its own fallback"
         if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
-            raise ConfigError(file, f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}")
+            yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
+        if not isinstance(upstream, LiteLLMSettings) or upstream.model_prefix:
+            continue
+        if upstream.api_key not in ("", "forward"):
+            problem = "is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key"
+            yield f"upstreams.{name}.model_prefix", problem
+        elif not upstream.models:
+            problem = "is needed, or a list of models: else a client could choose any provider whose key lies in the environment"
+            yield f"upstreams.{name}.model_prefix", problem
+
+
+def _of_keys(settings: Settings) -> _Found:
     without_key = forwarding(settings)
     if settings.keys and without_key:
         problem = "forward cannot go with keys: a client's Authorization is then Groundwire's own key and must not leave"
-        raise ConfigError(file, f"upstreams.{without_key[0]}.api_key", problem)
-    for name, upstream in settings.upstreams.items():
-        if isinstance(upstream, LiteLLMSettings) and upstream.api_key not in ("", "forward") and not upstream.model_prefix:
-            problem = "is needed beside an api_key (as anthropic/): without it a client could choose the provider that gets the key"
-            raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
-        if isinstance(upstream, LiteLLMSettings) and not upstream.model_prefix and not upstream.models:
-            problem = "is needed, or a list of models: else a client could choose any provider whose key lies in the environment"
-            raise ConfigError(file, f"upstreams.{name}.model_prefix", problem)
-    check_models(settings.embeddings, file)
-    names = [key.name for key in settings.keys]
+        yield f"upstreams.{without_key[0]}.api_key", problem
+    names, prefixes = [key.name for key in settings.keys], {route.prefix for route in settings.routes}
     for i, key in enumerate(settings.keys):
         if names.index(key.name) != i:
-            raise ConfigError(file, f"keys[{i}].name", f"{key.name!r} stands here twice")
+            yield f"keys[{i}].name", f"{key.name!r} stands here twice"
         if key.name.endswith(SHADOW):
-            raise ConfigError(file, f"keys[{i}].name", f"{SHADOW} ends the names under which shadow mode keeps what it learns")
+            yield f"keys[{i}].name", f"{SHADOW} ends the names under which shadow mode keeps what it learns"
         for prefix in key.routes:
-            if prefix not in seen:
-                raise ConfigError(file, f"keys[{i}].routes", f"no route has the prefix {prefix!r}")
+            if prefix not in prefixes:
+                yield f"keys[{i}].routes", f"no route has the prefix {prefix!r}"
 
 
 def spends(settings: Settings, name: str) -> bool:
@@ -409,4 +361,5 @@ def forwarding(settings: Settings) -> list[str]:
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> str:
-    return f"{name!r} is not one of: {', '.join(sorted(known)) or '(none)'}"
+    near = suggested(name, tuple(known))
+    return f"{name!r} is not one of: {', '.join(sorted(known)) or '(none)'}" + (f"; did you mean {near!r}?" if near else "")

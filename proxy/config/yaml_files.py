@@ -26,11 +26,37 @@ def read_yaml(path: str | Path) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise ConfigError(str(path), where, f"not valid YAML: {error.problem}") from error
+        refused = ConfigError(str(path), where, f"not valid YAML: {error.problem}")
+        refused.line = mark.line + 1 if mark else None
+        raise refused from error
     except yaml.YAMLError as error:
         raise ConfigError(str(path), "", f"not valid YAML: {error}") from error
     except RecursionError as error:
         raise ConfigError(str(path), "", "nested too deeply, or an alias inside its own anchor") from error
+
+
+def yaml_lines(path: str | Path) -> dict[str, int]:
+    """Line, from 1, of each key and list item by its path (``routes[0].policy``); empty where the file is no YAML."""
+    found: dict[str, int] = {}
+
+    def walk(node: yaml.Node, at: str) -> None:
+        if isinstance(node, yaml.MappingNode):
+            for key, value in node.value:
+                below = f"{at}.{getattr(key, 'value', '')}".removeprefix(".")
+                found[below] = key.start_mark.line + 1
+                walk(value, below)
+        elif isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                found[f"{at}[{i}]"] = item.start_mark.line + 1
+                walk(item, f"{at}[{i}]")
+
+    try:
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        if root is not None:
+            walk(root, "")
+    except (OSError, ValueError, RecursionError, yaml.YAMLError):
+        return {}
+    return found
 
 
 def _check_finite(value: Any, above: tuple[int, ...]) -> None:

@@ -7,6 +7,8 @@ that only some requests ask for makes them with its first request.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -28,7 +30,7 @@ class DeferredModels:
     def __init__(self, make: Callable[[], tuple[BatchingEmbedder, EmbeddingToolRanker]]) -> None:
         self._make = make
         self._making: asyncio.Task[tuple[BatchingEmbedder, EmbeddingToolRanker]] | None = None
-        self._awaited = False
+        self._awaited, self._made_at = False, -math.inf
 
     @property
     def name(self) -> str:
@@ -46,6 +48,12 @@ class DeferredModels:
         if self._making is None or not self._making.done():
             return "still loading" if self._awaited else None
         return str(self._making.exception()) if self._making.exception() else self._made.problem
+
+    def reading_since(self, moment: float) -> bool:
+        """Whether one of the models was being made or read at some time after `moment`, in `time.perf_counter`'s seconds."""
+        if self._making is None:
+            return False
+        return not self._making.done() or self._made_at > moment or (not self._making.exception() and self._made.reading_since(moment))
 
     async def load(self) -> None:
         """Make them, and load the embedding model. A failure is logged there, and shown by `problem`."""
@@ -78,7 +86,11 @@ class DeferredModels:
     async def _both(self) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
         if self._making is None:
             self._making = asyncio.create_task(asyncio.to_thread(self._make))
+            self._making.add_done_callback(self._note_end)
         return await asyncio.shield(self._making)
+
+    def _note_end(self, _: object) -> None:
+        self._made_at = time.perf_counter()
 
     @property
     def _made(self) -> BatchingEmbedder:

@@ -13,6 +13,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
+import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
@@ -66,6 +68,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=room)
         self._runner: asyncio.Task[None] | None = None
         self._problem, self._awaited = "", False
+        self._reading, self._read_at = False, -math.inf
         self._stopped = False
 
     @property
@@ -77,6 +80,10 @@ class SharedTurns(ABC, Generic[M, T, R]):
     def problem(self) -> str | None:
         """Why there is no model to run, for ``/ready``; None when there is, or when it is read at its first use and none was."""
         return None if self._model is not None else self._problem or ("still loading" if self._awaited else None)
+
+    def reading_since(self, moment: float) -> bool:
+        """Whether the model was being read at some time after `moment`, in `time.perf_counter`'s seconds: who waited, waited for that."""
+        return self._reading or self._read_at > moment
 
     async def load(self) -> None:
         """Load the model now, not at the first item. A failure is logged and tried again at the next item."""
@@ -214,6 +221,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
 
     def _loaded(self) -> M:
         if self._model is None:
+            self._reading = True
             try:
                 model = self._make()
                 model.load()
@@ -221,6 +229,8 @@ class SharedTurns(ABC, Generic[M, T, R]):
                 unavailable = self._unavailable(error)
                 self._problem = str(unavailable)
                 raise unavailable from error
+            finally:
+                self._reading, self._read_at = False, time.perf_counter()
             self._model = model
         return self._model
 

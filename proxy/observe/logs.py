@@ -20,8 +20,8 @@ from typing import IO, Any, cast
 import msgspec
 import orjson
 
+from proxy.config.conversion import checked
 from proxy.config.observability import LoggingSettings
-from proxy.config.settings import checked
 from proxy.errors import ConfigError
 from proxy.observe.finished import LogLine
 from proxy.store.masking import mask_text
@@ -64,6 +64,11 @@ def configure(given: LoggingSettings | None = None, *, level: str | None = None,
     for name in QUIET:
         logging.getLogger(name).setLevel(max(number, logging.WARNING))
     logging.captureWarnings(True)
+
+
+def writes_json() -> bool:
+    """Whether the log is for a machine."""
+    return any(isinstance(handler.formatter, JsonFormatter) for handler in logging.getLogger().handlers)
 
 
 def _settings(given: LoggingSettings, environ: Mapping[str, str]) -> LoggingSettings:

@@ -6,16 +6,17 @@ before what it needs, the same stage twice, and a check that would hold answers 
 
 from __future__ import annotations
 
-import difflib
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from msgspec.structs import replace
 
-from proxy.config.settings import RouteSettings, Settings, checked, forwarding
+from proxy.config.conversion import checked, suggested
+from proxy.config.problems import Problems
+from proxy.config.settings import RouteSettings, Settings, forwarding
 from proxy.config.yaml_files import read_yaml
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
@@ -87,81 +88,142 @@ class RoutePolicies:
 
 
 def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Policy:
-    """Read and check one file. Raises `ConfigError`."""
-    file = str(path)
+    """Read and check one file. Raises `ConfigError`, which has everything that is wrong in it."""
+    file, found = str(path), Problems()
     raw = read_yaml(path)
     if not isinstance(raw, dict):
         raise ConfigError(file, "", "expected a mapping with name, delivery and stages")
     for key in raw:
         if key not in KEYS:
-            raise ConfigError(file, str(key), f"unknown key; known here: {', '.join(KEYS)}")
-    name = checked(raw.get("name"), str, file, "name")
-    if not name or not name.isascii() or any(c.isspace() or c in "@,;" for c in name):
-        raise ConfigError(file, "name", f"expected a word of ASCII letters, digits, - and _, got {name!r}")
-    delivery = raw.get("delivery", "hold")
-    if delivery not in DELIVERIES:
-        raise ConfigError(file, "delivery", f"expected one of {', '.join(DELIVERIES)}, got {delivery!r}")
-    entries = raw.get("stages") or []
-    if not isinstance(entries, list):
-        raise ConfigError(file, "stages", "expected a list of stages")
-    specs = [_spec(entry, i, file, stages) for i, entry in enumerate(entries)]
-    if raw.get("second_opinion") is not None:
-        specs = _with_second_opinion(specs, raw["second_opinion"], file)
-    _check_order(specs, file, delivery)
+            near = suggested(str(key), [known for known in KEYS if known not in raw])
+            hint = f"did you mean {near!r}?" if near else f"known here: {', '.join(KEYS)}"
+            found.found.append(ConfigError(file, str(key), f"unknown key; {hint}"))
+    said: dict[str, Any] = {}
+    for name, default in _HEAD.items():
+        with found.caught():
+            said[name] = _word(raw.get(name, default), name, file)
+    with found.caught():
+        said["retrieval_tools"] = _retrieval_tools(raw.get("retrieval_tools"), file)
+    specs = _specs(raw, file, stages, found)
+    if specs is not None:
+        _check_order(specs, file, said.get("delivery", "hold"), found)
+    found.raised()
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
-    retrieval_tools = _retrieval_tools(raw.get("retrieval_tools"), file)
-    enforce = checked(raw.get("enforce", True), bool, file, "enforce")
-    load_models = raw.get("load_models", "at_start")
-    if load_models not in get_args(LoadModels):
-        raise ConfigError(file, "load_models", f"expected one of {', '.join(get_args(LoadModels))}, got {load_models!r}")
-    return Policy(name, digest, delivery, tuple(s for s in specs if s.options.enabled), file, retrieval_tools, enforce, load_models)
+    return Policy(digest=digest, stages=tuple(s for s in specs or () if s.options.enabled), file=file, **said)
 
 
-def load_policies(settings: Settings, stages: Sequence[type[Stage]] = STAGES) -> dict[str, RoutePolicies]:
-    """Every route's policies by prefix; a file that several routes name is read once. Raises `ConfigError`."""
-    loaded: dict[Path, Policy] = {}
-
-    def load(path: Path) -> Policy:
-        if path not in loaded:
-            loaded[path] = load_policy(path, stages)
-            _check_asked(loaded[path], settings)
-            _check_folders(loaded[path], settings)
-        return loaded[path]
-
-    return {route.prefix: _route_policies(route, Path(settings.folder), load) for route in settings.routes}
+_HEAD = {"name": None, "delivery": "hold", "enforce": True, "load_models": "at_start"}
+"""Keys beside the stages, with their defaults."""
+_CHOICES = {"delivery": DELIVERIES, "load_models": get_args(LoadModels)}
 
 
-def _check_asked(policy: Policy, settings: Settings) -> None:
-    """Every upstream that a stage asks exists and has a key of its own."""
+def _word(value: Any, key: str, file: str) -> Any:
+    """The checked value of one key of `_HEAD`. Raises `ConfigError`."""
+    if key in _CHOICES:
+        if value not in _CHOICES[key]:
+            near = suggested(str(value), _CHOICES[key])
+            expected = f"expected one of {', '.join(_CHOICES[key])}, got {value!r}"
+            raise ConfigError(file, key, expected + (f"; did you mean {near!r}?" if near else ""))
+        return value
+    if key == "enforce":
+        return checked(value, bool, file, key)
+    name = checked(value, str, file, key)
+    if not name or not name.isascii() or any(c.isspace() or c in "@,;" for c in name):
+        raise ConfigError(file, key, f"expected a word of ASCII letters, digits, - and _, got {name!r}")
+    return name
+
+
+def _specs(raw: Mapping[str, Any], file: str, stages: Sequence[type[Stage]], found: Problems) -> list[StageSpec] | None:
+    """The stages; None where one is wrong, so that their order says nothing."""
+    entries, specs, wrong = raw.get("stages") or [], [], len(found.found)
+    if not isinstance(entries, list):
+        found.found.append(ConfigError(file, "stages", "expected a list of stages"))
+        return None
+    for i, entry in enumerate(entries):
+        with found.caught():
+            specs.append(_spec(entry, i, file, stages))
+    if raw.get("second_opinion") is not None:
+        with found.caught():
+            specs = _with_second_opinion(specs, raw["second_opinion"], file)
+    return specs if len(found.found) == wrong else None
+
+
+def load_policies(settings: Settings, stages: Sequence[type[Stage]] = STAGES, source: str = "") -> dict[str, RoutePolicies]:
+    """Every route's policies by prefix; a file that several routes name is read once. Raises `ConfigError`, with all that is wrong.
+
+    `source` is the file that the settings come from, for what is said of its routes.
+    """
+    reading = PolicyReading(settings, source or str(Path(settings.folder) / "config.yaml"), stages)
+    found = {route.prefix: reading.route(i, route) for i, route in enumerate(settings.routes)}
+    reading.problems.raised()
+    return {prefix: policies for prefix, policies in found.items() if policies is not None}
+
+
+class PolicyReading:
+    """Reads policy files, each once."""
+
+    def __init__(self, settings: Settings, source: str, stages: Sequence[type[Stage]] = STAGES) -> None:
+        self._settings, self._source, self._stages = settings, source, stages
+        self.problems = Problems()
+        self.read: dict[Path, Policy | None] = {}
+        """By file; None for one that is wrong."""
+
+    def file(self, path: Path) -> Policy | None:
+        """One policy."""
+        if path not in self.read:
+            self.read[path] = None
+            with self.problems.caught():
+                policy = load_policy(path, self._stages)
+                self.problems.found += (*_unanswered(policy, self._settings), *_missing_folders(policy, self._settings))
+                self.read[path] = policy
+        return self.read[path]
+
+    def route(self, i: int, route: RouteSettings) -> RoutePolicies | None:
+        """Those of the route with the index `i`; None where its own is wrong."""
+        path = Path(self._settings.folder) / route.policy
+        default = self._named(path, f"routes[{i}].policy")
+        allowed = {default.name: default} if default is not None else {}
+        for n, entry in enumerate(route.allow_policies):
+            other_path = path.parent / f"{entry}.yaml" if not entry.endswith((".yaml", ".yml")) else Path(self._settings.folder) / entry
+            other = self._named(other_path, f"routes[{i}].allow_policies[{n}]")
+            if other is not None and allowed.setdefault(other.name, other) is not other:
+                self.problems.found.append(
+                    ConfigError(other.file, "name", f"{other.name!r} is also the name of {allowed[other.name].file}")
+                )
+        return RoutePolicies(default, allowed) if default is not None else None
+
+    def _named(self, path: Path, place: str) -> Policy | None:
+        """The policy in a file that config.yaml names at `place`."""
+        if path.is_file():
+            return self.file(path)
+        there = sorted(file.stem for file in path.parent.glob("*.y*ml")) if path.parent.is_dir() else []
+        near = suggested(path.stem, there)
+        hint = f"did you mean {near!r}?" if near else f"there are: {', '.join(there)}" if there else "the folder has no policies"
+        self.problems.found.append(ConfigError(self._source, place, f"no such policy file: {path}; {hint}"))
+        return None
+
+
+def _unanswered(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
+    """Upstreams that a stage asks, and that do not exist or have no key of their own."""
     for spec in policy.stages:
         for option, name in spec.stage.asks(spec.options).items():
             path = f"stages.{spec.stage.name}.{option}"
             if name not in settings.upstreams:
-                raise ConfigError(policy.file, path, f"no upstream {name!r} in config.yaml; known: {', '.join(settings.upstreams)}")
-            if name in forwarding(settings):
+                problem = f"no upstream {name!r} in config.yaml; known: {', '.join(settings.upstreams)}"
+            elif name in forwarding(settings):
                 problem = f"upstream {name} has no key of its own (api_key: forward), so the proxy cannot ask it for itself"
-                raise ConfigError(policy.file, path, problem)
+            else:
+                continue
+            yield ConfigError(policy.file, path, problem)
 
 
-def _check_folders(policy: Policy, settings: Settings) -> None:
-    """Every folder that a stage reads is there."""
+def _missing_folders(policy: Policy, settings: Settings) -> Iterator[ConfigError]:
+    """Folders that a stage reads, and that are not there."""
     for spec in policy.stages:
         for option, name in spec.stage.folders(spec.options).items():
             folder = Path(settings.folder) / name
             if not folder.is_dir():
-                raise ConfigError(policy.file, f"stages.{spec.stage.name}.{option}", f"no such folder: {folder}")
-
-
-def _route_policies(route: RouteSettings, folder: Path, load: Any) -> RoutePolicies:
-    path = folder / route.policy
-    default = load(path)
-    allowed = {default.name: default}
-    for entry in route.allow_policies:
-        other = load(folder / entry if entry.endswith((".yaml", ".yml")) else path.with_name(f"{entry}.yaml"))
-        if other.name in allowed and allowed[other.name] is not other:
-            raise ConfigError(other.file, "name", f"{other.name!r} is also the name of {allowed[other.name].file}")
-        allowed[other.name] = other
-    return RoutePolicies(default, allowed)
+                yield ConfigError(policy.file, f"stages.{spec.stage.name}.{option}", f"no such folder: {folder}")
 
 
 def _retrieval_tools(value: Any, file: str) -> tuple[str, ...]:
@@ -191,8 +253,8 @@ def _plugin(name: str, known: Mapping[str, type[Stage]], file: str, path: str) -
     try:
         return plugins.load(name, Path(file).parent, known)
     except plugins.NotFound as error:
-        near = difflib.get_close_matches(name, (*known, *plugins.names()), n=1)
-        hint = "" if ":" in name else f"; did you mean {near[0]!r}?" if near else f"; known: {', '.join((*known, *plugins.names()))}"
+        near = suggested(name, (*known, *plugins.names()))
+        hint = "" if ":" in name else f"; did you mean {near!r}?" if near else f"; known: {', '.join((*known, *plugins.names()))}"
         raise ConfigError(file, path, f"{error}{hint}") from error
 
 
@@ -209,30 +271,40 @@ def _with_second_opinion(specs: Sequence[StageSpec], value: Any, file: str) -> l
     ]
 
 
-def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery) -> None:
-    assigned: dict[str, str] = {}
+def _check_order(specs: Sequence[StageSpec], file: str, delivery: Delivery, found: Problems) -> None:
+    """What is wrong with the stages together is added to what was `found`."""
+    assigned: set[str] = set()
     later = {fact: spec.stage.name for spec in specs if spec.options.enabled for fact in spec.stage.assigns}
     names = [spec.stage.name if spec.options.enabled else "" for spec in specs]
     seen: set[str] = set()
     for i, spec in enumerate(specs):
-        stage, path = spec.stage, f"stages[{i}].{spec.stage.name}"
-        if stage.name in seen:
-            raise ConfigError(file, path, "this stage stands here twice")
-        seen.add(stage.name)
-        if not spec.options.enabled:
-            continue
-        for fact in stage.requires:
-            if fact not in assigned:
-                where = f"put it after {later[fact]!r}" if fact in later else "no stage of this policy provides it"
-                raise ConfigError(file, path, f"needs {fact}: {where}")
-        for name in stage.follows:
-            if name in names[i:]:
-                raise ConfigError(file, path, f"must stand after {name!r}")
-        for name in stage.needs(spec.options):
-            if name not in names:
-                raise ConfigError(file, path, f"needs stage {name}")
-        if delivery == "tap" and stage.blocks_answers(spec.options):
-            raise ConfigError(file, path, "can hold back or change an answer, which delivery: tap cannot; use hold or gate")
-        if delivery != "hold" and (option := stage.needs_hold(spec.options)):
-            raise ConfigError(file, path, f"{option} needs the whole answer before any of it has left: delivery: hold, not {delivery}")
-        assigned.update(dict.fromkeys(stage.assigns, stage.name))
+        path = f"stages[{i}].{spec.stage.name}"
+        if spec.stage.name in seen:
+            found.found.append(ConfigError(file, path, "this stage stands here twice"))
+        seen.add(spec.stage.name)
+        if spec.options.enabled:
+            said = (*_misplaced(spec, names, i, assigned, later), *_undeliverable(spec, delivery))
+            found.found += (ConfigError(file, path, problem) for problem in said)
+            assigned.update(spec.stage.assigns)
+
+
+def _misplaced(spec: StageSpec, names: Sequence[str], i: int, assigned: Collection[str], later: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with the place of a stage among the others."""
+    for fact in spec.stage.requires:
+        if fact not in assigned:
+            where = f"put it after {later[fact]!r}" if fact in later else "no stage of this policy provides it"
+            yield f"needs {fact}: {where}"
+    for name in spec.stage.follows:
+        if name in names[i:]:
+            yield f"must stand after {name!r}"
+    for name in spec.stage.needs(spec.options):
+        if name not in names:
+            yield f"needs stage {name}"
+
+
+def _undeliverable(spec: StageSpec, delivery: Delivery) -> Iterator[str]:
+    """What a stage may do that this way of delivery cannot."""
+    if delivery == "tap" and spec.stage.blocks_answers(spec.options):
+        yield "can hold back or change an answer, which delivery: tap cannot; use hold or gate"
+    elif delivery != "hold" and (option := spec.stage.needs_hold(spec.options)):
+        yield f"{option} needs the whole answer before any of it has left: delivery: hold, not {delivery}"

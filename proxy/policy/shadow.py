@@ -13,14 +13,14 @@ what was done, count nothing.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ProxyError
 from proxy.exchange import Exchange, Verdict, Would
-from proxy.pipeline import Hook, Pipeline
+from proxy.pipeline import Hook, Pipeline, never
 from proxy.ports.stage import Stage
 
 log = logging.getLogger("groundwire.shadow")
@@ -38,8 +38,10 @@ class ShadowPipeline(Pipeline):
 
     enforces = False
 
-    def __init__(self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> None:
-        super().__init__(stages, retrieval_tools)
+    def __init__(
+        self, stages: Sequence[Stage], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS, *, reading_since: Callable[[float], bool] = never
+    ) -> None:
+        super().__init__(stages, retrieval_tools, reading_since=reading_since)
         self._judged: set[str] = set()
         """Exchanges whose requests were judged, until they are released."""
 

@@ -1,25 +1,28 @@
-"""Starting the server: effective settings, uvicorn, and what the log says once it is up."""
+"""Starting the server: effective settings, what can be known beforehand, and uvicorn."""
 
 from __future__ import annotations
 
-import logging
+import asyncio
 import math
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
 import uvicorn
 
-from proxy.config.settings import OpenAISettings, ServerSettings, Settings, UpstreamSettings, checked, spends
+from proxy.config.conversion import checked
+from proxy.config.settings import ServerSettings, Settings, spends
 from proxy.errors import ConfigError
 from proxy.policy.loading import load_policies
+from proxy.server.preflight import Reach, check_models, check_port, key_notes, store_note
+from proxy.server.start_page import StartPage, log_page, start_page
 from proxy.wire.http.peers import is_loopback
 
-log = logging.getLogger("groundwire")
-
 HTTP = "proxy.wire.http.bounds:BoundedProtocol"
+_WAIT_S = 1.0
+"""For upstreams that have not answered when the server is up."""
 
 
 def effective_server(server: ServerSettings, host: str | None, port: int | None, workers: int | None) -> ServerSettings:
@@ -31,13 +34,20 @@ def effective_server(server: ServerSettings, host: str | None, port: int | None,
         raise ConfigError("command line", f"--{error.path}", error.problem) from error
 
 
-def run(settings: Settings, server: ServerSettings) -> int:
-    """Run the server until it is told to stop; returns the exit status."""
-    check_exposure(settings, server)
-    load_policies(settings)  # refuse a wrong policy here, in one line, not in every worker
-    for name, upstream in settings.upstreams.items():
-        if isinstance(upstream, OpenAISettings) and not upstream.api_key and any(r.upstream == name for r in settings.routes):
-            log.warning("upstream %s has no api_key: calls go out without one (set it, or api_key: forward for the client's own)", name)
+Announce = Callable[[StartPage], None]
+"""Shows what is served, once it is."""
+
+
+def run(settings: Settings, server: ServerSettings, source: str = "config.yaml", announce: Announce | None = None) -> int:
+    """Run the server until it is told to stop; returns the exit status. `source` is the file that the settings come from.
+
+    Raises `ConfigError` for what can never work, before anything is opened, written or migrated.
+    """
+    check_exposure(settings, server, source)
+    load_policies(settings, source=source)  # refuse a wrong policy here, in one line, not in every worker
+    check_models(settings)
+    check_port(server)
+    start = Starting(settings, server, source, announce or log_page)
     config = uvicorn.Config(
         "proxy.app:from_environment",
         factory=True,
@@ -55,30 +65,29 @@ def run(settings: Settings, server: ServerSettings) -> int:
         http=HTTP,
     )
     if server.workers > 1:
-        return _run_workers(config, settings, server)
-    one = GroundwireServer(config, settings, server)
+        return _run_workers(config, start)
+    one = GroundwireServer(config, start)
     one.run()
     return 0 if one.started else 2
 
 
-def check_exposure(settings: Settings, server: ServerSettings) -> None:
+def check_exposure(settings: Settings, server: ServerSettings, source: str = "config.yaml") -> None:
     """Raises `ConfigError` where anyone on the network could spend the operator's provider keys."""
     if is_loopback(server.host) or settings.keys or server.allow_anonymous:
         return
     paid = sorted({route.upstream for route in settings.routes if spends(settings, route.upstream)})
     if paid:
         raise ConfigError(
+            source,
             "server.host",
-            server.host,
-            f"is not loopback, and without client keys anyone who reaches it spends the key of {', '.join(paid)}: "
+            f"{server.host} is not loopback, and without client keys anyone who reaches it spends the key of {', '.join(paid)}: "
             "add keys: (groundwire new-key NAME makes one), or server: {allow_anonymous: true}",
         )
 
 
-def _run_workers(config: uvicorn.Config, settings: Settings, server: ServerSettings) -> int:
+def _run_workers(config: uvicorn.Config, start: Starting) -> int:
     bound = config.bind_socket()
-    for line in welcome(settings, server, bound.getsockname()[1]):
-        log.info(line)
+    start.listens(bound.getsockname()[1])
     uvicorn.supervisors.Multiprocess(config, sockets=[bound]).run()
     return 0
 
@@ -86,17 +95,15 @@ def _run_workers(config: uvicorn.Config, settings: Settings, server: ServerSetti
 class GroundwireServer(uvicorn.Server):
     """uvicorn's server, which says where it is once it listens, and whose orderly end is exit status 0."""
 
-    def __init__(self, config: uvicorn.Config, settings: Settings, wishes: ServerSettings) -> None:
+    def __init__(self, config: uvicorn.Config, start: Starting) -> None:
         super().__init__(config)
-        self._settings, self._wishes = settings, wishes
+        self._start = start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listen, then say so."""
         await super().startup(sockets=sockets)
         if self.started:
-            port = self.servers[0].sockets[0].getsockname()[1]
-            for line in welcome(self._settings, self._wishes, port):
-                log.info(line)
+            await asyncio.to_thread(self._start.listens, self.servers[0].sockets[0].getsockname()[1])
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -109,30 +116,21 @@ class GroundwireServer(uvicorn.Server):
                 signal.signal(number, handler)
 
 
-def welcome(settings: Settings, server: ServerSettings, port: int) -> list[str]:
-    """What the log says once the server is up: address, routes, dashboard, a line to paste."""
-    host = "127.0.0.1" if server.host in ("0.0.0.0", "::", "") else server.host  # noqa: S104
-    address = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-    policies = load_policies(settings)
-    lines = [f"Groundwire is up at {address}"]
-    for route in settings.routes:
-        policy = policies[route.prefix].default
-        upstream = settings.upstreams[route.upstream]
-        lines.append(
-            f"  {address}{route.prefix}/v1 -> {route.upstream} ({_kind(upstream)}), policy {policy.label}, "
-            + (f"delivery {policy.delivery}" if policy.enforce and route.enforce else "shadow mode: it judges, and changes nothing")
-        )
-    first = settings.routes[-1]
-    body = """'{"model": "MODEL", "messages": [{"role": "user", "content": "Which planet is the largest?"}]}'"""
-    model = "smollm2" if _kind(settings.upstreams[first.upstream]).startswith("embedded") else "gpt-4o-mini"
-    key = " -H 'authorization: Bearer KEY'" if settings.keys else ""
-    lines.append(f"  dashboard: {address}/dashboard")
-    url = f"{address}{first.prefix}/v1/chat/completions"
-    lines.append(f"  try it: curl {url} -H 'content-type: application/json'{key} -d {body.replace('MODEL', model)}")
-    return lines
+class Starting:
+    """What is known before the server starts, and who is told when it has."""
+
+    def __init__(self, settings: Settings, server: ServerSettings, source: str, announce: Announce) -> None:
+        self._settings, self._server, self._announce = settings, server, announce
+        self._reach = Reach(settings)
+        self._store = store_note(settings, source)
+        self._keys = key_notes(settings, source)
+
+    def listens(self, port: int) -> None:
+        """The server does, on `port`."""
+        unreachable = self._reach.notes(_WAIT_S)
+        notes = {name: (*found,) for name in self._settings.upstreams if (found := list(_told(name, self._keys, unreachable)))}
+        self._announce(start_page(self._settings, self._server, port, notes, self._store))
 
 
-def _kind(upstream: UpstreamSettings) -> str:
-    if isinstance(upstream, OpenAISettings):
-        return f"openai, {upstream.base_url}"
-    return str(upstream.__struct_config__.tag)
+def _told(name: str, *of: Mapping[str, str]) -> Iterator[str]:
+    return (notes[name] for notes in of if name in notes)

@@ -228,15 +228,15 @@ def _head(status: int, headers: Mapping[str, str]) -> bytes:
 
 
 @asynccontextmanager
-async def serving(app: Any) -> AsyncIterator[str]:
-    """Run an ASGI application on a free port of this machine; gives its address, ``http://127.0.0.1:PORT``."""
+async def serving(app: Any, port: int = 0) -> AsyncIterator[str]:
+    """Run an ASGI application on a port of this machine, a free one for 0; gives its address, ``http://127.0.0.1:PORT``."""
     import uvicorn
 
     from proxy.server.startup import HTTP
     from proxy.testing.server import PromptServer
 
     config = uvicorn.Config(
-        app, host="127.0.0.1", port=0, log_config=None, lifespan="on", timeout_graceful_shutdown=2, ws="none", http=HTTP
+        app, host="127.0.0.1", port=port, log_config=None, lifespan="on", timeout_graceful_shutdown=2, ws="none", http=HTTP
     )
     server = PromptServer(config)
     task = asyncio.create_task(server._serve())

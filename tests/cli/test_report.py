@@ -619,3 +619,37 @@ def piped(arguments: Sequence[str], cwd: Path) -> tuple[int, str]:
 @pytest.mark.parametrize("arguments", [["report"], ["report", "--json"], ["check"], ["--help"]])
 def test_a_reader_that_has_left_ends_a_command_quietly(arguments: list[str], store: Callable[..., Path]) -> None:
     assert (141, "") == piped(arguments, store(make_record(1)).parent)
+
+
+# ---- shadow mode ----
+
+
+def shadowed(number: int, *would: str, **changes: Any) -> ReportEntry:
+    verdicts = [{"stage": "claims", "outcome": "block", "code": f"because_{one}", "would": one} for one in would]
+    return entry(number, {"enforced": False, "verdicts": verdicts}, **changes)
+
+
+def test_what_shadow_mode_would_have_blocked_is_counted_by_exchange_with_its_reason() -> None:
+    found = figures(shadowed(1, "block", "block"), shadowed(2, "edit"), shadowed(3), entry(4))["shadow"]
+    newest = {"id": "1", "created_at": NOW, "model": "", "reason": "claims: because_block"}
+    assert {
+        "judged": 3,
+        "would": {"block": 1, "edit": 1},
+        "blocked": 1,
+        "reasons": {"claims: because_block": 1},
+        "newest_blocked": [newest],
+    } == found
+
+
+def test_a_report_says_what_shadow_mode_would_have_blocked_and_lists_the_newest(berlin: None) -> None:
+    found = figures(*(shadowed(n, "block", "edit") for n in range(12)), *(shadowed(20 + n) for n in range(328)))
+    span = {"since": NOW - DAY, "until": NOW}
+    lines = table({"period": span, "route": None, "source": "s", "figures": found, "before": None, "waiting": 0, "newest": NOW})
+    at = lines.index("Shadow mode: would have blocked 12 of 340; changed 12")
+    assert ["  11-14 23:13 0 claims: because_block", "  and 2 before these"] == [lines[at + 1], lines[at + 11]]
+
+
+def test_a_report_without_shadow_mode_does_not_speak_of_it(berlin: None) -> None:
+    span = {"since": NOW - DAY, "until": NOW}
+    found = {"period": span, "route": None, "source": "s", "figures": figures(entry()), "before": None, "waiting": 0, "newest": NOW}
+    assert [] == [line for line in table(found) if "hadow" in line]

@@ -102,7 +102,7 @@ def test_into_a_pipe_a_line_has_all_there_is_and_no_colour() -> None:
 
 def test_eighty_columns_show_what_counts_most(monkeypatch: pytest.MonkeyPatch) -> None:
     found = shown(RECORD | {"created_at": 1e9}, 80, monkeypatch)
-    head = f"{clock_time(1e9)} ! warn    200 /rag   gpt-4o-mini 4.9k/8.2k 60% 812ms"
+    head = f"{clock_time(1e9)} ! warn    200 /rag   gpt-4o-mini 812ms context_usage"
     assert (head, True) == (found[: len(head)], cell_len(found) <= 80)
 
 

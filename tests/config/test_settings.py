@@ -61,7 +61,10 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
             BASE.replace("{kind: openai, base_url", "{kind: openai, bas_url"),
             "upstreams.openai: unknown key 'bas_url'; did you mean 'base_url'?",
         ),
-        (BASE.replace("upstream: local", "upstream: loca"), "routes[0].upstream: 'loca' is not one of: local, openai"),
+        (
+            BASE.replace("upstream: local", "upstream: loca"),
+            "routes[0].upstream: 'loca' is not one of: local, openai; did you mean 'local'?",
+        ),
         (
             BASE.replace("policy: p.yaml", "policy: p.yaml, prefix: rag"),
             "routes[0].prefix: expected '' or a path like /rag without a slash at its end, got 'rag'",
@@ -73,7 +76,7 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
         (BASE.replace("}]", "}, {upstream: openai, policy: q.yaml}]"), "routes[1].prefix: '' is taken by an earlier route"),
         (
             BASE.replace("kind: embedded", "kind: embedded, fallback: [opnai]"),
-            "upstreams.local.fallback: 'opnai' is not one of: local, openai",
+            "upstreams.local.fallback: 'opnai' is not one of: local, openai; did you mean 'openai'?",
         ),
         (
             BASE.replace("kind: embedded", "kind: embedded, fallback: [local]"),

@@ -6,6 +6,7 @@ import asyncio
 import importlib.util
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange import Exchange, Verdict
 from proxy.models.deferred import DeferredModels
 from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.ports.stage import Stage
 from proxy.testing import MemoryToolOutcomes
@@ -69,8 +71,23 @@ async def test_a_server_is_ready_while_a_model_is_read_for_the_first_request_tha
         asking = asyncio.create_task(proxy.post())
         while proxy.app.models._making is None:
             await asyncio.sleep(0.001)
-        assert 200 == (await proxy.get("/ready")).status
+        assert "embedding model" not in proxy.app.missing()
         assert "pass" == (await asking).verdict
+
+
+@pytest.mark.parametrize(("load_models", "verdict"), [("at_first_use", "unchecked"), ("at_start", "error")])
+async def test_a_check_that_cannot_wait_for_a_models_first_reading_is_no_error_where_it_is_read_late(
+    load_models: str, verdict: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = threading.Event()
+    monkeypatch.setattr(UseEncoder, "load", lambda encoder: (read.wait(10), None)[1])
+    policy = f"name: p\ndelivery: tap\nload_models: {load_models}\nstages: [compares: {{timeout_ms: 50}}]\n"
+    async with start(policy=policy, stages=[Compares]) as proxy:
+        got = await proxy.post()
+        record = await proxy.record(got)
+        read.set()
+    assert verdict == got.verdict
+    assert ("a model is being read" == record["detail"]["verdicts"][0].get("detail", {}).get("reason")) == (verdict == "unchecked")
 
 
 async def test_models_that_cannot_be_made_are_a_problem() -> None:

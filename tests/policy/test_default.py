@@ -1,5 +1,6 @@
 """The shipped policy `default` in a running proxy: the whole pipeline, and nothing that a client can notice where nothing is wrong."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,7 +11,7 @@ import pytest
 
 from proxy.store.database import Database
 from proxy.testing import completion, reply, stream, streamed
-from tests.conftest import Start
+from tests.conftest import Running, Start
 
 DEFAULT = (Path(__file__).parents[2] / "policies" / "default.yaml").read_text(encoding="utf-8")
 CHAT: list[dict[str, Any]] = [
@@ -23,6 +24,11 @@ ASKED: dict[str, Any] = {
     "messages": [{"role": "user", "content": "How tall is the Eiffel Tower?"}],
     "groundwire": {"context": [{"content": TOWER}]},
 }
+
+
+async def loaded(proxy: Running) -> None:
+    """Its models are there, as after the first request that needs them."""
+    await asyncio.gather(proxy.app.models.load(), proxy.app.verifiers.load())
 
 
 def tool(name: str) -> dict[str, Any]:
@@ -68,6 +74,7 @@ async def test_a_plain_chat_is_sent_as_it_came_and_costs_neither_a_model_nor_the
 async def test_an_answer_from_passages_is_judged_and_leaves_as_it_is(start: Start) -> None:
     said = completion("The Eiffel Tower is 330 metres tall.")
     async with start(reply(said), policy=DEFAULT) as proxy:
+        await loaded(proxy)
         got = await proxy.post(ASKED)
         sent = proxy.upstream.calls[0].json["messages"]
     assert (200, said["choices"]) == (got.status, got.json["choices"])
@@ -79,6 +86,7 @@ async def test_an_answer_from_passages_is_judged_and_leaves_as_it_is(start: Star
 async def test_a_planted_error_is_told_and_not_touched(start: Start) -> None:
     said = completion("The Eiffel Tower is 450 metres tall.")
     async with start(reply(said), policy=DEFAULT) as proxy:
+        await loaded(proxy)
         got = await proxy.post(ASKED)
     assert (200, said["choices"], "warn", "0.00") == (
         got.status,
@@ -90,6 +98,7 @@ async def test_a_planted_error_is_told_and_not_touched(start: Start) -> None:
 
 async def test_of_a_stream_the_record_and_the_inline_verdict_tell(start: Start) -> None:
     async with start(stream(streamed(["The Eiffel Tower is ", "450 metres tall."])), policy=DEFAULT) as proxy:
+        await loaded(proxy)
         got = await proxy.post({**ASKED, "stream": True}, x_groundwire_inline="true")
         record = await proxy.record(got)
     inline = [line for line in got.body.decode().splitlines() if '"groundwire"' in line]
@@ -105,7 +114,7 @@ async def test_thirty_tools_are_sent_and_of_more_the_few_that_are_needed(start: 
     ]
     asked = {"model": "gpt-4o", "messages": [{"role": "user", "content": "Create an invoice for Acme."}]}
     async with start(policy=DEFAULT) as proxy:
-        await proxy.app.models.load()
+        await loaded(proxy)
         await proxy.post({**asked, "tools": tools[:30]})
         await proxy.post({**asked, "tools": tools})
         few, many = (call.json["tools"] for call in proxy.upstream.calls)
@@ -127,6 +136,7 @@ async def test_a_hidden_instruction_in_a_tool_result_is_a_warning(start: Start) 
         },
     ]
     async with start(policy=DEFAULT) as proxy:
+        await loaded(proxy)
         got = await proxy.post({"model": "gpt-4o", "messages": messages})
         sent = proxy.upstream.calls[0].json["messages"]
     assert (200, "warn", messages) == (got.status, got.verdict, sent[1:])  # the first are the rules for retrieval

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.cli.explain import explain
+from proxy.cli.explain import explain_all
 from proxy.errors import ConfigError
 from proxy.policy.loading import load_policy
 from proxy.testing import completion, reply
@@ -141,7 +141,7 @@ def test_what_is_groundwires_own_is_not_declared_again(tmp_path: Path, declared:
 
 
 def test_the_example_is_explained() -> None:
-    told = explain(load_policy(EXAMPLE / "policy.yaml"))
+    told = explain_all(load_policy(EXAMPLE / "policy.yaml"))
     assert "2. links: Links in an answer that stood nowhere in the request." in told
     assert "reports: x-groundwire-links, unknown_link" in told
     assert "may block (unknown_link): exact" in told

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from proxy.cli.explain import explain
+from proxy.cli.explain import explain_all
 from proxy.policy.loading import load_policy
 from proxy.policy.precision import FLOORS, Precision, below_floor, measured, table, told
 from proxy.ports.stage import Action
@@ -56,7 +56,7 @@ def test_what_is_exact_needs_no_measurement() -> None:
 def test_explain_prints_each_action_with_its_precision(tmp_path: Path) -> None:
     path = tmp_path / "p.yaml"
     path.write_text("name: p\nstages: [budget, poisoning: {on_inexact: block}, relevance]\n")
-    text = explain(load_policy(path))
+    text = explain_all(load_policy(path))
     assert "may block (context_length_exceeded): exact" in text
     assert "may quarantine (hidden_instruction): precision 1.000 [0." in text
     assert "may quarantine (inexact_statement): not measured (floor 0.95)" in text

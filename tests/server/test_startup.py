@@ -9,7 +9,8 @@ import pytest
 
 from proxy.config.settings import ServerSettings, load_settings
 from proxy.errors import ConfigError
-from proxy.server.startup import check_exposure, effective_server, welcome
+from proxy.server.start_page import start_page, welcome
+from proxy.server.startup import check_exposure, effective_server
 from tests.processes import write_config
 
 HEAVY = ("litellm", "torch", "transformers", "onnxruntime", "tokenizers", "openai", "alembic", "numpy", "faiss", "tiktoken", "httpx")
@@ -88,16 +89,16 @@ def test_the_welcome_gives_an_address_that_can_be_opened(tmp_path: Path) -> None
         ("::1", "http://[::1]:80"),
         ("proxy.example", "http://proxy.example:80"),
     ):
-        lines = welcome(settings, ServerSettings(host=host), 80)
+        lines = welcome(start_page(settings, ServerSettings(host=host), 80))
         assert f"Groundwire is up at {address}" == lines[0]
         assert f"  dashboard: {address}/dashboard" in lines
 
 
 def test_the_welcome_shows_where_a_key_goes_only_if_there_are_keys(tmp_path: Path) -> None:
     config = write_config(tmp_path, "http://127.0.0.1:9/v1")
-    assert "authorization" not in welcome(load_settings(config, {}), ServerSettings(), 80)[-1]
+    assert "authorization" not in welcome(start_page(load_settings(config, {}), ServerSettings(), 80))[-1]
     config.write_text(config.read_text() + f"keys: [{{name: ann, sha256: '{'0' * 64}'}}]\n")
-    assert "-H 'authorization: Bearer KEY'" in welcome(load_settings(config, {}), ServerSettings(), 80)[-1]
+    assert "-H 'authorization: Bearer KEY'" in welcome(start_page(load_settings(config, {}), ServerSettings(), 80))[-1]
 
 
 @pytest.mark.parametrize(

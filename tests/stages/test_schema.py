@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from proxy.cli.explain import explain
+from proxy.cli.explain import explain_all
 from proxy.errors import ConfigError
 from proxy.exchange import Answer, Choice, Exchange, ToolCall, Verdict
 from proxy.pipeline import Pipeline
@@ -381,7 +381,7 @@ def test_what_cannot_be_is_refused_when_the_policy_is_loaded(tmp_path: Path, opt
 @pytest.mark.parametrize("delivery", ["tap", "gate", "hold"])
 def test_what_can_be_is_loaded_and_explained(tmp_path: Path, options: str, delivery: str) -> None:
     (tmp_path / "p.yaml").write_text(policy(options, delivery))
-    assert "unknown_tools = true" in explain(load_policy(tmp_path / "p.yaml"))
+    assert "unknown_tools = true" in explain_all(load_policy(tmp_path / "p.yaml"))
 
 
 # ---- what cannot be judged ----

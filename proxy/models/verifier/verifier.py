@@ -114,6 +114,10 @@ class LocalVerifiers:
         """Of the first verifier that was asked and cannot judge, for ``/ready``; None where there is none."""
         return next((verifier.problem for verifier in self._made.values() if verifier.problem), None)
 
+    def reading_since(self, moment: float) -> bool:
+        """Whether one of the models was being read at some time after `moment`, in `time.perf_counter`'s seconds."""
+        return any(verifier.reading_since(moment) for verifier in self._made.values())
+
     async def load(self, models: Iterable[str] = ("",)) -> None:
         """Load these models now. A failure is logged there, and shown by `problem`."""
         for model in models:

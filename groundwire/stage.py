@@ -1,0 +1,29 @@
+"""What a stage of one's own is made of: its options, hooks and verdicts, its header and its panel of the dashboard."""
+
+from proxy.exchange import Answer, Choice, Exchange, Facts, Found, Sentence, Verdict
+from proxy.language.text import text_of
+from proxy.ports import Ports
+from proxy.ports.headers import StageHeader
+from proxy.ports.panels import RecordedVerdict, StagePanel
+from proxy.ports.stage import Action, Positive, SentenceStage, Share, Stage, StageOptions
+
+__all__ = [
+    "Action",
+    "Answer",
+    "Choice",
+    "Exchange",
+    "Facts",
+    "Found",
+    "Ports",
+    "Positive",
+    "RecordedVerdict",
+    "Sentence",
+    "SentenceStage",
+    "Share",
+    "Stage",
+    "StageHeader",
+    "StageOptions",
+    "StagePanel",
+    "Verdict",
+    "text_of",
+]

@@ -1,0 +1,88 @@
+"""``groundwire check``: everything that is wrong with config.yaml and its policies, also those that no route names; or what it comes to."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+from proxy.config.problems import Problems
+from proxy.config.settings import RouteSettings, read_settings
+from proxy.errors import ConfigError
+from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, load_policy
+from proxy.policy.precision import below_floor
+from proxy.server.startup import check_exposure
+from proxy.store.database import Database
+
+REFUSED = 2
+
+
+def check(path: Path) -> int:
+    """Print it; returns 0, or 2 where something is wrong."""
+    found = Problems()
+    settings = read_settings(path, found)
+    lines = [f"{path}: ok"]
+    if settings is not None:
+        with found.caught():
+            Database(settings.store.url, source=str(path))
+        with found.caught():
+            check_exposure(settings, settings.server, str(path))
+        reading = PolicyReading(settings, str(path))
+        for i, route in enumerate(settings.routes):
+            policies = reading.route(i, route)
+            lines += _route(route, policies) if policies is not None else ()
+        found.found += reading.problems.found
+        used = {file.resolve() for file in reading.read}
+        folders = {file.parent.resolve() for file in used} | {Path(settings.folder) / "policies"}
+    else:
+        used, folders = set(), {path.resolve().parent / "policies"}
+    lines += _unused([file for file in _policy_files(folders, path) if file not in used], found)
+    try:
+        found.raised()
+    except ConfigError as refused:
+        return _refused(list(refused))
+    print("\n".join(lines))
+    return 0
+
+
+def _refused(every: list[ConfigError]) -> int:
+    """Print each problem on a line of its own, and how many there are; returns the exit status."""
+    for error in every:
+        print(f"groundwire: {error.located()}", file=sys.stderr)
+    if len(every) > 1:
+        print(f"{len(every)} problems", file=sys.stderr)
+    return REFUSED
+
+
+def _policy_files(folders: set[Path], config: Path) -> Iterator[Path]:
+    """Of these folders; beside config.yaml there may be other YAML, so there only what has stages."""
+    for folder in sorted(folders):
+        for file in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
+            if folder != config.resolve().parent or (file != config.resolve() and "stages:" in file.read_text("utf-8", "replace")):
+                yield file
+
+
+def _unused(files: list[Path], found: Problems) -> Iterator[str]:
+    for file in files:
+        with found.caught():
+            yield f"  {file.name}: no route uses it; {_in_short(load_policy(file))}"
+
+
+def _in_short(policy: Policy) -> str:
+    return f"{policy.delivery}: {', '.join(spec.stage.name for spec in policy.stages) or 'no stages'}"
+
+
+def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:
+    enforced, columns = found.default.enforce and route.enforce, shutil.get_terminal_size().columns
+    how = _in_short(found.default) if enforced else _in_short(found.default).replace(found.default.delivery, "shadow mode", 1)
+    said = f"  {route.prefix}/v1 -> {route.upstream}, {found.default.label} ({how})"
+    yield from textwrap.wrap(said, columns, subsequent_indent="    ", break_on_hyphens=False)
+    also = [name for name in found.allowed if name != found.default.name]
+    if also:
+        yield f"    on request: {', '.join(also)}"
+    for policy in found.allowed.values():
+        for spec in policy.stages if policy.enforce and route.enforce else ():
+            for line in below_floor(spec.stage.name, spec.stage.actions(spec.options)):
+                yield f"    note: {policy.name} lets {spec.stage.name} {line}"

@@ -1,0 +1,143 @@
+"""``groundwire demo``: a guided tour without a key: five prepared exchanges through the shipped policies, then the dashboard with them.
+
+A server of its own, with a store that is gone when the tour ends; the provider is a script on this machine. Nothing else is prepared.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import tempfile
+import textwrap
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiohttp
+from rich.text import Text
+
+from proxy.app import App
+from proxy.cli.demo.exchanges import KNOWLEDGE, WINDOW_TOKENS, DemoExchange, exchanges
+from proxy.cli.terminal import Terminal, harmless
+from proxy.config.settings import ServerSettings, Settings, load_settings
+from proxy.server.preflight import check_port
+from proxy.testing import ScriptedUpstream, completion, reply, serving
+
+MODEL = "prepared-model"
+POLICIES = ("default", "rag", "agent", "strict")
+_READY_S = 120.0
+_TRIES = 50
+"""For a catalogue of tools that is still being read: till then all of them go."""
+_OUTCOMES = {"pass": "green", "warn": "yellow", "block": "red", "error": "red"}
+
+
+class Shows(Protocol):
+    """Where the tour is told."""
+
+    def line(self, text: str | Text) -> None:
+        """Write a line."""
+
+
+def demo(policies: Path, port: int, *, stay: bool, terminal: Terminal | None = None) -> int:
+    """Run the tour; with `stay` serve the dashboard until Ctrl-C. `policies` is the folder of the shipped ones. Raises `ConfigError`."""
+    check_port(ServerSettings(port=port))
+    shown = terminal or Terminal()
+    asyncio.run(_tour(policies, port, shown, shown.columns or 80, stay=stay))
+    return 0
+
+
+async def _tour(policies: Path, port: int, shown: Shows, columns: int, *, stay: bool) -> None:
+    shown.line(Text("Groundwire's tour: five exchanges with a model whose answers are prepared.", "bold"))
+    shown.line(Text("The server starts and reads its models ...", "dim"))
+    with tempfile.TemporaryDirectory(prefix="groundwire-demo-") as folder:
+        async with touring(Path(folder), policies, port) as (url, upstream):
+            for number, one in enumerate(exchanges(), 1):
+                told = await exchanged(url, upstream, one)
+                for line in lines(number, one, told, url, columns):
+                    shown.line(line)
+            shown.line(f"\nAll five are on the dashboard: {url}/dashboard")
+            shown.line(f"Its routes answer too, with prepared words: {url}/rag/v1 and the like.")
+            if stay:
+                shown.line(Text("Ctrl-C ends the tour; nothing of it is kept.", "dim"))
+                await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def touring(folder: Path, policies: Path, port: int = 0) -> AsyncIterator[tuple[str, ScriptedUpstream]]:
+    """The tour's server, ready, and its prepared provider; what it keeps lies in `folder`."""
+    async with ScriptedUpstream(reply(completion("This is a prepared answer."))) as upstream:
+        app = App(_settings(folder, policies, upstream.base_url))
+        async with serving(app, port) as url, aiohttp.ClientSession() as session:
+            async with asyncio.timeout(_READY_S):
+                while (await session.get(f"{url}/ready")).status != 200:  # noqa: ASYNC110 - as a load balancer asks
+                    await asyncio.sleep(0.1)
+            yield url, upstream
+            await app.records_writer.flush()
+
+
+def _settings(folder: Path, policies: Path, base_url: str) -> Settings:
+    shutil.copytree(KNOWLEDGE, folder / "knowledge")
+    routes = "".join(f"  - {{prefix: /{name}, upstream: prepared, policy: '{policies.resolve()}/{name}.yaml'}}\n" for name in POLICIES)
+    file = folder / "config.yaml"
+    file.write_text(
+        f"store: {{url: 'sqlite+aiosqlite:///{folder}/demo.db', bodies: true}}\n"
+        "logging: {level: warning}\n"
+        f"upstreams: {{prepared: {{kind: openai, base_url: '{base_url}', api_key: unused}}}}\n"
+        f"models: {{{MODEL}: {{window: {WINDOW_TOKENS}, max_output_tokens: 512, encoding: o200k_base}}}}\n"
+        f"routes:\n{routes}",
+        encoding="utf-8",
+    )
+    return load_settings(file, {})
+
+
+class Told:
+    """What came back."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: Mapping[str, Any]) -> None:
+        self.status, self._headers, self._body = status, headers, body
+
+    def header(self, name: str) -> str:
+        """``x-groundwire-NAME``, "" where there is none."""
+        return harmless(self._headers.get(f"x-groundwire-{name}", ""))
+
+    @property
+    def text(self) -> str:
+        """What the client reads: the answer, or the error's message."""
+        return harmless(str(self._body["error"]["message"] if "error" in self._body else self._body["choices"][0]["message"]["content"]))
+
+
+async def exchanged(url: str, upstream: ScriptedUpstream, one: DemoExchange) -> Told:
+    """Ask as any client would; the record is on the dashboard a moment later."""
+    upstream.say(reply(completion(one.says, model=MODEL)))
+    body = {"model": MODEL, "messages": one.messages, "max_tokens": 200}
+    body |= {"tools": one.tools} if one.tools else {}
+    body |= {"groundwire": {"context": one.context}} if one.context else {}
+    async with aiohttp.ClientSession() as session:
+        for _ in range(_TRIES):
+            async with session.post(f"{url}/{one.policy}/v1/chat/completions", json=body) as response:
+                told = Told(response.status, response.headers, await response.json())
+            if "indexing" not in told.header("tools"):
+                break
+            await asyncio.sleep(0.1)
+    return told
+
+
+def lines(number: int, one: DemoExchange, told: Told, url: str, columns: int) -> Iterator[Text]:
+    """What is told of an exchange, in at most `columns` but for the address of its record."""
+    yield Text()
+    yield Text.assemble((f"{number}. {one.title}", "bold"), (f"  (policy {one.policy})", "dim"))
+    question = harmless(str(one.messages[-1]["content"]))
+    came = told.text if told.text != one.says else "the same"
+    for label, text in (("asked", question), ("model", one.says), ("client got", came)):
+        yield from _row(label, text, columns)
+    found = [f"{name} {value}" for name in one.look_at if (value := told.header(name))]
+    yield from _row("found", ", ".join(found), columns, _OUTCOMES.get(told.header("verdict"), ""))
+    yield from _row("", one.learns, columns)
+    yield Text(f"   record      {url}/dashboard/records/{told.header('id')}")
+
+
+def _row(label: str, text: str, columns: int, style: str = "") -> Iterator[Text]:
+    first, rest = f"   {label:<12}", " " * 15
+    for line in textwrap.wrap(text, columns, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False):
+        yield Text(line, style)

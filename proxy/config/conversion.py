@@ -1,0 +1,185 @@
+"""Plain values (of YAML, of the environment) -> typed ones; whatever does not fit is named with its path and what was expected there.
+
+msgspec converts. Where it refuses, the value is walked beside its type, to find everything that is wrong and not only the first.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from msgspec import Struct
+
+from proxy.errors import ConfigError
+
+T = TypeVar("T")
+HIDDEN = ("folder",)
+"""Fields of the settings that the file does not set."""
+_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "base_url": ("api_base", "url", "endpoint", "api_url", "baseurl", "openai_api_base", "host"),
+    "api_key": ("key", "token", "apikey", "api_token", "secret"),
+    "kind": ("type", "provider", "custom_llm_provider"),
+    "prefix": ("path", "route"),
+    "upstream": ("backend", "model", "provider", "target"),
+    "policy": ("policies",),
+    "timeouts": ("timeout", "timeout_s", "request_timeout"),
+    "retries": ("num_retries", "max_retries", "retry"),
+    "fallback": ("fallbacks",),
+    "window": ("context_window", "context_length", "max_input_tokens", "max_context_tokens"),
+    "max_output_tokens": ("max_tokens", "max_completion_tokens"),
+    "model_path": ("file", "gguf"),
+    "url": ("database", "database_url", "dsn"),
+    "admin_key": ("master_key", "password"),
+    "action": ("on_violation", "on_fail", "on_failure", "mode"),
+}
+"""Names that other gateways and libraries have for the same thing: a likeness of letters alone would suggest another."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong."""
+
+    path: str
+    said: str
+    key: str = ""
+    """The one that is not known in the mapping at `path`, or is missing there."""
+    meant: str = ""
+    """The key that it was taken for."""
+
+
+def checked(value: Any, kind: type[T], file: str, at: str = "", *, lax: bool = False) -> T:
+    """Convert plain values into `kind`; `at` is the path of `value` inside the file. Raises `ConfigError`, with all that is wrong."""
+    try:
+        return msgspec.convert(value, kind, strict=not lax)
+    except msgspec.ValidationError as error:
+        refused, *others = (ConfigError(file, p.path, p.said, key=p.key) for p in problems(value, kind, at, lax=lax))
+        refused.also = tuple(others)
+        raise refused from error
+
+
+def problems(value: Any, kind: Any, at: str = "", *, lax: bool = False) -> list[Problem]:
+    """Everything for which msgspec refuses `value` as a `kind`, an annotation; empty where it does not."""
+    try:
+        msgspec.convert(value, kind, strict=not lax)
+    except msgspec.ValidationError as error:
+        return list(_walk(value, kind, at, lax)) or [_refused(error, value, kind, at)]
+    return []
+
+
+def mend(value: Any, problem: Problem) -> None:
+    """Put right in `value` what `problem` says, so that the rest can be looked at: a misspelt key is renamed, any other left out."""
+    steps: list[Any] = [int(step[1:-1]) if step.startswith("[") else step for step in re.findall(r"\[\d+\]|[^.\[\]]+", problem.path)]
+    if not problem.key:
+        *steps, last = steps or [None]
+    try:
+        for step in steps:
+            value = value[step]
+        if problem.meant:
+            value[problem.meant] = value.pop(problem.key)
+        elif isinstance(value, dict):
+            del value[problem.key or last]
+    except (KeyError, IndexError, TypeError):  # a name with a dot in it: then the rest is looked at another time
+        return
+
+
+def _walk(value: Any, kind: Any, at: str, lax: bool) -> Iterator[Problem]:
+    """What is wrong inside `value`; nothing where it is wrong as a whole."""
+    chosen = _chosen(value, kind, at)
+    if isinstance(chosen, Problem):
+        yield chosen
+    elif isinstance(value, dict) and _is_struct(chosen):
+        yield from _in_struct(value, chosen, at, lax)
+    elif isinstance(value, dict) and _is_mapping(chosen) and get_args(chosen):
+        for key, item in value.items():
+            yield from problems(item, get_args(chosen)[1], f"{at}.{key}".removeprefix("."), lax=lax)
+    elif isinstance(value, list) and get_origin(chosen) in (tuple, list, Sequence):
+        for i, item in enumerate(value):
+            yield from problems(item, get_args(chosen)[0], f"{at}[{i}]", lax=lax)
+
+
+def _in_struct(value: dict[str, Any], kind: type[Struct], at: str, lax: bool) -> Iterator[Problem]:
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind) if field.encode_name not in HIDDEN}
+    tag = kind.__struct_config__.tag_field
+    known = [tag, *fields] if tag else list(fields)
+    meant = set()
+    for key in value:
+        if key not in known:
+            guess = suggested(str(key), [name for name in known if name not in value])
+            meant.add(guess)
+            yield Problem(at, _unknown_key(str(key), guess, known, fields), str(key), guess)
+    for name, field in fields.items():
+        if name in value:
+            yield from problems(value[name], field.type, f"{at}.{name}".removeprefix("."), lax=lax)
+        elif field.required and name not in meant:
+            yield Problem(at, f"object missing required field `{name}`")
+
+
+def _unknown_key(key: str, guess: str, known: Sequence[str], fields: Mapping[str, msgspec.structs.FieldInfo]) -> str:
+    """What is said of a key that is not known here: what it may stand for, where else it is known, or what is."""
+    if guess:
+        return f"unknown key {key!r}; did you mean {guess!r}?"
+    below = [name for name, field in fields.items() if _is_struct(field.type) and key in field.type.__struct_fields__]
+    hint = f"it belongs below {below[0]}:" if below else f"known here: {', '.join(sorted(known))}"
+    return f"unknown key {key!r}; {hint}"
+
+
+def suggested(word: str, known: Sequence[str]) -> str:
+    """The one of `known` that somebody who wrote `word` may have meant; "" where none is likely."""
+    lowered = word.lower().replace("-", "_")
+    if lowered in known:
+        return lowered
+    for name, others in _ALIASES.items():
+        if lowered in others and name in known:
+            return name
+    return next(iter(difflib.get_close_matches(word, known, n=1)), "")
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, Struct)
+
+
+def _is_mapping(kind: Any) -> bool:
+    origin = get_origin(kind)
+    return isinstance(origin, type) and issubclass(origin, Mapping)
+
+
+def _members(kind: Any) -> tuple[Any, ...]:
+    """Of a union, without None; what is no union is its own only member."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if get_origin(kind) not in (Union, UnionType):
+        return (kind,)
+    return tuple(member for inner in get_args(kind) if inner is not NoneType for member in _members(inner))
+
+
+def _chosen(value: Any, kind: Any, at: str) -> Any:
+    """The member of a union that `value` is meant to be; a problem where its tag says nothing."""
+    members = _members(kind)
+    structs = [member for member in members if _is_struct(member)]
+    if len(members) == 1 or not isinstance(value, dict) or not structs:
+        fitting = [member for member in members if get_origin(member) in (tuple, list) and isinstance(value, list)]
+        return fitting[0] if len(fitting) == 1 else members[0] if len(members) == 1 else None
+    field = structs[0].__struct_config__.tag_field
+    if field is None:
+        return structs[0] if len(structs) == 1 and not any(map(_is_mapping, members)) else None
+    tags = ", ".join(sorted(str(member.__struct_config__.tag) for member in structs))
+    if field not in value:
+        return Problem(at, f"object missing required field `{field}`; known: {tags}")
+    found = next((member for member in structs if member.__struct_config__.tag == value[field]), None)
+    return found or Problem(f"{at}.{field}".removeprefix("."), f"invalid value {value[field]!r}; known: {tags}")
+
+
+def _refused(error: msgspec.ValidationError, value: Any, kind: Any, at: str) -> Problem:
+    """In msgspec's own words; where a word is not among those of a choice, with these."""
+    said, _, where = str(error).partition(" - at `$")
+    path = (at + where.rstrip("`").replace("[...]", "")).removeprefix(".")
+    members = _members(kind)
+    if len(members) > 1 or get_origin(members[0]) is not Literal or isinstance(value, dict | list):
+        return Problem(path, said[:1].lower() + said[1:])
+    allowed = [str(word) for word in get_args(members[0])]
+    near = suggested(str(value), allowed)
+    shown = repr(value) if isinstance(value, str) and re.fullmatch(r"[\w.-]{0,40}", value) else f"a {type(value).__name__}"
+    return Problem(path, f"expected one of {', '.join(allowed)}, got {shown}" + (f"; did you mean {near!r}?" if near else ""))

@@ -1,0 +1,121 @@
+"""``groundwire check``: everything that is wrong, each with its line."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from proxy.__main__ import main
+from tests.processes import write_config
+
+Captured = pytest.CaptureFixture[str]
+CONFIG = """\
+upstreams:
+  openai:
+    kind: openai
+    api_base: https://api.example.com/v1
+  local: {kind: embeded}
+logging: {level: verbos}
+port: 4000
+routes:
+  - prefix: /rag
+    upstream: openai
+    policy: policies/rags.yaml
+  - {upstream: opnai, policy: policies/rag.yaml}
+"""
+
+
+def problems(capsys: Captured, folder: Path) -> list[str]:
+    assert 2 == main(["check", "--config", str(folder / "config.yaml")])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == f"{len(lines) - 1} problems" or len(lines) == 1
+    return [line.removeprefix(f"groundwire: {folder}/") for line in lines if not line.endswith(" problems")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "policies").mkdir()
+    (tmp_path / "policies" / "rag.yaml").write_text("name: rag\nstages:\n  - budget\n")
+    (tmp_path / "config.yaml").write_text(CONFIG)
+    return tmp_path
+
+
+def test_all_problems_come_at_once_in_the_order_of_their_lines(folder: Path, capsys: Captured) -> None:
+    assert [
+        "config.yaml:4: upstreams.openai: unknown key 'api_base'; did you mean 'base_url'?",
+        "config.yaml:5: upstreams.local.kind: invalid value 'embeded'; known: embedded, litellm, openai",
+        "config.yaml:6: logging.level: expected one of debug, info, warning, error, got 'verbos'",
+        "config.yaml:7: unknown key 'port'; it belongs below server:",
+    ] == problems(capsys, folder)
+
+
+def test_what_can_be_mended_does_not_hide_the_rest(folder: Path, capsys: Captured) -> None:
+    (folder / "config.yaml").write_text(CONFIG.replace("embeded", "embedded"))
+    assert [
+        "config.yaml:4: upstreams.openai: unknown key 'api_base'; did you mean 'base_url'?",
+        "config.yaml:6: logging.level: expected one of debug, info, warning, error, got 'verbos'",
+        "config.yaml:7: unknown key 'port'; it belongs below server:",
+        f"config.yaml:11: routes[0].policy: no such policy file: {folder}/policies/rags.yaml; did you mean 'rag'?",
+        "config.yaml:12: routes[1].upstream: 'opnai' is not one of: local, openai; did you mean 'openai'?",
+    ] == problems(capsys, folder)
+
+
+def test_a_policy_that_no_route_names_is_checked_too(folder: Path, capsys: Captured) -> None:
+    (folder / "policies" / "mine.yaml").write_text(
+        "name: mine\ndelivery: tap\nstages:\n  - citations: {action: blok}\n  - bugdet\nenfore: 1\n"
+    )
+    (folder / "config.yaml").write_text("upstreams: {local: {kind: embedded}}\nroutes: [{upstream: local, policy: policies/rag.yaml}]\n")
+    found = problems(capsys, folder)
+    assert [
+        "policies/mine.yaml:4: stages[0].citations.action: expected one of annotate, redact, block, got 'blok'; did you mean 'block'?",
+        "policies/mine.yaml:5: stages[1]: unknown stage 'bugdet'; did you mean 'budget'?",
+        "policies/mine.yaml:6: enfore: unknown key; did you mean 'enforce'?",
+    ] == found
+
+
+def test_a_variable_that_is_not_set_is_one_problem_of_many(folder: Path, capsys: Captured) -> None:
+    text = "server: {admin_key: '${NOT_SET_1}', prt: 1}\nupstreams:\n  openai: {kind: openai, base_url: '${NOT_SET_2}'}\n"
+    (folder / "config.yaml").write_text(text + "routes: [{upstream: openai, policy: policies/rag.yaml}]\n")
+    found = problems(capsys, folder)
+    assert [1, 1, 3] == [int(line.split(":")[1]) for line in found]
+    assert ["'prt'", "NOT_SET_1", "NOT_SET_2"] == sorted(set(re.findall(r"NOT_SET_\d|'prt'", "".join(found))))
+
+
+def test_a_policy_with_several_mistakes_has_them_all(folder: Path, capsys: Captured) -> None:
+    wrong = "name: rag\ndelivery: tap\nstages:\n  - faithful\n  - relevance\n  - claims: {action: block}\n  - claims\n"
+    (folder / "policies" / "rag.yaml").write_text(wrong)
+    (folder / "config.yaml").write_text("upstreams: {local: {kind: embedded}}\nroutes: [{upstream: local, policy: policies/rag.yaml}]\n")
+    assert [4, 6, 7] == [int(line.split(":")[1]) for line in problems(capsys, folder)]
+
+
+def test_each_route_is_shown_with_its_policy(tmp_path: Path, capsys: Captured) -> None:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1")
+    assert 0 == main(["check", "--config", str(config)])
+    lines = capsys.readouterr().out.splitlines()
+    assert f"{config}: ok" == lines[0]
+    assert [True, True] == [
+        bool(re.fullmatch(rf"  {path} -> main, empty@[0-9a-f]{{8}} \(tap: no stages\)", line))
+        for path, line in zip(("/rag/v1", "/v1"), lines[1:], strict=True)
+    ]
+
+
+def test_a_policy_that_no_route_uses_is_named_where_all_is_well(folder: Path, capsys: Captured) -> None:
+    (folder / "policies" / "mine.yaml").write_text("name: mine\ndelivery: tap\nstages: [budget]\n")
+    (folder / "config.yaml").write_text("upstreams: {local: {kind: embedded}}\nroutes: [{upstream: local, policy: policies/rag.yaml}]\n")
+    assert 0 == main(["check", "--config", str(folder / "config.yaml")])
+    assert "  mine.yaml: no route uses it; tap: budget" in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("wrong", ["{", "- a", ""])
+def test_a_file_that_is_no_configuration_is_one_problem(folder: Path, capsys: Captured, wrong: str) -> None:
+    (folder / "config.yaml").write_text(wrong)
+    assert 1 == len(problems(capsys, folder))
+
+
+def test_what_serve_refuses_check_refuses_too(folder: Path, capsys: Captured) -> None:
+    text = "upstreams: {main: {kind: openai, base_url: 'http://x/v1', api_key: sk-1}}\nserver: {host: 0.0.0.0}\n"
+    (folder / "config.yaml").write_text(text + "routes: [{upstream: main, policy: policies/rag.yaml}]\n")
+    (found,) = problems(capsys, folder)
+    assert found.startswith(
+        "config.yaml:2: server.host: 0.0.0.0 is not loopback, and without client keys anyone who reaches it spends the key"
+    )
