@@ -73,7 +73,7 @@ from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.dialect import Dialect
+from proxy.wire.dialect import Dialects
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import sent_path
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
@@ -88,7 +88,7 @@ log = logging.getLogger("groundwire")
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 GENERATED_KEY_VARIABLE = "GROUNDWIRE_GENERATED_ADMIN_KEY"
 """How ``serve`` hands workers the admin key that it made for this start."""
-DIALECTS: tuple[Dialect, ...] = (ChatDialect(),)
+DIALECTS = Dialects((ChatDialect(),))
 
 
 class App:
@@ -147,7 +147,7 @@ class App:
             recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies),
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
-            dialects={dialect.path: dialect for dialect in DIALECTS},
+            dialects=DIALECTS,
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
@@ -185,7 +185,8 @@ class App:
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
             error = NotFound(f"no route serves {path[:200]}; a client's base_url is this server's address and one of: {known}")
             record_id, method = new_id(time.time()), scope["method"]
-            await Responder(receive, send).error(error, plain_headers(record_id, "skipped"))
+            spoken = DIALECTS.spoken(path.partition("/v1")[2], scope["headers"])
+            await Responder(receive, send).error(error, plain_headers(record_id, "skipped"), spoken.error(error))
             refused = LogLine(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
             logs.exchange(refused)
             return

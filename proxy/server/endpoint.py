@@ -48,11 +48,11 @@ from proxy.policy.loading import Delivery, LoadModels
 from proxy.ports.upstream import Call, Reply, is_event_stream
 from proxy.server.background import Afterwards
 from proxy.upstreams.resilience import Resilient, retry_after_s
-from proxy.wire.dialect import Dialect
+from proxy.wire.dialect import Dialect, Dialects
 from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
-from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
+from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, following, has_body, returned_headers, tail
 from proxy.wire.http.headers import PREFIX, RequestHints, ResponseHeaders, parse_hints, plain_headers
 from proxy.wire.http.peers import not_from_here
 
@@ -105,8 +105,7 @@ class Services:
     recorder: Recorder
     metrics: Metrics
     stage_names: frozenset[str]
-    dialects: Mapping[str, Dialect]
-    """By path below ``/v1``."""
+    dialects: Dialects
     afterwards: Afterwards
     lineages: Lineages
     headers: ResponseHeaders
@@ -156,8 +155,11 @@ class _Job:
         self.received_at = time.time()
         self.id = new_id(self.received_at)
         self.path = tail(scope, route.prefix)
-        self._dialect = services.dialects.get(self.path.partition("?")[0]) if scope["method"] == "POST" else None
+        path = self.path.partition("?")[0]
+        self._dialect = services.dialects.of(path) if scope["method"] == "POST" else None
         """None for a path that is passed through."""
+        self._spoken = self._dialect or services.dialects.spoken(path, scope["headers"])
+        """What the client understands."""
         self.exchange: Exchange | None = None
         self._policy: ActivePolicy = route.default
         self._replies: list[Reply] = []
@@ -178,7 +180,7 @@ class _Job:
         dialect = self._dialect
         headers = client_headers(self._scope["headers"], raw=dialect is None)
         hints = parse_hints(headers.hints)
-        self._client = self._s.clients.identify(headers.authorization, self.route.prefix)
+        self._client = self._s.clients.identify(*self._credentials(headers.keys))
         self._policy = self._choose_policy(hints)
         if dialect is None:
             self._check_passes(path)
@@ -197,10 +199,16 @@ class _Job:
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
 
+    def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
+        """The client's keys, the route they are for, and how the client's API sends one."""
+        names = self._spoken.key_headers
+        form = "Authorization: Bearer KEY" if names[0] == "authorization" else f"{names[0]}: KEY"
+        return [(name, keys[name]) for name in names if name in keys], self.route.prefix, form
+
     def _check_passes(self, path: str) -> None:
         """Raises `ProxyError` for what this route does not pass on."""
         method = self._scope["method"]
-        if method == "OPTIONS" and path in self._s.dialects:  # the upstream alone knows which pages may ask it
+        if method == "OPTIONS" and self._s.dialects.of(path) is not None:  # the upstream alone knows which pages may ask it
             return
         refusal = self.route.paths.refusal(method, path, strict=self._policy.refuses)
         if refusal is not None:
@@ -351,7 +359,7 @@ class _Job:
         """The upstream's own error: status, body and ``retry-after`` as they are."""
         body = await read_whole(reply, min(MAX_ERROR_BYTES, self._s.server.max_answer_bytes))
         if self.exchange is not None:
-            code = error_code(body)
+            code = self._spoken.error_code(body)
             self.exchange.verdicts.append(
                 Verdict("upstream", "upstream_error", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
             )
@@ -426,7 +434,7 @@ class _Job:
             log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
         if self._before_ms == 0.0:
             self._before_ms = (time.perf_counter() - self._started) * 1000
-        await self.responder.error(error, self._own_headers(self._verdict()))
+        await self.responder.error(error, self._own_headers(self._verdict()), self._spoken.error(error))
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""

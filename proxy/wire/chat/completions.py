@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from proxy.errors import InvalidRequest
+from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.language.text import text_of
 from proxy.language.times import seconds_of
@@ -24,6 +24,7 @@ from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
 from proxy.wire.chat.wishes import wishes_of
+from proxy.wire.http.forwarding import error_code
 
 _EXTENSION = "groundwire"
 _DEPTH = 254
@@ -35,6 +36,16 @@ class ChatDialect:
     """``POST /v1/chat/completions``"""
 
     path = "/chat/completions"
+    key_headers: tuple[str, ...] = ("authorization",)
+    told_by = ""
+
+    def error(self, error: ProxyError) -> bytes:
+        """OpenAI's envelope."""
+        return orjson.dumps(error.envelope())
+
+    def error_code(self, body: bytes) -> str:
+        """``error.code``, else ``error.type``."""
+        return error_code(body)
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
