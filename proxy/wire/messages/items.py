@@ -87,7 +87,7 @@ class Conversation:
 
     def _build(self) -> None:
         begin = self._read_system()
-        seen, i = -1, begin
+        seen, i = len(self._wire.groups.get(SYSTEM, ())) - 1, begin
         while i < len(self._after):
             message = self._after[i]
             source = self._wire.items.get(id(message))
@@ -183,7 +183,7 @@ class Conversation:
         role = str(message.get("role"))
         source = self._wire.items.get(id(old)) if old is not None else None
         made = self._wire.items.get(id(message)) is None
-        about = self._about(source) if source is not None else {}
+        about = self._about(source, message) if source is not None else {}
         if role in ("tool", "function"):
             return Item("user", [self._result(message, old)], source=source, about=about, made=made)
         role = role if source is not None or role == "assistant" else "user"
@@ -206,10 +206,10 @@ class Conversation:
             item.blocks, item.added = self._blocks(content, before if isinstance(before, list) else ())
         return item
 
-    def _about(self, source: int) -> Mapping[str, Any]:
-        """What an item has beside role and content."""
+    def _about(self, source: int, message: Message) -> Mapping[str, Any]:
+        """What an item has beside role and content, as far as `message`, which was made of it, still has that."""
         fields = _RAW_FIELDS.decode(self._raw_items[source])
-        return {key: value for key, value in fields.items() if key not in ("role", "content", EXTENSION)}
+        return {key: value for key, value in fields.items() if key not in ("role", "content", EXTENSION) and key in message}
 
     def _result(self, message: Message, old: Message | None) -> msgspec.Raw:
         if old is message:
