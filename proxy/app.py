@@ -75,11 +75,12 @@ from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.dialect import Dialects
+from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import sent_path
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
 from proxy.wire.http.peers import TrustedProxies
+from proxy.wire.messages.counting import MessagesCount
 from proxy.wire.messages.dialect import MessagesDialect
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 GENERATED_KEY_VARIABLE = "GROUNDWIRE_GENERATED_ADMIN_KEY"
 """How ``serve`` hands workers the admin key that it made for this start."""
 DIALECTS = Dialects((ChatDialect(), MessagesDialect()))
+COUNTS: tuple[TokenCount, ...] = (MessagesCount(),)
 
 
 class App:
@@ -154,6 +156,8 @@ class App:
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
+            tokens=self.tokens,
+            counts={count.path: count for count in COUNTS},
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)

@@ -105,6 +105,24 @@ def test_search_results_and_documents_are_passages_wherever_they_stand() -> None
     ]
 
 
+def test_a_conversation_looks_the_same_wherever_the_client_puts_its_cache_marks_and_whether_it_brings_old_thoughts() -> None:
+    first = [{"role": "user", "content": [{**text("Read a.txt."), **MARK}]}]
+    then = [
+        {"role": "user", "content": "Read a.txt."},
+        {"role": "assistant", "content": [THINKING, text("I read."), use()]},
+        {"role": "user", "content": [{**result([text("It is 5.")]), **MARK}]},
+    ]
+    later = [
+        then[0],
+        {"role": "assistant", "content": then[1]["content"][1:]},
+        {"role": "user", "content": [result("It is 5.")]},
+        {"role": "assistant", "content": "Five."},
+        {"role": "user", "content": [{**text("And b.txt?"), **MARK}]},
+    ]
+    seen = [exchange_of({**ASK, "messages": items}).messages for items in (first, then, later)]
+    assert (list(seen[0]), list(seen[1])) == (list(seen[1][:1]), list(seen[2][:3]))
+
+
 # ---- provenance ----
 
 
