@@ -165,6 +165,8 @@ class Conversation:
         content, before = message.get("content"), given["content"]
         slots = self._wire.slots.get(id(given), [])
         if isinstance(content, str) and not slots:
+            if content == before:
+                return self._fields["system"]
             if self._wire.cached_messages and content.startswith(before):
                 self.rules += _rest(content, before)
                 return self._fields["system"]
@@ -235,11 +237,12 @@ class Conversation:
             if place is None and i < len(slots) and slots[i] not in known:
                 place = slots[i]
             blocks, behind = self._block(part, place)
-            found += blocks
-            last = i == len(parts) - 1
-            if place is None and last and slots:  # as a stage puts a note behind what the user said
-                found, behind = found[: len(found) - len(blocks)], blocks
-            (added if last else found).extend(behind)
+            movable = i == len(parts) - 1 or self._wire.cached_messages
+            if place is None and slots and movable:  # as a stage puts a note behind what the user said
+                added += blocks
+            else:
+                found += blocks
+                (added if movable else found).extend(behind)
         return found, added
 
     def _block(self, part: Any, place: Place | None) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context.conversation import blocks_of, problems
+from proxy.context.conversation import blocks_of, problems, with_text_after
 from proxy.context.passages.finding import find_passages
 from proxy.errors import InvalidRequest
 from proxy.exchange import Exchange
@@ -323,3 +323,20 @@ def test_images_and_files_are_counted_by_their_size_not_their_letters() -> None:
     exchange = exchange_of({**ASK, "messages": [{"role": "user", "content": [image, paper, text("What is it?")]}]})
     assert ["image_url", "file", "text"] == [part["type"] for part in exchange.messages[0]["content"]]
     assert sent(changed(exchange, "user", "What", "Who"))["messages"][0]["content"] == [image, paper, text("Who is it?")]
+
+
+@given(ITEMS, SPOKEN, st.one_of(st.none(), SPOKEN), st.booleans())
+def test_no_breakpoint_is_added_and_nothing_new_stands_before_one(items: list[Any], asked: Any, system: Any, everything: bool) -> None:
+    items = [*items, {"role": "user", "content": asked}]
+    body = {**ASK, "messages": items, **({"system": system} if system else {}), **(MARK if everything else {})}
+    exchange = exchange_of(body)
+    exchange.messages = with_suffix(exchange.messages, "\n\nStay with it.")
+    noted = with_text_after(exchange.messages[-1], "Mind this.")
+    assert noted is not None
+    exchange.messages = [*exchange.messages[:-1], noted]
+    rendered = DIALECT.render_request(exchange).decode()
+    assert rendered.count("cache_control") <= json.dumps(body).count("cache_control")
+    got = json.loads(rendered)
+    prompt = json.dumps([got.get("system"), got["messages"]])
+    if "cache_control" in json.dumps(items) or everything:
+        assert prompt.rfind("cache_control") < min(prompt.find(new) for new in ("Stay with it.", "Mind this."))
