@@ -22,6 +22,7 @@ from proxy.admin.api import AdminParts, make_admin
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
+    AnthropicSettings,
     EmbeddedSettings,
     LiteLLMSettings,
     ModelSettings,
@@ -70,15 +71,18 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
+from proxy.upstreams.anthropic import AnthropicUpstream
 from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.dialect import Dialect
+from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import sent_path
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
 from proxy.wire.http.peers import TrustedProxies
+from proxy.wire.messages.counting import MessagesCount
+from proxy.wire.messages.dialect import MessagesDialect
 
 if TYPE_CHECKING:
     from proxy.models.embedding.embedder import BatchingEmbedder
@@ -87,7 +91,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
-DIALECTS: tuple[Dialect, ...] = (ChatDialect(),)
+DIALECTS = Dialects((ChatDialect(), MessagesDialect()))
+COUNTS: tuple[TokenCount, ...] = (MessagesCount(),)
 
 
 class App:
@@ -146,10 +151,12 @@ class App:
             recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies),
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
-            dialects={dialect.path: dialect for dialect in DIALECTS},
+            dialects=DIALECTS,
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
+            tokens=self.tokens,
+            counts={count.path: count for count in COUNTS},
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)
@@ -184,7 +191,8 @@ class App:
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)
             error = NotFound(f"no route serves {path[:200]}; a client's base_url is this server's address and one of: {known}")
             record_id, method = new_id(time.time()), scope["method"]
-            await Responder(receive, send).error(error, plain_headers(record_id, "skipped"))
+            spoken = DIALECTS.spoken(path.partition("/v1")[2], scope["headers"])
+            await Responder(receive, send).error(error, plain_headers(record_id, "skipped"), spoken.error(error))
             refused = LogLine(id=record_id, status=error.status, verdict="skipped", method=method, path=clipped(path), error=error.code)
             logs.exchange(refused)
             return
@@ -337,6 +345,8 @@ def share_interpreter() -> None:
 
 def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
     """The upstream that `settings` describe; heavy libraries are imported by the kinds that need them, when they start."""
+    if isinstance(settings, AnthropicSettings):
+        return AnthropicUpstream(name, settings)
     if isinstance(settings, OpenAISettings):
         return OpenAIUpstream(name, settings)
     if isinstance(settings, LiteLLMSettings):

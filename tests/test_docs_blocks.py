@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import io
+import json
 import re
 import shlex
 import shutil
@@ -12,6 +13,7 @@ import sys
 import threading
 import tokenize
 import tomllib
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -224,9 +226,10 @@ class Running(threading.Thread):
     async def _serve(self) -> None:
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         async with ScriptedUpstream(provider) as upstream:
-            shipped = load_settings(ROOT / "config.yaml", {"OPENAI_BASE_URL": upstream.base_url, "OPENAI_API_KEY": "unused"})
-            routes = tuple(route for route in shipped.routes if route.prefix == "/openai")
-            upstreams = {"openai": shipped.upstreams["openai"]}
+            shipped = load_settings(ROOT / "config.yaml", {"OPENAI_API_KEY": "unused", "ANTHROPIC_API_KEY": "unused"})
+            routes = tuple(route for route in shipped.routes if route.prefix in ("/openai", "/anthropic"))
+            spoken = {name: shipped.upstreams[name] for name in ("openai", "anthropic")}
+            upstreams = {name: msgspec.structs.replace(found, base_url=upstream.base_url) for name, found in spoken.items()}
             store = msgspec.structs.replace(shipped.store, url=f"sqlite+aiosqlite:///{self._folder}/store.db")
             app = App(msgspec.structs.replace(shipped, routes=routes, upstreams=upstreams, store=store))
             async with serving(app) as self.url:
@@ -284,6 +287,18 @@ def test_python_runs_and_prints_what_the_comment_says(block: Block, running: str
     assert {} == {
         line: (text, found.get(line)) for line, text in expected.items() if not found.get(line) or not text.startswith(found[line])
     }
+
+
+@pytest.mark.slow
+def test_the_address_for_anthropics_library_is_served(running: str) -> None:
+    """As the library asks: it puts ``/v1/messages`` behind the base_url that the pages give."""
+    given = {match for page in pages() for match in re.findall(r'Anthropic\(base_url="([^"]+)"', page.read_text("utf-8"))}
+    assert {f"{SERVER}/anthropic"} == given
+    body = {"model": "claude-sonnet-4-5", "max_tokens": 200, "messages": [{"role": "user", "content": "Which planet is the largest?"}]}
+    address = f"{given.pop().replace(SERVER, running)}/v1/messages"
+    asked = urllib.request.Request(address, json.dumps(body).encode(), {"content-type": "application/json", "x-api-key": "unused"})
+    with urllib.request.urlopen(asked) as answer:
+        assert "Jupiter is the largest planet." == json.load(answer)["content"][0]["text"]
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """Client keys: who sends a request, and which routes are open to it.
 
 With ``keys:`` in config.yaml a request needs one of them; they are stored as SHA-256 (a key has 256 random bits, so a slow hash
-would add nothing). Without, a client is told from another by the hash of its ``Authorization``.
+would add nothing). Without, a client is told from another by the hash of its ``Authorization``. A key in ``x-api-key`` is the same
+client's as that key behind ``Bearer``.
 """
 
 from __future__ import annotations
@@ -28,20 +29,26 @@ class Clients:
     def __init__(self, keys: Sequence[KeySettings]) -> None:
         self._keys = {key.sha256.lower(): key for key in keys}
 
-    def identify(self, authorization: str, route: str) -> str:
-        """Whose request this is, for route prefix `route`. Raises `InvalidApiKey`, `PolicyNotAllowed`."""
+    def identify(self, sent: Sequence[tuple[str, str]], route: str, form: str = "Authorization: Bearer KEY") -> str:
+        """Whose request this is, for route prefix `route`; `sent` are the headers with its keys, the one that counts most first, `form` how
+        a key is to be sent. Raises `InvalidApiKey`, `PolicyNotAllowed`.
+        """
+        credentials = [value if name == "authorization" else f"Bearer {value}" for name, value in sent if value]
         if not self._keys:
-            return f"auth:{_sha256(authorization)[:16]}" if authorization else ANONYMOUS
-        scheme, _, token = authorization.partition(" ")
-        key = self._keys.get(_sha256(token.strip())) if scheme.lower() == "bearer" else None
+            return f"auth:{_sha256(credentials[0])[:16]}" if credentials else ANONYMOUS
+        key = next((known for given in credentials if (known := self._known(given)) is not None), None)
         if key is None:
             # Client libraries look for these words to raise their own authentication error.
-            wrong, missing = "this key is not known here", "a key is needed: send it as 'Authorization: Bearer KEY'"
-            message = f"Incorrect API key provided: {wrong if authorization else missing}"
+            wrong, missing = "this key is not known here", f"a key is needed: send it as '{form}'"
+            message = f"Incorrect API key provided: {wrong if credentials else missing}"
             raise InvalidApiKey(message)
         if key.routes and route not in key.routes:
             raise PolicyNotAllowed(f"the key {key.name!r} may not use this route")
         return key.name
+
+    def _known(self, credential: str) -> KeySettings | None:
+        scheme, _, token = credential.partition(" ")
+        return self._keys.get(_sha256(token.strip())) if scheme.lower() == "bearer" else None
 
 
 def _sha256(text: str) -> str:

@@ -13,7 +13,6 @@ from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Answer
 from proxy.offloop import Breather, aside
 from proxy.ports.upstream import Reply, is_event_stream
-from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, Dialect, StreamPiece
 
 Usage = Mapping[str, object]
@@ -147,37 +146,19 @@ class _Stream:
     def render(self, after: Answer | None, verdict: Mapping[str, object] | None, others: Sequence[Usage]) -> bytes:
         before = self.answer or Answer(())
         after = after if self.answer is not None and after is not None else before
-        texts, refusals, arguments = after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before)
+        arguments, said = after.changed_arguments(before), bool(after.changed_texts(before) or after.changed_refusals(before))
         others = others if self.usage is not None else ()
-        if not texts and not refusals and not arguments and verdict is None and not others and self._reader.done:
+        if not said and not arguments and verdict is None and not others and self._reader.done:
             return b"".join(self._chunks)
-        pieces = self._pieces if texts or refusals else self._as_they_came()
+        pieces = self._pieces if said else self._as_they_came()
         if arguments:
             pieces = self._reader.with_arguments(pieces, arguments)
-        out = self._said([self._reader.with_usage(piece, others) for piece in pieces if not piece.done], texts, refusals)
-        if verdict is not None:
-            out.append(self._reader.inline(verdict))
-        return b"".join([*out, sse.DONE])
+        pieces = [self._reader.with_usage(piece, others) for piece in pieces if not piece.done]
+        if said:
+            pieces = self._reader.with_texts(pieces, before, after)
+        return b"".join([*(self._reader.leaving(piece) for piece in pieces), self._reader.end(verdict)])
 
     def _as_they_came(self) -> list[StreamPiece]:
         """The events, none of them taken apart."""
         reader = self._dialect.stream()
         return [piece for chunk in self._chunks for piece in reader.feed(chunk)] + reader.finish()
-
-    def _said(self, pieces: Sequence[StreamPiece], texts: Mapping[int, str], refusals: Mapping[int, str]) -> list[bytes]:
-        """The pieces' bytes, with the changed choices' text, and refusal, in place of their own."""
-        out: list[bytes] = []
-        said: set[int] = set()
-        rest = dict(refusals)
-        for piece in pieces:
-            if piece.refusal and piece.choice in rest:
-                out.append(self._reader.with_refusal(piece, rest[piece.choice]))
-                rest[piece.choice] = ""
-            elif piece.choice is None or piece.choice not in texts or not (piece.text or piece.finish):
-                out.append(piece.raw)
-            elif piece.choice not in said:
-                said.add(piece.choice)
-                out.append(self._reader.with_text(piece, texts[piece.choice]))
-            elif piece.finish:
-                out.append(piece.raw)
-        return out

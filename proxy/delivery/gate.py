@@ -1,10 +1,12 @@
 """Gate delivery: a streamed answer leaves sentence by sentence, each after the policy's checks.
 
-Text deltas wait until their sentence is complete and every `SentenceStage` has answered; tool-call deltas, reasoning, usage and
-comments pass at once; while text waits, keep-alive comments flow. Sentence k is judged while sentence k+1 streams. A choice's end,
-a refusal, the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the stream as
-``content_filter``. What was sent and what is being checked are two things (after NeMo-Guardrails' buffer): `_Line` holds the events
-of one choice in order and releases those that judged text covers, cutting an event in two where a sentence ends inside it.
+Text deltas wait until their sentence is complete and every `SentenceStage` has answered, and what closes or opens the part of an answer
+that they stand in waits with them; tool-call deltas, reasoning, usage and comments pass at once; while text waits, keep-alive comments
+flow. Sentence k is judged while sentence k+1 streams. A choice's end, a refusal, the usage chunk and the end mark wait for the checks of
+the whole answer, so that a late refusal still ends the stream as ``content_filter``.
+
+What was sent and what is being checked are two things (after NeMo-Guardrails' buffer): `_Line` holds the events of one choice in order and
+releases those that judged text covers, cutting an event in two where a sentence ends inside it.
 """
 
 from __future__ import annotations
@@ -34,8 +36,7 @@ async def deliver_gate(d: Delivery) -> None:
         await gate.run()
     except PolicyBlocked:
         gate.close()
-        inline = stream.inline(d.inline()) if d.exchange.inline else b""
-        await d.responder.end(stream.blocked(gate.open_choices()) + inline + sse.DONE)
+        await d.responder.end(stream.blocked(gate.open_choices()) + stream.end(d.inline() if d.exchange.inline else None))
     except ProxyError as error:
         gate.close()
         await end_with_error(d, stream, error)
@@ -79,10 +80,9 @@ class Gate:
             released = released.with_refusal(index, text)
         exchange.answer = self._answer = released  # the text has left: of that, a change can no longer be made
         tail = self._ending(refusals)
-        if exchange.inline:
-            tail.append(self._stream.inline(self._d.inline()))
+        end = self._stream.end(self._d.inline() if exchange.inline else None)
         self.close()
-        await self._d.responder.end(b"".join([*tail, sse.DONE]))
+        await self._d.responder.end(b"".join([*tail, end]))
 
     def _ending(self, refusals: Mapping[int, str]) -> list[bytes]:
         """What has waited for the checks of the whole answer, with these `refusals` in place of the model's."""
@@ -92,7 +92,7 @@ class Gate:
                 out.append(self._stream.with_refusal(piece, rest[piece.choice]))
                 rest[piece.choice] = ""
             else:
-                out.append(piece.raw)
+                out.append(self._stream.leaving(piece))
         return out
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -154,7 +154,7 @@ class Gate:
             if self._lines and all(line.closed for line in self._lines.values()):
                 self._tail.append(piece)
             else:
-                await self.send(piece.raw)
+                await self.send(self._stream.leaving(piece))
             return
         line = self._lines.get(piece.choice)
         if line is None:
@@ -164,10 +164,10 @@ class Gate:
             self._tail.append(piece)
         elif piece.refusal:  # judged with the whole answer: where the words of a refusal end nobody can tell before
             self._tail.append(piece)
-        elif piece.text:
+        elif piece.text or piece.waits or piece.parts:
             line.push(piece)
         else:
-            await self.send(piece.raw)
+            await self.send(self._stream.leaving(piece))
 
     async def send(self, raw: bytes) -> None:
         """To the client, now."""
@@ -188,7 +188,7 @@ class Gate:
 
 @dataclass(slots=True)
 class _Held:
-    """An event whose text has not left, or not all of it."""
+    """An event whose text has not left, or not all of it; or one without text that waits for the text before it."""
 
     piece: StreamPiece
     start: int = 0
@@ -217,8 +217,12 @@ class _Line:
         self.worker = gate.start(self._work())
 
     def push(self, piece: StreamPiece) -> None:
-        """A text event."""
+        """A text event, or one that waits for text."""
         self._held.append(_Held(piece))
+        if piece.parts and (rest := self._splitter.flush()):
+            self._queue.put_nowait((rest, True))
+        if not piece.text:
+            self._queue.put_nowait(("", False))
         for sentence in self._splitter.feed(piece.text):
             self._queue.put_nowait((sentence, False))
 
@@ -238,8 +242,12 @@ class _Line:
         while (item := await self._queue.get()) is not None:
             await breather.breathe()
             text, final = item
+            if not text:
+                for raw in self._waiting():
+                    await self._gate.send(raw)
+                continue
             said = await self._gate.judge(Sentence(text, self._choice, index, offset, final))
-            for raw in self._pass(len(text)) if said == text else self._replace(len(text), said):
+            for raw in [*(self._pass(len(text)) if said == text else self._replace(len(text), said)), *self._waiting()]:
                 await self._gate.send(raw)
             self.released.append(said)
             index, offset = index + 1, offset + len(text)
@@ -249,6 +257,7 @@ class _Line:
         length, self._approved = length + self._approved, 0
         out = []
         while length > 0:
+            out += self._waiting()
             head = self._held[0]
             if head.left > length and not head.piece.divisible:
                 self._approved = length
@@ -258,24 +267,38 @@ class _Line:
             length -= taken
         return out
 
+    def _waiting(self) -> list[bytes]:
+        """The events without text that nothing stands in front of any more."""
+        out = []
+        while self._held and not self._held[0].piece.text:
+            out.append(self._stream.leaving(self._held.popleft().piece))
+        return out
+
     def _replace(self, length: int, said: str) -> list[bytes]:
         """`said` in place of the next `length` characters' events."""
         out = []
         if self._approved:
             out.append(self._take(self._approved)[0])
             self._approved = 0
+        out += self._waiting()
         if said:
             out.append(self._stream.with_text(self._held[0].piece, said))
         while length > 0:
-            length -= self._take(length)[1]
+            out += self._waiting()
+            length -= self._drop(length)[2]
         return out
 
     def _take(self, length: int) -> tuple[bytes, int]:
         """Remove the first held event, or its first `length` characters; its bytes, and the characters they hold."""
+        piece, start, taken = self._drop(length)
+        whole = taken == len(piece.text)
+        return self._stream.leaving(piece) if whole else self._stream.with_text(piece, piece.text[start : start + taken]), taken
+
+    def _drop(self, length: int) -> tuple[StreamPiece, int, int]:
+        """Remove at most `length` characters of the first held event: the event, where they begin in its text, and how many they are."""
         head = self._held[0]
         start, taken = head.start, min(length, head.left)
         head.start += taken
         if not head.left:
             self._held.popleft()
-        whole = taken == len(head.piece.text)
-        return head.piece.raw if whole else self._stream.with_text(head.piece, head.piece.text[start : start + taken]), taken
+        return head.piece, start, taken

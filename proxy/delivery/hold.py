@@ -23,7 +23,6 @@ from proxy.errors import ProxyError, UpstreamTimeout
 from proxy.exchange import Answer, Message, Verdict
 from proxy.offloop import aside
 from proxy.ports.upstream import Reply
-from proxy.wire.http.forwarding import error_code
 
 log = logging.getLogger("groundwire.hold")
 
@@ -135,7 +134,7 @@ class _Hold:
         exchange.facts.retries = self._asked = self._asked + 1
         d.reply = await d.again()
         if not 200 <= d.reply.status < 300:
-            code = error_code(await read_whole(d.reply, d.max_bytes))
+            code = d.dialect.error_code(await read_whole(d.reply, d.max_bytes))
             raise _Failed({"error": "upstream_" + (code or str(d.reply.status)), "status": d.reply.status})
         held = await read_held(d.reply, d.dialect, d.max_bytes - self._size)
         if held.refused or held.unreadable:

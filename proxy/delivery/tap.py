@@ -9,7 +9,7 @@ In: an upstream's reply with a 2xx status, the exchange, its pipeline. Out: byte
 - *own*: a stage's answer in the model's stead, for which no upstream was asked.
 
 A policy whose stages look at no answer is delivered as a tap whatever it says: there is nothing to wait for. Text that did not
-change leaves in the upstream's own bytes. An error after the first byte is an event with ``error`` and the end mark.
+change leaves in the upstream's own bytes. An error after the first byte is an event of the client's API.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
 from proxy.pipeline import Pipeline
 from proxy.ports.upstream import Reply
-from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, Dialect
 from proxy.wire.http.asgi import RawHeaders, Responder
 from proxy.wire.http.forwarding import returned_headers
@@ -141,9 +140,10 @@ async def deliver_tap(d: Delivery) -> None:
     """A stream, untouched."""
     stream = d.dialect.stream()
     await d.responder.start(d.reply.status, d.headers("pending" if d.judged else d.verdict))
+    ended = False
     try:
         if d.exchange.inline:
-            await _tap_with_verdict(d, stream)
+            ended = await _tap_with_verdict(d, stream)
         else:
             size, breather = 0, Breather()
             async for chunk in d.reply.chunks():
@@ -163,37 +163,38 @@ async def deliver_tap(d: Delivery) -> None:
     finally:
         d.exchange.upstream_answer = d.exchange.answer = stream.answer
     if not await end_broken(d, stream):
-        await d.responder.end(b"" if stream.done else sse.DONE)
+        await d.responder.end(b"" if stream.done or ended else stream.end())
         await _check(d)
 
 
-async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> None:
-    """Pass events on; hold the end mark back until the verdict is there, and put it before."""
-    ending, breather = b"", Breather()
+async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:
+    """Pass events on, and hold the end mark back until the verdict is there; whether both have left."""
+    mark, breather = b"", Breather()
     async for chunk in d.reply.chunks():
         for piece in stream.feed(chunk):
             await breather.breathe()
             if piece.done:
-                ending += piece.raw
+                mark += piece.raw
             else:
                 await d.responder.write(piece.raw)
     for piece in stream.finish():
         if piece.done:
-            ending += piece.raw
+            mark += piece.raw
         else:
             await d.responder.write(piece.raw)
     d.exchange.upstream_answer = d.exchange.answer = stream.answer
-    if stream.complete or stream.done:
-        await _check(d)
-        await d.responder.write(stream.inline(d.inline()) + ending)
+    if not stream.complete and not stream.done:
+        return False
+    await _check(d)
+    await d.responder.write(stream.end(d.inline(), mark))
+    return True
 
 
 async def end_with_error(d: Delivery, stream: AnswerStream, error: ProxyError) -> None:
-    """After the first byte: an event that names the error, and the end mark."""
+    """After the first byte: what tells the client of the error."""
     log.warning("%s: %s", d.exchange.id, error.message)
     d.exchange.verdicts.append(Verdict("upstream", error.outcome, code=error.code))
-    mark = b"" if stream.done else sse.DONE
-    await d.responder.end(stream.failed(error.envelope()) + mark)
+    await d.responder.end(stream.failed(error))
 
 
 async def end_broken(d: Delivery, stream: AnswerStream) -> bool:

@@ -11,9 +11,11 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from msgspec import structs
 
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules, normal
@@ -45,14 +47,15 @@ from proxy.observe.tracing.trace import Tracing
 from proxy.offloop import aside
 from proxy.pipeline import Pipeline
 from proxy.policy.loading import Delivery, LoadModels
+from proxy.ports import TokenCounter
 from proxy.ports.upstream import Call, Reply, is_event_stream
 from proxy.server.background import Afterwards
 from proxy.upstreams.resilience import Resilient, retry_after_s
-from proxy.wire.dialect import Dialect
+from proxy.wire.dialect import Dialect, Dialects, TokenCount
 from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
-from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, error_code, following, has_body, returned_headers, tail
+from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, following, has_body, returned_headers, tail
 from proxy.wire.http.headers import PREFIX, RequestHints, ResponseHeaders, parse_hints, plain_headers
 from proxy.wire.http.peers import not_from_here
 
@@ -60,6 +63,8 @@ log = logging.getLogger("groundwire.endpoint")
 
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
+ESTIMATED = b"tokens_estimated"
+"""Warns of a count of tokens that is this proxy's own."""
 LINEAGE_TIMEOUT_S = 2.0
 MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""
@@ -105,11 +110,13 @@ class Services:
     recorder: Recorder
     metrics: Metrics
     stage_names: frozenset[str]
-    dialects: Mapping[str, Dialect]
-    """By path below ``/v1``."""
+    dialects: Dialects
     afterwards: Afterwards
     lineages: Lineages
     headers: ResponseHeaders
+    tokens: TokenCounter
+    counts: Mapping[str, TokenCount] = field(default_factory=dict)
+    """Paths that count tokens, below ``/v1``."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
 
@@ -156,8 +163,11 @@ class _Job:
         self.received_at = time.time()
         self.id = new_id(self.received_at)
         self.path = tail(scope, route.prefix)
-        self._dialect = services.dialects.get(self.path.partition("?")[0]) if scope["method"] == "POST" else None
+        path = self.path.partition("?")[0]
+        self._dialect = services.dialects.of(path) if scope["method"] == "POST" else None
         """None for a path that is passed through."""
+        self._spoken = self._dialect or services.dialects.spoken(path, scope["headers"])
+        """What the client understands."""
         self.exchange: Exchange | None = None
         self._policy: ActivePolicy = route.default
         self._replies: list[Reply] = []
@@ -178,7 +188,7 @@ class _Job:
         dialect = self._dialect
         headers = client_headers(self._scope["headers"], raw=dialect is None)
         hints = parse_hints(headers.hints)
-        self._client = self._s.clients.identify(headers.authorization, self.route.prefix)
+        self._client = self._s.clients.identify(*self._credentials(headers.keys))
         self._policy = self._choose_policy(hints)
         if dialect is None:
             self._check_passes(path)
@@ -197,10 +207,16 @@ class _Job:
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
 
+    def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
+        """The client's keys, the route they are for, and how the client's API sends one."""
+        names = self._spoken.key_headers
+        form = "Authorization: Bearer KEY" if names[0] == "authorization" else f"{names[0]}: KEY"
+        return [(name, keys[name]) for name in names if name in keys], self.route.prefix, form
+
     def _check_passes(self, path: str) -> None:
         """Raises `ProxyError` for what this route does not pass on."""
         method = self._scope["method"]
-        if method == "OPTIONS" and path in self._s.dialects:  # the upstream alone knows which pages may ask it
+        if method == "OPTIONS" and self._s.dialects.of(path) is not None:  # the upstream alone knows which pages may ask it
             return
         refusal = self.route.paths.refusal(method, path, strict=self._policy.refuses)
         if refusal is not None:
@@ -351,7 +367,7 @@ class _Job:
         """The upstream's own error: status, body and ``retry-after`` as they are."""
         body = await read_whole(reply, min(MAX_ERROR_BYTES, self._s.server.max_answer_bytes))
         if self.exchange is not None:
-            code = error_code(body)
+            code = self._spoken.error_code(body)
             self.exchange.verdicts.append(
                 Verdict("upstream", "upstream_error", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
             )
@@ -369,6 +385,9 @@ class _Job:
             self.responder.watch()
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True)
         self._before_ms = (time.perf_counter() - self._started) * 1000
+        if (count := self._counting()) is not None:
+            await self._count(count, call)
+            return
         reply = await self._call(call)
         self._replies.append(reply)
         if body:
@@ -383,6 +402,26 @@ class _Job:
             log.warning("%s: %s", self.id, error.message)
         else:
             await self.responder.end()
+
+    def _counting(self) -> TokenCount | None:
+        return self._s.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
+
+    async def _count(self, count: TokenCount, call: Call) -> None:
+        """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
+        body = b"".join([piece async for piece in call.body]) if not isinstance(call.body, bytes) else call.body
+        self.responder.watch()
+        forwarded = [(name, value) for name, value in call.headers if name not in ("accept-encoding", "content-length")]
+        reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
+        self._replies.append(reply)
+        answer, headers = await read_whole(reply, MAX_ERROR_BYTES), plain_headers(self.id, "skipped")
+        if not count.missing(reply.status, answer):
+            await self.responder.whole(reply.status, returned_headers(reply) + headers, answer)
+            return
+        request = await aside(len(body), count.parse, body)
+        model = self._s.tokens.model(self.route.upstream.upstream.catalogue_name(request.model))
+        use = await self._s.tokens.count_request(request.messages, request.tools, request.wants, model)
+        headers += [(b"content-type", b"application/json"), *([] if use.exact else [(b"x-groundwire-warnings", ESTIMATED)])]
+        await self.responder.whole(200, headers, count.render(use.used_tokens))
 
     def _own_headers(self, verdict: str) -> RawHeaders:
         if self.exchange is None:
@@ -426,7 +465,7 @@ class _Job:
             log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
         if self._before_ms == 0.0:
             self._before_ms = (time.perf_counter() - self._started) * 1000
-        await self.responder.error(error, self._own_headers(self._verdict()))
+        await self.responder.error(error, self._own_headers(self._verdict()), self._spoken.error(error))
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""

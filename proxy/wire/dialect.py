@@ -1,18 +1,19 @@
 """The wire: a client's bytes <-> `Exchange`. The only parsers of request and answer bodies.
 
-A dialect is one module that knows one API: `chat.py` is OpenAI's chat completions. It turns a body into a `Request` in chat form,
-an exchange back into a body, and an answer (whole, or event by event) into an `Answer` and back. What no stage touched is sent in
-the bytes it came in. No stage knows which dialect it serves; another API (OpenAI's Responses, Anthropic's Messages) is another
-module with these two classes, listed in `proxy.app`.
+A dialect is one folder that knows one API: `chat` is OpenAI's chat completions, `messages` Anthropic's Messages. It turns a body into a
+`Request` in chat form, an exchange back into a body, and an answer (whole, or event by event) into an `Answer` and back; its errors, its
+end mark, its blocks and its clients' keys are its own, too. What no stage touched is sent in the bytes it came in. No stage knows which
+dialect it serves; they are listed in `proxy.app`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 
+from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
 
 
@@ -33,6 +34,10 @@ class StreamPiece(Struct, frozen=True):
     """Whether its text may be cut in two without loss (not when it carries log probabilities)."""
     refusal: bool = False
     """Whether it carries words of a refusal."""
+    waits: bool = False
+    """Whether it may not leave before the text in front of it: what opens or closes the part of an answer in which text stands."""
+    parts: bool = False
+    """Whether it waits, and a sentence ends before it though it may lack its full stop: a tool's call between two texts."""
     payload: Mapping[str, object] | None = None
     """The dialect's parsed form."""
 
@@ -70,11 +75,18 @@ class AnswerStream(Protocol):
     def usage(self) -> Mapping[str, object] | None:
         """The usage that the stream has reported, as it stands there."""
 
+    def leaving(self, piece: StreamPiece) -> bytes:
+        """The bytes of `piece`, which leaves as it is. Of a stream that is judged, every piece that leaves comes here or to `with_text`
+        or `with_refusal`, in the order of leaving, so that what repeats a text further on can follow a change of it."""
+
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
-        """`piece` as an event that says `text` instead."""
+        """`piece`, which leaves, as an event that says `text` instead."""
 
     def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
         """`piece`, which carries words of a refusal, as an event that refuses with `text` instead."""
+
+    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
+        """A whole stream's `pieces`, in which the choices whose text or refusal `after` changes say that instead."""
 
     def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
         """A whole stream's `pieces`, in which the calls of each choice named in `changed`, by their index, have these arguments instead."""
@@ -83,13 +95,13 @@ class AnswerStream(Protocol):
         """`piece` with the usage of the exchange's other answers added to what it reports; itself where it reports none."""
 
     def blocked(self, choices: Sequence[int]) -> bytes:
-        """The events that end `choices` with ``finish_reason: "content_filter"``."""
+        """The events that end `choices` as the API ends what a filter stops; `end` follows."""
 
-    def failed(self, envelope: Mapping[str, object]) -> bytes:
-        """The event that tells the client of an error after bytes have left."""
+    def failed(self, error: ProxyError) -> bytes:
+        """The last events of a stream that fails after bytes have left."""
 
-    def inline(self, verdict: Mapping[str, object]) -> bytes:
-        """The event that carries the verdict."""
+    def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
+        """The last events of a stream, with the verdict if one was asked for; `mark` is the end mark as it came, where it may stay so."""
 
 
 class OwnToolTurn(Struct, frozen=True):
@@ -137,6 +149,16 @@ class Dialect(Protocol):
 
     path: str
     """Below ``/v1``: ``/chat/completions``."""
+    key_headers: tuple[str, ...]
+    """Where a client's key stands, as ``authorization``: the first of these that it sends says who it is."""
+    told_by: str
+    """A header that only clients of this API send, also to paths that are nobody's own; "" where there is none."""
+
+    def error(self, error: ProxyError) -> bytes:
+        """The body that tells a client of an error."""
+
+    def error_code(self, body: bytes) -> str:
+        """The code inside an upstream's error body, "" without a plain one; ``context_length_exceeded`` whatever the API calls that."""
 
     def parse_request(self, body: bytes) -> Request:
         """With `wants` and `read_wants`, by which stages know the parameters. Raises `InvalidRequest` with the field in ``param``."""
@@ -173,3 +195,42 @@ class Dialect(Protocol):
     def stream(self, *, separate: bool = False) -> AnswerStream:
         """A reader for one streamed answer; with `separate`, an event that does several things (several choices, text and an end,
         text and a tool call) becomes a piece for each."""
+
+
+class TokenCount(Protocol):
+    """A path that counts a prompt's tokens, which is passed on, and answered here where the upstream does not know it."""
+
+    path: str
+    """Below ``/v1``."""
+
+    def parse(self, body: bytes) -> Request:
+        """What is to be counted. Raises `InvalidRequest`."""
+
+    def missing(self, status: int, body: bytes) -> bool:
+        """Whether an upstream's answer says that it has no such path."""
+
+    def render(self, tokens: int) -> bytes:
+        """The answer's body."""
+
+
+class Dialects:
+    """The dialects of one server; the first is that of clients who tell nothing else."""
+
+    def __init__(self, every: Iterable[Dialect]) -> None:
+        self._every = tuple(every)
+        self._by_path = {dialect.path: dialect for dialect in self._every}
+
+    def __iter__(self) -> Iterator[Dialect]:
+        return iter(self._every)
+
+    def of(self, path: str) -> Dialect | None:
+        """The one that serves a path below ``/v1``, without its query."""
+        return self._by_path.get(path)
+
+    def spoken(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Dialect:
+        """The one that a client of `path` (below ``/v1``) understands, also where it is passed on, or served by nobody."""
+        for dialect in self._every:
+            if path == dialect.path or path.startswith(dialect.path + "/"):
+                return dialect
+        names = {name for name, _ in headers}
+        return next((d for d in self._every if d.told_by and d.told_by.encode("ascii") in names), self._every[0])

@@ -12,12 +12,14 @@ from typing import Any
 import orjson
 from msgspec.structs import replace
 
+from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall, Usage
 from proxy.wire import sse
 from proxy.wire.chat.arguments import rewritten
-from proxy.wire.chat.message import Calls, added_up, token_logprobs
+from proxy.wire.chat.message import Calls, token_logprobs
 from proxy.wire.chat.unread import delta_text, unread
 from proxy.wire.dialect import StreamPiece
+from proxy.wire.usage import added_up
 
 
 class _ChoiceState:
@@ -160,6 +162,28 @@ class ChatStream:
         chunk["choices"] = [choice]
         return sse.encode(orjson.dumps(chunk))
 
+    def leaving(self, piece: StreamPiece) -> bytes:
+        """Its own bytes: no later chunk repeats it."""
+        return piece.raw
+
+    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
+        """The first piece with text of a changed choice, or its end, says all of it."""
+        texts, refusals = after.changed_texts(before), after.changed_refusals(before)
+        out: list[StreamPiece] = []
+        said: set[int] = set()
+        for piece in pieces:
+            if piece.refusal and piece.choice in refusals:
+                out.append(replace(piece, raw=self.with_refusal(piece, refusals[piece.choice])))
+                refusals[piece.choice] = ""
+            elif piece.choice is None or piece.choice not in texts or not (piece.text or piece.finish):
+                out.append(piece)
+            elif piece.choice not in said:
+                said.add(piece.choice)
+                out.append(replace(piece, raw=self.with_text(piece, texts[piece.choice])))
+            elif piece.finish:
+                out.append(piece)
+        return out
+
     def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that refuses with `text` instead."""
         chunk: dict[str, Any] = dict(piece.payload or {})
@@ -184,13 +208,14 @@ class ChatStream:
         """The events that end `choices` with ``finish_reason: "content_filter"``."""
         return b"".join(self._own([{"index": i, "delta": {}, "logprobs": None, "finish_reason": "content_filter"}]) for i in choices)
 
-    def failed(self, envelope: Mapping[str, object]) -> bytes:
-        """An event with an ``error`` object, which OpenAI's clients raise."""
-        return sse.encode(orjson.dumps(envelope))
+    def failed(self, error: ProxyError) -> bytes:
+        """An event with an ``error`` object, which OpenAI's clients raise, and the end mark."""
+        return sse.encode(orjson.dumps(error.envelope())) + (b"" if self.done else sse.DONE)
 
-    def inline(self, verdict: Mapping[str, object]) -> bytes:
-        """A chunk without choices whose field ``groundwire`` is the verdict."""
-        return self._own([], groundwire=verdict)
+    def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
+        """A chunk without choices whose field ``groundwire`` is the verdict; ``data: [DONE]``."""
+        inline = b"" if verdict is None else self._own([], groundwire=verdict)
+        return inline + (mark or sse.DONE)
 
     def _own(self, choices: list[dict[str, Any]], **more: object) -> bytes:
         head = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": "", **self._head}

@@ -9,8 +9,6 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-import orjson
-
 from proxy.errors import InvalidRequest, ProxyError, RequestTooLarge
 
 Scope = dict[str, Any]
@@ -130,8 +128,7 @@ class Responder:
         await self.start(status, headers)
         await self.end(body)
 
-    async def error(self, error: ProxyError, headers: RawHeaders) -> None:
-        """The error in the client's envelope."""
+    async def error(self, error: ProxyError, headers: RawHeaders, body: bytes) -> None:
+        """The error, `body` being its envelope in the client's API."""
         extra = [(k.encode("ascii"), v.encode("ascii")) for k, v in error.headers]
-        body = orjson.dumps(error.envelope())
         await self.whole(error.status, [(b"content-type", b"application/json"), *extra, *headers], body)

@@ -49,6 +49,7 @@ NOT_RETURNED = frozenset(
 NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 """Those of a body that passes as it is."""
 _HINT = PREFIX.encode("ascii")
+_KEYS = (b"authorization", b"x-api-key")
 
 
 @dataclass(slots=True)
@@ -59,7 +60,8 @@ class ClientHeaders:
     """What goes upstream."""
     hints: dict[str, str] = field(default_factory=dict)
     """Groundwire's own."""
-    authorization: str = ""
+    keys: dict[str, str] = field(default_factory=dict)
+    """What says who the client is, by header: of several, the last."""
 
 
 def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> ClientHeaders:
@@ -73,8 +75,8 @@ def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> Clie
             found.hints[name.decode("latin-1")] = value.decode("latin-1")
         elif name not in dropped and name not in named:
             found.forwarded.append((name.decode("latin-1"), _text(value)))
-            if name == b"authorization":
-                found.authorization = found.forwarded[-1][1]
+            if name in _KEYS:
+                found.keys[found.forwarded[-1][0]] = found.forwarded[-1][1]
     if size > _MAX_HEADERS_BYTES:
         raise RequestTooLarge(f"the headers are larger than {_MAX_HEADERS_BYTES} bytes")
     return found
