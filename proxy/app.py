@@ -78,6 +78,7 @@ from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import sent_path
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
 from proxy.wire.http.peers import TrustedProxies
+from proxy.wire.responses.api import ResponsesDialect
 
 if TYPE_CHECKING:
     from proxy.models.embedding.embedder import BatchingEmbedder
@@ -88,7 +89,7 @@ log = logging.getLogger("groundwire")
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 GENERATED_KEY_VARIABLE = "GROUNDWIRE_GENERATED_ADMIN_KEY"
 """How ``serve`` hands workers the admin key that it made for this start."""
-DIALECTS = Dialects((ChatDialect(),))
+DIALECTS = Dialects((ChatDialect(), ResponsesDialect()))
 
 
 class App:

@@ -38,6 +38,9 @@ class StreamPiece(Struct, frozen=True):
     """Whether it may not leave before the text in front of it: what opens or closes the part of an answer in which text stands."""
     parts: bool = False
     """Whether it waits, and a sentence ends before it though it may lack its full stop: a tool's call between two texts."""
+    acts: bool = False
+    """Whether it waits, and a client may act on it as soon as it comes (a whole call of its tool): it leaves, with all that is behind it,
+    only when the whole answer has been judged."""
     payload: Mapping[str, object] | None = None
     """The dialect's parsed form."""
 

@@ -1,0 +1,90 @@
+"""What the bodies of every dialect have in common: a JSON object within bounds, typed fields, Groundwire's own extension.
+
+In: a client's bytes. Out: its fields, or an `InvalidRequest` that names the field. The extension is ``groundwire`` at the top of the body
+(``context``, retrieved passages) and in a message (``timestamp``, ``source``), the same in every API.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from proxy.errors import InvalidRequest
+from proxy.exchange import Evidence
+from proxy.language.times import seconds_of
+
+EXTENSION = "groundwire"
+_DEPTH = 254
+
+
+def load(body: bytes) -> dict[str, Any]:
+    """A body's fields. Raises `InvalidRequest`: not JSON, not an object, or nested too deep."""
+    try:
+        fields = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
+    if not isinstance(fields, dict):
+        raise InvalidRequest(f"the body must be a JSON object, not {kind_of(fields)}")
+    _check_depth(body, fields)
+    return fields
+
+
+def _check_depth(body: bytes, fields: object) -> None:
+    """Raises `InvalidRequest` for what is read but could not be written again: orjson reads 1,024 levels and writes 254."""
+    if body.count(b"[") + body.count(b"{") > _DEPTH:
+        try:
+            orjson.dumps(fields)
+        except orjson.JSONEncodeError as error:
+            raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep") from error
+
+
+def typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
+    """The field `name`. Raises `InvalidRequest` when it is not of this `kind`."""
+    value = fields.get(name)
+    if not isinstance(value, kind):
+        raise InvalidRequest(f"{name}: expected {expected}, got {kind_of(value) if name in fields else 'nothing'}", param=name)
+    return value
+
+
+def passages_of(extension: object) -> tuple[Evidence, ...]:
+    """``groundwire.context`` of a body. Raises `InvalidRequest`."""
+    if extension is None:
+        return ()
+    context = extension.get("context", []) if isinstance(extension, dict) else None
+    if not isinstance(context, list):
+        raise InvalidRequest("groundwire.context: expected a list of {content, source?, score?, timestamp?, fields?}", param="groundwire")
+    return tuple(_passage(item, i) for i, item in enumerate(context))
+
+
+def _passage(item: object, i: int) -> Evidence:
+    where = f"groundwire.context[{i}]"
+    if not isinstance(item, dict) or not isinstance(item.get("content"), str):
+        raise InvalidRequest(f"{where}.content: expected a string", param=where)
+    source, score, timestamp, fields = (item.get(k) for k in ("source", "score", "timestamp", "fields"))
+    for name, value, kind in (
+        ("source", source, str),
+        ("score", score, float | int),
+        ("timestamp", timestamp, float | int | str),
+        ("fields", fields, dict),
+    ):
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise InvalidRequest(f"{where}.{name}: unexpected {kind_of(value)}", param=where)
+    time = seconds_of(timestamp)
+    if timestamp is not None and time is None:
+        raise InvalidRequest(f"{where}.timestamp: expected seconds since the epoch or an ISO 8601 time, got {timestamp!r:.60}", param=where)
+    return Evidence(item["content"], source=source or "", score=score, timestamp=time, fields=fields or {})
+
+
+def same(new: Sequence[object], old: Sequence[object]) -> bool:
+    """Whether both hold the same objects."""
+    return new is old or (len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True)))
+
+
+def kind_of(value: object) -> str:
+    """JSON's name for a value's type."""
+    if value is None:
+        return "null"
+    names = ((bool, "a boolean"), (int | float, "a number"), (str, "a string"), (list, "a list"), (dict, "an object"))
+    return next(name for kind, name in names if isinstance(value, kind))
