@@ -14,9 +14,9 @@ import msgspec
 import orjson
 
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.exchange import Answer, Choice, Evidence, Exchange, Message, Request, Tool, ToolCall, tool_name
+from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall, tool_name
 from proxy.language.text import text_of
-from proxy.language.times import seconds_of
+from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, same, typed
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import added_up, token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
@@ -26,8 +26,6 @@ from proxy.wire.chat.unread import unread
 from proxy.wire.chat.wishes import wishes_of
 from proxy.wire.http.forwarding import error_code
 
-_EXTENSION = "groundwire"
-_DEPTH = 254
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 
@@ -49,8 +47,8 @@ class ChatDialect:
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
-        fields = _load(body)
-        model = _typed(fields, "model", str, "a string")
+        fields = load(body)
+        model = typed(fields, "model", str, "a string")
         if not model:
             raise InvalidRequest("you must provide a model", param="model")
         messages, hints = _messages(fields)
@@ -58,7 +56,7 @@ class ChatDialect:
         stream = fields.get("stream")
         if stream is not None and not isinstance(stream, bool):
             raise InvalidRequest("stream: expected true or false", param="stream")
-        params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", _EXTENSION)}
+        params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", EXTENSION)}
         return Request(
             model=model,
             messages=messages,
@@ -67,10 +65,10 @@ class ChatDialect:
             stream=bool(stream),
             wants=wishes_of(params),
             read_wants=wishes_of,
-            passages=_passages(fields.get(_EXTENSION)),
-            has_context="context" in (fields.get(_EXTENSION) or {}),
+            passages=passages_of(fields.get(EXTENSION)),
+            has_context="context" in (fields.get(EXTENSION) or {}),
             message_hints=hints,
-            wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=_EXTENSION in fields),
+            wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=EXTENSION in fields),
             size=len(body),
         )
 
@@ -78,13 +76,13 @@ class ChatDialect:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
         request = exchange.original
         wire: _Wire = request.wire
-        same_messages = _same(exchange.messages, request.messages)
-        same_tools = _same(exchange.tools, request.tools)
+        same_messages = same(exchange.messages, request.messages)
+        same_tools = same(exchange.tools, request.tools)
         same_params = exchange.params is request.params
         if same_messages and same_tools and same_params and not wire.extended and not request.message_hints:
             return wire.body
         raw = dict(_RAW_FIELDS.decode(wire.body))
-        raw.pop(_EXTENSION, None)
+        raw.pop(EXTENSION, None)
         if not same_messages or request.message_hints:
             hinted = {id(request.messages[i]) for i in request.message_hints}
             raw["messages"] = _splice(raw["messages"], request.messages, exchange.messages, hinted)
@@ -149,7 +147,7 @@ class ChatDialect:
         if own is not None:
             raw["usage"] = msgspec.Raw(orjson.dumps(added_up([*others, own])))
         if verdict is not None:
-            raw[_EXTENSION] = msgspec.Raw(orjson.dumps(verdict))
+            raw[EXTENSION] = msgspec.Raw(orjson.dumps(verdict))
         return msgspec.json.encode(raw)
 
     def own_answer(self, exchange: Exchange) -> Answer:
@@ -190,45 +188,18 @@ class _Wire:
         self.body, self.legacy, self.extended = body, legacy, extended
 
 
-def _load(body: bytes) -> dict[str, Any]:
-    try:
-        fields = orjson.loads(body)
-    except orjson.JSONDecodeError as error:
-        raise InvalidRequest(f"the body is not valid JSON: {error}") from error
-    if not isinstance(fields, dict):
-        raise InvalidRequest(f"the body must be a JSON object, not {_kind(fields)}")
-    _check_depth(body, fields)
-    return fields
-
-
-def _check_depth(body: bytes, fields: object) -> None:
-    """Raises `InvalidRequest` for what is read but could not be written again: orjson reads 1,024 levels and writes 254."""
-    if body.count(b"[") + body.count(b"{") > _DEPTH:
-        try:
-            orjson.dumps(fields)
-        except orjson.JSONEncodeError as error:
-            raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep") from error
-
-
-def _typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
-    value = fields.get(name)
-    if not isinstance(value, kind):
-        raise InvalidRequest(f"{name}: expected {expected}, got {_kind(value) if name in fields else 'nothing'}", param=name)
-    return value
-
-
 def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Mapping[str, Any]]]:
-    messages = _typed(fields, "messages", list, "a list of messages")
+    messages = typed(fields, "messages", list, "a list of messages")
     if not messages:
         raise InvalidRequest("messages: at least one message is needed", param="messages")
     hints: dict[int, Mapping[str, Any]] = {}
     for i, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise InvalidRequest(f"messages[{i}]: expected an object, got {_kind(message)}", param=f"messages[{i}]")
+            raise InvalidRequest(f"messages[{i}]: expected an object, got {kind_of(message)}", param=f"messages[{i}]")
         if not isinstance(message.get("role"), str):
-            raise InvalidRequest(f"messages[{i}].role: expected a string, got {_kind(message.get('role'))}", param=f"messages[{i}].role")
-        if _EXTENSION in message:
-            hint = message.pop(_EXTENSION)
+            raise InvalidRequest(f"messages[{i}].role: expected a string, got {kind_of(message.get('role'))}", param=f"messages[{i}].role")
+        if EXTENSION in message:
+            hint = message.pop(EXTENSION)
             if not isinstance(hint, dict):
                 raise InvalidRequest(f"messages[{i}].groundwire: expected an object", param=f"messages[{i}].groundwire")
             hints[i] = hint
@@ -241,39 +212,11 @@ def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:
     if items is None:
         return ()
     if not isinstance(items, list):
-        raise InvalidRequest(f"{name}: expected a list, got {_kind(items)}", param=name)
+        raise InvalidRequest(f"{name}: expected a list, got {kind_of(items)}", param=name)
     for i, item in enumerate(items):
         if not isinstance(item, dict):
-            raise InvalidRequest(f"{name}[{i}]: expected an object, got {_kind(item)}", param=f"{name}[{i}]")
+            raise InvalidRequest(f"{name}[{i}]: expected an object, got {kind_of(item)}", param=f"{name}[{i}]")
     return tuple(items) if name == "tools" else tuple({"type": "function", "function": item} for item in items)
-
-
-def _passages(extension: object) -> tuple[Evidence, ...]:
-    if extension is None:
-        return ()
-    context = extension.get("context", []) if isinstance(extension, dict) else None
-    if not isinstance(context, list):
-        raise InvalidRequest("groundwire.context: expected a list of {content, source?, score?, timestamp?, fields?}", param="groundwire")
-    return tuple(_passage(item, i) for i, item in enumerate(context))
-
-
-def _passage(item: object, i: int) -> Evidence:
-    where = f"groundwire.context[{i}]"
-    if not isinstance(item, dict) or not isinstance(item.get("content"), str):
-        raise InvalidRequest(f"{where}.content: expected a string", param=where)
-    source, score, timestamp, fields = (item.get(k) for k in ("source", "score", "timestamp", "fields"))
-    for name, value, kind in (
-        ("source", source, str),
-        ("score", score, float | int),
-        ("timestamp", timestamp, float | int | str),
-        ("fields", fields, dict),
-    ):
-        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-            raise InvalidRequest(f"{where}.{name}: unexpected {_kind(value)}", param=where)
-    time = seconds_of(timestamp)
-    if timestamp is not None and time is None:
-        raise InvalidRequest(f"{where}.timestamp: expected seconds since the epoch or an ISO 8601 time, got {timestamp!r:.60}", param=where)
-    return Evidence(item["content"], source=source or "", score=score, timestamp=time, fields=fields or {})
 
 
 def _choice(choice: dict[str, Any], position: int) -> Choice:
@@ -300,10 +243,6 @@ def _tool_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
         return ()
     found = [(i, c, c["function"]) for i, c in enumerate(calls) if isinstance(c, dict) and isinstance(c.get("function"), dict)]
     return tuple(ToolCall(_string(c.get("id")), _string(f.get("name")), _string(f.get("arguments")), i) for i, c, f in found)
-
-
-def _same(new: Sequence[object], old: Sequence[object]) -> bool:
-    return new is old or (len(new) == len(old) and all(a is b for a, b in zip(new, old, strict=True)))
 
 
 def _splice(raw: msgspec.Raw, old: Sequence[object], new: Sequence[object], rewritten: set[int]) -> msgspec.Raw:
@@ -338,11 +277,3 @@ def _saying(raw: msgspec.Raw, texts: Mapping[str, str]) -> msgspec.Raw:
 
 def _string(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _kind(value: object) -> str:
-    """JSON's name for a value's type."""
-    if value is None:
-        return "null"
-    names = ((bool, "a boolean"), (int | float, "a number"), (str, "a string"), (list, "a list"), (dict, "an object"))
-    return next(name for kind, name in names if isinstance(value, kind))
