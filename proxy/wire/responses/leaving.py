@@ -84,7 +84,7 @@ class Leaving:
         """It leaves with another text, or refusal; nothing leaves for none."""
         event = {name: value for name, value in (piece.payload or {}).items() if name != GAP_MARK}
         text = text.removeprefix(GAP) if GAP_MARK in (piece.payload or {}) else text
-        self._sent[event["type"]].setdefault(place_of(event), []).append(text)
+        self._sent[str(event["type"])].setdefault(place_of(event), []).append(text)
         if not text or TOLD_MARK in event:
             return b""
         return self._write({**event, "delta": text} | ({"logprobs": []} if event.get("logprobs") and text != piece.text else {}))
