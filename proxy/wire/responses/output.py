@@ -9,6 +9,7 @@ Reference: https://platform.openai.com/docs/api-reference/responses/object
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -53,9 +54,18 @@ def parted(texts: Mapping[Place, str], text: str) -> dict[Place, str]:
     said = {place: part for place, part in texts.items() if part}
     if not said:
         return dict.fromkeys(list(texts)[:1], text)
-    new = spread([part if i == 0 else GAP + part for i, part in enumerate(said.values())], text)
-    found = {place: part if i == 0 else part.removeprefix(GAP) for i, (place, part) in enumerate(zip(said, new, strict=True))}
+    found = dict(zip(said, _spread(list(said.values()), text), strict=True))
     return {place: part for place, part in found.items() if part != said[place]}
+
+
+def _spread(parts: Sequence[str], text: str) -> list[str]:
+    """`text` over as many parts: by its paragraphs, where there are as many as there were, else by the sentences that stayed."""
+    counts, paragraphs = [part.count(GAP) + 1 for part in parts], text.split(GAP)
+    if len(paragraphs) == sum(counts):
+        ends = list(accumulate(counts))
+        return [GAP.join(paragraphs[end - count : end]) for end, count in zip(ends, counts, strict=True)]
+    spaced = spread([part if i == 0 else GAP + part for i, part in enumerate(parts)], text)
+    return [part if i == 0 else part.removeprefix(GAP) for i, part in enumerate(spaced)]
 
 
 def functions_of(output: Sequence[Any]) -> list[tuple[int, dict[str, Any]]]:
