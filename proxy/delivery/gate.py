@@ -60,6 +60,8 @@ class Gate:
         """Choices' ends, refusals, the usage chunk, and calls that a client would act on: what waits for the checks of the whole answer."""
         self._acted = False
         """Whether such a call is in it: then what was judged behind it waits, too."""
+        self._refused = False
+        """Whether words of a refusal are in it: then what waits for text waits for them."""
         loop = asyncio.get_running_loop()
         self._last_sent = loop.time()
         self._answer: Answer | None = None
@@ -171,9 +173,13 @@ class Gate:
             line.close()
             self._tail.append(piece)
         elif piece.refusal:  # judged with the whole answer: where the words of a refusal end nobody can tell before
+            self._refused = True
             self._tail.append(piece)
         elif piece.text or piece.waits or piece.parts or piece.acts:
-            line.push(piece)
+            if self._refused and not piece.text:
+                self._tail.append(piece)
+            else:
+                line.push(piece)
         else:
             await self.send(self._stream.leaving(piece))
 

@@ -142,10 +142,10 @@ def rendered(
     """The body with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
     texts, refusals, calls = after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before)
     raw = dict(_RAW_FIELDS.decode(body))
-    own = orjson.loads(raw["usage"]) if "usage" in raw else None
+    own = orjson.loads(bytes(raw["usage"])) if "usage" in raw else None
     if texts or refusals or calls:
         items = _RAW_ITEMS.decode(raw["output"])
-        output = orjson.loads(raw["output"])
+        output = orjson.loads(bytes(raw["output"]))
         said = parted(texts_of(output), texts[0]) if texts else {}
         refused = parted(refusals_of(output), refusals[0]) if refusals else {}
         arguments = {i: calls[0][index] for index, (i, _) in enumerate(functions_of(output)) if index in calls.get(0, {})}

@@ -158,7 +158,9 @@ def test_in_a_conversation_only_what_is_new_follows_an_answer() -> None:
 def test_functions_and_custom_tools_are_known_by_name_and_others_stay() -> None:
     tools = [WEATHER, {"type": "custom", "name": "patch", "format": {"type": "text"}}, {"type": "web_search"}, {"type": "mcp", "x": 1}]
     exchange = of_items(user("Q"), tools=tools)
-    assert {"name": "weather", "description": "Tells it.", "parameters": {"type": "object"}, "strict": True} == exchange.tools[0]["function"]
+    assert {"name": "weather", "description": "Tells it.", "parameters": {"type": "object"}, "strict": True} == exchange.tools[0][
+        "function"
+    ]
     exchange.tools = [*exchange.tools[1:], {"type": "function", "function": {"name": "find", "parameters": {}}}]
     assert [*tools[1:], {"type": "function", "strict": False, "name": "find", "parameters": {}}] == rendered(exchange)["tools"]
 

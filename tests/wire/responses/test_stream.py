@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -83,7 +84,7 @@ def test_the_answer_is_put_together_from_all_events() -> None:
 def test_where_the_stream_is_cut_changes_nothing(cuts: list[int]) -> None:
     whole = b"".join(EVERYTHING)
     places = [0, *sorted(cut for cut in cuts if cut < len(whole)), len(whole)]
-    assert whole == left([whole[a:b] for a, b in zip(places, places[1:], strict=False)])
+    assert whole == left([whole[a:b] for a, b in pairwise(places)])
 
 
 def test_a_changed_text_is_told_the_same_everywhere() -> None:
@@ -197,7 +198,8 @@ def test_a_servers_end_mark_stays_behind_the_end() -> None:
 
 def test_an_error_event_is_the_upstreams_error() -> None:
     stream, _ = read([*EVERYTHING[:3], encode(event("error", code="server_error", message="Oh", param=None, sequence_number=3))])
-    assert stream.error is not None and "Oh" == stream.error["message"]
+    assert stream.error is not None
+    assert "Oh" == stream.error["message"]
     failed, _ = read(events(ends="failed", error={"code": "server_error", "message": "Oh"}))
     assert (True, {"code": "server_error", "message": "Oh"}) == (failed.complete, failed.error)
 

@@ -1,0 +1,232 @@
+"""``POST /v1/responses`` from end to end, with OpenAI's own client on the other side."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import openai
+import pytest
+from openai.types.responses import ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from proxy.exchange import Answer, Choice, Exchange
+from proxy.ports.stage import Stage
+from proxy.testing import reply, stream
+from tests.conftest import Running, Start
+from tests.delivery.test_delivery import ALL as JUDGES
+from tests.delivery.test_delivery import policy
+from tests.own_tools import FIND, GATE, HOLD, TAP, Finder, Listening, Passing
+from tests.responses_api import Item, call_item, decoded, events, reasoning_item, refusal_item, response, text_item
+
+ADAPTER: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
+ASK = {"model": "gpt-5", "input": "Hi"}
+STREAM = {**ASK, "stream": True}
+PATH = "/v1/responses"
+LONG = text_item("A first LIE here. This is fine. More NOISE now. The end.")
+
+
+class Own(Stage):
+    """Answers in the model's stead."""
+
+    name = "own"
+
+    async def on_request(self, exchange: Exchange) -> None:
+        exchange.answer = Answer((Choice(0, text="I do not know.", finish_reason="stop"),))
+
+
+ALL = (*JUDGES, Finder, Passing, Listening, Own)
+
+
+def client(proxy: Running) -> openai.AsyncOpenAI:
+    return openai.AsyncOpenAI(api_key="sk-client", base_url=proxy.url + "/v1", max_retries=0)
+
+
+def checked(body: bytes) -> list[Item]:
+    """The events, each as the API has it, numbered without a gap."""
+    found = decoded(body)
+    for one in found:
+        ADAPTER.validate_python(one)
+    assert list(range(len(found))) == [one["sequence_number"] for one in found]
+    return found
+
+
+def told(found: Sequence[Item], output: int = 0) -> set[str]:
+    """What the events that tell the first text of an item say it is."""
+    texts = {"".join(one["delta"] for one in found if one["type"] == "response.output_text.delta" and one["output_index"] == output)}
+    for one in found:
+        if one.get("output_index") == output and one["type"] == "response.output_text.done":
+            texts.add(one["text"])
+        elif one.get("output_index") == output and one["type"] == "response.content_part.done":
+            texts.add(one["part"]["text"])
+        elif one.get("output_index") == output and one["type"] == "response.output_item.done":
+            texts.add(one["item"]["content"][0]["text"])
+    return texts | {found[-1]["response"]["output"][output]["content"][0]["text"]}
+
+
+@pytest.mark.parametrize("kind", ["tap", "gate", "hold"])
+async def test_an_empty_policy_changes_no_byte(start: Start, kind: str) -> None:
+    chunks = events(reasoning_item(), text_item("One. Two."), call_item("weather", '{"a": 1}'))
+    body = json.dumps({**STREAM, "input": [{"role": "user", "content": "Grüße"}]}).encode()
+    async with start(stream(chunks), reply(response(LONG)), policy=policy(kind)) as proxy:
+        streamed, whole = await proxy.post(body, PATH), await proxy.post(ASK, PATH)
+    assert (b"".join(chunks), body) == (streamed.body, proxy.upstream.calls[0].body)
+    assert response(LONG) == whole.json
+    assert "/v1/responses" == proxy.upstream.calls[0].path
+
+
+@pytest.mark.parametrize("kind", ["gate", "hold"])
+async def test_a_redaction_is_told_the_same_everywhere(start: Start, kind: str) -> None:
+    chunks = events(reasoning_item(), LONG, call_item("weather", '{"a": 1}'))
+    async with start(stream(chunks), policy=policy(kind, "censor"), stages=ALL) as proxy:
+        found = checked((await proxy.post(STREAM, PATH)).body)
+    assert {"[removed] This is fine. The end."} == told(found, 1)
+    assert [reasoning_item(), call_item("weather", '{"a": 1}')] == [found[-1]["response"]["output"][i] for i in (0, 2)]
+
+
+async def test_a_redaction_changes_a_whole_body(start: Start) -> None:
+    async with start(reply(response(reasoning_item(), LONG)), policy=policy("hold", "censor"), stages=ALL) as proxy:
+        got = await proxy.post(ASK, PATH)
+    assert response(reasoning_item(), text_item("[removed] This is fine. The end.")) == got.json
+
+
+async def test_several_texts_are_judged_apart(start: Start) -> None:
+    chunks = events(text_item("I look", identity="msg_0"), text_item("A LIE. Fine."))
+    async with start(stream(chunks), policy=policy("gate", "censor"), stages=ALL) as proxy:
+        found = checked((await proxy.post(STREAM, PATH)).body)
+    assert ({"I look"}, {"[removed] Fine."}) == (told([one for one in found if one.get("output_index") != 1]), told(found, 1))
+
+
+@pytest.mark.parametrize("kind", ["gate", "hold"])
+async def test_a_block_is_an_incomplete_response_or_an_error_before_it(start: Start, kind: str) -> None:
+    chunks = events(text_item("This is fine. Here is POISON. The end."))
+    async with start(stream(chunks), policy=policy(kind, "censor"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM, PATH)
+    if kind == "hold":
+        assert (400, "policy_blocked", "poisoned_context") == (got.status, got.json["error"]["code"], got.json["error"]["param"])
+        return
+    found = checked(got.body)
+    assert ("response.incomplete", {"reason": "content_filter"}) == (found[-1]["type"], found[-1]["response"]["incomplete_details"])
+    assert {"This is fine."} == {text.strip() for text in told(found)}
+
+
+async def test_a_call_leaves_only_when_the_whole_answer_has_been_judged(start: Start) -> None:
+    chunks = events(text_item("LATE news."), call_item("pay", "{}"), text_item("After.", identity="msg_2"))
+    async with start(stream(chunks), stream(chunks), policy=policy("gate", "censor", "score"), stages=ALL) as proxy:
+        blocked = checked((await proxy.post(STREAM, PATH)).body)
+        passed = checked((await proxy.post({**STREAM, "input": "x"}, PATH, x_groundwire_skip="score")).body)
+    assert ["message"] == [one["item"]["type"] for one in blocked if one["type"] == "response.output_item.done"]
+    assert "content_filter" == blocked[-1]["response"]["incomplete_details"]["reason"]
+    assert decoded(b"".join(chunks)) == passed
+
+
+async def test_a_refusal_streams_through_the_gate(start: Start) -> None:
+    chunks = events(refusal_item("I will not do that."))
+    async with start(stream(chunks), policy=policy("gate", "censor"), stages=ALL) as proxy:
+        assert decoded(b"".join(chunks)) == checked((await proxy.post(STREAM, PATH)).body)
+
+
+@pytest.mark.parametrize("kind", ["tap", "gate", "hold"])
+async def test_the_verdict_stands_in_the_response(start: Start, kind: str) -> None:
+    replies = stream(events(LONG)), reply(response(LONG))
+    async with start(*replies, policy=policy(kind, "score"), stages=ALL) as proxy:
+        found = checked((await proxy.post(STREAM, PATH, x_groundwire_inline="1")).body)
+        whole = await proxy.post(ASK, PATH, x_groundwire_inline="1")
+    assert ("pass", "pass") == (found[-1]["response"]["groundwire"]["verdict"], whole.json["groundwire"]["verdict"])
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_own_answer_is_a_valid_response(start: Start, streamed: bool) -> None:
+    async with start(policy=policy("hold", "own"), stages=ALL) as proxy, client(proxy) as ai:
+        if streamed:
+            async with ai.responses.stream(model="gpt-5", input="Hi") as running:
+                got: Any = await running.get_final_response()
+        else:
+            got = await ai.responses.create(model="gpt-5", input="Hi")
+    assert ("I do not know.", "completed", []) == (got.output_text, got.status, proxy.upstream.calls)
+    assert got.id.startswith("resp_gw_")
+
+
+async def test_an_own_answer_without_the_form_that_was_asked_for_is_a_refusal(start: Start) -> None:
+    form = {"format": {"type": "json_schema", "name": "a", "schema": {"type": "object"}}}
+    async with start(policy=policy("hold", "own"), stages=ALL) as proxy:
+        whole = await proxy.post({**ASK, "text": form}, PATH)
+        found = checked((await proxy.post({**STREAM, "text": form}, PATH)).body)
+    assert {"type": "refusal", "refusal": "I do not know."} == whole.json["output"][0]["content"][0]
+    assert ["I do not know."] == [one["refusal"] for one in found if one["type"] == "response.refusal.done"]
+
+
+@pytest.mark.parametrize("kind", [TAP, GATE, HOLD])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_call_of_an_own_tool_is_answered_and_not_seen(start: Start, kind: str, streamed: bool) -> None:
+    first = (reasoning_item("rs_0"), call_item(FIND, '{"q": "hotel"}', "own_1"))
+    second = (reasoning_item("rs_1"), text_item("Booked it."), call_item("book_hotel", "{}", "call_2"))
+    replies = [stream(events(*o, id=i)) if streamed else reply(response(*o, id=i)) for o, i in ((first, "resp_1"), (second, "resp_2"))]
+    body = {**(STREAM if streamed else ASK), "tools": [{"type": "web_search"}]}
+    async with start(*replies, policy=kind, stages=ALL) as proxy:
+        got = await proxy.post(body, PATH)
+    asked = proxy.upstream.calls[1].json
+    assert [{"role": "user", "content": "Hi"}, *first] == asked["input"][:3]
+    assert {"type": "function_call_output", "call_id": "own_1", "output": "found for hotel"} == asked["input"][3]
+    assert ["web_search", "function", "function"] == [tool["type"] for tool in asked["tools"]]
+    found = checked(got.body) if streamed else []
+    final = found[-1]["response"] if streamed else got.json
+    assert ([*second], "resp_2", 24) == (final["output"], final["id"], final["usage"]["total_tokens"])
+    assert FIND not in json.dumps([one for one in found if "output_index" in one])
+    assert [0, 1, 2] == sorted({one["output_index"] for one in found if "output_index" in one}) or not streamed
+
+
+async def test_text_before_an_own_call_stays_in_the_stream_and_in_the_response(start: Start) -> None:
+    first = (text_item("I look.", identity="msg_0"), reasoning_item(), call_item(FIND, '{"q": "a"}', "own_1"))
+    async with start(stream(events(*first)), stream(events(text_item("Here."))), policy=TAP, stages=ALL) as proxy:
+        found = checked((await proxy.post(STREAM, PATH)).body)
+    assert [text_item("I look.", identity="msg_0"), text_item("Here.")] == found[-1]["response"]["output"]
+    assert 1 == sum(one["type"] == "response.created" for one in found)
+    assert ({"I look."}, {"Here."}) == (told(found, 0), told(found, 1))
+
+
+async def test_errors_are_openais_with_the_fields_path(start: Start) -> None:
+    async with start() as proxy, client(proxy) as ai:
+        with pytest.raises(openai.BadRequestError) as caught:
+            await ai.responses.create(model="gpt-5", input=[{"role": "user", "content": "x"}, 5])  # type: ignore[list-item]
+    assert ("input[1]", "invalid_request") == (caught.value.param, caught.value.code)
+
+
+async def test_an_upstreams_error_passes_as_it_is(start: Start) -> None:
+    error = {"error": {"message": "No such response", "type": "invalid_request_error", "param": "previous_response_id", "code": "x"}}
+    async with start(reply(error, status=400)) as proxy:
+        got = await proxy.post(ASK, PATH)
+    assert (400, error) == (got.status, got.json)
+
+
+async def test_a_stream_that_breaks_off_ends_as_failed(start: Start) -> None:
+    async with start(stream(events(LONG)[:6]), policy=policy("gate", "censor"), stages=ALL) as proxy:
+        found = checked((await proxy.post(STREAM, PATH)).body)
+    assert ["error", "response.failed"] == [one["type"] for one in found[-2:]]
+
+
+async def test_what_stands_below_is_passed_on(start: Start) -> None:
+    async with start(reply({"object": "response.input_tokens", "input_tokens": 3})) as proxy:
+        got = await proxy.post(ASK, PATH + "/input_tokens")
+        await proxy.get(PATH + "/resp_1/input_items?limit=2")
+    assert ("skipped", 3) == (got.verdict, got.json["input_tokens"])
+    assert ["/v1/responses/input_tokens", "/v1/responses/resp_1/input_items?limit=2"] == [call.path for call in proxy.upstream.calls]
+
+
+async def test_the_client_library_streams_with_tools_through_the_gate(start: Start) -> None:
+    chunks = events(reasoning_item(), LONG, call_item("weather", '{"a": 1}'))
+    async with (
+        start(stream(chunks), policy=policy("gate", "censor"), stages=ALL) as proxy,
+        client(proxy) as ai,
+        ai.responses.stream(model="gpt-5", input="Hi") as running,
+    ):
+        got = await running.get_final_response()
+    assert ("[removed] This is fine. The end.", "weather") == (got.output_text, got.output[2].to_dict()["name"])
+
+
+async def test_the_prompt_and_the_answer_are_counted_and_recorded(start: Start) -> None:
+    budget = "name: budget\ndelivery: tap\nstages: [budget: {window: 2000}]\n"
+    async with start(reply(response(LONG)), policy=budget) as proxy:
+        got = await proxy.post({**ASK, "instructions": "Be brief."}, PATH)
+        record = await proxy.record(got)
+    assert (9, 3, "/responses") == (record["prompt_tokens"], record["completion_tokens"], record["path"])
+    assert 0 < record["prompt_tokens_before"] < 30
