@@ -22,6 +22,7 @@ from proxy.admin.api import AdminParts, make_admin
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
+    AnthropicSettings,
     EmbeddedSettings,
     LiteLLMSettings,
     ModelSettings,
@@ -69,6 +70,7 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
+from proxy.upstreams.anthropic import AnthropicUpstream
 from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
@@ -78,7 +80,8 @@ from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import sent_path
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
 from proxy.wire.http.peers import TrustedProxies
-from proxy.wire.responses.api import ResponsesDialect
+from proxy.wire.messages.dialect import MessagesDialect
+from proxy.wire.responses.dialect import ResponsesDialect
 
 if TYPE_CHECKING:
     from proxy.models.embedding.embedder import BatchingEmbedder
@@ -89,7 +92,7 @@ log = logging.getLogger("groundwire")
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 GENERATED_KEY_VARIABLE = "GROUNDWIRE_GENERATED_ADMIN_KEY"
 """How ``serve`` hands workers the admin key that it made for this start."""
-DIALECTS = Dialects((ChatDialect(), ResponsesDialect()))
+DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect()))
 
 
 class App:
@@ -334,6 +337,8 @@ def share_interpreter() -> None:
 
 def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
     """The upstream that `settings` describe; heavy libraries are imported by the kinds that need them, when they start."""
+    if isinstance(settings, AnthropicSettings):
+        return AnthropicUpstream(name, settings)
     if isinstance(settings, OpenAISettings):
         return OpenAIUpstream(name, settings)
     if isinstance(settings, LiteLLMSettings):

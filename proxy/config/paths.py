@@ -16,6 +16,8 @@ from proxy.errors import ConfigError, InvalidRequest, NotFound, PolicyNotAllowed
 
 Passthrough = tuple[str, ...] | Literal["none"] | None
 """A route's ``passthrough:`` - names of `PASSED`, or other paths below ``/v1``; None for the default."""
+_POLICED = ("chat", "messages")
+"""Paths of which a dialect serves all there is."""
 _UNENCODED = "!$&'()*+,;=:@~"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\\%]")
 _NAME = re.compile(r"[a-z0-9_-]+(?:/[a-z0-9_-]+)*")
@@ -73,9 +75,11 @@ PASSED: tuple[Passed, ...] = (
     Passed("rerank", _POST),
     Passed("messages/count_tokens", _POST),
     Passed("completions", _POST, answers=True),
-    Passed("messages", _POST, answers=True),
-    Passed("responses", _POST, answers=True),
-    Passed("responses", _GET | _POST | {"DELETE"}, below=True, itself=False, answers=True),
+    Passed("responses/input_tokens", _POST),
+    Passed("responses/compact", _POST),
+    Passed("responses", frozenset(("DELETE",)), below=True, itself=False),
+    Passed("responses", _GET | _POST, below=True, itself=False, answers=True),
+    Passed("conversations", _GET | _POST | {"DELETE"}, below=True, answers=True),
 )
 """What a route passes on unless it says otherwise. Nothing of an account's own is among it (files, fine-tuning, batches, organisation): the
 operator's key would open it."""
@@ -111,5 +115,5 @@ def check_passthrough(names: Passthrough, file: str, at: str) -> None:
     for i, name in enumerate(names if isinstance(names, tuple) else ()):
         if not _NAME.fullmatch(name):
             raise ConfigError(file, f"{at}[{i}]", f"expected a path below /v1 without slashes at its ends, as audio/speech, got {name!r}")
-        if name == "chat" or name.startswith("chat/completions"):
-            raise ConfigError(file, f"{at}[{i}]", "chat completions go through the policy; x-groundwire-skip leaves stages out")
+        if name in _POLICED or name.startswith("chat/completions"):
+            raise ConfigError(file, f"{at}[{i}]", f"{name} goes through the policy; x-groundwire-skip leaves stages out")

@@ -103,6 +103,12 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     """Extra headers for every call."""
 
 
+class AnthropicSettings(OpenAISettings, frozen=True, kw_only=True, tag="anthropic"):
+    """Anthropic's API, or a server that speaks it, byte for byte: the key goes as ``x-api-key``."""
+
+    base_url: str = "https://api.anthropic.com/v1"
+
+
 class LiteLLMSettings(_Upstream, frozen=True, kw_only=True, tag="litellm"):
     """Every other provider, translated by litellm."""
 
@@ -128,8 +134,8 @@ class EmbeddedSettings(_Upstream, frozen=True, kw_only=True, tag="embedded"):
     """Answers generated side by side; each has a window of its own."""
 
 
-UpstreamSettings = OpenAISettings | LiteLLMSettings | EmbeddedSettings
-_KINDS = ("embedded", "litellm", "openai")
+UpstreamSettings = OpenAISettings | AnthropicSettings | LiteLLMSettings | EmbeddedSettings
+_KINDS = ("anthropic", "embedded", "litellm", "openai")
 
 
 class ModelSettings(Section, frozen=True, kw_only=True):

@@ -51,7 +51,7 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
         (BASE + "server: {port: 70000}", "server.port: expected `int` <= 65535"),
         (BASE + "folder: x", "folder: unknown key"),
         (BASE + "sever: {}", "unknown key 'sever'; did you mean 'server'?"),
-        (BASE.replace("embedded", "embeded"), "upstreams.local.kind: invalid value 'embeded'; known: embedded, litellm, openai"),
+        (BASE.replace("embedded", "embeded"), "upstreams.local.kind: invalid value 'embeded'; known: anthropic, embedded, litellm, openai"),
         (
             BASE.replace('"http://x/v1"', '"http://x/v1", timeouts: {conect_s: 1}'),
             "upstreams.openai.timeouts: unknown key 'conect_s'; did you mean 'connect_s'?",

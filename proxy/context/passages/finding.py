@@ -2,6 +2,7 @@
 
 A tool's result that is JSON with objects that carry text (LangChain's, LlamaIndex's, OpenAI's file search, Elasticsearch's, MCP's
 content, …) is one passage per object; any other is searched for marked blocks (`proxy.context.passages.blocks`), or else is one passage.
+A part that the client's own API calls a search result or a document is one in any message.
 """
 
 from __future__ import annotations
@@ -101,17 +102,35 @@ def find_passages(messages: Sequence[Message], retrieval_tools: Sequence[str] = 
     found: dict[str, Evidence] = {}
     for i, message in enumerate(each(messages)):
         role = message.get("role")
+        marked, content = _marked(message.get("content"))
+        for passage in marked:
+            found.setdefault(passage.content.strip(), replace(passage, message_index=i))
         if role == "assistant":
             calls |= _calls(message)
         elif role in ("tool", "function"):
             call = _call_of(message, calls)
             if is_retrieval_tool(call.name, retrieval_tools):
-                for passage in result_passages(text_of(message.get("content")), call.source or call.name):
+                for passage in result_passages(text_of(content), call.source or call.name):
                     found.setdefault(passage.content.strip(), replace(passage, message_index=i))
         elif role in ("system", "developer", "user"):
-            for block in find_blocks(text_of(message.get("content")), role):
+            for block in find_blocks(text_of(content), role):
                 found.setdefault(block.content.strip(), Evidence(block.content, block.source, message_index=i, score=block.score))
     return list(found.values())
+
+
+def _marked(content: object) -> tuple[list[Evidence], object]:
+    """The parts that the client's API itself calls passages (search results, documents), and the content without them."""
+    if not isinstance(content, list):
+        return [], content
+    found: list[Evidence] = []
+    rest = []
+    for part in content:
+        about = part.get("passage") if isinstance(part, Mapping) else None
+        if isinstance(about, Mapping) and (text := text_of([part])).strip():
+            found.append(Evidence(text, source=str(about.get("source") or "")))
+        else:
+            rest.append(part)
+    return found, rest
 
 
 def retrieval_results(messages: Sequence[Message], retrieval_tools: Sequence[str] = RETRIEVAL_TOOLS) -> list[str]:

@@ -99,7 +99,7 @@ class _Prompt:
         self.wants = wants
         self.model = model
         self.encoding = model.encoding or ESTIMATE
-        self.tools = tools
+        self.tools = tools = [tool for tool in tools if not _is_deferred(tool)]
         self.tools_key = _key(tools) if tools else b""
         self.schema = render_answer_schema(wants.shown_schema)
         base = model.name.rpartition("/")[2]
@@ -303,6 +303,11 @@ def _compact(arguments: str) -> str:
         return orjson.dumps(orjson.loads(arguments)).decode()
     except orjson.JSONDecodeError:
         return arguments
+
+
+def _is_deferred(tool: Tool) -> bool:
+    """Whether the client leaves it to the provider's tool search to put the tool into the prompt."""
+    return isinstance(tool, Mapping) and tool.get("defer_loading") is True
 
 
 def _key(tools: Sequence[Tool]) -> bytes:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
-from proxy.config.settings import LiteLLMSettings, OpenAISettings, UpstreamSettings
+from proxy.config.settings import AnthropicSettings, LiteLLMSettings, OpenAISettings, UpstreamSettings
 
 _BY_HOST = (
     (".openai.azure.com", "azure.ai.openai"),
@@ -48,7 +48,8 @@ def server_of(settings: UpstreamSettings) -> ProviderServer:
     """What `settings` say of the server behind an upstream."""
     if isinstance(settings, OpenAISettings):
         host, port = _place(settings.base_url)
-        return ProviderServer(next((name for end, name in _BY_HOST if host.endswith(end)), "openai"), host, port)
+        spoken = "anthropic" if isinstance(settings, AnthropicSettings) else "openai"
+        return ProviderServer(next((name for end, name in _BY_HOST if host.endswith(end)), spoken), host, port)
     if isinstance(settings, LiteLLMSettings):
         prefix = settings.model_prefix.partition("/")[0]
         return ProviderServer(_BY_PREFIX.get(prefix, prefix or "litellm"), *_place(settings.base_url))

@@ -337,6 +337,6 @@ def _run_of(exchange: Exchange) -> str:
 
 
 def _offered(exchange: Exchange) -> tuple[Tool, ...]:
-    """The client's own tools, as far as they are still sent."""
-    given = {id(tool) for tool in exchange.original.tools}
+    """The client's own tools, as far as they are still sent. Those whose loading the client defers stand in no prompt: they stay."""
+    given = {id(tool) for tool in exchange.original.tools if tool.get("defer_loading") is not True}
     return tuple(tool for tool in exchange.tools if id(tool) in given)

@@ -18,13 +18,14 @@ from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, Too
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, same, typed
 from proxy.wire.chat.arguments import with_arguments
-from proxy.wire.chat.message import added_up, token_logprobs
+from proxy.wire.chat.message import token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
 from proxy.wire.chat.wishes import wishes_of
 from proxy.wire.http.forwarding import error_code
+from proxy.wire.usage import added_up
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])

@@ -7,7 +7,6 @@ a name in pieces or again with every delta, an index that is missing or the same
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import reduce
 from typing import Any
 
 import orjson
@@ -152,25 +151,6 @@ def continued(message: MessageParts, calls: Sequence[ToolCall], results: Sequenc
     return [turn, *({"role": "tool", "tool_call_id": c.id, "content": r} for c, r in zip(calls, results, strict=True))]
 
 
-def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
-    """Two usage objects added up, figure by figure."""
-    total = dict(now)
-    for key, value in (before or {}).items():
-        other = total.get(key)
-        if isinstance(value, dict):
-            total[key] = summed(value, other if isinstance(other, dict) else {})
-        elif _is_number(value):
-            total[key] = value + other if _is_number(other) else value
-        elif other is None:
-            total[key] = value
-    return total
-
-
-def added_up(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The usage of several answers, figure by figure; what is no figure is the last one's."""
-    return reduce(summed, usages, {})
-
-
 def token_logprobs(logprobs: object) -> list[tuple[str, float]]:
     """Each token of an answer's text with its log probability, from a choice's ``logprobs``; those that are not so are left out."""
     content = logprobs.get("content") if isinstance(logprobs, dict) else None
@@ -193,7 +173,3 @@ def _joined(values: list[Any]) -> Any:
     if all(isinstance(value, dict) for value in values):
         return {key: item for value in values for key, item in value.items()}
     return values[-1]
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

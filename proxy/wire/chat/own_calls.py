@@ -18,8 +18,9 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, summed, tool_calls
+from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, tool_calls
 from proxy.wire.dialect import OwnToolTurn
+from proxy.wire.usage import summed
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])

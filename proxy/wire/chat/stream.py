@@ -16,9 +16,10 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, ToolCall, Usage
 from proxy.wire import sse
 from proxy.wire.chat.arguments import rewritten
-from proxy.wire.chat.message import Calls, added_up, token_logprobs
+from proxy.wire.chat.message import Calls, token_logprobs
 from proxy.wire.chat.unread import delta_text, unread
 from proxy.wire.dialect import StreamPiece
+from proxy.wire.usage import added_up
 
 
 class _ChoiceState:

@@ -16,9 +16,9 @@ import msgspec
 import orjson
 
 from proxy.exchange import Answer, Choice, ToolCall, Usage
-from proxy.wire.chat.message import added_up
 from proxy.wire.responses.annotations import moved
 from proxy.wire.spreading import spread
+from proxy.wire.usage import added_up
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])

@@ -18,13 +18,13 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
-from proxy.wire.chat.message import summed
 from proxy.wire.dialect import OwnToolTurn
 from proxy.wire.responses import events
 from proxy.wire.responses.events import encode, event_of, index_of, response_of
 from proxy.wire.responses.items import chat_call, is_call
 from proxy.wire.responses.output import joined, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS
+from proxy.wire.usage import summed
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])

@@ -15,7 +15,7 @@ from proxy.context.edits import with_spans
 from proxy.errors import InvalidRequest
 from proxy.exchange import Exchange, Message, Prompt
 from proxy.testing import make_exchange
-from proxy.wire.responses.api import ResponsesDialect
+from proxy.wire.responses.dialect import ResponsesDialect
 from proxy.wire.responses.rendering import OUTPUT_ITEMS
 from tests.responses_api import call_item, reasoning_item, text_item
 

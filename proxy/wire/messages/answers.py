@@ -1,0 +1,186 @@
+"""A Messages answer's body <-> `Answer`, and an answer of the proxy's own.
+
+The texts of an answer are one text to the stages: blocks that follow each other (the API cuts a text where a citation ends) as they are,
+those that thinking or a tool's call stands between with a blank line. A changed text goes back into the blocks that it stood in
+(`proxy.wire.spreading`); a block of which nothing is left goes, since the API refuses empty ones in the next request.
+
+Reference: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import orjson
+
+from proxy.exchange import Answer, Choice, Exchange, ToolCall, Usage
+from proxy.wire.messages.blocks import THINKING, input_of
+from proxy.wire.spreading import spread
+from proxy.wire.usage import added_up
+
+_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+FINISHES: Mapping[str, str] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "refusal": "content_filter",
+}
+"""``stop_reason`` in the words of the chat API; others stay as they are."""
+PARTED = "\n\n"
+"""Between two texts that do not follow each other."""
+_SILENT = (*THINKING, "tool_use", "compaction", "container_upload", "fallback")
+_SILENT_ENDS = ("_tool_use", "_tool_result")
+_SPOKEN = ("text", "content", "refusal", "transcript")
+
+
+def parse(body: bytes) -> Answer:
+    """Raises `ValueError` when the body is no message."""
+    fields = orjson.loads(body)
+    if not isinstance(fields, dict) or not isinstance(fields.get("content"), list):
+        raise ValueError("not a message")
+    blocks = [block if isinstance(block, dict) else {} for block in fields["content"]]
+    model, reason = fields.get("model"), fields.get("stop_reason")
+    choice = Choice(
+        0,
+        text="".join(texts_of(blocks).values()),
+        reasoning="".join(str(block.get("thinking") or "") for block in blocks if block.get("type") in THINKING),
+        tool_calls=tuple(_calls(blocks)),
+        finish_reason=FINISHES.get(reason, reason) if isinstance(reason, str) else None,
+    )
+    missed = next((name for block in blocks if (name := unread(block))), "")
+    return Answer((choice,), model if isinstance(model, str) else "", usage_of(fields.get("usage")), unread=missed)
+
+
+def texts_of(blocks: Sequence[Mapping[str, Any]]) -> dict[int, str]:
+    """The text of each text block, by its position, with what parts it from the text before."""
+    found: dict[int, str] = {}
+    for i, block in enumerate(blocks):
+        if block.get("type") == "text" and isinstance(block.get("text"), str):
+            apart = any(found.values()) and blocks[i - 1].get("type") != "text"
+            found[i] = (PARTED if apart else "") + block["text"]
+    return found
+
+
+def unread(block: Mapping[str, Any]) -> str:
+    """The name of a block with words that are not read as the answer's; "" where there are none."""
+    kind = str(block.get("type"))
+    if kind == "text":
+        return "" if isinstance(block.get("text"), str | None) else "content.text"
+    if kind in _SILENT or kind.endswith(_SILENT_ENDS):
+        return ""
+    says = any(isinstance(value, str) and (bool(value) if name in _SPOKEN else " " in value.strip()) for name, value in block.items())
+    return f"content.{kind[:60]}" if says else ""
+
+
+def usage_of(value: object) -> Usage | None:
+    """The API's usage object, whose ``input_tokens`` are those that no cache knows; None for what is none."""
+    if not isinstance(value, Mapping):
+        return None
+    new, written, cached, said = (
+        number if isinstance(number := value.get(name), int) else 0
+        for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
+    )
+    return Usage(new + written + cached, said, cached)
+
+
+def render(
+    body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]]
+) -> bytes:
+    """The upstream's own body where nothing changed; else the changed blocks, the usage with that of the `others`, and the verdict."""
+    raw = dict(_RAW_FIELDS.decode(body))
+    own = orjson.loads(bytes(raw.get("usage", b"null"))) if others else None
+    texts, arguments = after.changed_texts(before), after.changed_arguments(before)
+    if not texts and not arguments and verdict is None and not isinstance(own, dict):
+        return body
+    if texts or arguments:
+        raw["content"] = _raw(_blocks(_RAW_ITEMS.decode(raw["content"]), texts.get(0), arguments.get(0, {})))
+    if isinstance(own, dict):
+        raw["usage"] = _raw(added_up([*others, own]))
+    if verdict is not None:
+        raw["groundwire"] = _raw(verdict)
+    return msgspec.json.encode(raw)
+
+
+def _blocks(sent: Sequence[msgspec.Raw], text: str | None, arguments: Mapping[int, str]) -> list[msgspec.Raw]:
+    """The blocks with another text and other arguments of calls."""
+    blocks = [orjson.loads(bytes(block)) for block in sent]
+    known = [block if isinstance(block, dict) else {} for block in blocks]
+    texts = texts_of(known)
+    said = dict(zip(texts, spread(list(texts.values()), text), strict=True)) if text is not None and texts else {}
+    calls = [i for i, block in enumerate(known) if block.get("type") == "tool_use"]
+    changed = {calls[index]: given for index, given in arguments.items()}
+    found: list[msgspec.Raw] = []
+    for i, piece in enumerate(sent):
+        if i in said and said[i] != texts[i]:
+            own = without_gap(said[i], texts[i])
+            if own.strip():
+                found.append(_raw(saying(blocks[i], own)))
+        else:
+            found.append(_raw({**blocks[i], "input": input_of(changed[i])}) if i in changed else piece)
+    if text and not texts:
+        found.insert(calls[0] if calls else len(found), _raw({"type": "text", "text": text}))
+    return found
+
+
+def without_gap(text: str, before: str) -> str:
+    """A block's new text without what parts it from the one before it, if that was put there."""
+    return text.removeprefix(PARTED) if before.startswith(PARTED) else text
+
+
+def saying(block: Mapping[str, Any], text: str) -> dict[str, Any]:
+    """A text block that says `text`; what its citations were for must still stand in it."""
+    made = {**block, "text": text}
+    if made.get("citations") and str(block.get("text")) not in text:
+        made["citations"] = None
+    return made
+
+
+def _calls(blocks: Sequence[Mapping[str, Any]]) -> Iterator[ToolCall]:
+    uses = [block for block in blocks if block.get("type") == "tool_use"]
+    for index, block in enumerate(uses):
+        arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
+        yield ToolCall(str(block.get("id") or ""), str(block.get("name") or ""), arguments, index)
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+# ---- an answer of the proxy's own ----
+
+
+def own_answer(exchange: Exchange) -> Answer:
+    """`exchange.answer` as one message. Text without the form that the client asked for is a refusal, for which the API promises none."""
+    made = exchange.answer or Answer(())
+    choice = made.choices[0] if made.choices else Choice(0)
+    text = choice.text or choice.refusal
+    fits = exchange.original.wants.form == "text" or (exchange.original.wants.form == "json" and _is_json_object(text))
+    given = Choice(0, text=text, finish_reason="stop" if fits else "content_filter")
+    return Answer((given,), made.model or exchange.original.model, made.usage or Usage(0, 0))
+
+
+def own_message(exchange: Exchange, answer: Answer) -> dict[str, Any]:
+    """The message."""
+    choice, usage = answer.choices[0], answer.usage or Usage(0, 0)
+    return {
+        "id": f"msg_{exchange.id}",
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "content": [{"type": "text", "text": choice.text}] if choice.text else [],
+        "stop_reason": "refusal" if choice.finish_reason == "content_filter" else "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": usage.prompt_tokens, "output_tokens": usage.completion_tokens},
+    }
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False

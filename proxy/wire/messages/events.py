@@ -1,0 +1,68 @@
+"""Events of a Messages stream, as the proxy writes them: ``event: TYPE`` and the same type in the data.
+
+Reference: https://docs.anthropic.com/en/api/messages-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+STOP = "message_stop"
+
+
+def encode(payload: Mapping[str, Any]) -> bytes:
+    """One event."""
+    return b"event: " + str(payload["type"]).encode() + b"\ndata: " + orjson.dumps(payload) + b"\n\n"
+
+
+def read(data: bytes) -> dict[str, Any] | None:
+    """An event's data; None for what is no event of the API."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else None
+
+
+def started(index: int, block: Mapping[str, Any]) -> dict[str, Any]:
+    """A block begins."""
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def text_delta(index: int, text: str) -> dict[str, Any]:
+    """Some of its text."""
+    return {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}}
+
+
+def stopped(index: int) -> dict[str, Any]:
+    """It ends."""
+    return {"type": "content_block_stop", "index": index}
+
+
+def ended(reason: str, usage: Mapping[str, Any]) -> dict[str, Any]:
+    """The message ends."""
+    return {"type": "message_delta", "delta": {"stop_reason": reason, "stop_sequence": None}, "usage": usage}
+
+
+def stop(verdict: Mapping[str, object] | None) -> bytes:
+    """The stream ends. The inline verdict is a field of this event: clients' accumulators read none of its fields, and an event of another
+    type, or a field of ``message_delta``, could become part of the message.
+    """
+    return encode({"type": STOP} if verdict is None else {"type": STOP, "groundwire": verdict})
+
+
+def whole(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """A message of text blocks as events, but for the last."""
+    usage = message["usage"]
+    yield {
+        "type": "message_start",
+        "message": {**message, "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 0}},
+    }
+    for index, block in enumerate(message["content"]):
+        yield started(index, {"type": "text", "text": ""})
+        yield text_delta(index, block["text"])
+        yield stopped(index)
+    yield ended(message["stop_reason"], {"output_tokens": usage["output_tokens"]})

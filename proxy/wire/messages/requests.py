@@ -1,0 +1,225 @@
+"""A Messages body -> a `Request` in chat form, and the memory of which of its parts came from which bytes.
+
+One item of ``messages`` becomes one chat message or several: the results of tools in a user's message are a message each, what stands
+before, between or behind them another. ``system`` is the first message. The memory (`Wire`) knows each message and part by the identity of
+its object: what no stage replaced is found again there, and leaves in its own bytes (`proxy.wire.messages.prompts`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from proxy.errors import InvalidRequest
+from proxy.exchange import Message, Request, Tool
+from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, typed
+from proxy.wire.messages.blocks import Block, call_of, part_of
+from proxy.wire.messages.wishes import wishes_of
+
+SYSTEM = -1
+"""The item that ``system`` is."""
+_READ = ("model", "messages", "system", "tools", "stream", EXTENSION)
+_RESULT = ("type", "tool_use_id", "content")
+Place = tuple[int, ...]
+"""The item, the block in it, and, of a tool's result, the block in that."""
+
+
+class Wire:
+    """What the dialect remembers of a request's bytes."""
+
+    __slots__ = ("blocks", "body", "calls", "extended", "fields", "groups", "hinted", "items", "places", "prefilled", "results")
+
+    def __init__(self, body: bytes, fields: Mapping[str, Any]) -> None:
+        self.body, self.fields, self.extended = body, fields, EXTENSION in fields
+        self.items: dict[int, int] = {}
+        """The item of each chat message, by the message's identity."""
+        self.groups: dict[int, list[Message]] = {}
+        """The chat messages of each item."""
+        self.places: dict[int, Place] = {}
+        """Where the block of each part, call and result stands, by identity."""
+        self.blocks: dict[Place, Block] = {}
+        """The blocks, parsed."""
+        self.calls: dict[str, Message] = {}
+        """The chat message that makes each call, by the call's id."""
+        self.results: dict[str, Message] = {}
+        """The chat message that is the result of each call, by the call's id."""
+        self.hinted: set[int] = set()
+        """Items with a ``groundwire`` field."""
+        self.prefilled = False
+
+    @property
+    def cached_messages(self) -> bool:
+        """Whether the client has the provider cache its messages, or some of them."""
+        if self.fields.get("cache_control"):
+            return True
+        return any(block.get("cache_control") for place, block in self.blocks.items() if place[0] != SYSTEM)
+
+
+def read_request(body: bytes) -> Request:
+    """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
+    fields = load(body)
+    if not typed(fields, "model", str, "a string"):
+        raise InvalidRequest("model: expected a name", param="model")
+    stream = fields.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise InvalidRequest("stream: expected true or false", param="stream")
+    wire = Wire(body, fields)
+    reader = _Reader(wire)
+    reader.system(fields.get("system"))
+    items = typed(fields, "messages", list, "a list of messages")
+    if not items:
+        raise InvalidRequest("messages: at least one message is needed", param="messages")
+    for i, item in enumerate(items):
+        reader.item(i, item)
+    wire.prefilled = reader.messages[-1].get("role") == "assistant"
+    params = {key: value for key, value in fields.items() if key not in _READ}
+    read_wants = partial(wishes_of, prefilled=wire.prefilled)
+    extension = fields.get(EXTENSION)
+    return Request(
+        model=fields["model"],
+        messages=tuple(reader.messages),
+        tools=_tools(fields.get("tools")),
+        params=params,
+        stream=bool(stream),
+        wants=read_wants(params),
+        read_wants=read_wants,
+        passages=passages_of(extension),
+        has_context="context" in (extension or {}),
+        message_hints=reader.hints,
+        wire=wire,
+        size=len(body),
+    )
+
+
+class _Reader:
+    """Reads items into chat messages."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self.messages: list[Message] = []
+        self.hints: dict[int, Mapping[str, Any]] = {}
+
+    def system(self, system: object) -> None:
+        """``system``, if there is one."""
+        if system is None:
+            return
+        if not isinstance(system, str):
+            system = self._parts(_listed(system, "system", "a string or a list of blocks"), (SYSTEM,), "system")
+        self._add(SYSTEM, {"role": "system", "content": system})
+
+    def item(self, i: int, item: object) -> None:
+        """``messages[i]``"""
+        at = f"messages[{i}]"
+        if not isinstance(item, dict):
+            raise InvalidRequest(f"{at}: expected an object, got {kind_of(item)}", param=at)
+        role, content = item.get("role"), item.get("content")
+        if not isinstance(role, str):
+            raise InvalidRequest(f"{at}.role: expected a string, got {kind_of(role)}", param=f"{at}.role")
+        begin = len(self.messages)
+        about = {key: value for key, value in item.items() if key not in ("role", "content", EXTENSION)}
+        if isinstance(content, str):
+            self._add(i, {"role": role, "content": content, **about})
+        else:
+            blocks = _listed(content, f"{at}.content", "a string or a list of blocks")
+            for number, block in enumerate(blocks):
+                self._wire.blocks[i, number] = _checked(block, f"{at}.content[{number}]")
+            (self._assistant if role == "assistant" else self._user)(i, role, blocks, about)
+        if EXTENSION in item:
+            hint = item[EXTENSION]
+            if not isinstance(hint, dict):
+                raise InvalidRequest(f"{at}.groundwire: expected an object", param=f"{at}.groundwire")
+            self._wire.hinted.add(i)
+            self.hints |= dict.fromkeys(range(begin, len(self.messages)), hint)
+
+    def _assistant(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
+        parts: list[dict[str, Any]] = []
+        calls: list[dict[str, Any]] = []
+        for number, block in enumerate(blocks):
+            made = call_of(block) if block["type"] == "tool_use" else part_of(block)
+            (calls if block["type"] == "tool_use" else parts).append(made)
+            self._wire.places[id(made)] = (i, number)
+        message = {"role": role, "content": parts or None, **({"tool_calls": calls} if calls else {}), **about}
+        self._wire.calls |= {call["id"]: message for call in calls}
+        self._add(i, message)
+
+    def _user(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
+        spoken: list[dict[str, Any]] = []
+        for number, block in enumerate(blocks):
+            if block["type"] != "tool_result":
+                spoken.append(part_of(block))
+                self._wire.places[id(spoken[-1])] = (i, number)
+                continue
+            if spoken:
+                self._add(i, {"role": role, "content": spoken, **about})
+                spoken = []
+            self._result(i, number, block)
+        if spoken or not blocks:
+            self._add(i, {"role": role, "content": spoken, **about})
+
+    def _result(self, i: int, number: int, block: Block) -> None:
+        content = block.get("content")
+        if content is not None and not isinstance(content, str):
+            at = f"messages[{i}].content[{number}].content"
+            content = self._parts(_listed(content, at, "a string or a list of blocks"), (i, number), at)
+        rest = {key: value for key, value in block.items() if key not in _RESULT}
+        message = {"role": "tool", "tool_call_id": block["tool_use_id"], "content": content or "", **rest}
+        self._wire.places[id(message)] = (i, number)
+        self._wire.results[block["tool_use_id"]] = message
+        self._add(i, message)
+
+    def _parts(self, blocks: list[Any], place: Place, at: str) -> list[dict[str, Any]]:
+        parts = []
+        for number, block in enumerate(blocks):
+            self._wire.blocks[(*place, number)] = _checked(block, f"{at}[{number}]")
+            parts.append(part_of(block))
+            self._wire.places[id(parts[-1])] = (*place, number)
+        return parts
+
+    def _add(self, i: int, message: Message) -> None:
+        self.messages.append(message)
+        self._wire.items[id(message)] = i
+        self._wire.groups.setdefault(i, []).append(message)
+
+
+def _listed(value: object, at: str, expected: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise InvalidRequest(f"{at}: expected {expected}, got {kind_of(value)}", param=at)
+    return value
+
+
+def _checked(block: object, at: str) -> Block:
+    """A block with the fields that Groundwire itself needs. Raises `InvalidRequest`."""
+    if not isinstance(block, dict):
+        raise InvalidRequest(f"{at}: expected an object, got {kind_of(block)}", param=at)
+    for name in ("type", *_needed(block)):
+        if not isinstance(block.get(name), str):
+            raise InvalidRequest(f"{at}.{name}: expected a string, got {kind_of(block.get(name))}", param=f"{at}.{name}")
+    return block
+
+
+def _needed(block: Block) -> Iterator[str]:
+    if block.get("type") == "tool_use":
+        yield from ("id", "name")
+    elif block.get("type") == "tool_result":
+        yield "tool_use_id"
+    elif block.get("type") == "text":
+        yield "text"
+
+
+def _tools(items: object) -> tuple[Tool, ...]:
+    if items is None:
+        return ()
+    for i, item in enumerate(_listed(items, "tools", "a list")):
+        if not isinstance(item, dict):
+            raise InvalidRequest(f"tools[{i}]: expected an object, got {kind_of(item)}", param=f"tools[{i}]")
+    return tuple(_tool(item) for item in items) if isinstance(items, list) else ()
+
+
+def _tool(item: Mapping[str, Any]) -> Tool:
+    """The client's own tools are functions; those that the provider defines stay as they are."""
+    if item.get("type") not in (None, "custom"):
+        return item
+    function = {"name": item.get("name"), "description": item.get("description"), "parameters": item.get("input_schema")}
+    deferred = {"defer_loading": True} if item.get("defer_loading") is True else {}
+    return {"type": "function", "function": {key: value for key, value in function.items() if value is not None}, **deferred}

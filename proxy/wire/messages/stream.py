@@ -1,0 +1,321 @@
+"""A Messages stream: events -> `StreamPiece`s and an `Answer`, and the events that Groundwire itself writes.
+
+The API's events have an order that clients rely on: blocks open and close one after another, so that whatever follows held text waits for
+it. A text block opens for the client with its first text: one that checks have emptied is left out, and the blocks behind it count on
+without it. An event is written anew only where its text, arguments, index or usage changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from proxy.errors import ProxyError
+from proxy.exchange import Answer, Choice, ToolCall
+from proxy.wire import sse
+from proxy.wire.dialect import StreamPiece
+from proxy.wire.messages import events
+from proxy.wire.messages.answers import FINISHES, PARTED, unread, usage_of
+from proxy.wire.messages.blocks import THINKING
+from proxy.wire.messages.errors import envelope
+from proxy.wire.messages.rewriting import with_arguments, with_texts
+from proxy.wire.usage import added_up
+
+
+class _Block(Struct):
+    """One block, growing."""
+
+    kind: str
+    id: str = ""
+    name: str = ""
+    said: list[str] = field(default_factory=list)
+    """Its text, thoughts, or arguments as they came."""
+    apart: bool = False
+    """Whether its text does not follow the text before it."""
+    lead: list[bytes] | None = None
+    """Of a text block of which no text has left: the events that open it, once they were to leave."""
+
+    @property
+    def text(self) -> str:
+        return "".join(self.said)
+
+
+class MessagesStream:
+    """Implements `proxy.wire.dialect.AnswerStream`."""
+
+    def __init__(self) -> None:
+        self._splitter = sse.EventSplitter()
+        self._blocks: dict[int, _Block] = {}
+        self._model = ""
+        self.usage: dict[str, Any] | None = None
+        self.error: Mapping[str, object] | None = None
+        self.done = False
+        self._reason: str | None = None
+        self._strange = 0
+        self._unread = ""
+        self._stop = b""
+        self._begun = False
+        """Whether the client has been told that a message begins."""
+        self._open: int | None = None
+        """The block that is open for the client."""
+        self._dropped = 0
+        """Blocks that were left out."""
+
+    # ---- reading ----
+
+    def feed(self, chunk: bytes) -> list[StreamPiece]:
+        """The pieces that `chunk` completes."""
+        return [self._piece(event) for event in self._splitter.feed(chunk)]
+
+    def finish(self) -> list[StreamPiece]:
+        """What was left without a blank line, made whole."""
+        event = self._splitter.finish()
+        return [] if event is None else [self._piece(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data))]
+
+    @property
+    def complete(self) -> bool:
+        """Whether the message has told why it ends."""
+        return self._reason is not None
+
+    @property
+    def unreadable(self) -> str:
+        """What of it was no event of the API, or has words where none are read; "" for nothing."""
+        if self._strange:
+            return f"{self._strange} events are not those of a message"
+        return f"text in {self._unread} is not read" if self._unread else ""
+
+    @property
+    def answer(self) -> Answer:
+        """Everything so far, put together."""
+        blocks = [self._blocks[index] for index in sorted(self._blocks)]
+        uses = [block for block in blocks if block.kind == "tool_use"]
+        choice = Choice(
+            0,
+            text="".join((PARTED if block.apart else "") + block.text for block in blocks if block.kind == "text"),
+            reasoning="".join(block.text for block in blocks if block.kind in THINKING),
+            tool_calls=tuple(ToolCall(block.id, block.name, block.text or "{}", i) for i, block in enumerate(uses)),
+            finish_reason=FINISHES.get(self._reason, self._reason) if self._reason is not None else None,
+        )
+        return Answer((choice,) if self._blocks or self._reason is not None else (), self._model, usage_of(self.usage))
+
+    def _piece(self, event: sse.Event) -> StreamPiece:
+        if event.data is None:
+            return StreamPiece(event.raw)
+        if self.done:  # most clients have stopped reading, and nobody is to read what was not judged
+            self._unread = self._unread or "what follows the end mark"
+            return StreamPiece(event.raw, done=True)
+        payload = events.read(event.data)
+        if payload is None:
+            self._strange += 1
+            return StreamPiece(event.raw)
+        return self._event(StreamPiece(event.raw, payload=payload), payload)
+
+    def _event(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
+        kind = payload["type"]
+        if kind == "message_start":
+            self._message(payload.get("message"))
+        elif kind == "content_block_start":
+            return self._started(piece, payload)
+        elif kind == "content_block_delta":
+            return self._delta(piece, payload)
+        elif kind == "message_delta":
+            return self._message_delta(piece, payload)
+        elif kind == events.STOP:
+            self.done, self._stop = True, piece.raw
+            return replace(piece, done=True)
+        elif kind == "error":
+            self.error = error if isinstance(error := payload.get("error"), dict) else {}
+            return self._waiting(piece)
+        elif kind != "ping":
+            self._unread = self._unread or ("" if kind == "content_block_stop" else unread({**payload, "type": f"event {kind}"}))
+            return self._waiting(piece)
+        return piece
+
+    def _waiting(self, piece: StreamPiece, *, parts: bool = False) -> StreamPiece:
+        """A piece that may not leave before the text in front of it."""
+        return piece if self._reason is not None else replace(piece, choice=0, waits=True, parts=parts)
+
+    def _message(self, message: object) -> None:
+        if isinstance(message, dict):
+            self._model = model if isinstance(model := message.get("model"), str) else ""
+            self._count(message.get("usage"))
+            self._unread = self._unread or ("message_start" if message.get("content") else "")
+
+    def _count(self, usage: object) -> None:
+        if isinstance(usage, dict):
+            self.usage = {**(self.usage or {}), **{key: value for key, value in usage.items() if value is not None}}
+
+    def _started(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
+        given = payload.get("content_block")
+        block = given if isinstance(given, dict) else {}
+        kind, index = str(block.get("type")), _index(payload)
+        before = [self._blocks[i] for i in sorted(self._blocks)]
+        spoken = any(b.kind == "text" and (b.text or b.apart) for b in before)
+        made = self._blocks[index] = _Block(kind, str(block.get("id") or ""), str(block.get("name") or ""))
+        self._unread = self._unread or unread(block)
+        if kind != "text":
+            first = block.get("thinking") if kind in THINKING else _input(block)
+            made.said += [first] if isinstance(first, str) and first else []
+            return self._waiting(piece, parts=True)
+        made.apart = spoken and before[-1].kind != "text"
+        first = block.get("text") if isinstance(block.get("text"), str) else ""
+        made.said += [first] if first else []
+        return self._waiting(replace(piece, text=(PARTED if made.apart else "") + (first or ""), divisible=False))
+
+    def _delta(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
+        given = payload.get("delta")
+        delta = given if isinstance(given, dict) else {}
+        block = self._blocks.get(_index(payload))
+        kind = str(delta.get("type"))
+        if block is None:
+            self._strange += 1
+            return piece
+        for name, known in (("text_delta", "text"), ("thinking_delta", "thinking"), ("input_json_delta", "partial_json")):
+            if kind == name and isinstance(said := delta.get(known), str):
+                block.said.append(said)
+                if known == "text" and block.kind != "text":
+                    self._unread = self._unread or f"content.{block.kind[:60]}"
+                return self._waiting(replace(piece, text=said) if known == "text" and block.kind == "text" else piece)
+        if kind not in ("signature_delta", "citations_delta", "compaction_delta"):
+            self._unread = self._unread or unread({**delta, "type": f"delta {kind}"})
+        return self._waiting(piece)
+
+    def _message_delta(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
+        self._count(payload.get("usage"))
+        delta = payload.get("delta")
+        reason = delta.get("stop_reason") if isinstance(delta, dict) else None
+        if not isinstance(reason, str) or self._reason is not None:
+            return self._waiting(piece)
+        self._reason = reason
+        return replace(piece, choice=0, finish=True)
+
+    # ---- leaving ----
+
+    def leaving(self, piece: StreamPiece) -> bytes:
+        """The bytes of `piece`; none for what opens a text block, which waits for its first text, and for what closes an empty one."""
+        payload = piece.payload
+        if payload is None:
+            return piece.raw
+        kind, index = payload["type"], _index(payload)
+        self._begun = self._begun or kind == "message_start"
+        block = self._blocks.get(index) if str(kind).startswith("content_block_") else None
+        if block is None:
+            return piece.raw
+        if kind == "content_block_start":
+            if block.kind == "text" and not _first_text(payload):
+                block.lead = [self._shifted(piece.raw, payload)]
+                return b""
+            self._open = index
+        elif kind == "content_block_stop":
+            return self._closing(piece, block, index)
+        elif block.lead is not None:
+            if not piece.text:
+                block.lead.append(self._shifted(piece.raw, payload))
+                return b""
+            return self._opening(block, index) + self._shifted(piece.raw, payload)
+        return self._shifted(piece.raw, payload)
+
+    def _opening(self, block: _Block, index: int) -> bytes:
+        lead, block.lead, self._open = b"".join(block.lead or ()), None, index
+        return lead
+
+    def _closing(self, piece: StreamPiece, block: _Block, index: int) -> bytes:
+        if block.lead is not None and block.text:
+            block.lead = None
+            self._dropped += 1
+            return b""
+        lead = self._opening(block, index) if block.lead is not None else b""
+        self._open = None
+        return lead + self._shifted(piece.raw, piece.payload or {})
+
+    def _shifted(self, raw: bytes, payload: Mapping[str, Any]) -> bytes:
+        """An event of a block, at the block's place among those that leave."""
+        return raw if not self._dropped else events.encode({**payload, "index": _index(payload) - self._dropped})
+
+    def with_text(self, piece: StreamPiece, text: str) -> bytes:
+        """`piece` as an event that says `text` instead."""
+        payload: dict[str, Any] = dict(piece.payload or {})
+        index = _index(payload)
+        block = self._blocks[index]
+        if payload["type"] == "content_block_start":
+            empty = {**payload, "content_block": {**payload["content_block"], "text": ""}}
+            block.lead = [self._shifted(piece.raw if not _first_text(payload) else events.encode(empty), payload)]
+            text = text.removeprefix(PARTED)
+            return self._opening(block, index) + events.encode(events.text_delta(index - self._dropped, text)) if text.strip() else b""
+        said = events.encode({**payload, "index": index - self._dropped, "delta": {**payload["delta"], "text": text}})
+        return (self._opening(block, index) if block.lead is not None else b"") + said
+
+    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
+        """The API has no words of refusal beside the text."""
+        return self.with_text(piece, text)
+
+    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
+        """A changed text in the blocks that it stood in."""
+        texts = after.changed_texts(before)
+        return with_texts(pieces, texts[0]) if 0 in texts else list(pieces)
+
+    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
+        """Other arguments for calls, by their index."""
+        return with_arguments(pieces, changed.get(0, {}))
+
+    def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
+        """The prompt's tokens are told where the message begins, those of the answer where it ends; both may be told there."""
+        payload = dict(piece.payload or {})
+        message = payload.get("message")
+        holder = message if isinstance(message, dict) else payload
+        own = holder.get("usage")
+        if not isinstance(own, dict) or not others:
+            return piece
+        told = [key for key in own if key != "output_tokens"] if holder is message else list(own)
+        total = added_up([*({key: other[key] for key in told if key in other} for other in others), own])
+        changed = {**holder, "usage": total}
+        payload = {**payload, "message": changed} if holder is message else changed
+        return replace(piece, raw=events.encode(payload), payload=payload)
+
+    # ---- the proxy's own events ----
+
+    def blocked(self, choices: Sequence[int]) -> bytes:
+        """What a classifier of the API's own would send: the open block ends, and the message with ``stop_reason: "refusal"``."""
+        found = []
+        if not self._begun:
+            usage = {"input_tokens": 0, "output_tokens": 0, **(self.usage or {})}
+            head = {"id": "msg_blocked", "type": "message", "role": "assistant", "model": self._model, "stop_sequence": None}
+            found.append({"type": "message_start", "message": {**head, "content": [], "stop_reason": None, "usage": usage}})
+        if self._open is not None:
+            found.append(events.stopped(self._open - self._dropped))
+        said = (self.usage or {}).get("output_tokens", 0)
+        found.append(events.ended("refusal", {"output_tokens": said}))
+        return b"".join(events.encode(event) for event in found)
+
+    def failed(self, error: ProxyError) -> bytes:
+        """The API's ``error`` event, which its clients raise."""
+        return events.encode(envelope(error))
+
+    def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
+        """``message_stop``, unless the stream has ended with an error."""
+        if self.error is not None and not self.done:
+            return b""
+        if verdict is not None:
+            return events.stop(verdict)
+        return mark or self._stop or events.stop(None)
+
+
+def _index(payload: Mapping[str, Any]) -> int:
+    index = payload.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _first_text(payload: Mapping[str, Any]) -> bool:
+    """Whether a block opens with text in it."""
+    block = payload.get("content_block")
+    return isinstance(block, dict) and bool(block.get("text"))
+
+
+def _input(block: Mapping[str, Any]) -> str:
+    """The arguments that a call's block opens with; an empty object means that they are still to come."""
+    given = block.get("input")
+    return orjson.dumps(given).decode() if isinstance(given, dict) and given else ""

@@ -1,0 +1,40 @@
+"""What a Messages request's parameters ask for. In: the fields of a body. Out: `Wishes`. What makes no sense asks for nothing.
+
+Reference: https://docs.anthropic.com/en/api/messages and, for ``output_config.format`` (before: ``output_format``), its guide "Structured
+outputs". An answer that goes on with a begun one (prefill) is no free text: nothing can be added to what the client has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from proxy.exchange.wishes import Wishes
+
+_SAMPLING = ("temperature", "top_p")
+_CALLS: Mapping[object, Literal["auto", "none", "required"]] = {"any": "required", "tool": "required", "none": "none"}
+
+
+def wishes_of(params: Mapping[str, Any], *, prefilled: bool = False) -> Wishes:
+    """Read from them; `prefilled` is whether the conversation ends with the answer's beginning."""
+    form = _object(_object(params.get("output_config")).get("format")) or _object(params.get("output_format"))
+    choice = _object(params.get("tool_choice"))
+    json = str(form.get("type")).startswith("json")
+    name, limit = choice.get("name"), params.get("max_tokens")
+    return Wishes(
+        form="json" if json else "constrained" if form or prefilled else "text",
+        schema=form.get("schema") if json else None,
+        calls=_CALLS.get(choice.get("type"), "auto"),
+        chosen_tools=frozenset((name,)) if isinstance(name, str) and choice.get("type") == "tool" else frozenset(),
+        max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
+        stream_usage=True,
+        sampling={key: params[key] for key in _SAMPLING if _is_number(params.get(key))},
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
