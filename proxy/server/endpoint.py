@@ -34,6 +34,7 @@ from proxy.errors import (
     StoreUnavailable,
     UpstreamTimeout,
     UpstreamUnreachable,
+    WebSocketRefused,
 )
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe import logs
@@ -52,7 +53,7 @@ from proxy.wire.dialect import Dialect, Dialects
 from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
-from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, following, has_body, returned_headers, tail
+from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, following, has_body, returned_headers, tail, wants_websocket
 from proxy.wire.http.headers import PREFIX, RequestHints, ResponseHeaders, parse_hints, plain_headers
 from proxy.wire.http.peers import not_from_here
 
@@ -175,6 +176,8 @@ class _Job:
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
         path = normal(self.path.partition("?")[0])
+        if wants_websocket(self._scope):
+            raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
         if self.route.own_machine_only and (problem := not_from_here(self._scope)):
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         dialect = self._dialect
@@ -188,7 +191,8 @@ class _Job:
             return
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
-        request = await aside(len(body), dialect.parse_request, body)
+        request = await self._parse(dialect, body)
+        dialect = self._dialect or dialect
         if self._policy.judges:
             await aside(len(body), check_duplicates, body)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
@@ -198,6 +202,18 @@ class _Job:
             return
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
+
+    async def _parse(self, dialect: Dialect, body: bytes) -> Request:
+        """The request, in the API that it is meant for: some clients send a body of one API to the path of another. Raises `ProxyError`."""
+        try:
+            return await aside(len(body), dialect.parse_request, body)
+        except InvalidRequest:
+            meant = self._s.dialects.meant(dialect.path, body)
+            if meant is None:
+                raise
+        self._dialect = self._spoken = meant
+        self.path = meant.path + self.path[len(dialect.path) :]
+        return await aside(len(body), meant.parse_request, body)
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
         """The client's keys, the route they are for, and how the client's API sends one."""

@@ -38,6 +38,7 @@ class ResponsesDialect:
     """``POST /v1/responses``"""
 
     path = "/responses"
+    carries = "input"
     key_headers: tuple[str, ...] = ("authorization",)
     told_by = ""
 
