@@ -55,6 +55,7 @@ from proxy.ports.deadline import with_deadline
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
 from proxy.server.background import Afterwards
+from proxy.server.continuations import Continuations
 from proxy.server.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
@@ -62,6 +63,7 @@ from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.first_seen import DatabaseFirstSeen
+from proxy.store.histories import DatabaseHistories
 from proxy.store.lineages import DatabaseLineages
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
@@ -154,6 +156,7 @@ class App:
             dialects=DIALECTS,
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
+            continuations=Continuations(DatabaseHistories(self.database)),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
             tracing=self.tracing,
         )

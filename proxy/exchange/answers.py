@@ -60,6 +60,8 @@ class Answer(Struct, frozen=True):
     """By choice index, where the upstream gave them: each token of its text with the token's log probability."""
     unread: str = ""
     """Where text stands in it that is not read as part of it: no check has seen that."""
+    id: str = ""
+    """What the provider knows it by, where a later request may go on from it by that name alone."""
 
     @property
     def text(self) -> str:

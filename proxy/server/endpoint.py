@@ -48,6 +48,7 @@ from proxy.pipeline import Pipeline
 from proxy.policy.loading import Delivery, LoadModels
 from proxy.ports.upstream import Call, Reply, is_event_stream
 from proxy.server.background import Afterwards
+from proxy.server.continuations import Continuations, Keeping, unchanged
 from proxy.upstreams.resilience import Resilient, retry_after_s
 from proxy.wire.dialect import Dialect, Dialects
 from proxy.wire.duplicate_keys import check_duplicates
@@ -109,6 +110,7 @@ class Services:
     dialects: Dialects
     afterwards: Afterwards
     lineages: Lineages
+    continuations: Continuations
     headers: ResponseHeaders
     tracing: Tracing | None = None
     """None where nobody wants traces."""
@@ -171,6 +173,7 @@ class _Job:
         self._client = ""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
+        self._keeping: Keeping | None = None
         self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
 
     async def run(self) -> None:
@@ -195,13 +198,35 @@ class _Job:
         dialect = self._dialect or dialect
         if self._policy.judges:
             await aside(len(body), check_duplicates, body)
+        request, found = await self._continued(request)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
+        exchange.verdicts += [] if found is None or not self._policy.pipeline.ran(exchange) else [found]
         await self._policy.pipeline.begin(exchange)
+        if (kept := unchanged(exchange)) is not None:
+            exchange.verdicts.append(kept)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
             return
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
+
+    async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
+        """The request with what it only names of its conversation."""
+        if not self._policy.pipeline.stages or not request.brings:
+            return request, None
+        if request.keeps:
+            self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.ended)
+        return await self._s.continuations.joined(request, self._client)
+
+    async def _keep(self, exchange: Exchange) -> None:
+        """The client may go on from this answer by its name alone."""
+        if self._keeping is None:
+            return
+        try:
+            if self._error is None and exchange.unanswered is None and self._policy.pipeline.ran(exchange):
+                await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
+        finally:
+            self._s.continuations.end(self._client, self._keeping)
 
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:
         """The request, in the API that it is meant for: some clients send a body of one API to the path of another. Raises `ProxyError`."""
@@ -456,6 +481,7 @@ class _Job:
         """Give the connection back and leave a record."""
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
+            await self._keep(exchange)
             await pipeline.conclude(exchange)
             pipeline.release(exchange)
         for reply in self._replies:

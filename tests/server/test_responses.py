@@ -247,3 +247,128 @@ async def test_the_prompt_and_the_answer_are_counted_and_recorded(start: Start) 
         record = await proxy.record(got)
     assert (9, 3, "/responses") == (record["prompt_tokens"], record["completion_tokens"], record["path"])
     assert 0 < record["prompt_tokens_before"] < 30
+
+
+def following(previous: str, text: str = "And then?", **more: object) -> dict[str, object]:
+    return {**ASK, "input": text, "previous_response_id": previous, **more}
+
+
+def codes(record: Any) -> dict[str, Any]:
+    return {verdict["code"]: verdict["detail"] for verdict in record["detail"].get("verdicts", ()) if verdict["stage"] == "server"}
+
+
+class Reader(Stage):
+    """Notes the conversation that it sees."""
+
+    name = "reader"
+    seen: list[list[tuple[str, Any]]] = []
+
+    async def on_request(self, exchange: Exchange) -> None:
+        type(self).seen.append([(message["role"], message["content"]) for message in exchange.messages])
+
+
+class Forgetful(Stage):
+    """Takes the first message out."""
+
+    name = "forgetful"
+    changes = ("messages",)
+
+    async def on_request(self, exchange: Exchange) -> None:
+        exchange.messages = exchange.messages[1:]
+
+
+class OwnOnce(Stage):
+    """Answers a question about names in the model's stead."""
+
+    name = "own_once"
+
+    async def on_request(self, exchange: Exchange) -> None:
+        if exchange.messages[-1]["content"] == "Whose?":
+            exchange.answer = Answer((Choice(0, text="Which of the two?", finish_reason="stop"),))
+
+
+READING = (*ALL, Reader, Forgetful, OwnOnce)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_what_came_by_here_is_seen_where_a_request_names_it(start: Start, streamed: bool) -> None:
+    Reader.seen = []
+    answers = [(text_item("First."), "resp_1"), (text_item("Second."), "resp_2"), (text_item("Third."), "resp_3")]
+    replies = [stream(events(item, id=i)) if streamed else reply(response(item, id=i)) for item, i in answers]
+    more = {"stream": True} if streamed else {}
+    async with start(*replies, policy=policy("hold", "reader", "censor"), stages=READING) as proxy:
+        bodies = [{**ASK, **more, "instructions": "Be brief."}, following("resp_1", **more), following("resp_2", "Go on", **more)]
+        records = [await proxy.record(await proxy.post(body, PATH)) for body in bodies]
+    assert [("system", "Be brief."), ("user", "Hi")] == Reader.seen[0]
+    past = [("user", "Hi"), ("assistant", "First."), ("user", "And then?"), ("assistant", "Second.")]
+    assert [*past, ("user", "Go on")] == Reader.seen[2]
+    assert bodies == [call.json for call in proxy.upstream.calls]
+    assert [{}, {"turns": 1, "messages": 2}, {"turns": 2, "messages": 4}] == [codes(record).get("history_seen", {}) for record in records]
+    assert ["1", "2", "3"] == [record["step_id"] for record in records]
+
+
+async def test_what_did_not_come_by_here_is_said_to_be_unseen(start: Start) -> None:
+    Reader.seen = []
+    async with start(reply(response(LONG)), policy=policy("hold", "reader"), stages=READING) as proxy:
+        unknown = await proxy.post(following("resp_0"), PATH)
+        in_conversation = await proxy.post({**ASK, "conversation": {"id": "conv_1"}}, PATH)
+        bare = await proxy.post({**ASK, "previous_response_id": None}, PATH)
+    told = [got.headers.get("x-groundwire-warnings") for got in (unknown, in_conversation, bare)]
+    assert ["history_not_seen", "history_not_seen", None] == told
+    assert ["warn", "warn"] == [unknown.verdict, in_conversation.verdict]
+    assert [("user", "And then?")] == Reader.seen[0]
+
+
+async def test_the_turns_of_a_conversation_are_seen_as_far_as_they_came_by_here(start: Start) -> None:
+    Reader.seen = []
+    replies = [reply(response(text_item(text), id=f"resp_{i}")) for i, text in enumerate(("First.", "Second."))]
+    async with start(*replies, policy=policy("hold", "reader"), stages=READING) as proxy:
+        for text in ("One", "Two", "Three"):
+            got = await proxy.post({**ASK, "input": text, "conversation": "conv_1"}, PATH)
+    assert "history_not_seen" == got.headers["x-groundwire-warnings"]
+    past = [("user", "One"), ("assistant", "First."), ("user", "Two"), ("assistant", "Second.")]
+    assert [*past, ("user", "Three")] == Reader.seen[2]
+
+
+async def test_a_history_is_its_clients_alone(start: Start) -> None:
+    Reader.seen = []
+    async with start(reply(response(LONG)), policy=policy("hold", "reader"), stages=READING, api_key="forward") as proxy:
+        await proxy.post(ASK, PATH, authorization="Bearer a")
+        foreign = await proxy.post(following("resp_1"), PATH, authorization="Bearer b")
+        own = await proxy.post(following("resp_1"), PATH, authorization="Bearer a")
+    assert "history_not_seen" == foreign.headers["x-groundwire-warnings"]
+    assert "x-groundwire-warnings" not in own.headers
+    assert [1, 1, 3] == [len(seen) for seen in Reader.seen]
+
+
+async def test_what_the_provider_does_not_keep_is_not_kept_here(start: Start) -> None:
+    async with start(reply(response(LONG)), policy=policy("hold", "reader"), stages=READING) as proxy:
+        await proxy.post({**ASK, "store": False}, PATH)
+        got = await proxy.post(following("resp_1"), PATH)
+    assert "history_not_seen" == got.headers["x-groundwire-warnings"]
+
+
+async def test_what_the_provider_holds_is_not_changed_and_the_record_says_so(start: Start) -> None:
+    async with start(reply(response(LONG)), policy=policy("hold", "forgetful"), stages=READING) as proxy:
+        await proxy.post({**ASK, "input": [{"role": "user", "content": "a"}, {"role": "user", "content": "b"}]}, PATH)
+        got = await proxy.post(following("resp_1"), PATH)
+        record = await proxy.record(got)
+    assert {"messages": 1} == codes(record)["history_not_changed"]
+    assert following("resp_1", [{"role": "user", "content": "And then?"}]) in (  # type: ignore[arg-type]
+        proxy.upstream.calls[1].json,
+        {**proxy.upstream.calls[1].json, "input": [{"role": "user", "content": proxy.upstream.calls[1].json["input"]}]},
+    )
+
+
+async def test_a_client_can_go_on_from_an_answer_that_the_provider_does_not_know(start: Start) -> None:
+    async with start(reply(response(LONG)), policy=policy("hold", "own_once"), stages=READING) as proxy:
+        asked = (await proxy.post({**ASK, "input": "Whose?"}, PATH)).json
+        await proxy.post(following(asked["id"], "The first"), PATH)
+        again = (await proxy.post(following("resp_1", "Whose?"), PATH)).json
+        await proxy.post(following(again["id"], "The second"), PATH)
+    own = {"role": "assistant", "content": "Which of the two?"}
+    first, second = (call.json for call in proxy.upstream.calls)
+    assert "previous_response_id" not in first
+    assert [{"role": "user", "content": "Whose?"}, own, {"role": "user", "content": "The first"}] == first["input"]
+    assert "resp_1" == second["previous_response_id"]
+    assert [{"role": "user", "content": "Whose?"}, own, {"role": "user", "content": "The second"}] == second["input"]

@@ -8,19 +8,22 @@ the object it was goes out in the bytes it came in.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 import orjson
+from msgspec.structs import replace
 
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
+from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, same, typed
 from proxy.wire.chat.own_answer import own_answer
 from proxy.wire.http.forwarding import error_code
-from proxy.wire.responses.items import Reading, read
+from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import answer_of, rendered
-from proxy.wire.responses.own_answer import own_body, own_events
+from proxy.wire.responses.own_answer import own_body, own_events, own_id
 from proxy.wire.responses.own_calls import ResponsesCallFilter
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.stream import ResponsesStream
@@ -44,7 +47,10 @@ class ResponsesDialect:
 
     def error(self, error: ProxyError) -> bytes:
         """OpenAI's envelope."""
-        return orjson.dumps(error.envelope())
+        told = error.envelope()
+        if error.param == "messages":  # what other APIs call it
+            told["error"]["param"] = self.carries
+        return orjson.dumps(told)
 
     def error_code(self, body: bytes) -> str:
         """``error.code``, else ``error.type``."""
@@ -59,7 +65,8 @@ class ResponsesDialect:
         if stream is not None and not isinstance(stream, bool):
             raise InvalidRequest("stream: expected true or false", param="stream")
         params = {name: value for name, value in fields.items() if name not in _READ}
-        return Request(
+        wire = _Wire(body, reading, extended=EXTENSION in fields)
+        request = Request(
             model=model,
             messages=tuple(reading.messages),
             tools=_tools(fields.get("tools")),
@@ -70,9 +77,13 @@ class ResponsesDialect:
             passages=passages_of(fields.get(EXTENSION)),
             has_context="context" in (fields.get(EXTENSION) or {}),
             message_hints=reading.hints,
-            wire=_Wire(body, reading, extended=EXTENSION in fields),
+            wire=wire,
+            brings=len(reading.messages) - isinstance(fields.get("instructions"), str),
+            goes_on_from=_named_history(fields),
+            keeps=fields.get("store") is not False,
             size=len(body),
         )
+        return request if not request.goes_on_from else replace(request, with_history=partial(_with_history, request))
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
@@ -80,11 +91,15 @@ class ResponsesDialect:
         wire: _Wire = request.wire
         same_messages = same(exchange.messages, request.messages) and not request.message_hints
         same_tools, same_params = same(exchange.tools, request.tools), exchange.params is request.params
-        if same_messages and same_tools and same_params and not wire.extended:
+        if same_messages and same_tools and same_params and not wire.extended and wire.goes_on_from is None:
             return wire.body
         raw = dict(_RAW_FIELDS.decode(wire.body))
         raw.pop(EXTENSION, None)
-        if not same_messages:
+        if wire.goes_on_from:
+            raw["previous_response_id"] = _raw(wire.goes_on_from)
+        elif wire.goes_on_from == "":
+            raw.pop("previous_response_id", None)
+        if not same_messages or wire.goes_on_from is not None:
             _set_input(raw, wire.reading, exchange)
         if not same_tools:
             _set_tools(raw, request, exchange.tools)
@@ -116,7 +131,7 @@ class ResponsesDialect:
 
     def own_answer(self, exchange: Exchange) -> Answer:
         """A stage's answer in the form that the request asks for."""
-        return own_answer(exchange)
+        return replace(own_answer(exchange), id=own_id(exchange))
 
     def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
         """Content type and bytes of a stage's answer."""
@@ -146,10 +161,46 @@ class ResponsesDialect:
 class _Wire:
     """What the dialect remembers of a request's bytes."""
 
-    __slots__ = ("body", "extended", "reading")
+    __slots__ = ("body", "extended", "goes_on_from", "reading")
 
-    def __init__(self, body: bytes, reading: Reading, *, extended: bool) -> None:
+    def __init__(self, body: bytes, reading: Reading, *, extended: bool, goes_on_from: str | None = None) -> None:
         self.body, self.reading, self.extended = body, reading, extended
+        self.goes_on_from = goes_on_from
+        """The last response that the provider knows, "" for none, where that is not the one that the client names; else None."""
+
+
+def _named_history(fields: Mapping[str, Any]) -> str:
+    """What the request goes on with that it does not bring."""
+    previous, conversation = fields.get("previous_response_id"), fields.get("conversation")
+    conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
+    if isinstance(previous, str) and previous:
+        return RESPONSE + previous
+    return CONVERSATION + conversation if isinstance(conversation, str) and conversation else ""
+
+
+def _with_history(request: Request, history: History) -> Request:
+    """The request with what is remembered before its own messages; what the provider does not know of it is sent."""
+    wire: _Wire = request.wire
+    old = wire.reading
+    at = len(old.messages) - request.brings
+    held = [message for turn in history.held for message in turn.messages]
+    unsent = [message for turn in history.unsent for message in turn.messages]
+    past, origins = [*held, *unsent], [*(Origin(held=True) for _ in held), *(Origin(added=True) for _ in unsent)]
+    reading = Reading(
+        [*old.messages[:at], *past, *old.messages[at:]],
+        [*old.origins[:at], *origins, *old.origins[at:]],
+        [(before + len(past), item) for before, item in old.pinned],
+        {i + len(past): hint for i, hint in old.hints.items()},
+        old.hinted,
+    )
+    last = (history.held[-1].name.removeprefix(RESPONSE) if history.held else "") if unsent else None
+    return replace(
+        request,
+        messages=tuple(reading.messages),
+        held=tuple(held),
+        message_hints=reading.hints,
+        wire=_Wire(wire.body, reading, extended=wire.extended, goes_on_from=last),
+    )
 
 
 def _model(fields: dict[str, Any]) -> str:

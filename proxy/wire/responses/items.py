@@ -53,6 +53,10 @@ class Origin(Struct):
     texts: list[int] = field(default_factory=list)
     """Those of its items that are messages, or results."""
     instructions: bool = False
+    held: bool = False
+    """Whether the provider holds it: nothing of it is sent."""
+    added: bool = False
+    """Whether it stands in no body, and is to be sent all the same."""
 
 
 class Reading(Struct):

@@ -91,7 +91,14 @@ def answer_of(response: Mapping[str, Any]) -> Answer:
     )
     logprobs = {0: tuple(_logprobs(output))} if any(_logprobs(output)) else {}
     model = response.get("model")
-    return Answer((choice,), model if isinstance(model, str) else "", usage(response.get("usage")), logprobs, unread(output))
+    return Answer(
+        (choice,),
+        model if isinstance(model, str) else "",
+        usage(response.get("usage")),
+        logprobs,
+        unread(output),
+        _string(response.get("id")),
+    )
 
 
 def finish_reason(response: Mapping[str, Any], calls: bool) -> str | None:

@@ -13,8 +13,6 @@ import orjson
 from proxy.exchange import Answer, Exchange, Usage
 from proxy.wire.responses import events
 
-OWN_ID = "resp_gw"
-"""What the id of a response begins with that no provider knows."""
 _ECHOED: Mapping[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
@@ -43,11 +41,6 @@ def own_events(exchange: Exchange, answer: Answer, verdict: Mapping[str, object]
     """The response as events, one after another as the API sends them."""
     numbered = enumerate(_events(exchange, answer, verdict))
     return b"".join(events.encode({**event, "sequence_number": number}, named=True) for number, event in numbered)
-
-
-def own_response(exchange: Exchange, answer: Answer) -> dict[str, Any]:
-    """The response as `own_body` tells it."""
-    return _response(exchange, answer, "completed", [_item(exchange, answer)])
 
 
 def _events(exchange: Exchange, answer: Answer, verdict: Mapping[str, object] | None) -> Iterator[dict[str, Any]]:

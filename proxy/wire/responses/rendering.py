@@ -83,7 +83,9 @@ class Rendering:
             start = end + 1
 
     def _of(self, message: Message, position: int | None) -> Iterator[msgspec.Raw]:
-        if position is None:
+        if position is not None and self._reading.origins[position].held:
+            return
+        if position is None or self._reading.origins[position].added:
             yield from (_raw(item) for item in new_items(message))
             return
         origin, old = self._reading.origins[position], self._reading.messages[position]

@@ -36,7 +36,7 @@ class ResponsesStream:
         self._calls: dict[int, dict[str, Any]] = {}
         """Functions that are called, by their items' positions."""
         self._arguments: dict[int, list[str]] = {}
-        self._model = ""
+        self._model = self._id = ""
         self._end: dict[str, Any] | None = None
         """The response as the last event has it."""
         self.usage: dict[str, Any] | None = None
@@ -69,7 +69,7 @@ class ResponsesStream:
         refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
         finish = finish_reason(self._end, bool(calls)) if self._end is not None else None
         choice = Choice(0, joined(texts), joined(refusals), "".join(self._thoughts), calls, finish)
-        return Answer((choice,), self._model, usage(self.usage), {0: tuple(self._logprobs)} if self._logprobs else {})
+        return Answer((choice,), self._model, usage(self.usage), {0: tuple(self._logprobs)} if self._logprobs else {}, id=self._id)
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
         given = item.get("arguments") or "".join(self._arguments.get(position, ()))
@@ -102,7 +102,7 @@ class ResponsesStream:
             self._refusals.setdefault(place_of(event), []).append(str(event.get("delta") or ""))
             yield StreamPiece(raw, 0, refusal=True, payload=event)
         elif kind in events.BEGINS:
-            self._model = str(response_of(event).get("model") or self._model)
+            self._named(response_of(event))
             yield StreamPiece(raw, payload=event)
         elif kind in events.ENDS:
             yield from self._ended(raw, event)
@@ -205,12 +205,15 @@ class ResponsesStream:
             if isinstance(item, dict) and item.get("type") == "function_call":
                 self._calls.setdefault(i, item)
         self._end, self.done = response, True
-        self._model = str(response.get("model") or self._model)
+        self._named(response)
         self.usage = response["usage"] if isinstance(response.get("usage"), dict) else None
         if event["type"] == "response.failed":
             self.error = response["error"] if isinstance(response.get("error"), dict) else {"message": "the response failed"}
         self._leaving.ended(raw, event)
         yield StreamPiece(raw, 0, finish=True, done=True, payload=event)
+
+    def _named(self, response: Mapping[str, Any]) -> None:
+        self._model, self._id = str(response.get("model") or self._model), str(response.get("id") or self._id)
 
     # ---- leaving ----
 
