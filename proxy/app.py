@@ -77,11 +77,12 @@ from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.wire.chat.completions import ChatDialect
-from proxy.wire.dialect import Dialects
+from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import sent_path
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
 from proxy.wire.http.peers import TrustedProxies
+from proxy.wire.messages.counting import MessagesCount
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 
@@ -95,6 +96,7 @@ CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
 GENERATED_KEY_VARIABLE = "GROUNDWIRE_GENERATED_ADMIN_KEY"
 """How ``serve`` hands workers the admin key that it made for this start."""
 DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect()))
+COUNTS: tuple[TokenCount, ...] = (MessagesCount(),)
 
 
 class App:
@@ -158,6 +160,8 @@ class App:
             lineages=DatabaseLineages(self.database),
             continuations=Continuations(DatabaseHistories(self.database)),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
+            tokens=self.tokens,
+            counts={count.path: count for count in COUNTS},
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)

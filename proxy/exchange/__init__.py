@@ -152,6 +152,8 @@ class Request(Struct, frozen=True):
     0 where the API knows no other."""
     goes_on_from: str = ""
     """What it names instead of bringing it (`proxy.exchange.histories`); "" where it brings all of the conversation."""
+    unseen_items: int = 0
+    """How much of the conversation that it brings it only names, or brings so that only the provider can read it."""
     with_history: Callable[[History], Request] | None = None
     """The same request with what is remembered of that before its own messages."""
     held: tuple[Message, ...] = ()

@@ -56,17 +56,19 @@ class Continuations:
 
     async def joined(self, request: Request, client: str) -> tuple[Request, Verdict | None]:
         """The request with its history, and what is to be said of that."""
+        unseen = {"items": request.unseen_items} if request.unseen_items else {}
         if request.with_history is None:
-            return request, None
+            return request, Verdict(STAGE, "warn", NOT_SEEN, detail=unseen) if unseen else None
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 history = await self._find(request.goes_on_from, client)
         except (StoreUnavailable, TimeoutError) as error:
             log.warning("what a request goes on from cannot be looked up: %s", error)
             history = History()
-        detail = {"turns": len(history.turns), "messages": sum(len(turn.messages) for turn in history.turns)}
-        outcome: Outcome = "unchecked" if history.whole else "warn"
-        return request.with_history(history), Verdict(STAGE, outcome, SEEN if history.whole else NOT_SEEN, detail=detail)
+        detail = {"turns": len(history.turns), "messages": sum(len(turn.messages) for turn in history.turns), **unseen}
+        whole = history.whole and not unseen
+        outcome: Outcome = "unchecked" if whole else "warn"
+        return request.with_history(history), Verdict(STAGE, outcome, SEEN if whole else NOT_SEEN, detail=detail)
 
     async def _find(self, name: str, client: str) -> History:
         leaving = [keeping for keeping in self._running.get(client, ()) if keeping.has_left()]

@@ -11,9 +11,11 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
+
+from msgspec import structs
 
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules, normal
@@ -46,11 +48,12 @@ from proxy.observe.tracing.trace import Tracing
 from proxy.offloop import aside
 from proxy.pipeline import Pipeline
 from proxy.policy.loading import Delivery, LoadModels
+from proxy.ports import TokenCounter
 from proxy.ports.upstream import Call, Reply, is_event_stream
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations, Keeping, unchanged
 from proxy.upstreams.resilience import Resilient, retry_after_s
-from proxy.wire.dialect import Dialect, Dialects
+from proxy.wire.dialect import Dialect, Dialects, TokenCount
 from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
@@ -62,6 +65,8 @@ log = logging.getLogger("groundwire.endpoint")
 
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
+ESTIMATED = b"tokens_estimated"
+"""Warns of a count of tokens that is this proxy's own."""
 LINEAGE_TIMEOUT_S = 2.0
 MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""
@@ -112,6 +117,9 @@ class Services:
     lineages: Lineages
     continuations: Continuations
     headers: ResponseHeaders
+    tokens: TokenCounter
+    counts: Mapping[str, TokenCount] = field(default_factory=dict)
+    """Paths that count tokens, below ``/v1``."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
 
@@ -212,7 +220,7 @@ class _Job:
 
     async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
-        if not self._policy.pipeline.stages or not request.brings:
+        if not self._policy.pipeline.stages:
             return request, None
         if request.keeps:
             self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.ended)
@@ -418,6 +426,9 @@ class _Job:
             self.responder.watch()
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True)
         self._before_ms = (time.perf_counter() - self._started) * 1000
+        if (count := self._counting()) is not None:
+            await self._count(count, call)
+            return
         reply = await self._call(call)
         self._replies.append(reply)
         if body:
@@ -432,6 +443,26 @@ class _Job:
             log.warning("%s: %s", self.id, error.message)
         else:
             await self.responder.end()
+
+    def _counting(self) -> TokenCount | None:
+        return self._s.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
+
+    async def _count(self, count: TokenCount, call: Call) -> None:
+        """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
+        body = b"".join([piece async for piece in call.body]) if not isinstance(call.body, bytes) else call.body
+        self.responder.watch()
+        forwarded = [(name, value) for name, value in call.headers if name not in ("accept-encoding", "content-length")]
+        reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
+        self._replies.append(reply)
+        answer, headers = await read_whole(reply, MAX_ERROR_BYTES), plain_headers(self.id, "skipped")
+        if not count.missing(reply.status, answer):
+            await self.responder.whole(reply.status, returned_headers(reply) + headers, answer)
+            return
+        request = await aside(len(body), count.parse, body)
+        model = self._s.tokens.model(self.route.upstream.upstream.catalogue_name(request.model))
+        use = await self._s.tokens.count_request(request.messages, request.tools, request.wants, model)
+        headers += [(b"content-type", b"application/json"), *([] if use.exact else [(b"x-groundwire-warnings", ESTIMATED)])]
+        await self.responder.whole(200, headers, count.render(use.used_tokens))
 
     def _own_headers(self, verdict: str) -> RawHeaders:
         if self.exchange is None:

@@ -264,3 +264,23 @@ async def test_count_tokens_is_passed_through(start: Start) -> None:
     async with start(reply({"input_tokens": 14}), policy=HOLD, stages=ALL) as proxy:
         got = await proxy.post(body, PATH + "/count_tokens")
     assert ({"input_tokens": 14}, "skipped", body) == (got.json, got.verdict, proxy.upstream.calls[0].body)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "expected"),
+    [
+        (404, b"<html>no such path</html>", 200),
+        (405, json.dumps({"error": {"message": "m", "type": "t", "code": "c"}}).encode(), 200),
+        (404, json.dumps({"type": "error", "error": {"type": "not_found_error", "message": "model: x"}}).encode(), 404),
+        (429, json.dumps({"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}).encode(), 429),
+    ],
+    ids=["no path", "no method", "no model", "too many"],
+)
+async def test_tokens_are_counted_here_only_where_the_upstream_cannot(start: Start, status: int, answer: bytes, expected: int) -> None:
+    async with start(reply(answer, status)) as proxy:
+        got = await proxy.post({key: value for key, value in ASK.items() if key != "max_tokens"}, PATH + "/count_tokens")
+    assert expected == got.status
+    if expected == 200:
+        assert ("tokens_estimated", True) == (got.headers["x-groundwire-warnings"], 5 < got.json["input_tokens"] < 30)
+    else:
+        assert answer == got.body

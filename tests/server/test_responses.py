@@ -313,8 +313,10 @@ async def test_what_did_not_come_by_here_is_said_to_be_unseen(start: Start) -> N
         unknown = await proxy.post(following("resp_0"), PATH)
         in_conversation = await proxy.post({**ASK, "conversation": {"id": "conv_1"}}, PATH)
         bare = await proxy.post({**ASK, "previous_response_id": None}, PATH)
-    told = [got.headers.get("x-groundwire-warnings") for got in (unknown, in_conversation, bare)]
-    assert ["history_not_seen", "history_not_seen", None] == told
+        nothing_new = await proxy.post({"model": "gpt-5", "previous_response_id": "resp_0"}, PATH)
+        named = await proxy.post({**ASK, "input": [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": "x"}]}, PATH)
+    told = [got.headers.get("x-groundwire-warnings") for got in (unknown, in_conversation, bare, nothing_new, named)]
+    assert ["history_not_seen", "history_not_seen", None, "history_not_seen", "history_not_seen"] == told
     assert ["warn", "warn"] == [unknown.verdict, in_conversation.verdict]
     assert [("user", "And then?")] == Reader.seen[0]
 

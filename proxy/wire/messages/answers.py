@@ -73,7 +73,8 @@ def unread(block: Mapping[str, Any]) -> str:
         return "" if isinstance(block.get("text"), str | None) else "content.text"
     if kind in _SILENT or kind.endswith(_SILENT_ENDS):
         return ""
-    says = any(isinstance(value, str) and (bool(value) if name in _SPOKEN else " " in value.strip()) for name, value in block.items())
+    words = ((name, value) for name, value in block.items() if isinstance(value, str) and name != "type")
+    says = any(bool(value) if name in _SPOKEN else " " in value.strip() for name, value in words)
     return f"content.{kind[:60]}" if says else ""
 
 

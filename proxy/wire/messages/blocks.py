@@ -1,8 +1,8 @@
 """One content block of a Messages request <-> what stages see of it: a chat message's content part, or a tool's call.
 
 Text blocks are the chat API's own text parts. A search result, and a document that is text, is a text part with the field ``passage``, so
-that it is evidence with a source. Images and files are told in the chat form, by which they are counted. Thinking is a part without its
-words: stages neither read nor change it. Everything else stays as it is.
+that it is evidence with a source. Images and files are told in the chat form, by which they are counted. Everything else stays as it is,
+but for ``cache_control``: clients move it from turn to turn, and a conversation that goes on must look the same to the stages.
 """
 
 from __future__ import annotations
@@ -19,15 +19,13 @@ THINKING = ("thinking", "redacted_thinking")
 def part_of(block: Block) -> dict[str, Any]:
     """The part that stands for `block`; an object of its own, by which the block is found again."""
     kind = block["type"]
-    if kind in THINKING:
-        return {"type": kind}
     if kind == "search_result":
         return _passage(_joined(block.get("content")), block.get("source") or block.get("title"))
     if kind == "image":
         return {"type": "image_url", "image_url": {"url": _address(block.get("source"))}}
     if kind == "document":
         return _document(block)
-    return dict(block)
+    return without_mark(block)
 
 
 def call_of(block: Block) -> dict[str, Any]:
@@ -42,13 +40,18 @@ def block_of(part: Block, before: Block | None) -> dict[str, Any] | None:
         text = part.get("text")
         if not isinstance(text, str) or not text.strip():
             return None
-        if before is not None and before["type"] in ("search_result", "document"):
+        if before is not None and (before["type"] == "search_result" or isinstance(before.get("source"), Mapping)):
             return _saying(before, text)
-        return {key: value for key, value in part.items() if key != "passage"}
+        return {**(before or {}), **{key: value for key, value in part.items() if key != "passage"}}
     if part.get("type") == "image_url":
         image = part.get("image_url")
         return {"type": "image", "source": _source(str(image.get("url") if isinstance(image, Mapping) else image))}
     return dict(before) if before is not None else dict(part)
+
+
+def without_mark(block: Block) -> dict[str, Any]:
+    """`block` as the stages see it: without what it tells the provider's cache."""
+    return {key: value for key, value in block.items() if key != "cache_control"}
 
 
 def input_of(arguments: str) -> Any:

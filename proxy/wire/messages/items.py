@@ -87,7 +87,7 @@ class Conversation:
 
     def _build(self) -> None:
         begin = self._read_system()
-        seen, i = -1, begin
+        seen, i = len(self._wire.groups.get(SYSTEM, ())) - 1, begin
         while i < len(self._after):
             message = self._after[i]
             source = self._wire.items.get(id(message))
@@ -130,17 +130,14 @@ class Conversation:
         return item
 
     def _counterpart(self, message: Message, seen: int) -> Message | None:
-        """The client's message that `message` was made of."""
-        if message.get("role") == "tool":
-            return self._wire.results.get(str(message.get("tool_call_id")))
-        for call in message.get("tool_calls") or ():
-            if found := self._wire.calls.get(str(call.get("id"))):
-                return found
-        if seen + 1 < len(self._before):
-            following = self._before[seen + 1]
-            if id(following) not in self._there and following.get("role") == message.get("role"):
-                return following
-        return None
+        """The client's message that `message` was made of: the next one, if that has gone, and has its role and calls."""
+        following = self._before[seen + 1] if seen + 1 < len(self._before) else None
+        ids = _ids(message)
+        fits = following is not None and id(following) not in self._there and following.get("role") == message.get("role")
+        if following is not None and fits and (not ids or not ids.isdisjoint(_ids(following))):
+            return following
+        known = self._wire.results if message.get("role") == "tool" else self._wire.calls
+        return next((known[identity] for identity in ids if identity in known), None)
 
     # ---- the system prompt ----
 
@@ -166,14 +163,15 @@ class Conversation:
 
     def _changed_system(self, given: Message, message: Message) -> msgspec.Raw | None:
         content, before = message.get("content"), given["content"]
-        if isinstance(content, str):
-            if self._wire.cached_messages and isinstance(before, str) and content.startswith(before):
+        slots = self._wire.slots.get(id(given), [])
+        if isinstance(content, str) and not slots:
+            if self._wire.cached_messages and content.startswith(before):
                 self.rules += _rest(content, before)
                 return self._fields["system"]
             return raw(content) if content.strip() else None
-        blocks, added = self._blocks(content or (), before if isinstance(before, list) else ())
+        blocks, added = self._blocks(content, slots)
         if not self._wire.cached_messages:
-            return raw([*blocks, *added])
+            blocks, added = [*blocks, *added], []
         self.rules += [orjson.loads(bytes(block))["text"] for block in added]
         return raw(blocks) if blocks else None
 
@@ -183,84 +181,117 @@ class Conversation:
         role = str(message.get("role"))
         source = self._wire.items.get(id(old)) if old is not None else None
         made = self._wire.items.get(id(message)) is None
-        about = self._about(source) if source is not None else {}
+        about = self._about(source, message) if source is not None else {}
         if role in ("tool", "function"):
-            return Item("user", [self._result(message, old)], source=source, about=about, made=made)
+            return self._result(message, old, Item("user", [], source=source, about=about, made=made))
         role = role if source is not None or role == "assistant" else "user"
         item = Item(role, [], source=source, about=about, made=made)
-        if role == "assistant":
-            item.blocks = list(self._assistant_blocks(message, old))
-            item.made = made and not any(_kind(block) in THINKING for block in item.blocks)
-            content = message.get("content")
-            if isinstance(content, str) and not message.get("tool_calls") and (old is None or isinstance(old.get("content"), str)):
-                item.text, item.blocks = content, []
-            return item
         content, before = message.get("content"), old.get("content") if old is not None else None
-        if isinstance(content, str):
-            head = before if isinstance(before, str) and before and content.startswith(before) else content
-            item.text = head
-            item.added = [raw({"type": "text", "text": text}) for text in _rest(content, head)] if self._wire.cached_messages else []
-            if not self._wire.cached_messages:
-                item.text = content
+        slots = self._wire.slots.get(id(old), [])
+        if role == "assistant" and (message.get("tool_calls") or slots or not isinstance(content, str)):
+            item.blocks = self._assistant(message, old, slots)
+            item.made = made and not any(_kind(block) in THINKING for block in item.blocks)
+        elif isinstance(content, str) and not slots:
+            goes_on = self._wire.cached_messages and isinstance(before, str) and before and content.startswith(before)
+            item.text = before if goes_on and isinstance(before, str) else content
+            item.added = [raw({"type": "text", "text": text}) for text in _rest(content, item.text)]
         elif content is not None:
-            item.blocks, item.added = self._blocks(content, before if isinstance(before, list) else ())
+            item.blocks, item.added = self._blocks(content, slots)
         return item
 
-    def _about(self, source: int) -> Mapping[str, Any]:
-        """What an item has beside role and content."""
+    def _about(self, source: int, message: Message) -> Mapping[str, Any]:
+        """What an item has beside role and content, as far as `message`, which was made of it, still has that."""
         fields = _RAW_FIELDS.decode(self._raw_items[source])
-        return {key: value for key, value in fields.items() if key not in ("role", "content", EXTENSION)}
+        return {key: value for key, value in fields.items() if key not in ("role", "content", EXTENSION) and key in message}
 
-    def _result(self, message: Message, old: Message | None) -> msgspec.Raw:
+    def _result(self, message: Message, old: Message | None, item: Item) -> Item:
+        """The item of a call's result. What was added to it stands behind it, where the provider caches it, and no other result follows."""
         if old is message:
-            return self._raw_block(self._wire.places[id(message)])
+            item.blocks = [self._raw_block(self._wire.places[id(message)])]
+            return item
         content = message.get("content")
-        if isinstance(content, list):
-            before = old.get("content") if old is not None else ()
-            blocks, added = self._blocks(content, before if isinstance(before, list) else ())
-            content = [*blocks, *added]
-        rest = {key: value for key, value in message.items() if key not in _CHAT_FIELDS}
-        return raw({"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": content, **rest})
+        slots = self._wire.slots.get(id(old), [])
+        sent = self._wire.blocks[self._wire.places[id(old)]] if old is not None else {}
+        if old is not None and item.source is not None and self._wire.cached_messages and self._wire.groups[item.source][-1] is old:
+            added = _added(content, old.get("content"))
+            if added:
+                item.blocks, item.added = [self._raw_block(self._wire.places[id(old)])], [raw({"type": "text", "text": t}) for t in added]
+                return item
+        if slots or isinstance(content, list):
+            blocks, behind = self._blocks(content, slots)
+            content = [*blocks, *behind]
+        rest = {key: value for key, value in {**sent, **message}.items() if key not in (*_CHAT_FIELDS, "type", "tool_use_id")}
+        item.blocks = [raw({"type": "tool_result", "tool_use_id": message.get("tool_call_id"), "content": content, **rest})]
+        return item
 
-    def _blocks(self, parts: Sequence[Any], before: Sequence[Any]) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
-        """The blocks of `parts`, and those that were added behind what was there `before`."""
+    def _blocks(self, content: Any, slots: Sequence[Place]) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
+        """The blocks of a message's content, whose blocks stood at `slots`; and those that were added behind all of these."""
+        parts = _parts(content)
         found: list[msgspec.Raw] = []
         added: list[msgspec.Raw] = []
-        known = [part for part in parts if id(part) in self._wire.places]
+        known = {self._wire.places[id(part)] for part in parts if id(part) in self._wire.places}
         for i, part in enumerate(parts):
             place = self._wire.places.get(id(part))
-            if place is not None:
-                found.append(self._raw_block(place))
-                continue
-            old = before[i] if i < len(before) and not any(one is before[i] for one in known) else None
-            place = self._wire.places.get(id(old)) if old is not None else None
-            block = self._wire.blocks[place] if place is not None else None
-            if place is not None and block is not None and block.get("cache_control") and _goes_on(part, block):
-                found.append(self._raw_block(place))
-                into = added if i == len(parts) - 1 else found
-                into += [raw({"type": "text", "text": text}) for text in _rest(part["text"], block["text"])]
-            elif isinstance(part, Mapping) and (made := block_of(part, block)) is not None:
-                (found if block is not None or i < len(parts) - 1 or not before else added).append(raw(made))
+            if place is None and i < len(slots) and slots[i] not in known:
+                place = slots[i]
+            blocks, behind = self._block(part, place)
+            found += blocks
+            last = i == len(parts) - 1
+            if place is None and last and slots:  # as a stage puts a note behind what the user said
+                found, behind = found[: len(found) - len(blocks)], blocks
+            (added if last else found).extend(behind)
         return found, added
 
-    def _assistant_blocks(self, message: Message, old: Message | None) -> Iterator[msgspec.Raw]:
-        """Its parts and calls; thinking that has lost its part stays in front."""
-        content = message.get("content")
-        parts = content if isinstance(content, list) else [{"type": "text", "text": content}] if content else []
-        before = old.get("content") if old is not None and isinstance(old.get("content"), list) else []
-        calls = message.get("tool_calls") or []
-        if old is not None and calls and not any(id(part) in self._wire.places for part in parts):
-            yield from (self._raw_block(self._wire.places[id(part)]) for part in before or () if part.get("type") in THINKING)
-        blocks, added = self._blocks(parts, before or ())
-        yield from (*blocks, *added)
-        for call in calls:
-            place = self._wire.places.get(id(call))
-            if place is not None:
-                yield self._raw_block(place)
+    def _block(self, part: Any, place: Place | None) -> tuple[list[msgspec.Raw], list[msgspec.Raw]]:
+        """The block of a part that stood at `place`; and another for what it says behind what the provider caches of it."""
+        block = self._wire.blocks[place] if place is not None else None
+        if place is not None and block is not None:
+            said = part.get("text") if block["type"] == "text" and isinstance(part, Mapping) else None
+            if id(part) in self._wire.places or said == block.get("text", ...):
+                return [self._raw_block(place)], []
+            if isinstance(said, str) and said.startswith(block["text"]) and (block.get("cache_control") or self._wire.cached_messages):
+                return [self._raw_block(place)], [raw({"type": "text", "text": text}) for text in _rest(said, block["text"])]
+        made = block_of(part, block) if isinstance(part, Mapping) else None
+        return [raw(made)] if made is not None else [], []
+
+    def _assistant(self, message: Message, old: Message | None, slots: Sequence[Place]) -> list[msgspec.Raw]:
+        """Its blocks: each part and call where it stood, thinking between them as it was, what is new before the calls."""
+        parts = _parts(message.get("content"))
+        source = self._wire.items.get(id(old)) if old is not None else None
+        blocks = {place: self._block(part, place) for part, place in self._placed(parts, slots)}
+        new = [piece for part in parts[len(blocks) :] for piece in self._block(part, None)[0]]
+        calls = {str(call.get("id")): self._call(call, old) for call in message.get("tool_calls") or ()}
+        out: list[msgspec.Raw] = []
+        for place, block in self._wire.blocks.items():
+            if place[0] != source or len(place) != 2:
+                continue
+            if block["type"] == "tool_use":
+                out += new
+                new = []
+                out += [calls.pop(block["id"])] if block["id"] in calls else []
+            elif block["type"] in THINKING:
+                out.append(self._raw_block(place))
             else:
-                function = call.get("function") or {}
-                sent = self._sent_call(str(call.get("id")), old)
-                yield raw({**sent, "type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": _input(function)})
+                out += [piece for pieces in blocks.get(place, ()) for piece in pieces]
+        out += [*new, *calls.values()]
+        return out if any(_kind(block) not in THINKING for block in out) else []
+
+    def _placed(self, parts: Sequence[Any], slots: Sequence[Place]) -> Iterator[tuple[Any, Place]]:
+        """The parts that have a place of their own, or take one in order, from the first on."""
+        free = [slot for slot in slots if slot not in {self._wire.places.get(id(part)) for part in parts}]
+        for part in parts:
+            place = self._wire.places.get(id(part)) or (free.pop(0) if free else None)
+            if place is None:
+                return
+            yield part, place
+
+    def _call(self, call: Mapping[str, Any], old: Message | None) -> msgspec.Raw:
+        place = self._wire.places.get(id(call))
+        if place is not None:
+            return self._raw_block(place)
+        function = call.get("function") or {}
+        sent = self._sent_call(str(call.get("id")), old)
+        return raw({**sent, "type": "tool_use", "id": call.get("id"), "name": function.get("name"), "input": _input(function)})
 
     def _sent_call(self, identity: str, old: Message | None) -> Mapping[str, Any]:
         """The block of a call whose arguments were changed."""
@@ -284,6 +315,13 @@ class Conversation:
         return self._lists[place]
 
 
+def _ids(message: Message) -> set[str]:
+    """The ids of the calls that a message makes, or of the one whose result it is."""
+    if message.get("role") == "tool":
+        return {str(message.get("tool_call_id"))}
+    return {str(call.get("id")) for call in message.get("tool_calls") or ()}
+
+
 def _is_result(item: Item) -> bool:
     """Whether it ends with the result of a call, or, as a whole item, has one."""
     if item.sent is not None:
@@ -295,9 +333,20 @@ def _kind(block: msgspec.Raw) -> str:
     return str(orjson.loads(bytes(block)).get("type"))
 
 
-def _goes_on(part: Any, block: Mapping[str, Any]) -> bool:
-    """Whether `part` says what the text block says, and more behind it."""
-    return block["type"] == "text" and isinstance(part, Mapping) and str(part.get("text") or "").startswith(block["text"])
+def _parts(content: Any) -> Sequence[Any]:
+    """A message's content as parts."""
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
+def _added(content: Any, before: Any) -> list[str]:
+    """What `content` says behind all of what it said `before`; nothing where it does not."""
+    if isinstance(content, str) and isinstance(before, str):
+        return _rest(content, before) if content.startswith(before) else []
+    if not isinstance(content, list) or not isinstance(before, list) or any(a is not b for a, b in zip(content, before, strict=False)):
+        return []
+    return [text for part in content[len(before) :] if (text := text_of([part]).strip())]
 
 
 def _rest(text: str, before: str) -> list[str]:

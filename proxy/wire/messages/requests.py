@@ -1,34 +1,38 @@
 """A Messages body -> a `Request` in chat form, and the memory of which of its parts came from which bytes.
 
 One item of ``messages`` becomes one chat message or several: the results of tools in a user's message are a message each, what stands
-before, between or behind them another. ``system`` is the first message. The memory (`Wire`) knows each message and part by the identity of
-its object: what no stage replaced is found again there, and leaves in its own bytes (`proxy.wire.messages.prompts`).
+before, between or behind them another. ``system`` is the first message. A single block of text is the same as that text, as the API says.
+Thinking is in no chat message: stages neither read nor change it, and clients leave old thoughts out. The memory (`Wire`) knows each
+message and part by the identity of its object: what no stage replaced is found again there, and leaves in its own bytes
+(`proxy.wire.messages.prompts`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import Message, Request, Tool
 from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, typed
-from proxy.wire.messages.blocks import Block, call_of, part_of
+from proxy.wire.messages.blocks import THINKING, Block, call_of, part_of
 from proxy.wire.messages.wishes import wishes_of
 
 SYSTEM = -1
 """The item that ``system`` is."""
 _READ = ("model", "messages", "system", "tools", "stream", EXTENSION)
-_RESULT = ("type", "tool_use_id", "content")
+_RESULT = ("type", "tool_use_id", "content", "cache_control")
 Place = tuple[int, ...]
 """The item, the block in it, and, of a tool's result, the block in that."""
+Spoken = tuple[dict[str, Any], Place]
+"""A content part, and where its block stands."""
 
 
 class Wire:
     """What the dialect remembers of a request's bytes."""
 
-    __slots__ = ("blocks", "body", "calls", "extended", "fields", "groups", "hinted", "items", "places", "prefilled", "results")
+    __slots__ = ("blocks", "body", "calls", "extended", "fields", "groups", "hinted", "items", "places", "prefilled", "results", "slots")
 
     def __init__(self, body: bytes, fields: Mapping[str, Any]) -> None:
         self.body, self.fields, self.extended = body, fields, EXTENSION in fields
@@ -38,6 +42,8 @@ class Wire:
         """The chat messages of each item."""
         self.places: dict[int, Place] = {}
         """Where the block of each part, call and result stands, by identity."""
+        self.slots: dict[int, list[Place]] = {}
+        """Where the blocks of each message's content stand, by the message's identity; none where it is a string."""
         self.blocks: dict[Place, Block] = {}
         """The blocks, parsed."""
         self.calls: dict[str, Message] = {}
@@ -104,9 +110,10 @@ class _Reader:
         """``system``, if there is one."""
         if system is None:
             return
+        spoken = []
         if not isinstance(system, str):
-            system = self._parts(_listed(system, "system", "a string or a list of blocks"), (SYSTEM,), "system")
-        self._add(SYSTEM, {"role": "system", "content": system})
+            spoken = self._spoken(_listed(system, "system", "a string or a list of blocks"), (SYSTEM,), "system")
+        self._add(SYSTEM, {"role": "system", "content": system if isinstance(system, str) else None}, spoken)
 
     def item(self, i: int, item: object) -> None:
         """``messages[i]``"""
@@ -133,50 +140,59 @@ class _Reader:
             self.hints |= dict.fromkeys(range(begin, len(self.messages)), hint)
 
     def _assistant(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
-        parts: list[dict[str, Any]] = []
+        spoken: list[Spoken] = []
         calls: list[dict[str, Any]] = []
         for number, block in enumerate(blocks):
-            made = call_of(block) if block["type"] == "tool_use" else part_of(block)
-            (calls if block["type"] == "tool_use" else parts).append(made)
-            self._wire.places[id(made)] = (i, number)
-        message = {"role": role, "content": parts or None, **({"tool_calls": calls} if calls else {}), **about}
+            if block["type"] == "tool_use":
+                calls.append(call_of(block))
+                self._wire.places[id(calls[-1])] = (i, number)
+            elif block["type"] not in THINKING:
+                spoken.append((part_of(block), (i, number)))
+        message = {"role": role, "content": None, **({"tool_calls": calls} if calls else {}), **about}
         self._wire.calls |= {call["id"]: message for call in calls}
-        self._add(i, message)
+        self._add(i, message, spoken)
 
     def _user(self, i: int, role: str, blocks: list[Block], about: Mapping[str, Any]) -> None:
-        spoken: list[dict[str, Any]] = []
+        spoken: list[Spoken] = []
         for number, block in enumerate(blocks):
             if block["type"] != "tool_result":
-                spoken.append(part_of(block))
-                self._wire.places[id(spoken[-1])] = (i, number)
+                spoken.append((part_of(block), (i, number)))
                 continue
             if spoken:
-                self._add(i, {"role": role, "content": spoken, **about})
+                self._add(i, {"role": role, "content": None, **about}, spoken)
                 spoken = []
             self._result(i, number, block)
         if spoken or not blocks:
-            self._add(i, {"role": role, "content": spoken, **about})
+            self._add(i, {"role": role, "content": [], **about}, spoken)
 
     def _result(self, i: int, number: int, block: Block) -> None:
         content = block.get("content")
+        spoken = []
         if content is not None and not isinstance(content, str):
             at = f"messages[{i}].content[{number}].content"
-            content = self._parts(_listed(content, at, "a string or a list of blocks"), (i, number), at)
+            spoken = self._spoken(_listed(content, at, "a string or a list of blocks"), (i, number), at)
         rest = {key: value for key, value in block.items() if key not in _RESULT}
-        message = {"role": "tool", "tool_call_id": block["tool_use_id"], "content": content or "", **rest}
+        said = content if isinstance(content, str) else ""
+        message = {"role": "tool", "tool_call_id": block["tool_use_id"], "content": said, **rest}
         self._wire.places[id(message)] = (i, number)
         self._wire.results[block["tool_use_id"]] = message
-        self._add(i, message)
+        self._add(i, message, spoken)
 
-    def _parts(self, blocks: list[Any], place: Place, at: str) -> list[dict[str, Any]]:
-        parts = []
+    def _spoken(self, blocks: list[Any], place: Place, at: str) -> list[Spoken]:
+        found = []
         for number, block in enumerate(blocks):
             self._wire.blocks[(*place, number)] = _checked(block, f"{at}[{number}]")
-            parts.append(part_of(block))
-            self._wire.places[id(parts[-1])] = (*place, number)
-        return parts
+            found.append((part_of(block), (*place, number)))
+        return found
 
-    def _add(self, i: int, message: Message) -> None:
+    def _add(self, i: int, message: dict[str, Any], spoken: Sequence[Spoken] = ()) -> None:
+        """A message, whose content are these parts, if there are any."""
+        if spoken:
+            parts = [part for part, _ in spoken]
+            single = len(parts) == 1 and parts[0].keys() == {"type", "text"}
+            message["content"] = parts[0]["text"] if single else parts
+            self._wire.places |= {} if single else {id(part): place for part, place in spoken}
+            self._wire.slots[id(message)] = [place for _, place in spoken]
         self.messages.append(message)
         self._wire.items[id(message)] = i
         self._wire.groups.setdefault(i, []).append(message)

@@ -80,6 +80,7 @@ class ResponsesDialect:
             wire=wire,
             brings=len(reading.messages) - isinstance(fields.get("instructions"), str),
             goes_on_from=_named_history(fields),
+            unseen_items=reading.unseen,
             keeps=fields.get("store") is not False,
             size=len(body),
         )

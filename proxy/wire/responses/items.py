@@ -39,6 +39,8 @@ _MODELS_OWN = frozenset(
     )
 )
 """What the model, or the provider for it, adds to a turn beside messages and calls."""
+_UNSEEN = ("item_reference", "compaction", "compaction_summary")
+"""Types of items that stand for something that was said."""
 
 
 class Origin(Struct):
@@ -71,6 +73,8 @@ class Reading(Struct):
     """The extension of a message, by its position."""
     hinted: set[int] = field(default_factory=set)
     """Items that carry the extension."""
+    unseen: int = 0
+    """References, and what only the provider can read of the conversation."""
 
 
 def read(instructions: object, given: object) -> Reading:
@@ -122,6 +126,7 @@ class _Reader:
             self._alone(i, item, {"role": "tool", "tool_call_id": item["call_id"]}, item.get("output"))
         else:
             self._end_turn()
+            self._found.unseen += kind in _UNSEEN
             self._found.pinned.append((len(self._found.messages), i))
 
     def _alone(self, i: int, item: dict[str, Any], head: dict[str, Any], content: object) -> None:

@@ -23,6 +23,8 @@ class ToolResult(Struct, frozen=True):
     message: int
     """Position of its message."""
     text: str
+    failed: bool = False
+    """Whether the client itself says that the call failed (``is_error``)."""
 
 
 class CalledTool(Struct, frozen=True, dict=True):
@@ -138,7 +140,7 @@ def _results(messages: Sequence[Message], start: int) -> dict[str, ToolResult]:
             break
         id_ = messages[i].get("tool_call_id")
         if isinstance(id_, str):
-            found.setdefault(id_, ToolResult(i, text_of(messages[i].get("content"))))
+            found.setdefault(id_, ToolResult(i, text_of(messages[i].get("content")), messages[i].get("is_error") is True))
     return found
 
 

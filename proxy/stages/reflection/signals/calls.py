@@ -71,7 +71,7 @@ def outcomes(calls: Sequence[CalledTool], tools: Sequence[Tool], retrieves: Call
         if call.result is None:
             continue
         retrieval = retrieves(call.tool)
-        finding = reader.read(call.result.text, retrieval=retrieval)
+        finding = reader.read(call.result.text, retrieval=retrieval) or (ToolFailure("error") if call.result.failed else None)
         if finding is None:
             succeeded.append(call)
         else:

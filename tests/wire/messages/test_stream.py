@@ -1,0 +1,141 @@
+"""A stream of the API's events: what it says, however it is cut, and what becomes of a changed text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.errors import UpstreamTimeout
+from proxy.exchange import Answer
+from proxy.wire.messages.answers import parse, render
+from proxy.wire.messages.stream import MessagesStream
+from tests.messages import THINKING, event, message, payloads, read, streamed, text, use
+
+CITED = {**text("It turns at noon."), "citations": [{"type": "search_result_location", "source": "s", "cited_text": "noon"}]}
+SEARCH = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
+BLOCKS = st.lists(st.sampled_from([THINKING, text("Ünï. And so on."), CITED, use(), use("a", {}, "t2"), SEARCH, text("")]), max_size=5)
+
+
+def streaming(chunks: list[bytes]) -> tuple[MessagesStream, list[Any]]:
+    stream = MessagesStream()
+    return stream, [piece for chunk in chunks for piece in stream.feed(chunk)] + stream.finish()
+
+
+def rewritten(events: list[bytes], text_after: str) -> dict[str, Any]:
+    """The message that a held stream comes to with another text."""
+    stream, pieces = streaming(events)
+    before = stream.answer
+    kept = stream.with_texts([piece for piece in pieces if not piece.done], before, before.with_text(0, text_after))
+    return read(b"".join([*(stream.leaving(piece) for piece in kept), stream.end()]))
+
+
+def comparable(answer: Answer) -> Any:
+    choice = answer.choices[0]
+    calls = [(call.id, call.name, call.parsed) for call in choice.tool_calls]
+    return choice.text, choice.reasoning, calls, choice.finish_reason, answer.model, answer.usage
+
+
+@given(BLOCKS)
+def test_a_stream_and_a_body_come_to_the_same_answer(blocks: list[dict[str, Any]]) -> None:
+    events = streamed(*blocks)
+    stream, _ = streaming(events)
+    body = json.dumps(message(*blocks)).encode()
+    assert (comparable(parse(body)), True, True, "") == (comparable(stream.answer), stream.complete, stream.done, stream.unreadable)
+
+
+@given(BLOCKS, st.data())
+def test_a_stream_may_be_cut_anywhere(blocks: list[dict[str, Any]], data: st.DataObject) -> None:
+    whole = b"".join(streamed(*blocks))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(whole)), max_size=8)))
+    chunks = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
+    stream, pieces = streaming(chunks)
+    other, others = streaming([whole])
+    assert (other.answer, [piece.raw for piece in others]) == (stream.answer, [piece.raw for piece in pieces])
+    assert whole == b"".join(piece.raw for piece in pieces)
+
+
+def test_a_stream_may_be_cut_at_every_byte() -> None:
+    whole = b"".join(streamed(THINKING, text("Ünï."), use()))
+    stream, pieces = streaming([whole[i : i + 1] for i in range(len(whole))])
+    assert (whole, "Ünï.") == (b"".join(piece.raw for piece in pieces), stream.answer.text)
+
+
+@given(BLOCKS)
+def test_every_piece_that_leaves_as_it_is_leaves_in_its_bytes(blocks: list[dict[str, Any]]) -> None:
+    events = streamed(*blocks)
+    stream, pieces = streaming(events)
+    out = b"".join([*(stream.leaving(piece) for piece in pieces if not piece.done), stream.end()])
+    assert b"".join(events) == out
+
+
+@given(BLOCKS, st.text("ab. \n", max_size=12))
+def test_a_changed_text_is_what_the_message_says(blocks: list[dict[str, Any]], said: str) -> None:
+    got = rewritten(streamed(*blocks), said)
+    others = [block for block in (blocks or [text("At noon.")]) if block["type"] != "text"]
+    assert others == [block for block in got["content"] if block["type"] != "text"]
+    assert said.split() == "\n".join(block["text"] for block in got["content"] if block["type"] == "text").split()
+
+
+def test_unknown_events_and_fields_pass_and_those_with_words_are_named() -> None:
+    events = streamed(text("Hi."))
+    quiet, loud = {"type": "future_event", "n": 5}, {"type": "future_event", "text": "Read this."}
+    for extra, problem in ((quiet, ""), (loud, "text in content.event future_event is not read")):
+        stream, pieces = streaming([*events[:3], event(extra), *events[3:]])
+        assert (problem, True) == (stream.unreadable, event(extra) in [piece.raw for piece in pieces])
+
+
+def test_what_is_no_event_is_unreadable() -> None:
+    stream, _ = streaming([b"data: {\n\n"])
+    assert "1 events are not those of a message" == stream.unreadable
+
+
+def test_usage_is_that_of_the_start_with_what_the_end_tells() -> None:
+    stream, _ = streaming(streamed(text("Hi.")))
+    assert {"input_tokens": 9, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 4, "output_tokens": 3} == stream.usage
+    usage = stream.answer.usage
+    assert usage is not None
+    assert (13, 3, 4) == (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
+
+
+def test_changed_arguments_stand_in_the_calls_first_delta() -> None:
+    stream, pieces = streaming(streamed(text("I look."), use(), use("list", {}, "t2")))
+    before = stream.answer
+    kept = stream.with_arguments([piece for piece in pieces if not piece.done], {0: {0: '{"path": "b"}', 1: '{"all": true}'}})
+    got = read(b"".join([*(stream.leaving(piece) for piece in kept), stream.end()]))
+    assert [{"path": "b"}, {"all": True}] == [block["input"] for block in got["content"][1:]]
+    assert before.choices[0].tool_calls[0].parsed == {"path": "a.txt"}
+
+
+def test_a_body_changes_where_the_answer_does() -> None:
+    body = json.dumps(message(THINKING, CITED, use(), stop_details=None, future=[1])).encode()
+    before = parse(body)
+    assert body == render(body, before, before, None, ())
+    choice = before.choices[0]
+    call = choice.tool_calls[0]
+    after = before.with_text(0, "It is unclear.").with_calls(0, [type(call)(call.id, call.name, '{"path": "b"}', 0)])
+    got = json.loads(render(body, before, after, {"verdict": "warn"}, [{"input_tokens": 1, "output_tokens": 2}]))
+    said = {**text("It is unclear."), "citations": None}
+    assert [THINKING, said, use(arguments={"path": "b"})] == got["content"]
+    assert (10, 5, [1], "warn") == (
+        got["usage"]["input_tokens"],
+        got["usage"]["output_tokens"],
+        got["future"],
+        got["groundwire"]["verdict"],
+    )
+
+
+def test_unknown_blocks_pass_and_those_with_words_are_named() -> None:
+    for block, missed in (({"type": "future", "n": 1}, ""), ({"type": "future", "text": "Hi"}, "content.future")):
+        assert missed == parse(json.dumps(message(text("A."), block)).encode()).unread
+
+
+def test_the_error_of_a_stream_is_the_apis() -> None:
+
+    error = payloads(MessagesStream().failed(UpstreamTimeout("late")))[0]
+    assert ("error", "timeout_error", "late", "upstream_timeout") == (
+        error["type"],
+        *(error["error"][k] for k in ("type", "message", "code")),
+    )
