@@ -134,5 +134,5 @@ def welcome(settings: Settings, server: ServerSettings, port: int) -> list[str]:
 
 def _kind(upstream: UpstreamSettings) -> str:
     if isinstance(upstream, OpenAISettings):
-        return f"openai, {upstream.base_url}"
+        return f"{upstream.__struct_config__.tag}, {upstream.base_url}"
     return str(upstream.__struct_config__.tag)

@@ -180,6 +180,15 @@ async def test_the_proxys_own_tools_are_answered_and_never_seen(start: Start, ho
     assert {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "found for hotel"}]} == answered
 
 
+async def test_an_error_between_two_answers_is_told_in_the_stream(start: Start) -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
+    first = stream(streamed(text("Let me look."), use(FIND, {"q": "hotel"})))
+    policy = "name: p\ndelivery: tap\nstages: [finder: {timeout_ms: 200}]\n"
+    async with start(first, reply(error, 529), policy=policy, stages=FINDING) as proxy:
+        got = await proxy.post({**STREAM, "tools": [tool("search_flights")]}, PATH)
+    assert error == payloads(got.body)[-1]
+
+
 # ---- errors ----
 
 

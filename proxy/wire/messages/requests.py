@@ -9,7 +9,7 @@ message and part by the identity of its object: what no stage replaced is found 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,11 @@ from proxy.wire.messages.wishes import wishes_of
 SYSTEM = -1
 """The item that ``system`` is."""
 _READ = ("model", "messages", "system", "tools", "stream", EXTENSION)
+_ITEM = ("role", "content", EXTENSION)
 _RESULT = ("type", "tool_use_id", "content", "cache_control")
+_TYPE: tuple[str, ...] = ("type",)
+_NEEDED: Mapping[str, tuple[str, ...]] = {"tool_use": ("id", "name"), "tool_result": ("tool_use_id",), "text": ("text",)}
+"""Fields of a block, by its type, that Groundwire itself reads."""
 Place = tuple[int, ...]
 """The item, the block in it, and, of a tool's result, the block in that."""
 Spoken = tuple[dict[str, Any], Place]
@@ -32,7 +36,21 @@ Spoken = tuple[dict[str, Any], Place]
 class Wire:
     """What the dialect remembers of a request's bytes."""
 
-    __slots__ = ("blocks", "body", "calls", "extended", "fields", "groups", "hinted", "items", "places", "prefilled", "results", "slots")
+    __slots__ = (
+        "_cached",
+        "blocks",
+        "body",
+        "calls",
+        "extended",
+        "fields",
+        "groups",
+        "hinted",
+        "items",
+        "places",
+        "prefilled",
+        "results",
+        "slots",
+    )
 
     def __init__(self, body: bytes, fields: Mapping[str, Any]) -> None:
         self.body, self.fields, self.extended = body, fields, EXTENSION in fields
@@ -53,13 +71,15 @@ class Wire:
         self.hinted: set[int] = set()
         """Items with a ``groundwire`` field."""
         self.prefilled = False
+        self._cached: bool | None = None
 
     @property
     def cached_messages(self) -> bool:
         """Whether the client has the provider cache its messages, or some of them."""
-        if self.fields.get("cache_control"):
-            return True
-        return any(block.get("cache_control") for place, block in self.blocks.items() if place[0] != SYSTEM)
+        if self._cached is None:
+            marked = (block.get("cache_control") for place, block in self.blocks.items() if place[0] != SYSTEM)
+            self._cached = bool(self.fields.get("cache_control")) or any(marked)
+        return self._cached
 
 
 def read_request(body: bytes) -> Request:
@@ -124,13 +144,14 @@ class _Reader:
         if not isinstance(role, str):
             raise InvalidRequest(f"{at}.role: expected a string, got {kind_of(role)}", param=f"{at}.role")
         begin = len(self.messages)
-        about = {key: value for key, value in item.items() if key not in ("role", "content", EXTENSION)}
+        about = {key: value for key, value in item.items() if key not in _ITEM} if len(item) > 2 else {}
         if isinstance(content, str):
             self._add(i, {"role": role, "content": content, **about})
         else:
             blocks = _listed(content, f"{at}.content", "a string or a list of blocks")
+            _check(blocks, f"{at}.content")
             for number, block in enumerate(blocks):
-                self._wire.blocks[i, number] = _checked(block, f"{at}.content[{number}]")
+                self._wire.blocks[i, number] = block
             (self._assistant if role == "assistant" else self._user)(i, role, blocks, about)
         if EXTENSION in item:
             hint = item[EXTENSION]
@@ -180,8 +201,9 @@ class _Reader:
 
     def _spoken(self, blocks: list[Any], place: Place, at: str) -> list[Spoken]:
         found = []
+        _check(blocks, at)
         for number, block in enumerate(blocks):
-            self._wire.blocks[(*place, number)] = _checked(block, f"{at}[{number}]")
+            self._wire.blocks[(*place, number)] = block
             found.append((part_of(block), (*place, number)))
         return found
 
@@ -191,7 +213,8 @@ class _Reader:
             parts = [part for part, _ in spoken]
             single = len(parts) == 1 and parts[0].keys() == {"type", "text"}
             message["content"] = parts[0]["text"] if single else parts
-            self._wire.places |= {} if single else {id(part): place for part, place in spoken}
+            if not single:
+                self._wire.places.update((id(part), place) for part, place in spoken)
             self._wire.slots[id(message)] = [place for _, place in spoken]
         self.messages.append(message)
         self._wire.items[id(message)] = i
@@ -204,23 +227,16 @@ def _listed(value: object, at: str, expected: str) -> list[Any]:
     return value
 
 
-def _checked(block: object, at: str) -> Block:
-    """A block with the fields that Groundwire itself needs. Raises `InvalidRequest`."""
-    if not isinstance(block, dict):
-        raise InvalidRequest(f"{at}: expected an object, got {kind_of(block)}", param=at)
-    for name in ("type", *_needed(block)):
-        if not isinstance(block.get(name), str):
-            raise InvalidRequest(f"{at}.{name}: expected a string, got {kind_of(block.get(name))}", param=f"{at}.{name}")
-    return block
-
-
-def _needed(block: Block) -> Iterator[str]:
-    if block.get("type") == "tool_use":
-        yield from ("id", "name")
-    elif block.get("type") == "tool_result":
-        yield "tool_use_id"
-    elif block.get("type") == "text":
-        yield "text"
+def _check(blocks: Sequence[Any], at: str) -> None:
+    """Raises `InvalidRequest` for a block without the fields that Groundwire itself reads."""
+    for number, block in enumerate(blocks):
+        if not isinstance(block, dict):
+            raise InvalidRequest(f"{at}[{number}]: expected an object, got {kind_of(block)}", param=f"{at}[{number}]")
+        kind = block.get("type")
+        for name in _NEEDED.get(kind, _TYPE) if isinstance(kind, str) else _TYPE:
+            if not isinstance(block.get(name), str):
+                where = f"{at}[{number}].{name}"
+                raise InvalidRequest(f"{where}: expected a string, got {kind_of(block.get(name))}", param=where)
 
 
 def _tools(items: object) -> tuple[Tool, ...]:
