@@ -1,9 +1,10 @@
 """Gate delivery: a streamed answer leaves sentence by sentence, each after the policy's checks.
 
 Text deltas wait until their sentence is complete and every `SentenceStage` has answered, and what closes or opens the part of an answer
-that they stand in waits with them; tool-call deltas, reasoning, usage and comments pass at once; while text waits, keep-alive comments
-flow. Sentence k is judged while sentence k+1 streams. A choice's end, a refusal, the usage chunk and the end mark wait for the checks of
-the whole answer, so that a late refusal still ends the stream as ``content_filter``.
+that they stand in waits with them; what is no part of the order in which texts stand (of chat: tool-call deltas, reasoning, usage) passes
+at once; while text waits, keep-alive comments flow. Sentence k is judged while sentence k+1 streams. A choice's end, a refusal, a call that
+a client would act on, the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the
+stream as one that a filter stopped.
 
 What was sent and what is being checked are two things (after NeMo-Guardrails' buffer): `_Line` holds the events of one choice in order and
 releases those that judged text covers, cutting an event in two where a sentence ends inside it.
@@ -58,10 +59,8 @@ class Gate:
         self._lines: dict[int, _Line] = {}
         self._tail: list[StreamPiece | Leave] = []
         """Choices' ends, refusals, the usage chunk, and calls that a client would act on: what waits for the checks of the whole answer."""
-        self._acted = False
-        """Whether such a call is in it: then what was judged behind it waits, too."""
-        self._refused = False
-        """Whether words of a refusal are in it: then what waits for text waits for them."""
+        self._waits = False
+        """Whether such a call, or a refusal that stands between texts, is in it: then what was judged behind it waits, too."""
         loop = asyncio.get_running_loop()
         self._last_sent = loop.time()
         self._answer: Answer | None = None
@@ -172,14 +171,10 @@ class Gate:
         if piece.finish:
             line.close()
             self._tail.append(piece)
-        elif piece.refusal:  # judged with the whole answer: where the words of a refusal end nobody can tell before
-            self._refused = True
+        elif piece.refusal and not piece.waits:  # judged with the whole answer: where the words of a refusal end nobody can tell before
             self._tail.append(piece)
         elif piece.text or piece.waits or piece.parts or piece.acts:
-            if self._refused and not piece.text:
-                self._tail.append(piece)
-            else:
-                line.push(piece)
+            line.push(piece)
         else:
             await self.send(self._stream.leaving(piece))
 
@@ -192,9 +187,9 @@ class Gate:
     async def release(self, leaving: Sequence[tuple[StreamPiece, Leave]]) -> None:
         """To the client, or behind a call that waits for the checks of the whole answer."""
         for piece, leave in leaving:
-            self._acted = self._acted or piece.acts
-            if self._acted:
-                self._tail.append(leave)
+            self._waits = self._waits or piece.acts or piece.refusal
+            if self._waits:
+                self._tail.append(piece if piece.refusal else leave)
             else:
                 await self.send(leave())
 

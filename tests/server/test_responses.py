@@ -15,6 +15,7 @@ from proxy.testing import reply, stream
 from tests.conftest import Running, Start
 from tests.delivery.test_delivery import ALL as JUDGES
 from tests.delivery.test_delivery import policy
+from tests.delivery.test_retry import AGAIN, Chooser
 from tests.own_tools import FIND, GATE, HOLD, TAP, Finder, Listening, Passing
 from tests.responses_api import Item, call_item, decoded, events, reasoning_item, refusal_item, response, text_item
 
@@ -34,7 +35,7 @@ class Own(Stage):
         exchange.answer = Answer((Choice(0, text="I do not know.", finish_reason="stop"),))
 
 
-ALL = (*JUDGES, Finder, Passing, Listening, Own)
+ALL = (*JUDGES, Finder, Passing, Listening, Own, Chooser)
 
 
 def client(proxy: Running) -> openai.AsyncOpenAI:
@@ -182,6 +183,50 @@ async def test_text_before_an_own_call_stays_in_the_stream_and_in_the_response(s
     assert [text_item("I look.", identity="msg_0"), text_item("Here.")] == found[-1]["response"]["output"]
     assert 1 == sum(one["type"] == "response.created" for one in found)
     assert ({"I look."}, {"Here."}) == (told(found, 0), told(found, 1))
+
+
+async def test_reasoning_that_the_provider_does_not_keep_goes_back_only_encrypted(start: Start) -> None:
+    open_item = {"id": "rs_2", "type": "reasoning", "summary": []}
+    first = (reasoning_item(), open_item, call_item(FIND, '{"q": "a"}', "own_1"))
+    async with start(reply(response(*first)), reply(response(LONG)), policy=TAP, stages=ALL) as proxy:
+        await proxy.post({**ASK, "store": False}, PATH)
+    assert [first[0], first[2]] == proxy.upstream.calls[1].json["input"][1:3]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_another_answer_is_asked_for_and_its_cost_told(start: Start, streamed: bool) -> None:
+    answers = [(reasoning_item(), text_item("A BAD one.")), (text_item("A good LIE one."),)]
+    replies = [stream(events(*a, id=f"resp_{i}")) if streamed else reply(response(*a, id=f"resp_{i}")) for i, a in enumerate(answers)]
+    async with start(*replies, policy=policy("hold", "chooser"), stages=ALL) as proxy:
+        got = await proxy.post({**(STREAM if streamed else ASK), "previous_response_id": "resp_x"}, PATH)
+    asked = proxy.upstream.calls[1].json
+    assert ([{"role": "user", "content": "Hi"}, {"role": "user", "content": AGAIN}], "resp_x") == (
+        asked["input"],
+        asked["previous_response_id"],
+    )
+    final = checked(got.body)[-1]["response"] if streamed else got.json
+    assert ("A good [removed] one.", "resp_1", 24) == (
+        final["output"][0]["content"][0]["text"],
+        final["id"],
+        final["usage"]["total_tokens"],
+    )
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_calls_arguments_are_mended(start: Start, streamed: bool) -> None:
+    parameters = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    tools = [{"type": "function", "name": "weather", "parameters": parameters}]
+    item = call_item("weather", '{"city": "Paris",}')
+    answer = stream(events(reasoning_item(), item)) if streamed else reply(response(reasoning_item(), item))
+    async with start(answer, policy=policy("hold", "schema")) as proxy:
+        got = await proxy.post({**(STREAM if streamed else ASK), "tools": tools}, PATH)
+    found = checked(got.body) if streamed else []
+    output = found[-1]["response"]["output"] if streamed else got.json["output"]
+    mended = output[1]["arguments"]
+    assert {"city": "Paris"} == json.loads(mended)
+    told = [one["item"]["arguments"] for one in found if one["type"] == "response.output_item.done" and one["output_index"] == 1]
+    told += ["".join(one["delta"] for one in found if one["type"] == "response.function_call_arguments.delta")] if streamed else []
+    assert all(mended == arguments for arguments in told)
 
 
 async def test_errors_are_openais_with_the_fields_path(start: Start) -> None:

@@ -43,6 +43,8 @@ class Leaving:
         """Items that have been opened and not closed, as they were opened."""
         self._parts: dict[Place, Event] = {}
         """Their parts that are open."""
+        self._whole: dict[Place, Any] = {}
+        """Parts that are closed, as they have left."""
         self._closed: dict[int, Event] = {}
         self._late: dict[Place, list[Mapping[str, Any]]] = {}
         """Annotations of a text in which something was changed: where they point is known when it is done."""
@@ -133,11 +135,14 @@ class Leaving:
         came = self._texts if kind == events.TEXT else self._refusals
         return "".join(self._sent[kind].get(place, ())) if place in came else None
 
-    def _all_said(self, kind: str) -> dict[Place, str]:
-        return {place: self._said(kind, place) or "" for place in (self._texts if kind == events.TEXT else self._refusals)}
+    def _said_in(self, kind: str, item: Event, position: int) -> dict[Place, str]:
+        content = item.get("content")
+        places = [(position, j) for j in range(len(content) if isinstance(content, list) else 0)]
+        return {place: text for place in places if (text := self._said(kind, place)) is not None}
 
     def _item(self, item: Event, position: int) -> Event:
-        return changed_item(item, position, self._all_said(events.TEXT), self._all_said(events.REFUSAL), self.arguments)
+        texts, refusals = (self._said_in(kind, item, position) for kind in (events.TEXT, events.REFUSAL))
+        return changed_item(item, position, texts, refusals, self.arguments)
 
     def _note(self, event: Mapping[str, Any]) -> None:
         """What is open after it."""
@@ -148,6 +153,7 @@ class Leaving:
             self._parts[place_of(event)] = dict(event)
         elif kind == events.PART_DONE:
             self._parts.pop(place_of(event), None)
+            self._whole[place_of(event)] = event.get("part")
         elif kind == events.ITEM_DONE and isinstance(item, dict):
             self._open.pop(index_of(event), None)
             self._closed[index_of(event)] = item
@@ -184,7 +190,8 @@ class Leaving:
                 continue
             places = sorted(place for place in self._parts if place[0] == position)
             out += [self._write(event) for place in places for event in self._closing(place, item)]
-            said = [*(item.get("content") or ()), *(self._stopped_part(place) for place in places)]
+            whole = [part for place, part in sorted(self._whole.items()) if place[0] == position]
+            said = [*whole, *(self._stopped_part(place) for place in places)]
             closed = {**item, "status": "incomplete", "content": said}
             out.append(self._write({"type": events.ITEM_DONE, "output_index": position, "item": closed, "sequence_number": 0}))
             self._closed[position] = closed

@@ -100,7 +100,7 @@ class ResponsesStream:
             yield from self._text(raw, event)
         elif kind == events.REFUSAL:
             self._refusals.setdefault(place_of(event), []).append(str(event.get("delta") or ""))
-            yield StreamPiece(raw, 0, refusal=True, payload=event)
+            yield StreamPiece(raw, 0, refusal=True, waits=True, payload=event)
         elif kind in events.BEGINS:
             self._named(response_of(event))
             yield StreamPiece(raw, payload=event)
@@ -195,7 +195,10 @@ class ResponsesStream:
             yield from self._gap(place, rest, event)
         growing.setdefault(place, []).append(rest)
         payload = {**self._delta(place, event), "delta": rest, TOLD_MARK: True}
-        yield StreamPiece(b"", 0, "" if refusal else rest, refusal=refusal, payload=payload | ({"type": events.REFUSAL} if refusal else {}))
+        if refusal:
+            yield StreamPiece(b"", 0, refusal=True, waits=True, payload={**payload, "type": events.REFUSAL})
+        else:
+            yield StreamPiece(b"", 0, rest, payload=payload)
 
     def _ended(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         response = response_of(event)
