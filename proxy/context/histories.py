@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from proxy.exchange import Exchange
@@ -14,8 +15,11 @@ class Histories(Protocol):
     async def find(self, name: str, *, client: str) -> History:
         """What is remembered of what is called `name`. Raises `StoreUnavailable`."""
 
-    async def add(self, turn: PastTurn, before: str, *, client: str) -> None:
-        """Keep a turn that went on from what is called `before`, "" for nothing. Raises `StoreUnavailable`."""
+    async def items(self, ids: Sequence[str], *, client: str) -> Mapping[str, Mapping[str, Any]]:
+        """Those of the items with these ids that are remembered. Raises `StoreUnavailable`."""
+
+    async def add(self, turn: PastTurn, before: str, *, client: str, items: Mapping[str, Mapping[str, Any]]) -> None:
+        """Keep a turn that went on from what is called `before`, "" for nothing, and its answer's `items`. Raises `StoreUnavailable`."""
 
 
 def turn_of(exchange: Exchange, *, own: bool) -> PastTurn | None:

@@ -154,6 +154,10 @@ class Request(Struct, frozen=True):
     """What it names instead of bringing it (`proxy.exchange.histories`); "" where it brings all of the conversation."""
     unseen_items: int = 0
     """How much of the conversation that it brings it only names, or brings so that only the provider can read it."""
+    references: tuple[str, ...] = ()
+    """Ids of what it only names."""
+    with_items: Callable[[Mapping[str, Mapping[str, Any]]], Request] | None = None
+    """The same request, read with what is known of those."""
     with_history: Callable[[History], Request] | None = None
     """The same request with what is remembered of that before its own messages."""
     held: tuple[Message, ...] = ()

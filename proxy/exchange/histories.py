@@ -11,8 +11,8 @@ from typing import Any
 
 from msgspec import Struct
 
-RESPONSE, CONVERSATION = "response:", "conversation:"
-"""What a name begins with, by which a request goes on with something."""
+RESPONSE, CONVERSATION, ITEM = "response:", "conversation:", "item:"
+"""What a name begins with, by which a request goes on with something, or names a piece of it."""
 
 
 class PastTurn(Struct, frozen=True):

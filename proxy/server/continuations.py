@@ -56,6 +56,7 @@ class Continuations:
 
     async def joined(self, request: Request, client: str) -> tuple[Request, Verdict | None]:
         """The request with its history, and what is to be said of that."""
+        request = await self._with_items(request, client)
         unseen = {"items": request.unseen_items} if request.unseen_items else {}
         if request.with_history is None:
             return request, Verdict(STAGE, "warn", NOT_SEEN, detail=unseen) if unseen else None
@@ -69,6 +70,20 @@ class Continuations:
         whole = history.whole and not unseen
         outcome: Outcome = "unchecked" if whole else "warn"
         return request.with_history(history), Verdict(STAGE, outcome, SEEN if whole else NOT_SEEN, detail=detail)
+
+    async def _with_items(self, request: Request, client: str) -> Request:
+        """The request with what is remembered of the items that it only names."""
+        if request.with_items is None:
+            return request
+        leaving = [keeping for keeping in self._running.get(client, ()) if keeping.has_left()]
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                await asyncio.gather(*(keeping.done.wait() for keeping in leaving))
+                known = await self._histories.items(request.references, client=client)
+        except (StoreUnavailable, TimeoutError) as error:
+            log.warning("what a request names cannot be looked up: %s", error)
+            return request
+        return request.with_items(known) if known else request
 
     async def _find(self, name: str, client: str) -> History:
         leaving = [keeping for keeping in self._running.get(client, ()) if keeping.has_left()]
@@ -86,7 +101,8 @@ class Continuations:
             return
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                await self._histories.add(turn, exchange.original.goes_on_from, client=client)
+                items = {} if own or exchange.upstream_answer is None else exchange.upstream_answer.items
+                await self._histories.add(turn, exchange.original.goes_on_from, client=client, items=items)
         except (StoreUnavailable, TimeoutError) as error:
             log.warning("%s: the turn cannot be kept: %s", exchange.id, error)
 

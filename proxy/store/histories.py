@@ -8,13 +8,13 @@ on with. What one client sent is found by that client alone.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 from sqlalchemy import delete, literal, select, update
 
-from proxy.exchange.histories import CONVERSATION, History, PastTurn
+from proxy.exchange.histories import CONVERSATION, ITEM, History, PastTurn
 from proxy.offloop import aside
 from proxy.store.database import Database
 from proxy.store.tables import clean, key_of
@@ -25,9 +25,10 @@ MAX_TURNS = 500
 MAX_TURN_BYTES = 1_000_000
 """Of a longer one only is kept that it was there."""
 MAX_HISTORY_BYTES = 8_000_000
-PER_CLIENT = 5000
-"""Turns; the ones that were used last are kept."""
+PER_CLIENT = 20_000
+"""Turns and items; the ones that were used last are kept."""
 _USED_EVERY_S = 3600.0
+_NONE: Mapping[str, Mapping[str, Any]] = {}
 
 
 class DatabaseHistories:
@@ -52,10 +53,17 @@ class DatabaseHistories:
             began = content["began"]
         return History(tuple(reversed(turns)), whole=began)
 
-    async def add(self, turn: PastTurn, before: str, *, client: str) -> None:
-        """Keep a turn that went on from what is called `before`, "" for nothing. A conversation's name is its last turn's from then on.
+    async def items(self, ids: Sequence[str], *, client: str) -> dict[str, Mapping[str, Any]]:
+        """Those of the items with these ids that are remembered. Raises `StoreUnavailable`."""
+        keys = [key_of(client, ITEM + identity) for identity in dict.fromkeys(ids)][-MAX_TURNS:]
+        async with self._database.transaction() as connection:
+            rows = list(await connection.execute(select(table.c.content).where(table.c.id.in_(keys))))
+        contents = [await aside(len(row.content), orjson.loads, row.content) for row in rows]
+        return {content["name"].removeprefix(ITEM): content["messages"][0] for content in contents if content["messages"]}
 
-        Raises `StoreUnavailable`.
+    async def add(self, turn: PastTurn, before: str, *, client: str, items: Mapping[str, Mapping[str, Any]] = _NONE) -> None:
+        """Keep a turn that went on from what is called `before`, "" for nothing, and its answer's `items`. A conversation's name is its last
+        turn's from then on. Raises `StoreUnavailable`.
         """
         size = sum(len(str(message.get("content"))) for message in turn.messages)
         content = await aside(size, _content, turn, began=not before)
@@ -68,6 +76,8 @@ class DatabaseHistories:
             await self._put(connection, turn.name, client, previous, content)
             if also:
                 await self._put(connection, also, client, key_of(client, turn.name), _content(PastTurn(also, ())))
+            for identity, item in items.items():
+                await self._put(connection, ITEM + identity, client, "", _content(PastTurn(ITEM + identity, (item,))))
             newest = select(table.c.id).where(table.c.client == clean(client)).order_by(table.c.used_at.desc()).offset(self._per_client)
             await connection.execute(delete(table).where(table.c.id.in_(newest.limit(100))))
 

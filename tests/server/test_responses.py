@@ -359,7 +359,7 @@ async def test_what_did_not_come_by_here_is_said_to_be_unseen(start: Start) -> N
         in_conversation = await proxy.post({**ASK, "conversation": {"id": "conv_1"}}, PATH)
         bare = await proxy.post({**ASK, "previous_response_id": None}, PATH)
         nothing_new = await proxy.post({"model": "gpt-5", "previous_response_id": "resp_0"}, PATH)
-        named = await proxy.post({**ASK, "input": [{"type": "item_reference", "id": "msg_1"}, {"role": "user", "content": "x"}]}, PATH)
+        named = await proxy.post({**ASK, "input": [{"type": "item_reference", "id": "msg_9"}, {"role": "user", "content": "x"}]}, PATH)
     told = [got.headers.get("x-groundwire-warnings") for got in (unknown, in_conversation, bare, nothing_new, named)]
     assert ["history_not_seen", "history_not_seen", None, "history_not_seen", "history_not_seen"] == told
     assert ["warn", "warn"] == [unknown.verdict, in_conversation.verdict]
@@ -419,3 +419,21 @@ async def test_a_client_can_go_on_from_an_answer_that_the_provider_does_not_know
     assert [{"role": "user", "content": "Whose?"}, own, {"role": "user", "content": "The first"}] == first["input"]
     assert "resp_1" == second["previous_response_id"]
     assert [{"role": "user", "content": "Whose?"}, own, {"role": "user", "content": "The second"}] == second["input"]
+
+
+async def test_what_a_request_only_names_is_seen_if_it_came_by_here(start: Start) -> None:
+    Reader.seen = []
+    first = (reasoning_item(), text_item("I look."), call_item("weather", "{}"))
+    body = [
+        {"role": "user", "content": "Weather?"},
+        *({"type": "item_reference", "id": item["id"]} for item in first),
+        {"type": "function_call_output", "call_id": "call_1", "output": "Sun"},
+    ]
+    async with start(reply(response(*first)), reply(response(LONG)), policy=policy("hold", "reader"), stages=READING) as proxy:
+        await proxy.post({**ASK, "input": body[:1]}, PATH)
+        got = await proxy.post({**ASK, "input": body}, PATH)
+        foreign = await proxy.post({**ASK, "input": body}, PATH, authorization="Bearer b")
+    assert body == proxy.upstream.calls[1].json["input"]
+    said = [{"type": "text", "text": "I look."}]
+    assert [("user", "Weather?"), ("assistant", said), ("tool", "Sun")] == Reader.seen[1]
+    assert (None, "history_not_seen") == tuple(answer.headers.get("x-groundwire-warnings") for answer in (got, foreign))

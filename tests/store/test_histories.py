@@ -70,3 +70,10 @@ async def test_a_client_has_room_for_so_many_turns(database: Database) -> None:
     found = [len((await kept.find("response:" + name, client="a")).turns) for name in ("1", "2", "3")]
     assert [0, 1, 1] == found
     assert 1 == len((await kept.find("response:1", client="b")).turns)
+
+
+async def test_items_are_found_by_their_ids_and_their_client(database: Database) -> None:
+    kept = DatabaseHistories(database)
+    await kept.add(turn("1", "a"), "", client="a", items={"msg_1": {"type": "message"}, "rs_1": {"type": "reasoning"}})
+    assert {"msg_1": {"type": "message"}} == await kept.items(["msg_1", "msg_2"], client="a")
+    assert {} == await kept.items(["msg_1"], client="b")

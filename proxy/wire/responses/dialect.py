@@ -58,33 +58,7 @@ class ResponsesDialect:
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
-        fields = load(body)
-        model = _model(fields)
-        reading = read(fields.get("instructions"), fields.get("input"))
-        stream = fields.get("stream")
-        if stream is not None and not isinstance(stream, bool):
-            raise InvalidRequest("stream: expected true or false", param="stream")
-        params = {name: value for name, value in fields.items() if name not in _READ}
-        wire = _Wire(body, reading, extended=EXTENSION in fields)
-        request = Request(
-            model=model,
-            messages=tuple(reading.messages),
-            tools=_tools(fields.get("tools")),
-            params=params,
-            stream=bool(stream),
-            wants=wishes_of(params),
-            read_wants=wishes_of,
-            passages=passages_of(fields.get(EXTENSION)),
-            has_context="context" in (fields.get(EXTENSION) or {}),
-            message_hints=reading.hints,
-            wire=wire,
-            brings=len(reading.messages) - isinstance(fields.get("instructions"), str),
-            goes_on_from=_named_history(fields),
-            unseen_items=reading.unseen,
-            keeps=fields.get("store") is not False,
-            size=len(body),
-        )
-        return request if not request.goes_on_from else replace(request, with_history=partial(_with_history, request))
+        return _request(body, load(body), {})
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
@@ -168,6 +142,38 @@ class _Wire:
         self.body, self.reading, self.extended = body, reading, extended
         self.goes_on_from = goes_on_from
         """The last response that the provider knows, "" for none, where that is not the one that the client names; else None."""
+
+
+def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[str, Any]]) -> Request:
+    """A body as a request, with what is `known` of the items that it only names."""
+    model = _model(fields)
+    reading = read(fields.get("instructions"), fields.get("input"), known)
+    stream = fields.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise InvalidRequest("stream: expected true or false", param="stream")
+    params = {name: value for name, value in fields.items() if name not in _READ}
+    wire = _Wire(body, reading, extended=EXTENSION in fields)
+    request = Request(
+        model=model,
+        messages=tuple(reading.messages),
+        tools=_tools(fields.get("tools")),
+        params=params,
+        stream=bool(stream),
+        wants=wishes_of(params),
+        read_wants=wishes_of,
+        passages=passages_of(fields.get(EXTENSION)),
+        has_context="context" in (fields.get(EXTENSION) or {}),
+        message_hints=reading.hints,
+        wire=wire,
+        brings=len(reading.messages) - isinstance(fields.get("instructions"), str),
+        goes_on_from=_named_history(fields),
+        unseen_items=reading.unseen,
+        references=tuple(reading.references),
+        with_items=partial(_request, body, fields) if reading.references and not known else None,
+        keeps=fields.get("store") is not False,
+        size=len(body),
+    )
+    return request if not request.goes_on_from else replace(request, with_history=partial(_with_history, request))
 
 
 def _named_history(fields: Mapping[str, Any]) -> str:

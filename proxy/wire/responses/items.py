@@ -74,11 +74,15 @@ class Reading(Struct):
     hinted: set[int] = field(default_factory=set)
     """Items that carry the extension."""
     unseen: int = 0
-    """References, and what only the provider can read of the conversation."""
+    """References to what is not known, and what only the provider can read of the conversation."""
+    references: list[str] = field(default_factory=list)
+    """Ids of items that are only named."""
+    stand_ins: dict[int, Mapping[str, Any]] = field(default_factory=dict)
+    """What those of them say that are known, by position."""
 
 
-def read(instructions: object, given: object) -> Reading:
-    """Raises `InvalidRequest` with the field."""
+def read(instructions: object, given: object, known: Mapping[str, Mapping[str, Any]]) -> Reading:
+    """With the items that are `known`, by their ids, in place of references to them. Raises `InvalidRequest` with the field."""
     found = Reading()
     if isinstance(instructions, str):
         found.messages.append({"role": "system", "content": instructions})
@@ -89,7 +93,7 @@ def read(instructions: object, given: object) -> Reading:
         found.messages.append({"role": "user", "content": given})
         found.origins.append(Origin())
     elif isinstance(given, list):
-        _Reader(found, given).run()
+        _Reader(found, given, known).run()
     elif given is not None:
         raise InvalidRequest(f"input: expected a string or a list of items, got {kind_of(given)}", param="input")
     return found
@@ -98,8 +102,8 @@ def read(instructions: object, given: object) -> Reading:
 class _Reader:
     """Goes through the items of one request."""
 
-    def __init__(self, found: Reading, items: Sequence[Any]) -> None:
-        self._found, self._items = found, items
+    def __init__(self, found: Reading, items: Sequence[Any], known: Mapping[str, Mapping[str, Any]]) -> None:
+        self._found, self._items, self._known = found, list(items), known
         self._turn: list[int] = []
         """Items of the model's turn that is being read."""
 
@@ -107,8 +111,21 @@ class _Reader:
         for i, item in enumerate(self._items):
             if not isinstance(item, dict):
                 raise InvalidRequest(f"input[{i}]: expected an object, got {kind_of(item)}", param=f"input[{i}]")
-            self._take(i, item)
+            self._items[i] = self._looked_up(i, item)
+            self._take(i, self._items[i])
         self._end_turn()
+
+    def _looked_up(self, i: int, item: dict[str, Any]) -> dict[str, Any]:
+        """What a reference stands for, if that is known."""
+        identity = item.get("id")
+        if item_type(item) != "item_reference" or not isinstance(identity, str):
+            return item
+        self._found.references.append(identity)
+        known = self._known.get(identity)
+        if known is None:
+            return item
+        self._found.stand_ins[i] = known
+        return dict(known)
 
     def _take(self, i: int, item: dict[str, Any]) -> None:
         kind = item_type(item)

@@ -98,7 +98,14 @@ def answer_of(response: Mapping[str, Any]) -> Answer:
         logprobs,
         unread(output),
         _string(response.get("id")),
+        items_of(output),
     )
+
+
+def items_of(output: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
+    """The items that a later request may name by their ids; of reasoning, that it was there."""
+    named = [item for item in output if isinstance(item, dict) and isinstance(item.get("id"), str)]
+    return {item["id"]: item if item.get("type") != "reasoning" else {"type": "reasoning", "id": item["id"]} for item in named}
 
 
 def finish_reason(response: Mapping[str, Any], calls: bool) -> str | None:

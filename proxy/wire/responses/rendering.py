@@ -180,7 +180,8 @@ class Rendering:
         return msgspec.Raw(msgspec.json.encode({name: value for name, value in self._fields(item).items() if name != EXTENSION}))
 
     def _fields(self, item: int) -> dict[str, msgspec.Raw]:
-        return dict(_RAW_FIELDS.decode(self._raw[item]))
+        known = self._reading.stand_ins.get(item)
+        return dict(_RAW_FIELDS.decode(self._raw[item] if known is None else orjson.dumps(known)))
 
 
 def new_items(message: Message) -> list[dict[str, Any]]:

@@ -21,7 +21,7 @@ from proxy.wire.dialect import StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.events import event_of, index_of, place_of, response_of
 from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
-from proxy.wire.responses.output import GAP, Place, finish_reason, is_read, joined, parted, token_logprobs, usage
+from proxy.wire.responses.output import GAP, Place, finish_reason, is_read, items_of, joined, parted, token_logprobs, usage
 
 
 class ResponsesStream:
@@ -36,6 +36,8 @@ class ResponsesStream:
         self._calls: dict[int, dict[str, Any]] = {}
         """Functions that are called, by their items' positions."""
         self._arguments: dict[int, list[str]] = {}
+        self._items: dict[int, Any] = {}
+        """Those that are whole, by position."""
         self._model = self._id = ""
         self._end: dict[str, Any] | None = None
         """The response as the last event has it."""
@@ -69,7 +71,8 @@ class ResponsesStream:
         refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
         finish = finish_reason(self._end, bool(calls)) if self._end is not None else None
         choice = Choice(0, joined(texts), joined(refusals), "".join(self._thoughts), calls, finish)
-        return Answer((choice,), self._model, usage(self.usage), {0: tuple(self._logprobs)} if self._logprobs else {}, id=self._id)
+        logprobs = {0: tuple(self._logprobs)} if self._logprobs else {}
+        return Answer((choice,), self._model, usage(self.usage), logprobs, id=self._id, items=items_of(list(self._items.values())))
 
     def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
         given = item.get("arguments") or "".join(self._arguments.get(position, ()))
@@ -119,6 +122,8 @@ class ResponsesStream:
             item = event.get("item")
             if isinstance(item, dict) and item.get("type") == "function_call":
                 self._calls[index_of(event)] = item
+            if kind == events.ITEM_DONE:
+                self._items[index_of(event)] = item
         elif kind == events.ARGUMENTS:
             self._arguments.setdefault(index_of(event), []).append(str(event.get("delta") or ""))
         elif kind in events.THOUGHTS:

@@ -229,3 +229,25 @@ def test_every_item_survives_a_new_message_anywhere(items: Sequence[dict[str, An
     sent = rendered(exchange)["input"]
     assert [*items] == [item for item in sent if item != {"role": "developer", "content": "New."}]
     assert len(items) + 1 == len(sent)
+
+
+def test_a_reference_that_is_known_is_read_and_leaves_as_it_came() -> None:
+    known = {"msg_1": text_item("Paris is big. It rains."), "fc_call_1": call_item("weather", "{}")}
+    items = [
+        user("Q"),
+        {"type": "item_reference", "id": "msg_1"},
+        {"type": "item_reference", "id": "fc_call_1"},
+        result("Sun"),
+        user("Why?"),
+    ]
+    request = of_items(*items).original
+    assert (2, ("msg_1", "fc_call_1")) == (request.unseen_items, request.references)
+    assert request.with_items is not None
+    request = request.with_items(known)
+    exchange = replace(make_exchange(), original=request, prompt=Prompt(request.messages, request.tools, request.params))
+    assert (0, ["user", "assistant", "tool", "user"]) == (request.unseen_items, [message["role"] for message in request.messages])
+    exchange.messages = [*request.messages[:-1], user("How?")]
+    assert [*items[:-1], user("How?")] == rendered(exchange)["input"]
+    exchange.messages = [request.messages[0], with_spans(request.messages[1], [(14, 23, "")]), *request.messages[2:]]
+    sent = rendered(exchange)["input"]
+    assert ("Paris is big. ", items[2]) == (sent[1]["content"][0]["text"], sent[2])
