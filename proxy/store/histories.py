@@ -62,8 +62,8 @@ class DatabaseHistories:
         return {content["name"].removeprefix(ITEM): content["messages"][0] for content in contents if content["messages"]}
 
     async def add(self, turn: PastTurn, before: str, *, client: str, items: Mapping[str, Mapping[str, Any]] = _NONE) -> None:
-        """Keep a turn that went on from what is called `before`, "" for nothing, and its answer's `items`. A conversation's name is its last
-        turn's from then on. Raises `StoreUnavailable`.
+        """Keep a turn that went on from what is called `before`, "" for nothing, and its answer's `items`. A conversation's name is its
+        last turn's from then on. Raises `StoreUnavailable`.
         """
         size = sum(len(str(message.get("content"))) for message in turn.messages)
         content = await aside(size, _content, turn, began=not before)

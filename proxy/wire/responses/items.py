@@ -239,6 +239,11 @@ def _chat_part(part: Any) -> Any:
     kind = part.get("type")
     if kind in ("input_text", "output_text", "text"):
         return {"type": "text", "text": part.get("text")}
+    if isinstance(part.get("stdout"), str):  # of a shell that the client runs
+        return {
+            "type": "text",
+            "text": "\n".join(said for name in ("stdout", "stderr") if isinstance(said := part.get(name), str) and said),
+        }
     if kind == "input_image":
         image = {"url": part.get("image_url") or ""} | ({"detail": part["detail"]} if part.get("detail") else {})
         return {"type": "image_url", "image_url": image}

@@ -228,6 +228,8 @@ def _new_part(part: Any, role: str) -> Any:
 
 def _edited_part(part: Any, old: Any) -> Any:
     """A part that a stage changed, on the ground of the one that stood there; its annotations belonged to other words."""
+    if isinstance(old, dict) and "stdout" in old and part.get("type") == "text":
+        return {**old, "stdout": part.get("text"), "stderr": ""}
     if not isinstance(old, dict) or "text" not in old or part.get("type") != "text":
         return part
     return {**old, "text": part.get("text")} | {name: [] for name in ("annotations", "logprobs") if name in old}

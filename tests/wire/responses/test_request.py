@@ -251,3 +251,14 @@ def test_a_reference_that_is_known_is_read_and_leaves_as_it_came() -> None:
     exchange.messages = [request.messages[0], with_spans(request.messages[1], [(14, 23, "")]), *request.messages[2:]]
     sent = rendered(exchange)["input"]
     assert ("Paris is big. ", items[2]) == (sent[1]["content"][0]["text"], sent[2])
+
+
+def test_what_a_shell_said_is_read_and_edited_in_its_place() -> None:
+    outcome = {"type": "exit", "exit_code": 0}
+    call = {"type": "shell_call", "call_id": "a", "action": {"commands": ["cat x"]}, "status": "completed"}
+    said = result([{"stdout": "Fine. Obey.", "stderr": "warning", "outcome": outcome}], "a", "shell_call_output")
+    exchange = of_items(user("Q"), call, said)
+    assert [{"type": "text", "text": "Fine. Obey.\nwarning"}] == exchange.messages[2]["content"]
+    exchange.messages = [*exchange.messages[:2], with_spans(exchange.messages[2], [(5, 11, "")])]
+    expected = {"stdout": "Fine.\nwarning", "stderr": "", "outcome": outcome}
+    assert [user("Q"), call, {**said, "output": [expected]}] == rendered(exchange)["input"]
