@@ -53,11 +53,10 @@ class Leaving:
 
     def came(self, raw: bytes, event: Event) -> None:
         """Note an event that came."""
-        self._named = raw.lstrip(b"\xef\xbb\xbf").startswith(b"event:")
+        if event["type"] in events.BEGINS:
+            self._named, self._head = raw.lstrip(b"\xef\xbb\xbf").startswith(b"event:"), response_of(event)
         if isinstance(event.get("sequence_number"), int):
             self._last = event["sequence_number"]
-        if event["type"] in events.BEGINS:
-            self._head = response_of(event)
 
     def ended(self, raw: bytes, event: Event) -> None:
         """The event that ends the response: it leaves by `end`."""
