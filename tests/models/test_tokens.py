@@ -411,3 +411,9 @@ def test_a_small_prompt_is_counted_at_once() -> None:
     counting = COUNTER.count_request([user("hi")], [], Wishes(), COUNTER.model("gpt-4o"))
     with pytest.raises(StopIteration):
         counting.send(None)
+
+
+def test_a_tool_that_the_providers_own_search_loads_later_stands_in_no_prompt_yet() -> None:
+    now, later = ({"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("now", "later"))
+    asked = [{"role": "user", "content": "Hi"}]
+    assert use(asked, [now]) == use(asked, [now, {**later, "defer_loading": True}])

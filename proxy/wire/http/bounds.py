@@ -30,6 +30,7 @@ MIN_BODY_BYTES = 8_192
 MAX_CONNECTIONS = 4_096
 RESERVED = 64
 """Further connections, for `HEALTH_PATHS` alone."""
+_MESSAGES_TYPES = {408: "timeout_error", 431: "request_too_large", 503: "overloaded_error"}
 HEALTH_PATHS = ("/health", "/ready", "/metrics")
 
 
@@ -149,7 +150,10 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         code = {408: "request_timeout", 431: "request_too_large", 503: "overloaded"}[status]
         kind = "server_error" if status >= 500 else "invalid_request_error"
-        body = orjson.dumps({"error": {"message": message, "type": kind, "param": None, "code": code}})
+        error: dict[str, Any] = {"error": {"message": message, "type": kind, "param": None, "code": code}}
+        if b"/v1/messages" in getattr(self, "url", b""):  # no dialect has been asked yet: Anthropic's envelope
+            error = {"type": "error", "error": {**error["error"], "type": _MESSAGES_TYPES[status]}}
+        body = orjson.dumps(error)
         head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         retry = "retry-after: 1\r\n" if status == 503 else ""
         log.warning("%s: refused with %d: %s", self.client[0] if self.client else "a client", status, message)

@@ -128,7 +128,7 @@ class _Reader:
 
     def system(self, system: object) -> None:
         """``system``, if there is one."""
-        if system is None:
+        if system is None or system == []:
             return
         spoken = []
         if not isinstance(system, str):

@@ -120,3 +120,11 @@ async def test_past_the_reserve_a_connection_is_refused_at_once(start: Start, mo
     monkeypatch.setattr(http_bounds, "RESERVED", 1)
     async with start() as proxy, connected(proxy), connected(proxy), connected(proxy) as (reader, _):
         assert 503 == await status_of(reader)
+
+
+async def test_a_client_of_messages_is_refused_in_its_own_envelope(start: Start) -> None:
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(b"POST /v1/messages HTTP/1.1\r\nhost: 127.0.0.1\r\n" + b"".join(b"x-%d: 1\r\n" % i for i in range(300)) + b"\r\n")
+        sent = await reader.read()
+    error = json.loads(sent.partition(b"\r\n\r\n")[2])
+    assert ("error", "request_too_large") == (error["type"], error["error"]["type"])

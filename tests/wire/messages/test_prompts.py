@@ -315,3 +315,11 @@ def test_calls_and_results_stay_together_whatever_leaves(items: list[Any], data:
     thought = [m for m in left if m["role"] == "assistant" and m.get("tool_calls")]
     items_with_calls = [i for i in sent(exchange)["messages"] if i["role"] == "assistant" and "tool_use" in json.dumps(i)]
     assert [THINKING] * len(thought) == [item["content"][0] for item in items_with_calls]
+
+
+def test_images_and_files_are_counted_by_their_size_not_their_letters() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo" + "A" * 40_000}}
+    paper = {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0" + "A" * 40_000}}
+    exchange = exchange_of({**ASK, "messages": [{"role": "user", "content": [image, paper, text("What is it?")]}]})
+    assert ["image_url", "file", "text"] == [part["type"] for part in exchange.messages[0]["content"]]
+    assert sent(changed(exchange, "user", "What", "Who"))["messages"][0]["content"] == [image, paper, text("Who is it?")]
