@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs shots clean
+.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs site shots clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -157,12 +157,15 @@ bench-embeddings: $(VENV)/.installed $(PEERS)/.installed  ## embedding models co
 bench-grounding: $(VENV)/.installed $(PEERS)/.installed  ## does the verifier know what a context supports: by source, language, length, whole answers
 	$(BIN)/python -m benchmarks.grounding
 
-docs: $(VENV)/.installed $(VENV)/.docs  ## write the generated tables and the JSON Schemas anew, and build the site into site/, offline
+docs: $(VENV)/.installed  ## write the generated tables and the JSON Schemas anew, and build the site into site/
 	$(BIN)/python -m benchmarks.readme
 	for kind in config policy; do $(BIN)/groundwire schema $$kind > schemas/$$kind.json; done
+	$(MAKE) site
+
+site: $(VENV)-docs/.installed  ## build the pages of docs/ into site/, offline; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict --quiet
 
-$(VENV)/.docs: requirements/docs.txt
+$(VENV)-docs/.installed: requirements/docs.txt
 	$(PYTHON) -m venv $(VENV)-docs
 	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
 	touch $@

@@ -55,6 +55,7 @@ from proxy.ports.deadline import with_deadline
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
 from proxy.server.background import Afterwards
+from proxy.server.continuations import Continuations
 from proxy.server.endpoint import ActivePolicy, Endpoint, Route, Services, new_id
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
@@ -63,6 +64,7 @@ from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
 from proxy.store.first_seen import DatabaseFirstSeen
+from proxy.store.histories import DatabaseHistories
 from proxy.store.lineages import DatabaseLineages
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
@@ -83,6 +85,7 @@ from proxy.wire.http.headers import ResponseHeaders, plain_headers
 from proxy.wire.http.peers import TrustedProxies
 from proxy.wire.messages.counting import MessagesCount
 from proxy.wire.messages.dialect import MessagesDialect
+from proxy.wire.responses.dialect import ResponsesDialect
 
 if TYPE_CHECKING:
     from proxy.models.embedding.embedder import BatchingEmbedder
@@ -91,7 +94,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("groundwire")
 
 CONFIG_VARIABLE = "GROUNDWIRE_CONFIG"
-DIALECTS = Dialects((ChatDialect(), MessagesDialect()))
+DIALECTS = Dialects((ChatDialect(), ResponsesDialect(), MessagesDialect()))
 COUNTS: tuple[TokenCount, ...] = (MessagesCount(),)
 
 
@@ -154,6 +157,7 @@ class App:
             dialects=DIALECTS,
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
+            continuations=Continuations(DatabaseHistories(self.database)),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
             tokens=self.tokens,
             counts={count.path: count for count in COUNTS},

@@ -13,6 +13,7 @@
         ├── NotFound                  404  not_found
         ├── Conflict                  409  conflict
         ├── RequestTooLarge           413  request_too_large
+        ├── WebSocketRefused          426  websocket_not_supported
         ├── InternalError             500  internal_error
         ├── UpstreamUnreachable       502  upstream_unreachable
         │   └── UpstreamRefused       502  upstream_unreachable (its own status stands in upstream_status)
@@ -143,6 +144,12 @@ class RequestTooLarge(ProxyError):
     """The body is larger than ``server.max_body_bytes``."""
 
     status, code, type = 413, "request_too_large", "invalid_request_error"
+
+
+class WebSocketRefused(ProxyError):
+    """A client asks for a WebSocket: this status lets it go on over HTTP at once, any other makes it try again first."""
+
+    status, code, type = 426, "websocket_not_supported", "invalid_request_error"
 
 
 class InternalError(ProxyError):

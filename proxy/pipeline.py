@@ -337,6 +337,8 @@ class Pipeline:
 
     @staticmethod
     def _skipped(stage: Stage, exchange: Exchange) -> bool:
+        if stage.folds and exchange.original.held:
+            return True
         return stage.name in exchange.skip or "all" in exchange.skip
 
 

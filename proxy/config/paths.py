@@ -75,8 +75,11 @@ PASSED: tuple[Passed, ...] = (
     Passed("rerank", _POST),
     Passed("messages/count_tokens", _POST),
     Passed("completions", _POST, answers=True),
-    Passed("responses", _POST, answers=True),
-    Passed("responses", _GET | _POST | {"DELETE"}, below=True, itself=False, answers=True),
+    Passed("responses/input_tokens", _POST),
+    Passed("responses/compact", _POST),
+    Passed("responses", frozenset(("DELETE",)), below=True, itself=False),
+    Passed("responses", _GET | _POST, below=True, itself=False, answers=True),
+    Passed("conversations", _GET | _POST | {"DELETE"}, below=True, answers=True),
 )
 """What a route passes on unless it says otherwise. Nothing of an account's own is among it (files, fine-tuning, batches, organisation): the
 operator's key would open it."""

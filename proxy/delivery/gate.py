@@ -1,9 +1,10 @@
 """Gate delivery: a streamed answer leaves sentence by sentence, each after the policy's checks.
 
 Text deltas wait until their sentence is complete and every `SentenceStage` has answered, and what closes or opens the part of an answer
-that they stand in waits with them; tool-call deltas, reasoning, usage and comments pass at once; while text waits, keep-alive comments
-flow. Sentence k is judged while sentence k+1 streams. A choice's end, a refusal, the usage chunk and the end mark wait for the checks of
-the whole answer, so that a late refusal still ends the stream as ``content_filter``.
+that they stand in waits with them; what is no part of the order in which texts stand (of chat: tool-call deltas, reasoning, usage) passes
+at once; while text waits, keep-alive comments flow. Sentence k is judged while sentence k+1 streams. A choice's end, a refusal, a call that
+a client would act on, the usage chunk and the end mark wait for the checks of the whole answer, so that a late refusal still ends the
+stream as one that a filter stopped.
 
 What was sent and what is being checked are two things (after NeMo-Guardrails' buffer): `_Line` holds the events of one choice in order and
 releases those that judged text covers, cutting an event in two where a sentence ends inside it.
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from proxy.delivery.tap import Delivery, end_broken, end_with_error
@@ -24,6 +26,9 @@ from proxy.language.text import SentenceSplitter
 from proxy.offloop import Breather
 from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, StreamPiece
+
+Leave = Callable[[], bytes]
+"""Gives the bytes of an event at the moment when it leaves: not before, for they may depend on what has left."""
 
 
 async def deliver_gate(d: Delivery) -> None:
@@ -52,8 +57,10 @@ class Gate:
     def __init__(self, d: Delivery, stream: AnswerStream) -> None:
         self._d, self._stream = d, stream
         self._lines: dict[int, _Line] = {}
-        self._tail: list[StreamPiece] = []
-        """Choices' ends, refusals and the usage chunk: what waits for the checks of the whole answer."""
+        self._tail: list[StreamPiece | Leave] = []
+        """Choices' ends, refusals, the usage chunk, and calls that a client would act on: what waits for the checks of the whole answer."""
+        self._waits = False
+        """Whether such a call, or a refusal that stands between texts, is in it: then what was judged behind it waits, too."""
         loop = asyncio.get_running_loop()
         self._last_sent = loop.time()
         self._answer: Answer | None = None
@@ -88,7 +95,9 @@ class Gate:
         """What has waited for the checks of the whole answer, with these `refusals` in place of the model's."""
         rest, out = dict(refusals), []
         for piece in self._tail:
-            if piece.refusal and piece.choice in rest:
+            if not isinstance(piece, StreamPiece):
+                out.append(piece())
+            elif piece.refusal and piece.choice in rest:
                 out.append(self._stream.with_refusal(piece, rest[piece.choice]))
                 rest[piece.choice] = ""
             else:
@@ -162,17 +171,27 @@ class Gate:
         if piece.finish:
             line.close()
             self._tail.append(piece)
-        elif piece.refusal:  # judged with the whole answer: where the words of a refusal end nobody can tell before
+        elif piece.refusal and not piece.waits:  # judged with the whole answer: where the words of a refusal end nobody can tell before
             self._tail.append(piece)
-        elif piece.text or piece.waits or piece.parts:
+        elif piece.text or piece.waits or piece.parts or piece.acts:
             line.push(piece)
         else:
             await self.send(self._stream.leaving(piece))
 
     async def send(self, raw: bytes) -> None:
         """To the client, now."""
-        self._last_sent = asyncio.get_running_loop().time()
-        await self._d.responder.write(raw)
+        if raw:
+            self._last_sent = asyncio.get_running_loop().time()
+            await self._d.responder.write(raw)
+
+    async def release(self, leaving: Sequence[tuple[StreamPiece, Leave]]) -> None:
+        """To the client, or behind a call that waits for the checks of the whole answer."""
+        for piece, leave in leaving:
+            self._waits = self._waits or piece.acts or piece.refusal
+            if self._waits:
+                self._tail.append(piece if piece.refusal else leave)
+            else:
+                await self.send(leave())
 
     async def judge(self, sentence: Sentence) -> str:
         """What leaves instead of `sentence`. Raises `PolicyBlocked`."""
@@ -243,56 +262,58 @@ class _Line:
             await breather.breathe()
             text, final = item
             if not text:
-                for raw in self._waiting():
-                    await self._gate.send(raw)
+                await self._gate.release(self._waiting())
                 continue
             said = await self._gate.judge(Sentence(text, self._choice, index, offset, final))
-            for raw in [*(self._pass(len(text)) if said == text else self._replace(len(text), said)), *self._waiting()]:
-                await self._gate.send(raw)
+            judged = self._pass(len(text)) if said == text else self._replace(len(text), said)
+            await self._gate.release([*judged, *self._waiting()])
             self.released.append(said)
             index, offset = index + 1, offset + len(text)
 
-    def _pass(self, length: int) -> list[bytes]:
+    def _pass(self, length: int) -> list[tuple[StreamPiece, Leave]]:
         """The events of the next `length` characters; one that goes further is cut, or waits whole if it cannot be cut."""
         length, self._approved = length + self._approved, 0
-        out = []
+        out: list[tuple[StreamPiece, Leave]] = []
         while length > 0:
             out += self._waiting()
             head = self._held[0]
             if head.left > length and not head.piece.divisible:
                 self._approved = length
                 break
-            raw, taken = self._take(length)
-            out.append(raw)
+            leaving, taken = self._take(length)
+            out.append(leaving)
             length -= taken
         return out
 
-    def _waiting(self) -> list[bytes]:
+    def _waiting(self) -> list[tuple[StreamPiece, Leave]]:
         """The events without text that nothing stands in front of any more."""
-        out = []
+        out: list[tuple[StreamPiece, Leave]] = []
         while self._held and not self._held[0].piece.text:
-            out.append(self._stream.leaving(self._held.popleft().piece))
+            piece = self._held.popleft().piece
+            out.append((piece, partial(self._stream.leaving, piece)))
         return out
 
-    def _replace(self, length: int, said: str) -> list[bytes]:
+    def _replace(self, length: int, said: str) -> list[tuple[StreamPiece, Leave]]:
         """`said` in place of the next `length` characters' events."""
-        out = []
+        out: list[tuple[StreamPiece, Leave]] = []
         if self._approved:
             out.append(self._take(self._approved)[0])
             self._approved = 0
         out += self._waiting()
         if said:
-            out.append(self._stream.with_text(self._held[0].piece, said))
+            piece = self._held[0].piece
+            out.append((piece, partial(self._stream.with_text, piece, said)))
         while length > 0:
             out += self._waiting()
             length -= self._drop(length)[2]
         return out
 
-    def _take(self, length: int) -> tuple[bytes, int]:
-        """Remove the first held event, or its first `length` characters; its bytes, and the characters they hold."""
+    def _take(self, length: int) -> tuple[tuple[StreamPiece, Leave], int]:
+        """Remove the first held event, or its first `length` characters; how it leaves, and the characters that do."""
         piece, start, taken = self._drop(length)
+        text = piece.text[start : start + taken]
         whole = taken == len(piece.text)
-        return self._stream.leaving(piece) if whole else self._stream.with_text(piece, piece.text[start : start + taken]), taken
+        return (piece, partial(self._stream.leaving, piece) if whole else partial(self._stream.with_text, piece, text)), taken
 
     def _drop(self, length: int) -> tuple[StreamPiece, int, int]:
         """Remove at most `length` characters of the first held event: the event, where they begin in its text, and how many they are."""

@@ -24,6 +24,7 @@ from proxy.exchange.answers import Sentence as Sentence
 from proxy.exchange.answers import ToolCall as ToolCall
 from proxy.exchange.answers import Usage as Usage
 from proxy.exchange.attempts import Attempts
+from proxy.exchange.histories import History
 from proxy.exchange.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -146,6 +147,23 @@ class Request(Struct, frozen=True):
     """``messages[i].groundwire`` by position."""
     wire: Any = None
     """The dialect's own memory of the bytes; opaque to everyone else."""
+    brings: int = 0
+    """How many of the messages, the last ones, stand in its own body as the conversation: neither instructions nor what the provider holds.
+    0 where the API knows no other."""
+    goes_on_from: str = ""
+    """What it names instead of bringing it (`proxy.exchange.histories`); "" where it brings all of the conversation."""
+    unseen_items: int = 0
+    """How much of the conversation that it brings it only names, or brings so that only the provider can read it."""
+    references: tuple[str, ...] = ()
+    """Ids of what it only names."""
+    with_items: Callable[[Mapping[str, Mapping[str, Any]]], Request] | None = None
+    """The same request, read with what is known of those."""
+    with_history: Callable[[History], Request] | None = None
+    """The same request with what is remembered of that before its own messages."""
+    held: tuple[Message, ...] = ()
+    """Those of its messages that are the provider's: nothing of them is sent, and no change of them would be."""
+    keeps: bool = False
+    """Whether the provider keeps it and its answer, so that a later request can go on from them by name."""
     size: int = 0
     """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
 

@@ -60,6 +60,10 @@ class Answer(Struct, frozen=True):
     """By choice index, where the upstream gave them: each token of its text with the token's log probability."""
     unread: str = ""
     """Where text stands in it that is not read as part of it: no check has seen that."""
+    id: str = ""
+    """What the provider knows it by, where a later request may go on from it by that name alone."""
+    items: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What it is made of, as the provider put it out, by the ids by which a later request may name it."""
 
     @property
     def text(self) -> str:

@@ -98,6 +98,8 @@ class Stage(Generic[OptionsT]):
     """What each of its dotted counters counts, by name: those are in the metrics from the start, at 0."""
     families: ClassVar[tuple[CounterFamily, ...]] = ()
     """Of its counters. A stage that is not Groundwire's own has none."""
+    folds: ClassVar[bool] = False
+    """Whether it shortens the conversation: left out where the provider holds a part of that, of which nothing can be taken."""
     reads_passages: ClassVar[bool] = False
     """Whether it needs `exchange.passages`, and `exchange.evidence` to hold the passages found in the messages, too."""
     verifies: bool = False

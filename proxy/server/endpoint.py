@@ -36,6 +36,7 @@ from proxy.errors import (
     StoreUnavailable,
     UpstreamTimeout,
     UpstreamUnreachable,
+    WebSocketRefused,
 )
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe import logs
@@ -50,12 +51,13 @@ from proxy.policy.loading import Delivery, LoadModels
 from proxy.ports import TokenCounter
 from proxy.ports.upstream import Call, Reply, is_event_stream
 from proxy.server.background import Afterwards
+from proxy.server.continuations import Continuations, Keeping, unchanged
 from proxy.upstreams.resilience import Resilient, retry_after_s
 from proxy.wire.dialect import Dialect, Dialects, TokenCount
 from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
-from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, following, has_body, returned_headers, tail
+from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, following, has_body, returned_headers, tail, wants_websocket
 from proxy.wire.http.headers import PREFIX, RequestHints, ResponseHeaders, parse_hints, plain_headers
 from proxy.wire.http.peers import not_from_here
 
@@ -113,6 +115,7 @@ class Services:
     dialects: Dialects
     afterwards: Afterwards
     lineages: Lineages
+    continuations: Continuations
     headers: ResponseHeaders
     tokens: TokenCounter
     counts: Mapping[str, TokenCount] = field(default_factory=dict)
@@ -178,11 +181,14 @@ class _Job:
         self._client = ""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
+        self._keeping: Keeping | None = None
         self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
 
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
         path = normal(self.path.partition("?")[0])
+        if wants_websocket(self._scope):
+            raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
         if self.route.own_machine_only and (problem := not_from_here(self._scope)):
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         dialect = self._dialect
@@ -196,16 +202,51 @@ class _Job:
             return
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
-        request = await aside(len(body), dialect.parse_request, body)
+        request = await self._parse(dialect, body)
+        dialect = self._dialect or dialect
         if self._policy.judges:
             await aside(len(body), check_duplicates, body)
+        request, found = await self._continued(request)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
+        exchange.verdicts += [] if found is None or not self._policy.pipeline.ran(exchange) else [found]
         await self._policy.pipeline.begin(exchange)
+        if (kept := unchanged(exchange)) is not None:
+            exchange.verdicts.append(kept)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
             return
         ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
+
+    async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
+        """The request with what it only names of its conversation."""
+        if not self._policy.pipeline.stages:
+            return request, None
+        if request.keeps:
+            self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.ended)
+        return await self._s.continuations.joined(request, self._client)
+
+    async def _keep(self, exchange: Exchange) -> None:
+        """The client may go on from this answer by its name alone."""
+        if self._keeping is None:
+            return
+        try:
+            if self._error is None and exchange.unanswered is None and self._policy.pipeline.ran(exchange):
+                await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
+        finally:
+            self._s.continuations.end(self._client, self._keeping)
+
+    async def _parse(self, dialect: Dialect, body: bytes) -> Request:
+        """The request, in the API that it is meant for: some clients send a body of one API to the path of another. Raises `ProxyError`."""
+        try:
+            return await aside(len(body), dialect.parse_request, body)
+        except InvalidRequest:
+            meant = self._s.dialects.meant(dialect.path, body)
+            if meant is None:
+                raise
+        self._dialect = self._spoken = meant
+        self.path = meant.path + self.path[len(dialect.path) :]
+        return await aside(len(body), meant.parse_request, body)
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
         """The client's keys, the route they are for, and how the client's API sends one."""
@@ -471,6 +512,7 @@ class _Job:
         """Give the connection back and leave a record."""
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
+            await self._keep(exchange)
             await pipeline.conclude(exchange)
             pipeline.release(exchange)
         for reply in self._replies:

@@ -150,6 +150,7 @@ class History(Stage[HistoryOptions]):
     name = "history"
     Options = HistoryOptions
     changes = ("messages", "tools")
+    folds = True
     counters = COUNTERS
     panel = HistoryPanel
     reports = ("DISTRACTION",)

@@ -132,6 +132,19 @@ lineages = Table(
     Index("lineages_used_at", "used_at"),
 )
 
+histories = Table(
+    "histories",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("client", "previous")),
+    Column("content", LargeBinary, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("used_at", Float(53), nullable=False),
+    Index("histories_used_at", "used_at"),
+    Index("histories_client", "client", "used_at"),
+)
+
 quarantine = Table(
     "quarantine",
     metadata,

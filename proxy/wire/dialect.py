@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from msgspec import Struct
+import msgspec
+from msgspec import DecodeError, Struct
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
+
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class StreamPiece(Struct, frozen=True):
@@ -38,6 +41,9 @@ class StreamPiece(Struct, frozen=True):
     """Whether it may not leave before the text in front of it: what opens or closes the part of an answer in which text stands."""
     parts: bool = False
     """Whether it waits, and a sentence ends before it though it may lack its full stop: a tool's call between two texts."""
+    acts: bool = False
+    """Whether it waits, and a client may act on it as soon as it comes (a whole call of its tool): it leaves, with all that is behind it,
+    only when the whole answer has been judged."""
     payload: Mapping[str, object] | None = None
     """The dialect's parsed form."""
 
@@ -149,6 +155,8 @@ class Dialect(Protocol):
 
     path: str
     """Below ``/v1``: ``/chat/completions``."""
+    carries: str
+    """The field of a body that the conversation stands in."""
     key_headers: tuple[str, ...]
     """Where a client's key stands, as ``authorization``: the first of these that it sends says who it is."""
     told_by: str
@@ -226,6 +234,15 @@ class Dialects:
     def of(self, path: str) -> Dialect | None:
         """The one that serves a path below ``/v1``, without its query."""
         return self._by_path.get(path)
+
+    def meant(self, path: str, body: bytes) -> Dialect | None:
+        """The one that a body is meant for, which has none of the conversation of the API it was sent to; None for what is nobody's."""
+        sent_to = self._by_path[path]
+        try:
+            fields = _FIELDS.decode(body)
+        except (DecodeError, RecursionError):
+            return None
+        return None if sent_to.carries in fields else next((dialect for dialect in self._every if dialect.carries in fields), None)
 
     def spoken(self, path: str, headers: Iterable[tuple[bytes, bytes]]) -> Dialect:
         """The one that a client of `path` (below ``/v1``) understands, also where it is passed on, or served by nobody."""

@@ -73,8 +73,10 @@ class EventSplitter:
     def _event(self, raw: bytes) -> Event:
         body = raw if self._started else raw.removeprefix(_BOM)
         self._started = True
-        if body.startswith(b"data: ") and body.endswith(b"\n\n") and body.count(b"\n") == 2 and b"\r" not in body:
-            return Event(raw, body[6:-2])
+        if body.endswith(b"\n\n") and b"\r" not in body:  # the two forms that are nearly all there is: with a name, and without
+            at = 1 + body.find(b"\n") if body.startswith(b"event:") else 0
+            if body.startswith(b"data: ", at) and body.count(b"\n", at) == 2:
+                return Event(raw, body[at + 6 : -2])
         values = [value for line in _LINE.split(body) if (value := _data(line)) is not None]
         return Event(raw, b"\n".join(values) if values else None)
 

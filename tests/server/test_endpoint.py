@@ -162,13 +162,13 @@ async def test_other_paths_pass_through_marked_skipped(start: Start) -> None:
     async with start(reply({"object": "list", "data": []})) as proxy:
         models = await proxy.get("/v1/models?limit=2")
         embeddings = await proxy.post({"input": "x"}, "/v1/embeddings")
-        responses = await proxy.post(b"\x00\xff", "/v1/responses")
+        responses = await proxy.post(b"\x00\xff", "/v1/responses/compact")
         await proxy.app.records_writer.flush()
         listed = (await proxy.get("/groundwire/v1/records")).json["data"]
     assert ["skipped"] * 3 == [a.verdict for a in (models, embeddings, responses)]
-    assert ["/v1/models?limit=2", "/v1/embeddings", "/v1/responses"] == [c.path for c in proxy.upstream.calls]
+    assert ["/v1/models?limit=2", "/v1/embeddings", "/v1/responses/compact"] == [c.path for c in proxy.upstream.calls]
     assert b"\x00\xff" == proxy.upstream.calls[2].body
-    assert ["/responses", "/embeddings", "/models"] == [r["path"] for r in listed]
+    assert ["/responses/compact", "/embeddings", "/models"] == [r["path"] for r in listed]
 
 
 async def sent(proxy: Any, target: str, method: str = "POST") -> bytes:
@@ -293,11 +293,16 @@ async def test_an_upstream_cannot_say_what_only_the_proxy_may(start: Start) -> N
 @pytest.mark.parametrize(
     ("options", "policy", "expected"),
     [
-        ("allow_skip: true", EMPTY_TAP, {"models": 200, "responses": 200, "files": 404, "fine_tuning/jobs": 404}),
-        ("allow_skip: true", BLOCKING, {"models": 200, "responses": 403, "completions": 403, "files": 404}),
-        ("passthrough: none", EMPTY_TAP, {"models": 404, "responses": 404}),
+        ("allow_skip: true", EMPTY_TAP, {"models": 200, "responses/r/cancel": 200, "conversations": 200, "files": 404}),
+        ("allow_skip: true", EMPTY_TAP, {"fine_tuning/jobs": 404, "responses/compact": 200}),
+        (
+            "allow_skip: true",
+            BLOCKING,
+            {"models": 200, "responses/r/cancel": 403, "responses/input_tokens": 200, "completions": 403, "files": 404},
+        ),
+        ("passthrough: none", EMPTY_TAP, {"models": 404, "responses/r/cancel": 404}),
         ("passthrough: [files]", EMPTY_TAP, {"models": 404, "files": 200, "files/f-1/content": 200}),
-        ("passthrough: [responses]", BLOCKING, {"responses": 200, "completions": 404}),
+        ("passthrough: [responses]", BLOCKING, {"responses/r/cancel": 200, "responses/compact": 200, "completions": 404}),
     ],
 )
 async def test_what_passes_through_is_a_choice(options: str, policy: str, expected: dict[str, int], start: Start) -> None:
@@ -309,7 +314,7 @@ async def test_what_passes_through_is_a_choice(options: str, policy: str, expect
 
 async def test_a_policy_asked_for_by_header_counts_for_what_passes_through(start: Start) -> None:
     async with start(reply({}), policies={"blocking": BLOCKING}, route_options="allow_policies: [blocking]") as proxy:
-        refused = await proxy.post(path="/v1/responses", x_groundwire_policy="blocking")
+        refused = await proxy.post(path="/v1/responses/r/cancel", x_groundwire_policy="blocking")
     assert (403, "policy_not_allowed") == (refused.status, refused.json["error"]["code"])
     assert [] == proxy.upstream.calls
 

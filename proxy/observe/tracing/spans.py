@@ -27,7 +27,13 @@ MAX_MARKS = 200
 """Most stage spans of one exchange: a gate judges each sentence of an answer. The rest are counted in ``groundwire.spans.dropped``."""
 MAX_EVENTS = 50
 """Most verdicts that are told as events of one exchange."""
-OPERATIONS = {"/chat/completions": "chat", "/messages": "chat", "/completions": "text_completion", "/embeddings": "embeddings"}
+OPERATIONS = {
+    "/chat/completions": "chat",
+    "/responses": "chat",
+    "/messages": "chat",
+    "/completions": "text_completion",
+    "/embeddings": "embeddings",
+}
 """``gen_ai.operation.name`` by path."""
 _FACTS = ("quality", "faithfulness", "relevance", "confidence", "clashes")
 _INT64 = 2**63

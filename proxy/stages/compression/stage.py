@@ -67,6 +67,7 @@ class Compression(Stage[CompressionOptions]):
     requires = ("token_count",)
     follows = ("history",)
     changes = ("messages", "tools")
+    folds = True
     counters = COUNTERS
     families = (
         CounterFamily(

@@ -35,6 +35,7 @@ class ChatDialect:
     """``POST /v1/chat/completions``"""
 
     path = "/chat/completions"
+    carries = "messages"
     key_headers: tuple[str, ...] = ("authorization",)
     told_by = ""
 

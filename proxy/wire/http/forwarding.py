@@ -105,6 +105,11 @@ def tail(scope: Scope, prefix: str) -> str:
     return f"{rest}?{query}" if query else rest
 
 
+def wants_websocket(scope: Scope) -> bool:
+    """Whether the request asks for another protocol than HTTP, which is one of the two that it may."""
+    return any(name == b"upgrade" and value.lower() == b"websocket" for name, value in scope["headers"])
+
+
 def has_body(scope: Scope) -> bool:
     """Whether the request says that a body follows."""
     return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in scope["headers"])

@@ -23,6 +23,7 @@ class MessagesDialect:
     """Anthropic's Messages."""
 
     path = "/messages"
+    carries = "messages"
     key_headers: tuple[str, ...] = ("x-api-key", "authorization")
     told_by = "anthropic-version"
 

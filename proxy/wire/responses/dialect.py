@@ -1,0 +1,298 @@
+"""OpenAI's Responses: request body <-> `Request`, answer body <-> `Answer`.
+
+Reference: https://platform.openai.com/docs/api-reference/responses. Parsing checks only what Groundwire itself needs and leaves the rest
+for the provider to judge, so that items and fields newer than this file pass. Rendering splices: an item, a tool or a field that is still
+the object it was goes out in the bytes it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+import orjson
+from msgspec.structs import replace
+
+from proxy.errors import InvalidRequest, ProxyError
+from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
+from proxy.exchange.histories import CONVERSATION, RESPONSE, History
+from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, same, typed
+from proxy.wire.chat.own_answer import own_answer
+from proxy.wire.http.forwarding import error_code
+from proxy.wire.responses.items import Origin, Reading, read
+from proxy.wire.responses.output import answer_of, rendered
+from proxy.wire.responses.own_answer import own_body, own_events, own_id
+from proxy.wire.responses.own_calls import ResponsesCallFilter
+from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
+from proxy.wire.responses.stream import ResponsesStream
+from proxy.wire.responses.wishes import wishes_of
+
+_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_READ = ("model", "input", "instructions", "tools", "stream", EXTENSION)
+"""Fields that are no parameters."""
+_ELSEWHERE = ("prompt", "previous_response_id", "conversation")
+"""Where a request may have its words, or its model, from, if not from itself."""
+
+
+class ResponsesDialect:
+    """``POST /v1/responses``"""
+
+    path = "/responses"
+    carries = "input"
+    key_headers: tuple[str, ...] = ("authorization",)
+    told_by = ""
+
+    def error(self, error: ProxyError) -> bytes:
+        """OpenAI's envelope."""
+        told = error.envelope()
+        if error.param == "messages":  # what other APIs call it
+            told["error"]["param"] = self.carries
+        return orjson.dumps(told)
+
+    def error_code(self, body: bytes) -> str:
+        """``error.code``, else ``error.type``."""
+        return error_code(body)
+
+    def parse_request(self, body: bytes) -> Request:
+        """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
+        return _request(body, load(body), {})
+
+    def render_request(self, exchange: Exchange) -> bytes:
+        """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
+        request = exchange.original
+        wire: _Wire = request.wire
+        same_messages = same(exchange.messages, request.messages) and not request.message_hints
+        same_tools, same_params = same(exchange.tools, request.tools), exchange.params is request.params
+        if same_messages and same_tools and same_params and not wire.extended and wire.goes_on_from is None:
+            return wire.body
+        raw = dict(_RAW_FIELDS.decode(wire.body))
+        raw.pop(EXTENSION, None)
+        if wire.goes_on_from:
+            raw["previous_response_id"] = _raw(wire.goes_on_from)
+        elif wire.goes_on_from == "":
+            raw.pop("previous_response_id", None)
+        if not same_messages or wire.goes_on_from is not None:
+            _set_input(raw, wire.reading, exchange)
+        if not same_tools:
+            _set_tools(raw, request, exchange.tools)
+        if not same_params:
+            for key in [k for k in raw if k in request.params and k not in exchange.params]:
+                del raw[key]
+            for key, value in exchange.params.items():
+                if key not in request.params or value is not request.params[key]:
+                    raw[key] = _raw(value)
+        return msgspec.json.encode(raw)
+
+    def parse_answer(self, body: bytes) -> Answer:
+        """Raises `ValueError` when the body is not a response."""
+        return answer_of(_response(body))
+
+    def usage_of(self, body: bytes) -> Mapping[str, object] | None:
+        """The field ``usage``, if it is an object."""
+        found = orjson.loads(body).get("usage")
+        return found if isinstance(found, dict) else None
+
+    def render_answer(
+        self, body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]] = ()
+    ) -> bytes:
+        """The upstream's own body where nothing changed; else its items with the changed texts, refusals and arguments."""
+        changed = after.changed_texts(before) or after.changed_refusals(before) or after.changed_arguments(before)
+        if not changed and verdict is None and not (others and self.usage_of(body) is not None):
+            return body
+        return rendered(body, before, after, verdict, others)
+
+    def own_answer(self, exchange: Exchange) -> Answer:
+        """A stage's answer in the form that the request asks for."""
+        return replace(own_answer(exchange), id=own_id(exchange))
+
+    def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
+        """Content type and bytes of a stage's answer."""
+        answer = exchange.answer or own_answer(exchange)
+        if exchange.original.stream:
+            return "text/event-stream; charset=utf-8", own_events(exchange, answer, verdict)
+        return "application/json", own_body(exchange, answer, verdict)
+
+    def call_filter(self, exchange: Exchange, *, whole: bool) -> ResponsesCallFilter:
+        """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""
+        stored = exchange.original.params.get("store") is not False
+        return ResponsesCallFilter(whole=whole or exchange.wants.form != "text", stored=stored)
+
+    def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
+        """Take the tools `own` out; where there are no others, leave them, since providers want to see the tools of earlier calls."""
+        others = [tool for tool in exchange.tools if tool_name(tool) not in own]
+        if others:
+            exchange.tools = others
+        else:
+            exchange.params = {**exchange.params, "tool_choice": "none"}
+
+    def stream(self, *, separate: bool = False) -> ResponsesStream:
+        """A reader for one streamed answer; every event does one thing."""
+        return ResponsesStream()
+
+
+class _Wire:
+    """What the dialect remembers of a request's bytes."""
+
+    __slots__ = ("body", "extended", "goes_on_from", "reading")
+
+    def __init__(self, body: bytes, reading: Reading, *, extended: bool, goes_on_from: str | None = None) -> None:
+        self.body, self.reading, self.extended = body, reading, extended
+        self.goes_on_from = goes_on_from
+        """The last response that the provider knows, "" for none, where that is not the one that the client names; else None."""
+
+
+def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[str, Any]]) -> Request:
+    """A body as a request, with what is `known` of the items that it only names."""
+    model = _model(fields)
+    reading = read(fields.get("instructions"), fields.get("input"), known)
+    stream = fields.get("stream")
+    if stream is not None and not isinstance(stream, bool):
+        raise InvalidRequest("stream: expected true or false", param="stream")
+    params = {name: value for name, value in fields.items() if name not in _READ}
+    wire = _Wire(body, reading, extended=EXTENSION in fields)
+    request = Request(
+        model=model,
+        messages=tuple(reading.messages),
+        tools=_tools(fields.get("tools")),
+        params=params,
+        stream=bool(stream),
+        wants=wishes_of(params),
+        read_wants=wishes_of,
+        passages=passages_of(fields.get(EXTENSION)),
+        has_context="context" in (fields.get(EXTENSION) or {}),
+        message_hints=reading.hints,
+        wire=wire,
+        brings=len(reading.messages) - isinstance(fields.get("instructions"), str),
+        goes_on_from=_named_history(fields),
+        unseen_items=reading.unseen,
+        references=tuple(reading.references),
+        with_items=partial(_request, body, fields) if reading.references and not known else None,
+        keeps=fields.get("store") is not False,
+        size=len(body),
+    )
+    return request if not request.goes_on_from else replace(request, with_history=partial(_with_history, request))
+
+
+def _named_history(fields: Mapping[str, Any]) -> str:
+    """What the request goes on with that it does not bring."""
+    previous, conversation = fields.get("previous_response_id"), fields.get("conversation")
+    conversation = conversation.get("id") if isinstance(conversation, dict) else conversation
+    if isinstance(previous, str) and previous:
+        return RESPONSE + previous
+    return CONVERSATION + conversation if isinstance(conversation, str) and conversation else ""
+
+
+def _with_history(request: Request, history: History) -> Request:
+    """The request with what is remembered before its own messages; what the provider does not know of it is sent."""
+    wire: _Wire = request.wire
+    old = wire.reading
+    at = len(old.messages) - request.brings
+    held = [message for turn in history.held for message in turn.messages]
+    unsent = [message for turn in history.unsent for message in turn.messages]
+    past, origins = [*held, *unsent], [*(Origin(held=True) for _ in held), *(Origin(added=True) for _ in unsent)]
+    reading = Reading(
+        [*old.messages[:at], *past, *old.messages[at:]],
+        [*old.origins[:at], *origins, *old.origins[at:]],
+        [(before + len(past), item) for before, item in old.pinned],
+        {i + len(past): hint for i, hint in old.hints.items()},
+        old.hinted,
+    )
+    last = (history.held[-1].name.removeprefix(RESPONSE) if history.held else "") if unsent else None
+    return replace(
+        request,
+        messages=tuple(reading.messages),
+        held=tuple(held),
+        message_hints=reading.hints,
+        wire=_Wire(wire.body, reading, extended=wire.extended, goes_on_from=last),
+    )
+
+
+def _model(fields: dict[str, Any]) -> str:
+    """A request by a stored prompt, or in a conversation, need not name its model."""
+    if fields.get("model") is None and any(fields.get(name) for name in _ELSEWHERE):
+        return ""
+    model: str = typed(fields, "model", str, "a string")
+    if not model:
+        raise InvalidRequest("you must provide a model", param="model")
+    return model
+
+
+def _tools(tools: object) -> tuple[Tool, ...]:
+    """In chat form: functions and custom tools; the provider's own tools, and types that are not known, as they stand there."""
+    if tools is None:
+        return ()
+    if not isinstance(tools, list):
+        raise InvalidRequest(f"tools: expected a list, got {kind_of(tools)}", param="tools")
+    for i, tool in enumerate(tools):
+        if not isinstance(tool, dict):
+            raise InvalidRequest(f"tools[{i}]: expected an object, got {kind_of(tool)}", param=f"tools[{i}]")
+    return tuple(_chat_tool(tool) for tool in tools)
+
+
+def _chat_tool(tool: dict[str, Any]) -> Tool:
+    kind = tool.get("type")
+    if kind not in ("function", "custom"):
+        return tool
+    return {"type": kind, kind: {name: value for name, value in tool.items() if name != "type"}}
+
+
+def _flat_tool(tool: Tool, *, known: bool) -> dict[str, Any]:
+    """A tool of chat's form in this API's, where a function is strict unless it says otherwise."""
+    kind = tool.get("type")
+    described = tool.get(kind) if kind in ("function", "custom") else None
+    if not isinstance(described, Mapping):
+        return dict(tool)
+    default = {"strict": False} if kind == "function" and not known else {}
+    return {"type": kind, **default, **described}
+
+
+def _set_tools(raw: dict[str, msgspec.Raw], request: Request, tools: Sequence[Tool]) -> None:
+    if not tools:  # providers refuse a choice among no tools
+        for name in ("tools", "tool_choice", "parallel_tool_calls"):
+            raw.pop(name, None)
+        return
+    pieces = _RAW_ITEMS.decode(raw["tools"]) if request.tools else []
+    bytes_of = {id(tool): piece for tool, piece in zip(request.tools, pieces, strict=True)}
+    names = {tool_name(tool) for tool in request.tools}
+    new = [bytes_of.get(id(tool)) or _raw(_flat_tool(tool, known=tool_name(tool) in names)) for tool in tools]
+    raw["tools"] = msgspec.Raw(msgspec.json.encode(new))
+
+
+def _set_input(raw: dict[str, msgspec.Raw], reading: Reading, exchange: Exchange) -> None:
+    given = bytes(raw.get("input", b""))
+    messages = exchange.messages
+    if exchange.params.get("conversation"):  # the provider has taken into it what was sent and answered before
+        messages = messages[1 + max((i for i, message in enumerate(messages) if OUTPUT_ITEMS in message), default=-1) :]
+    rendering = Rendering(reading, _RAW_ITEMS.decode(given) if given.startswith(b"[") else [])
+    items = rendering.items(messages)
+    if given.startswith(b'"') and len(items) == 1 and _is_plain(messages):
+        if messages[-1] is not exchange.original.messages[-1]:
+            raw["input"] = _raw(messages[-1]["content"])
+    elif items or given:
+        raw["input"] = msgspec.Raw(msgspec.json.encode(items))
+    instructed = next((i for i, origin in enumerate(reading.origins) if origin.instructions), None)
+    if instructed is None or len(messages) < len(exchange.messages):
+        return
+    if rendering.instructions is None:
+        raw.pop("instructions")
+    elif rendering.instructions != reading.messages[instructed]["content"]:
+        raw["instructions"] = _raw(rendering.instructions)
+
+
+def _is_plain(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the last message can be a string again."""
+    return messages[-1].get("role") == "user" and isinstance(messages[-1].get("content"), str)
+
+
+def _response(body: bytes) -> dict[str, Any]:
+    found = orjson.loads(body)
+    if not isinstance(found, dict) or not isinstance(found.get("output"), list):
+        raise ValueError("not a response")
+    return found
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(orjson.dumps(value))

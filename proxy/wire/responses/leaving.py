@@ -1,0 +1,250 @@
+"""The events of a Responses stream as they leave: numbered without a gap, and each telling a text as it has left.
+
+In: the pieces of `stream`, in the order of leaving, some of them with another text. Out: bytes: an event's own, unless its number, or a
+text, arguments or annotations that it repeats, are no longer what they were. Keeps what has left, so that a block can close what is open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.errors import ProxyError
+from proxy.wire.dialect import StreamPiece
+from proxy.wire.responses import events
+from proxy.wire.responses.annotations import moved
+from proxy.wire.responses.events import encode, index_of, place_of, response_of
+from proxy.wire.responses.output import GAP, Place, changed_item, changed_part
+from proxy.wire.usage import added_up
+
+GAP_MARK, TOLD_MARK = "_gap", "_told"
+"""In a payload: it stands between two texts; it is the text of an event behind it. Neither has bytes of its own."""
+Event = dict[str, Any]
+
+
+class Leaving:
+    """Of one stream."""
+
+    def __init__(self, texts: Mapping[Place, Sequence[str]], refusals: Mapping[Place, Sequence[str]]) -> None:
+        """What came of each text and refusal, as `stream` goes on to fill it."""
+        self._texts, self._refusals = texts, refusals
+        self._sent: dict[str, dict[Place, list[str]]] = {events.TEXT: {}, events.REFUSAL: {}}
+        self.arguments: dict[int, str] = {}
+        """Of calls, by their items' positions, where they are other than the model's."""
+        self.others: list[Mapping[str, Any]] = []
+        self.behind: list[bytes] = []
+        """What came behind the response's end: ``[DONE]``, of some servers."""
+        self._head: Event = {}
+        self._named = True
+        self._next: int | None = None
+        """The next event's number; None before any left."""
+        self._last = -1
+        self._open: dict[int, Event] = {}
+        """Items that have been opened and not closed, as they were opened."""
+        self._parts: dict[Place, Event] = {}
+        """Their parts that are open."""
+        self._whole: dict[Place, Any] = {}
+        """Parts that are closed, as they have left."""
+        self._closed: dict[int, Event] = {}
+        self._late: dict[Place, list[Mapping[str, Any]]] = {}
+        """Annotations of a text in which something was changed: where they point is known when it is done."""
+        self._annotations: dict[Place, int] = {}
+        self._end: tuple[bytes, Event] | None = None
+
+    def came(self, raw: bytes, event: Event) -> None:
+        """Note an event that came."""
+        if event["type"] in events.BEGINS:
+            self._named, self._head = raw.lstrip(b"\xef\xbb\xbf").startswith(b"event:"), response_of(event)
+        if isinstance(event.get("sequence_number"), int):
+            self._last = event["sequence_number"]
+
+    def ended(self, raw: bytes, event: Event) -> None:
+        """The event that ends the response: it leaves by `end`."""
+        self._end = raw, event
+
+    # ---- one event ----
+
+    def piece(self, piece: StreamPiece) -> bytes:
+        """It leaves as it is."""
+        event = piece.payload
+        if event is None:
+            return piece.raw
+        if GAP_MARK in event or piece.finish:
+            return b""
+        kind, place = str(event["type"]), place_of(event)
+        if kind in self._sent:
+            text = str(event.get("delta") or "")
+            self._sent[kind].setdefault(place, []).append(text)
+            return b"" if TOLD_MARK in event or not (piece.raw or text) else self._written(piece.raw, event, event)
+        if kind == events.ANNOTATION and self._is_late(event):
+            return b""
+        late = self._late_annotations(place) if kind in (events.TEXT_DONE, events.PART_DONE) else b""
+        return late + self._written(piece.raw, event, self._adjusted(event))
+
+    def saying(self, piece: StreamPiece, text: str) -> bytes:
+        """It leaves with another text, or refusal; nothing leaves for none."""
+        event = {name: value for name, value in (piece.payload or {}).items() if name != GAP_MARK}
+        text = text.removeprefix(GAP) if GAP_MARK in (piece.payload or {}) else text
+        self._sent[str(event["type"])].setdefault(place_of(event), []).append(text)
+        if not text or TOLD_MARK in event:
+            return b""
+        return self._write({**event, "delta": text} | ({"logprobs": []} if event.get("logprobs") and text != piece.text else {}))
+
+    def _written(self, raw: bytes, came: Mapping[str, Any], event: Mapping[str, Any]) -> bytes:
+        """An event's own bytes, if it has any, it still says what they say, and its number is the next one."""
+        self._note(event)
+        number = event.get("sequence_number")
+        if not isinstance(number, int):
+            return raw if raw and event is came else encode(event, named=self._named)
+        if self._next is None:
+            self._next = number
+        if raw and event is came and number == self._next:
+            self._next += 1
+            return raw
+        return self._write(event)
+
+    def _write(self, event: Mapping[str, Any]) -> bytes:
+        """An event with the next number."""
+        if self._next is None:
+            self._next = self._last + 1
+        numbered = {**event, "sequence_number": self._next} if "sequence_number" in event or self._last >= 0 else event
+        self._next += 1
+        return encode(numbered, named=self._named)
+
+    def _adjusted(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """An event that tells of a text, arguments or annotations again, as they are now; itself where they are as it says."""
+        kind = event["type"]
+        if kind == events.TEXT_DONE and (text := self._said(events.TEXT, place_of(event))) not in (None, event.get("text")):
+            return {**event, "text": text} | ({"logprobs": []} if event.get("logprobs") else {})
+        if kind == events.REFUSAL_DONE and (text := self._said(events.REFUSAL, place_of(event))) not in (None, event.get("refusal")):
+            return {**event, "refusal": text}
+        if kind == events.PART_DONE:
+            place = place_of(event)
+            part = changed_part(event.get("part"), self._said(events.TEXT, place), self._said(events.REFUSAL, place))
+            return event if part is event.get("part") else {**event, "part": part}
+        if kind == events.ITEM_DONE and isinstance(event.get("item"), dict):
+            item = self._item(event["item"], index_of(event))
+            return event if item is event["item"] else {**event, "item": item}
+        if kind == events.ARGUMENTS_DONE and index_of(event) in self.arguments:
+            return {**event, "arguments": self.arguments[index_of(event)]}
+        return event
+
+    def _said(self, kind: str, place: Place) -> str | None:
+        """What has left of a text, or refusal; None where nothing came."""
+        came = self._texts if kind == events.TEXT else self._refusals
+        return "".join(self._sent[kind].get(place, ())) if place in came else None
+
+    def _said_in(self, kind: str, item: Event, position: int) -> dict[Place, str]:
+        content = item.get("content")
+        places = [(position, j) for j in range(len(content) if isinstance(content, list) else 0)]
+        return {place: text for place in places if (text := self._said(kind, place)) is not None}
+
+    def _item(self, item: Event, position: int) -> Event:
+        texts, refusals = (self._said_in(kind, item, position) for kind in (events.TEXT, events.REFUSAL))
+        return changed_item(item, position, texts, refusals, self.arguments)
+
+    def _note(self, event: Mapping[str, Any]) -> None:
+        """What is open after it."""
+        kind, item = event["type"], event.get("item")
+        if kind == events.ITEM and isinstance(item, dict):
+            self._open[index_of(event)] = item
+        elif kind == events.PART and isinstance(event.get("part"), dict):
+            self._parts[place_of(event)] = dict(event)
+        elif kind == events.PART_DONE:
+            self._parts.pop(place_of(event), None)
+            self._whole[place_of(event)] = event.get("part")
+        elif kind == events.ITEM_DONE and isinstance(item, dict):
+            self._open.pop(index_of(event), None)
+            self._closed[index_of(event)] = item
+
+    # ---- annotations ----
+
+    def _is_late(self, event: Mapping[str, Any]) -> bool:
+        """Whether an annotation stands behind a change of its text, and leaves when that is done."""
+        place = place_of(event)
+        if place not in self._late and "".join(self._texts.get(place, ())).startswith(self._said(events.TEXT, place) or ""):
+            self._annotations[place] = self._annotations.get(place, 0) + 1
+            return False
+        self._late.setdefault(place, []).append(event)
+        return True
+
+    def _late_annotations(self, place: Place) -> bytes:
+        out = []
+        old = "".join(self._texts.get(place, ()))
+        for event in self._late.pop(place, ()):
+            now = moved(event.get("annotation"), old, self._said(events.TEXT, place) or "")
+            if now is not None:
+                index = self._annotations[place] = self._annotations.get(place, 0)
+                self._annotations[place] += 1
+                out.append(self._write({**event, "annotation": now, "annotation_index": index}))
+        return b"".join(out)
+
+    # ---- the end ----
+
+    def blocked(self, came: Event | None, usage: Mapping[str, Any] | None) -> bytes:
+        """Closes what is open, and makes the response an incomplete one."""
+        out = []
+        for position, item in sorted(self._open.items()):
+            if item.get("type") != "message":  # a call that is not whole is none
+                continue
+            places = sorted(place for place in self._parts if place[0] == position)
+            out += [self._write(event) for place in places for event in self._closing(place, item)]
+            whole = [part for place, part in sorted(self._whole.items()) if place[0] == position]
+            said = [*whole, *(self._stopped_part(place) for place in places)]
+            closed = {**item, "status": "incomplete", "content": said}
+            out.append(self._write({"type": events.ITEM_DONE, "output_index": position, "item": closed, "sequence_number": 0}))
+            self._closed[position] = closed
+        response = {
+            **self._head,
+            **(came or {}),
+            "status": "incomplete",
+            "error": None,
+            "incomplete_details": {"reason": "content_filter"},
+            "output": [item for _, item in sorted(self._closed.items())],
+            "usage": usage,
+        }
+        self._open.clear()
+        self._end = b"", {"type": "response.incomplete", "response": response, "sequence_number": 0}
+        return b"".join(out)
+
+    def _stopped_part(self, place: Place) -> Event:
+        part = dict(self._parts[place]["part"])
+        kind, name = (events.REFUSAL, "refusal") if part.get("type") == "refusal" else (events.TEXT, "text")
+        return {**part, name: "".join(self._sent[kind].get(place, ()))}
+
+    def _closing(self, place: Place, item: Event) -> list[Event]:
+        part = self._stopped_part(place)
+        where = {"item_id": item.get("id"), "output_index": place[0], "content_index": place[1], "sequence_number": 0}
+        if part.get("type") == "refusal":
+            told: Event = {"type": events.REFUSAL_DONE, **where, "refusal": part["refusal"]}
+        else:
+            told = {"type": events.TEXT_DONE, **where, "text": part["text"], "logprobs": []}
+        return [told, {"type": events.PART_DONE, **where, "part": part}]
+
+    def failed(self, error: ProxyError) -> bytes:
+        """The error as an event, and as the response's end."""
+        told = {"type": "error", "code": error.code, "message": error.message, "param": error.param, "sequence_number": 0}
+        why = {"code": "server_error", "message": error.message}
+        response = {"object": "response", "output": [], **self._head, "status": "failed", "error": why}
+        return self._write(told) + self._write({"type": "response.failed", "response": response, "sequence_number": 0})
+
+    def end(self, verdict: Mapping[str, object] | None) -> bytes:
+        """The response's last event, and what came behind it."""
+        if self._end is None:
+            return b""
+        (raw, event), self._end = self._end, None
+        response = response_of(event)
+        new = dict(response)
+        if raw and self._next is not None and isinstance(response.get("output"), list):
+            output = [self._item(item, i) if isinstance(item, dict) else item for i, item in enumerate(response["output"])]
+            if any(now is not old for now, old in zip(output, response["output"], strict=True)):
+                new["output"] = output
+        if self.others and isinstance(response.get("usage"), dict):
+            new["usage"] = added_up([*self.others, response["usage"]])
+        if verdict is not None:
+            new["groundwire"] = verdict
+        number = event.get("sequence_number")
+        if self._next is None and raw and isinstance(number, int):  # the events before have left in their own bytes
+            self._next = number
+        ending = raw if new == response and raw and self._next in (None, number) else self._write({**event, "response": new})
+        return ending + b"".join(self.behind)

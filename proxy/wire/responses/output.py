@@ -1,0 +1,238 @@
+"""A Responses answer that came whole: its output items -> an `Answer`, and back into the body with what stages changed.
+
+The answer's text is every text of its messages, in order, with a blank line between two. Its calls are the ``function_call`` items. Pure
+functions over the parsed response and over its raw bytes; an item in which nothing changed stays in its own bytes.
+
+Reference: https://platform.openai.com/docs/api-reference/responses/object
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+import orjson
+
+from proxy.exchange import Answer, Choice, ToolCall, Usage
+from proxy.wire.responses.annotations import moved
+from proxy.wire.spreading import spread
+from proxy.wire.usage import added_up
+
+_RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+GAP = "\n\n"
+"""Between two texts of one answer."""
+Place = tuple[int, int]
+"""An output item's position, and a part's position in its content."""
+
+
+def texts_of(output: Sequence[Any], kind: str = "output_text", name: str = "text") -> dict[Place, str]:
+    """Every text of the answer's messages, or every refusal, by its place."""
+    return {
+        (i, j): part[name]
+        for i, item in enumerate(output)
+        if isinstance(item, dict) and item.get("type") == "message"
+        for j, part in enumerate(item.get("content") or () if isinstance(item.get("content"), list) else ())
+        if isinstance(part, dict) and part.get("type") == kind and isinstance(part.get(name), str)
+    }
+
+
+def refusals_of(output: Sequence[Any]) -> dict[Place, str]:
+    """Every refusal."""
+    return texts_of(output, "refusal", "refusal")
+
+
+def joined(texts: Mapping[Any, str]) -> str:
+    """The answer's text."""
+    return GAP.join(text for text in texts.values() if text)
+
+
+def parted(texts: Mapping[Place, str], text: str) -> dict[Place, str]:
+    """The parts' texts where the answer is to say `text`; only those that change."""
+    said = {place: part for place, part in texts.items() if part}
+    if not said:
+        return dict.fromkeys(list(texts)[:1], text)
+    found = dict(zip(said, _spread(list(said.values()), text), strict=True))
+    return {place: part for place, part in found.items() if part != said[place]}
+
+
+def _spread(parts: Sequence[str], text: str) -> list[str]:
+    """`text` over as many parts: by its paragraphs, where there are as many as there were, else by the sentences that stayed."""
+    counts, paragraphs = [part.count(GAP) + 1 for part in parts], text.split(GAP)
+    if len(paragraphs) == sum(counts):
+        ends = list(accumulate(counts))
+        return [GAP.join(paragraphs[end - count : end]) for end, count in zip(ends, counts, strict=True)]
+    spaced = spread([part if i == 0 else GAP + part for i, part in enumerate(parts)], text)
+    return [part if i == 0 else part.removeprefix(GAP) for i, part in enumerate(spaced)]
+
+
+def functions_of(output: Sequence[Any]) -> list[tuple[int, dict[str, Any]]]:
+    """The calls of functions, each with its position."""
+    return [(i, item) for i, item in enumerate(output) if isinstance(item, dict) and item.get("type") == "function_call"]
+
+
+def answer_of(response: Mapping[str, Any]) -> Answer:
+    """A whole response as an answer."""
+    output = response.get("output")
+    output = output if isinstance(output, list) else []
+    calls = tuple(
+        ToolCall(_string(item.get("call_id")), _string(item.get("name")), _string(item.get("arguments")), index)
+        for index, (_, item) in enumerate(functions_of(output))
+    )
+    choice = Choice(
+        0,
+        joined(texts_of(output)),
+        joined(refusals_of(output)),
+        "\n".join(_thoughts(output)),
+        calls,
+        finish_reason(response, bool(calls)),
+    )
+    logprobs = {0: tuple(_logprobs(output))} if any(_logprobs(output)) else {}
+    model = response.get("model")
+    return Answer(
+        (choice,),
+        model if isinstance(model, str) else "",
+        usage(response.get("usage")),
+        logprobs,
+        unread(output),
+        _string(response.get("id")),
+        items_of(output),
+    )
+
+
+def items_of(output: Sequence[Any]) -> dict[str, Mapping[str, Any]]:
+    """The items that a later request may name by their ids; of reasoning, that it was there."""
+    named = [item for item in output if isinstance(item, dict) and isinstance(item.get("id"), str)]
+    return {item["id"]: item if item.get("type") != "reasoning" else {"type": "reasoning", "id": item["id"]} for item in named}
+
+
+def finish_reason(response: Mapping[str, Any], calls: bool) -> str | None:
+    """In chat's words."""
+    if response.get("status") == "incomplete":
+        details = response.get("incomplete_details")
+        reason = details.get("reason") if isinstance(details, dict) else None
+        return "content_filter" if reason == "content_filter" else "length"
+    return "tool_calls" if calls else "stop"
+
+
+def usage(value: object) -> Usage | None:
+    """The response's usage; None for null, and for what is not one."""
+    if not isinstance(value, dict):
+        return None
+    details = value.get("input_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    numbers = (value.get("input_tokens"), value.get("output_tokens"), cached or 0)
+    return Usage(*(n if isinstance(n, int) else 0 for n in numbers))
+
+
+def unread(output: Sequence[Any]) -> str:
+    """Where a message has text that is not read; "" where there is none."""
+    for i, item in enumerate(output):
+        if isinstance(item, dict) and item.get("type") == "message":
+            content = item.get("content")
+            if content is not None and not isinstance(content, list):
+                return f"output[{i}].content"
+            for j, part in enumerate(content or ()):
+                if not is_read(part):
+                    return f"output[{i}].content[{j}]"
+    return ""
+
+
+def is_read(part: object) -> bool:
+    """Whether what a part of a message says is read, or it says nothing."""
+    if not isinstance(part, dict):
+        return False
+    if part.get("type") in ("output_text", "refusal"):
+        name = "text" if part["type"] == "output_text" else "refusal"
+        return isinstance(part.get(name), str | None)
+    return not any(isinstance(part.get(name), str) and part[name] for name in ("text", "content", "refusal", "transcript"))
+
+
+def rendered(
+    body: bytes, before: Answer, after: Answer, verdict: Mapping[str, object] | None, others: Sequence[Mapping[str, object]]
+) -> bytes:
+    """The body with the texts, refusals and arguments of `after`, the usage of the `others` added, and the verdict."""
+    texts, refusals, calls = after.changed_texts(before), after.changed_refusals(before), after.changed_arguments(before)
+    raw = dict(_RAW_FIELDS.decode(body))
+    own = orjson.loads(bytes(raw["usage"])) if "usage" in raw else None
+    if texts or refusals or calls:
+        items = _RAW_ITEMS.decode(raw["output"])
+        output = orjson.loads(bytes(raw["output"]))
+        said = parted(texts_of(output), texts[0]) if texts else {}
+        refused = parted(refusals_of(output), refusals[0]) if refusals else {}
+        arguments = {i: calls[0][index] for index, (i, _) in enumerate(functions_of(output)) if index in calls.get(0, {})}
+        for i in {place[0] for place in (*said, *refused)} | arguments.keys():
+            items[i] = _raw(changed_item(output[i], i, said, refused, arguments))
+        raw["output"] = msgspec.Raw(msgspec.json.encode(items))
+        if texts and bytes(raw.get("output_text", b"")).startswith(b'"'):  # some servers say it once more
+            raw["output_text"] = _raw(texts[0])
+    if isinstance(own, dict) and others:
+        raw["usage"] = _raw(added_up([*others, own]))
+    if verdict is not None:
+        raw["groundwire"] = _raw(verdict)
+    return msgspec.json.encode(raw)
+
+
+def changed_item(
+    item: dict[str, Any], position: int, texts: Mapping[Place, str], refusals: Mapping[Place, str], arguments: Mapping[int, str]
+) -> dict[str, Any]:
+    """An output item that says what these say at its position; itself where nothing changes."""
+    if position in arguments and item.get("arguments") != arguments[position]:
+        return {**item, "arguments": arguments[position]}
+    content = item.get("content")
+    if item.get("type") != "message" or not isinstance(content, list):
+        return item
+    parts = [changed_part(part, texts.get((position, j)), refusals.get((position, j))) for j, part in enumerate(content)]
+    return item if all(new is old for new, old in zip(parts, content, strict=True)) else {**item, "content": parts}
+
+
+def changed_part(part: Any, text: str | None, refusal: str | None = None) -> Any:
+    """A part that says `text`, or refuses with `refusal`; itself where that is what it says, or None."""
+    if not isinstance(part, dict):
+        return part
+    if part.get("type") == "refusal":
+        return part if refusal in (None, part.get("refusal")) else {**part, "refusal": refusal}
+    old = part.get("text")
+    if part.get("type") != "output_text" or text is None or text == old or not isinstance(old, str):
+        return part
+    new = {**part, "text": text}
+    if isinstance(part.get("annotations"), list):
+        new["annotations"] = [now for one in part["annotations"] if (now := moved(one, old, text)) is not None]
+    if part.get("logprobs"):  # they belong to the words that were replaced
+        new["logprobs"] = []
+    return new
+
+
+def _thoughts(output: Sequence[Any]) -> Iterator[str]:
+    for item in output:
+        if isinstance(item, dict) and item.get("type") == "reasoning":
+            for name in ("summary", "content"):
+                for part in item.get(name) or ():
+                    if isinstance(part, dict) and isinstance(part.get("text"), str):
+                        yield part["text"]
+
+
+def _logprobs(output: Sequence[Any]) -> Iterator[tuple[str, float]]:
+    for item in output:
+        content = item.get("content") if isinstance(item, dict) else None
+        for part in content if isinstance(content, list) else ():
+            yield from token_logprobs(part)
+
+
+def token_logprobs(part: object) -> Iterator[tuple[str, float]]:
+    """Each token of a part, or of a delta, with its log probability, where there are any."""
+    listed = part.get("logprobs") if isinstance(part, dict) else None
+    for entry in listed if isinstance(listed, list) else ():
+        token, value = (entry.get("token"), entry.get("logprob")) if isinstance(entry, dict) else (None, None)
+        if isinstance(token, str) and isinstance(value, int | float):
+            yield token, float(value)
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _raw(value: object) -> msgspec.Raw:
+    return msgspec.Raw(orjson.dumps(value))

@@ -1,0 +1,303 @@
+"""A Responses stream: events -> `StreamPiece`s and an `Answer`, and the events as they leave.
+
+The API tells a text several times: in its deltas, when the text is done, when its part is, when its item is, and in the response at the
+end. In: the upstream's events. Out: pieces, of which those with text are the deltas; what repeats a text waits behind it and, as it
+leaves (`leaving.Leaving`), says what has left of it. A text that no delta told is a piece of its own before the event that tells it.
+
+Between two texts of one answer stands a piece with a blank line and no bytes, as in `output.joined`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from proxy.errors import ProxyError
+from proxy.exchange import Answer, Choice, ToolCall
+from proxy.wire import sse
+from proxy.wire.dialect import StreamPiece
+from proxy.wire.responses import events
+from proxy.wire.responses.events import event_of, index_of, place_of, response_of
+from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
+from proxy.wire.responses.output import GAP, Place, finish_reason, is_read, items_of, joined, parted, token_logprobs, usage
+
+
+class ResponsesStream:
+    """Implements `proxy.wire.dialect.AnswerStream`. There is one choice: 0."""
+
+    def __init__(self) -> None:
+        self._splitter = sse.EventSplitter()
+        self._texts: dict[Place, list[str]] = {}
+        self._refusals: dict[Place, list[str]] = {}
+        self._thoughts: list[str] = []
+        self._logprobs: list[tuple[str, float]] = []
+        self._calls: dict[int, dict[str, Any]] = {}
+        """Functions that are called, by their items' positions."""
+        self._arguments: dict[int, list[str]] = {}
+        self._items: dict[int, Any] = {}
+        """Those that are whole, by position."""
+        self._model = self._id = ""
+        self._end: dict[str, Any] | None = None
+        """The response as the last event has it."""
+        self.usage: dict[str, Any] | None = None
+        self.error: Mapping[str, object] | None = None
+        self.done = False
+        self.unreadable = ""
+        self._leaving = Leaving(self._texts, self._refusals)
+
+    # ---- reading ----
+
+    def feed(self, chunk: bytes) -> list[StreamPiece]:
+        """The pieces that `chunk` completes."""
+        return [piece for event in self._splitter.feed(chunk) for piece in self._pieces(event)]
+
+    def finish(self) -> list[StreamPiece]:
+        """What was left without a blank line, made whole."""
+        event = self._splitter.finish()
+        return [] if event is None else list(self._pieces(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data)))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the response has ended."""
+        return self._end is not None
+
+    @property
+    def answer(self) -> Answer:
+        """Everything so far, put together."""
+        calls = tuple(self._call(i, item, index) for index, (i, item) in enumerate(sorted(self._calls.items())))
+        texts = {place: "".join(parts) for place, parts in self._texts.items()}
+        refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
+        finish = finish_reason(self._end, bool(calls)) if self._end is not None else None
+        choice = Choice(0, joined(texts), joined(refusals), "".join(self._thoughts), calls, finish)
+        logprobs = {0: tuple(self._logprobs)} if self._logprobs else {}
+        return Answer((choice,), self._model, usage(self.usage), logprobs, id=self._id, items=items_of(list(self._items.values())))
+
+    def _call(self, position: int, item: Mapping[str, Any], index: int) -> ToolCall:
+        given = item.get("arguments") or "".join(self._arguments.get(position, ()))
+        return ToolCall(str(item.get("call_id") or ""), str(item.get("name") or ""), given if isinstance(given, str) else "", index)
+
+    def _pieces(self, event: sse.Event) -> Iterator[StreamPiece]:
+        if event.data is None:
+            yield StreamPiece(event.raw, done=self.done)
+            return
+        if self.done or event.done:
+            if not event.done:  # clients have stopped reading, and nobody is to read what was not judged
+                self.unreadable = self.unreadable or "what follows the end of the response is not read"
+            self.done = True
+            self._leaving.behind.append(event.raw)
+            yield StreamPiece(event.raw, done=True)
+            return
+        payload = event_of(event.data)
+        if payload is None:
+            self.unreadable = self.unreadable or "an event is none of this API's"
+            yield StreamPiece(event.raw)
+            return
+        self._leaving.came(event.raw, payload)
+        yield from self._event(event.raw, payload)
+
+    def _event(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
+        kind = event["type"]
+        if kind == events.TEXT:
+            yield from self._text(raw, event)
+        elif kind == events.REFUSAL:
+            self._refusals.setdefault(place_of(event), []).append(str(event.get("delta") or ""))
+            yield StreamPiece(raw, 0, refusal=True, waits=True, payload=event)
+        elif kind in events.BEGINS:
+            self._named(response_of(event))
+            yield StreamPiece(raw, payload=event)
+        elif kind in events.ENDS:
+            yield from self._ended(raw, event)
+        elif kind == "error":
+            self.error = event
+            yield StreamPiece(raw, payload=event)
+        else:
+            yield from self._told_in(kind, event)
+            yield self._other(kind, raw, event)
+
+    def _other(self, kind: str, raw: bytes, event: dict[str, Any]) -> StreamPiece:
+        """What opens or closes something, what a call is given, thoughts, and every type that is not known."""
+        if kind in (events.ITEM, events.ITEM_DONE):
+            item = event.get("item")
+            if isinstance(item, dict) and item.get("type") == "function_call":
+                self._calls[index_of(event)] = item
+            if kind == events.ITEM_DONE:
+                self._items[index_of(event)] = item
+        elif kind == events.ARGUMENTS:
+            self._arguments.setdefault(index_of(event), []).append(str(event.get("delta") or ""))
+        elif kind in events.THOUGHTS:
+            self._thoughts.append(str(event.get("delta") or ""))
+        elif kind not in (events.TEXT_DONE, events.REFUSAL_DONE, events.PART, events.PART_DONE) and events.is_unread(event):
+            self.unreadable = self.unreadable or f"text in an event {kind[:80]} is not read"
+        if "output_index" not in event:
+            return StreamPiece(raw, payload=event)
+        parts = kind in (events.TEXT_DONE, events.ITEM, events.ITEM_DONE)
+        return StreamPiece(raw, 0, waits=True, parts=parts, acts=kind == events.ITEM_DONE and _is_call(event), payload=event)
+
+    def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
+        place, text = place_of(event), event.get("delta")
+        text = text if isinstance(text, str) else ""
+        yield from self._gap(place, text, event)
+        self._texts.setdefault(place, []).append(text)
+        self._logprobs += token_logprobs(event)
+        yield StreamPiece(raw, 0, text, divisible=not event.get("logprobs"), waits=not text, payload=event)
+
+    def _gap(self, place: Place, text: str, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
+        """What stands between the texts before and the first word of another one."""
+        if text and not any(self._texts.get(place, ())) and any(any(parts) for parts in self._texts.values()):
+            payload = {**self._delta(place, event), GAP_MARK: True}
+            yield StreamPiece(b"", 0, GAP, divisible=False, payload=payload)
+
+    @staticmethod
+    def _delta(place: Place, event: Mapping[str, Any]) -> dict[str, Any]:
+        item = event.get("item")
+        identity = event.get("item_id") or (item.get("id") if isinstance(item, dict) else None)
+        where = {"item_id": identity, "output_index": place[0], "content_index": place[1]}
+        return {"type": events.TEXT, **where, "delta": "", "logprobs": [], "sequence_number": 0}
+
+    def _told_in(self, kind: str, event: dict[str, Any]) -> Iterator[StreamPiece]:
+        """Text that an event tells, and no delta before it."""
+        if kind == events.TEXT_DONE:
+            yield from self._told(place_of(event), event.get("text"), event)
+        elif kind == events.REFUSAL_DONE:
+            yield from self._told(place_of(event), event.get("refusal"), event, refusal=True)
+        elif kind == events.PART_DONE:
+            yield from self._told_part(place_of(event), event.get("part"), event)
+        elif kind == events.ITEM_DONE:
+            yield from self._told_item(index_of(event), event.get("item"), event)
+        elif kind in (events.PART, events.ITEM):
+            opened = event.get("part" if kind == events.PART else "item")
+            if isinstance(opened, dict) and any(opened.get(name) for name in ("text", "refusal", "content")):
+                self.unreadable = self.unreadable or f"text in an event {kind} is not read"
+
+    def _told_item(self, position: int, item: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
+        content = item.get("content") if isinstance(item, dict) and item.get("type") == "message" else None
+        for j, part in enumerate(content if isinstance(content, list) else ()):
+            yield from self._told_part((position, j), part, event)
+
+    def _told_part(self, place: Place, part: object, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind == "reasoning_text":
+            return
+        if not is_read(part):
+            self.unreadable = self.unreadable or f"text in output[{place[0]}].content[{place[1]}] is not read"
+        elif isinstance(part, dict) and kind == "output_text":
+            yield from self._told(place, part.get("text"), event)
+        elif isinstance(part, dict) and kind == "refusal":
+            yield from self._told(place, part.get("refusal"), event, refusal=True)
+
+    def _told(self, place: Place, text: object, event: Mapping[str, Any], *, refusal: bool = False) -> Iterator[StreamPiece]:
+        growing = self._refusals if refusal else self._texts
+        known = "".join(growing.get(place, ()))
+        if not isinstance(text, str) or text == known:
+            return
+        if not text.startswith(known):
+            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] ends with another text than it began"
+            return
+        rest = text[len(known) :]
+        if not refusal:
+            yield from self._gap(place, rest, event)
+        growing.setdefault(place, []).append(rest)
+        payload = {**self._delta(place, event), "delta": rest, TOLD_MARK: True}
+        if refusal:
+            yield StreamPiece(b"", 0, refusal=True, waits=True, payload={**payload, "type": events.REFUSAL})
+        else:
+            yield StreamPiece(b"", 0, rest, payload=payload)
+
+    def _ended(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
+        response = response_of(event)
+        output = response.get("output")
+        for i, item in enumerate(output if isinstance(output, list) else ()):
+            yield from self._told_item(i, item, {**event, "item": item})
+            if isinstance(item, dict) and item.get("type") == "function_call":
+                self._calls.setdefault(i, item)
+        self._end, self.done = response, True
+        self._named(response)
+        self.usage = response["usage"] if isinstance(response.get("usage"), dict) else None
+        if event["type"] == "response.failed":
+            self.error = response["error"] if isinstance(response.get("error"), dict) else {"message": "the response failed"}
+        self._leaving.ended(raw, event)
+        yield StreamPiece(raw, 0, finish=True, done=True, payload=event)
+
+    def _named(self, response: Mapping[str, Any]) -> None:
+        self._model, self._id = str(response.get("model") or self._model), str(response.get("id") or self._id)
+
+    # ---- leaving ----
+
+    def leaving(self, piece: StreamPiece) -> bytes:
+        """The bytes of `piece`, which leaves as it is; what it repeats follows what has left before it."""
+        return self._leaving.piece(piece)
+
+    def with_text(self, piece: StreamPiece, text: str) -> bytes:
+        """`piece`, which leaves, as an event that says `text` instead."""
+        return self._leaving.saying(piece, text)
+
+    def with_refusal(self, piece: StreamPiece, text: str) -> bytes:
+        """`piece`, which carries words of a refusal, as an event that refuses with `text` instead."""
+        return self._leaving.saying(piece, text)
+
+    def with_texts(self, pieces: Sequence[StreamPiece], before: Answer, after: Answer) -> list[StreamPiece]:
+        """A whole stream's `pieces`, in which the parts of the changed text, or refusal, say what they say now."""
+        texts = {place: "".join(parts) for place, parts in self._texts.items()}
+        refusals = {place: "".join(parts) for place, parts in self._refusals.items()}
+        said: dict[tuple[str, int, int], str] = {}
+        for kind, came, changed in (
+            (events.TEXT, texts, after.changed_texts(before)),
+            (events.REFUSAL, refusals, after.changed_refusals(before)),
+        ):
+            said |= {(kind, *place): text for new in changed.values() for place, text in parted(came, new).items()}
+        return list(self._retold(pieces, said))
+
+    @staticmethod
+    def _retold(pieces: Sequence[StreamPiece], said: dict[tuple[str, int, int], str]) -> Iterator[StreamPiece]:
+        told = set()
+        for piece in pieces:
+            payload = piece.payload or {}
+            where = (str(payload.get("type")), *place_of(payload))
+            if where not in said or GAP_MARK in payload:
+                yield piece
+            elif where not in told:
+                told.add(where)
+                new = {**payload, "delta": said[where]} | ({"logprobs": []} if "logprobs" in payload else {})
+                yield replace(piece, raw=b"", text="" if piece.refusal else said[where], payload=new)
+
+    def with_arguments(self, pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
+        """`pieces` with these arguments, by the call's index, in place of the model's."""
+        ranked = sorted(self._calls)
+        new = {ranked[index]: text for index, text in changed.get(0, {}).items()}
+        self._leaving.arguments |= new
+        out, told = [], set()
+        for piece in pieces:
+            payload = piece.payload or {}
+            position = index_of(payload)
+            if payload.get("type") != events.ARGUMENTS or position not in new:
+                out.append(piece)
+            elif position not in told:
+                told.add(position)
+                out.append(replace(piece, raw=b"", payload={**payload, "delta": new[position]}))
+        return out
+
+    def with_usage(self, piece: StreamPiece, others: Sequence[Mapping[str, object]]) -> StreamPiece:
+        """The usage of the exchange's `others` is added where the response ends."""
+        self._leaving.others = list(others)
+        return piece
+
+    def blocked(self, choices: Sequence[int]) -> bytes:
+        """What closes what is open; the response is then ``incomplete``, with the reason ``content_filter``."""
+        return self._leaving.blocked(self._end, self.usage)
+
+    def failed(self, error: ProxyError) -> bytes:
+        """An ``error`` event, which clients raise, and the failed response, which others wait for."""
+        return self._leaving.failed(error)
+
+    def end(self, verdict: Mapping[str, object] | None = None, mark: bytes = b"") -> bytes:
+        """The event that ends the response, with the verdict in it."""
+        return self._leaving.end(verdict)
+
+
+def _is_call(event: Mapping[str, Any]) -> bool:
+    """Whether a client may do what it asks for as soon as it has come: a call of its tool."""
+    item = event.get("item")
+    kind = item.get("type") if isinstance(item, dict) else None
+    return isinstance(kind, str) and kind.endswith("_call") and isinstance(item, dict) and isinstance(item.get("call_id"), str)
