@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from benchmarks import clean_context_tables, grounding_tables
-from docs import reference
+from docs import openapi, reference
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -48,11 +48,17 @@ def stale(paths: Iterable[Path]) -> dict[Path, str]:
     return {path: new for path, text in texts.items() if (new := filled(text)) != text}
 
 
+def stale_files() -> dict[Path, str]:
+    """The same of files that are generated as a whole."""
+    made = {openapi.FILE: openapi.text()}
+    return {path: text for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text}
+
+
 def main() -> int:
-    found = stale(pages())
+    found = stale(pages()) | stale_files()
     if "--check" in sys.argv:
         for path in found:
-            print(f"{path.relative_to(ROOT)}: the generated tables are not up to date; run make docs", file=sys.stderr)
+            print(f"{path.relative_to(ROOT)}: what is generated is not up to date; run make docs", file=sys.stderr)
         return 1 if found else 0
     for path, text in found.items():
         path.write_text(text, encoding="utf-8")

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 import proxy.errors
+from docs import openapi
 from proxy.__main__ import _parser
 from proxy.cli.schema import attribute_docs
 from proxy.cli.stage_words import option_rows, summary
@@ -221,4 +222,5 @@ TABLES = {
     "errors": errors,
     "metrics": metrics,
     "commands": commands,
+    "operations": openapi.table,
 }

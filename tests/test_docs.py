@@ -45,7 +45,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_what_the_readme_links_to_is_there() -> None:
-    """Links of docs/ are checked where the site is built (``make docs``)."""
+    """Links of docs/ are checked where the site is built (``make site``)."""
     links = _LINK.findall((ROOT / "README.md").read_text("utf-8"))
     assert len(links) > 30
     assert [] == [path for path, _ in links if not (ROOT / path).is_file()]

@@ -22,8 +22,10 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 import yaml
+from jsonschema import Draft202012Validator
 from starlette.routing import Match
 
+from docs import openapi
 from proxy.__main__ import _parser
 from proxy.app import App
 from proxy.config.settings import Settings, load_settings
@@ -70,18 +72,23 @@ def test_a_key_that_does_not_exist_is_found_out(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """Whether the proxy serves a path under a method."""
+def admin_routes(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """What the proxy serves beside its clients' API."""
     folder = tmp_path_factory.mktemp("served")
     shutil.copytree(ROOT / "policies", folder / "policies")
     (folder / "config.yaml").write_text(
         yaml.safe_dump(_whole_config({"store": {"url": f"sqlite+aiosqlite:///{folder}/store.db"}})), "utf-8"
     )
-    routes = App(load_settings(folder / "config.yaml", {}))._admin.routes
+    return App(load_settings(folder / "config.yaml", {}))._admin.routes
+
+
+@pytest.fixture(scope="module")
+def served(admin_routes: Any) -> Any:
+    """Whether the proxy serves a path under a method."""
 
     def asked(path: str, method: str) -> bool:
         scope = {"type": "http", "path": path, "method": method, "headers": []}
-        return path == "/v1/chat/completions" or any(route.matches(scope)[0] is Match.FULL for route in routes)
+        return path == "/v1/chat/completions" or any(route.matches(scope)[0] is Match.FULL for route in admin_routes)
 
     return asked
 
@@ -153,18 +160,21 @@ def test_what_does_not_exist_is_found_out(wrong: str, served: Any) -> None:
     assert problem(shlex.split(wrong), served)
 
 
-def test_the_page_of_the_http_api_has_every_path() -> None:
-    page = (ROOT / "docs/reference/http-api.md").read_text("utf-8")
-    source = (ROOT / "proxy/admin/api.py").read_text("utf-8")
-    paths = re.findall(r'Route\("(/[^"]+)"', source)
-    assert len(paths) > 15
-    left_out = []
-    for path in paths:
-        whole, _, below = path.partition("/{id}")
-        line = next((line for line in page.splitlines() if f"`{whole}`" in line), "")
-        if not line or ("{id}" in path and f"…/{{id}}{below}" not in line):
-            left_out.append(path)
-    assert [] == left_out
+def test_the_description_of_the_http_api_has_every_operation(admin_routes: Any) -> None:
+    served = {
+        (method, route.path) for route in admin_routes if not route.path.startswith("/dashboard") for method in route.methods - {"HEAD"}
+    }
+    assert served == {(made.method, made.path) for made in openapi.OPERATIONS}
+
+
+def test_the_description_of_the_http_api_is_openapi() -> None:
+    described = json.loads(openapi.text())
+    for schema in described["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+    named = set(re.findall(r'"\$ref": "#/components/schemas/(\w+)"', openapi.text()))
+    assert named <= set(described["components"]["schemas"])
+    operations = [operation["operationId"] for path in described["paths"].values() for operation in path.values()]
+    assert len(operations) == len(set(operations)) == len(openapi.OPERATIONS)
 
 
 # ---- Python ----
@@ -299,6 +309,23 @@ def test_the_address_for_anthropics_library_is_served(running: str) -> None:
     asked = urllib.request.Request(address, json.dumps(body).encode(), {"content-type": "application/json", "x-api-key": "unused"})
     with urllib.request.urlopen(asked) as answer:
         assert "Jupiter is the largest planet." == json.load(answer)["content"][0]["text"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "made", [made for made in openapi.OPERATIONS if made.method == "GET" and "{id}" not in made.path], ids=lambda made: made.path
+)
+def test_the_server_answers_as_the_description_says(made: openapi.Operation, running: str) -> None:
+    """The records are those of the pages' blocks, which were asked before."""
+    described = json.loads(openapi.text())
+    content = described["paths"][made.path]["get"]["responses"]["200"]["content"]
+    asked = urllib.request.Request(running + made.path, headers={"accept": "application/json"})
+    with urllib.request.urlopen(asked) as answer:
+        kind = answer.headers.get_content_type()
+        assert [kind] == list(content)
+        if kind == "application/json":
+            schema = {**content[kind]["schema"], "components": described["components"]}
+            assert [] == [error.message for error in Draft202012Validator(schema).iter_errors(json.load(answer))]
 
 
 @pytest.mark.slow

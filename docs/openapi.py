@@ -1,0 +1,172 @@
+"""The operator's HTTP API: its operations, as OpenAPI 3.1 (docs/reference/openapi.json) and as the table of docs/reference/http-api.md.
+
+In: `OPERATIONS`, which a test holds against what the server serves, the filters of the stores' lists, the types that check bodies and those
+that are stored. Source of the format: https://spec.openapis.org/oas/v3.1.0
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from proxy import __version__
+from proxy.admin.api import _FILTERS as RECORD_FILTERS
+from proxy.admin.clashes import ResolutionBody
+from proxy.admin.failures import FeedbackBody, StatusBody
+from proxy.admin.quarantine import DecisionBody
+from proxy.cli.schema import attribute_docs
+from proxy.ports.failures import FailureRecord
+from proxy.ports.review import ClashRecord, QuarantineItem
+from proxy.store import clashes, failures, quarantine
+from proxy.store.records import Record
+
+FILE = Path(__file__).parent / "reference" / "openapi.json"
+PAGE = ("limit", "after")
+API = "/groundwire/v1"
+
+
+class Operation(Struct, frozen=True):
+    """One address under one method."""
+
+    method: str
+    path: str
+    said: str
+    query: tuple[str, ...] = ()
+    body: type[Struct] | None = None
+    gives: type[Struct] | str = "object"
+    """The type of an object or of a list's entries; else ``object``, ``list``, ``bytes`` or ``text``."""
+    open: bool = False
+    """Whether it needs no admin key."""
+
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation("GET", "/", "the start page, as HTML or JSON", open=True),
+    Operation("GET", "/health", "the process is alive", open=True),
+    Operation("GET", "/ready", "store, token counter and models are there; else 503, with what is missing", open=True),
+    Operation("GET", "/metrics", "figures for Prometheus, added up over workers", gives="text", open=True),
+    Operation(
+        "GET",
+        f"{API}/metrics",
+        "the figures as JSON: exchanges, tokens, cost, latency by stage, upstreams, quality, thresholds, warnings; poisoning, "
+        "distraction, tools, clashes, compression",
+    ),
+    Operation(
+        "GET",
+        f"{API}/records",
+        "what was asked, decided, changed and how long it took; newest first",
+        (*PAGE, *RECORD_FILTERS, "since", "until"),
+        gives=Record,
+    ),
+    Operation("GET", f"{API}/records/{{id}}", "one record, whole", gives=Record),
+    Operation("GET", f"{API}/scratchpad", "what left a prompt, without the bytes", (*PAGE, "run_id", "client"), gives="list"),
+    Operation("GET", f"{API}/scratchpad/{{id}}", "a piece that left a prompt, byte for byte", gives="bytes"),
+    Operation("GET", f"{API}/quarantine", "what is kept from the model", (*PAGE, *quarantine.FILTERS), gives=QuarantineItem),
+    Operation("GET", f"{API}/quarantine/{{id}}", "one item with its content and its audit trail", gives=QuarantineItem),
+    Operation("GET", f"{API}/quarantine/{{id}}/content", "its content alone, byte for byte", gives="bytes"),
+    Operation("POST", f"{API}/quarantine/{{id}}/approve", "let it through from now on", body=DecisionBody, gives=QuarantineItem),
+    Operation("POST", f"{API}/quarantine/{{id}}/reject", "keep it out", body=DecisionBody, gives=QuarantineItem),
+    Operation("GET", f"{API}/clashes", "statements that contradict each other", (*PAGE, *clashes.FILTERS), gives=ClashRecord),
+    Operation("GET", f"{API}/clashes/{{id}}", "one clash with its audit trail", gives=ClashRecord),
+    Operation("POST", f"{API}/clashes/{{id}}/resolve", "decide what holds from now on", body=ResolutionBody, gives=ClashRecord),
+    Operation("GET", f"{API}/failures", "failures of runs", (*PAGE, *failures.FILTERS), gives=FailureRecord),
+    Operation("GET", f"{API}/failures/{{id}}", "one failure record", gives=FailureRecord),
+    Operation("GET", f"{API}/failures/{{id}}/revisions", "what became of it, the latest first", PAGE, gives="list"),
+    Operation("POST", f"{API}/failures/{{id}}/resolve", "set its status", body=StatusBody, gives=FailureRecord),
+    Operation("POST", f"{API}/failures/{{id}}/feedback", "count it as helpful or as harmful", body=FeedbackBody, gives=FailureRecord),
+    Operation("GET", f"{API}/tool-outcomes", "what tool calls taught, by client and tool", (*PAGE, "client"), gives="list"),
+    Operation("DELETE", f"{API}/tool-outcomes", "forget a client's, all of them without `tool`", ("client", "tool")),
+)
+
+
+def table() -> str:
+    """Markdown."""
+    rows = ["| operation | what | query, or fields of the body |", "| --- | --- | --- |"]
+    for made in OPERATIONS:
+        names = made.body.__struct_fields__ if made.body is not None else made.query
+        rows.append(f"| `{made.method} {made.path}` | {made.said} | {', '.join(f'`{name}`' for name in names)} |")
+    return "\n".join(rows)
+
+
+def text() -> str:
+    """The whole description, as JSON."""
+    described: dict[str, Any] = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Groundwire: the operator's API",
+            "version": __version__,
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "http://127.0.0.1:4000"}],
+        "security": [{"admin_key": []}],
+        "paths": _paths(),
+        "components": {"schemas": _schemas(), "securitySchemes": {"admin_key": {"type": "http", "scheme": "bearer"}}},
+    }
+    return json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+
+
+def _paths() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for made in OPERATIONS:
+        found.setdefault(made.path, {})[made.method.lower()] = _operation(made)
+    return found
+
+
+def _operation(made: Operation) -> dict[str, Any]:
+    words = [made.method.lower(), *made.path.replace(API, "operator").replace("{id}", "one").strip("/").split("/")]
+    parameters = [{"name": name, "in": "query", "schema": _query(name)} for name in made.query]
+    if "{id}" in made.path:
+        parameters.insert(0, {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}})
+    described: dict[str, Any] = {
+        "operationId": "_".join(word.replace("-", "_") for word in words if word) if made.path != "/" else "get_start_page",
+        "summary": made.said,
+        **({"security": []} if made.open else {}),
+        **({"parameters": parameters} if parameters else {}),
+        "responses": {"200": {"description": "done", "content": _content(made)}},
+    }
+    described["responses"]["default"] = {"description": "an error in OpenAI's envelope", "content": _json(_ref("Error"))}
+    if made.body is not None:
+        described["requestBody"] = {"required": True, "content": _json(_ref(made.body.__name__))}
+    return described
+
+
+def _query(name: str) -> dict[str, Any]:
+    if name == "limit":
+        return {"type": "integer", "minimum": 1, "maximum": 1000, "default": 20}
+    return {"type": "number"} if name in ("since", "until") else {"type": "string"}
+
+
+def _content(made: Operation) -> dict[str, Any]:
+    if made.gives in ("bytes", "text"):
+        return {"application/octet-stream" if made.gives == "bytes" else "text/plain": {}}
+    entry = {"type": "object"} if isinstance(made.gives, str) else _ref(made.gives.__name__)
+    if made.gives != "list" and "limit" not in made.query:
+        return _json(entry)
+    page = {"object": {"const": "list"}, "data": {"type": "array", "items": entry}, "has_more": {"type": "boolean"}}
+    return _json({"type": "object", "properties": page, "required": list(page)})
+
+
+def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _ref(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _schemas() -> dict[str, Any]:
+    kinds: list[type[Struct]] = [made for operation in OPERATIONS for made in (operation.body, operation.gives) if isinstance(made, type)]
+    kinds = list(dict.fromkeys(kinds))
+    _, parts = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+    for kind in kinds:
+        for name, said in attribute_docs(kind).items():
+            parts[kind.__name__]["properties"][name].setdefault("description", said)
+    for name in ("request_body", "answer_body"):
+        parts["Record"]["properties"][name] |= {"anyOf": [{"type": "string"}, {"type": "null"}]}  # told as text
+    envelope = {name: {"type": ["string", "null"]} for name in ("message", "type", "param", "code")}
+    parts["Error"] = {"type": "object", "properties": {"error": {"type": "object", "properties": envelope}}, "required": ["error"]}
+    return parts
