@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.config.settings import checked
+from proxy.config.conversion import checked
 from proxy.errors import ConfigError
 from proxy.grounding.judging.llm import LLMVerifier
 from proxy.grounding.judging.options import VerifierOptions, asks, local_models, make_verifier
