@@ -18,7 +18,6 @@ import msgspec
 from msgspec import Struct
 
 from proxy.cli.stage_words import summary
-from proxy.config.conversion import HIDDEN
 from proxy.config.settings import Settings
 from proxy.grounding.judging.second_opinion import SecondOpinion
 from proxy.policy import plugins
@@ -51,7 +50,9 @@ def _config() -> dict[str, Any]:
     (root,), parts = msgspec.json.schema_components([Settings], ref_template="#/$defs/{name}")
     _described(parts, [Settings])
     for part in parts.values():
-        part["properties"] = {name: _or_variable(value) for name, value in part.get("properties", {}).items() if name not in HIDDEN}
+        part["properties"] = {name: _or_variable(value) for name, value in part.get("properties", {}).items()}
+    for name in Settings.not_written:
+        del parts[Settings.__name__]["properties"][name]
     return {"title": "Groundwire's config.yaml", **root, "$defs": parts}
 
 

@@ -17,8 +17,6 @@ from msgspec import Struct
 from proxy.errors import ConfigError
 
 T = TypeVar("T")
-HIDDEN = ("folder",)
-"""Fields of the settings that the file does not set."""
 _ALIASES: Mapping[str, tuple[str, ...]] = {
     "base_url": ("api_base", "url", "endpoint", "api_url", "baseurl", "openai_api_base", "host"),
     "api_key": ("key", "token", "apikey", "api_token", "secret"),
@@ -51,7 +49,10 @@ class Problem(NamedTuple):
 
 
 def checked(value: Any, kind: type[T], file: str, at: str = "", *, lax: bool = False) -> T:
-    """Convert plain values into `kind`; `at` is the path of `value` inside the file. Raises `ConfigError`, with all that is wrong."""
+    """Convert plain values into `kind`; `at` is the path of `value` inside the file. Raises `ConfigError`, with all that is wrong.
+
+    Fields that a struct names in ``not_written`` are set by the program, and no key of the file.
+    """
     try:
         return msgspec.convert(value, kind, strict=not lax)
     except msgspec.ValidationError as error:
@@ -101,7 +102,8 @@ def _walk(value: Any, kind: Any, at: str, lax: bool) -> Iterator[Problem]:
 
 
 def _in_struct(value: dict[str, Any], kind: type[Struct], at: str, lax: bool) -> Iterator[Problem]:
-    fields = {field.encode_name: field for field in msgspec.structs.fields(kind) if field.encode_name not in HIDDEN}
+    hidden = getattr(kind, "not_written", ())
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind) if field.encode_name not in hidden}
     tag = kind.__struct_config__.tag_field
     known = [tag, *fields] if tag else list(fields)
     meant = set()

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -213,6 +213,7 @@ class Settings(Section, frozen=True, kw_only=True):
     grounding: GroundingSettings = GroundingSettings()
     logging: LoggingSettings = LoggingSettings()
     tracing: TracingSettings | None = None
+    not_written: ClassVar[tuple[str, ...]] = ("folder",)
     folder: str = ""
     """Where config.yaml stands: relative policy paths start here. Set by `load_settings`, not by the file."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from proxy.config.settings import checked
+from proxy.config.conversion import checked
 from proxy.errors import ConfigError
 from proxy.grounding.judging.llm import LLMVerifier
 from proxy.grounding.judging.options import VerifierOptions, asks, local_models, make_verifier
@@ -44,7 +44,7 @@ def test_the_built_in_one_judges_unless_told_otherwise() -> None:
         ({"verifiers": [{"llm": {"model": "m"}}]}, "stages[0].claims.verifiers[0].llm: object missing required field `upstream`"),
         ({"verifiers": [{"llm": {**LLM["llm"], "max_claims": 0}}]}, "stages[0].claims.verifiers[0].llm.max_claims: expected `int` >= 1"),
         ({"verifiers": ["builtin", "builtin"]}, "stages[0].claims: verifiers[1] stands here twice"),
-        ({"combine": "vote"}, "stages[0].claims.combine: invalid enum value 'vote'"),
+        ({"combine": "vote"}, "stages[0].claims.combine: expected one of cascade, mean, strictest, got 'vote'"),
         ({"unsure": [0.8, 0.2]}, "stages[0].claims: unsure: expected [LOW, HIGH] with LOW below HIGH"),
         ({"unsure": [0.2, 1.2]}, "stages[0].claims.unsure[1]: expected `float` <= 1.0"),
     ],
