@@ -7,9 +7,9 @@ that are stored. Source of the format: https://spec.openapis.org/oas/v3.1.0
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Struct
@@ -17,11 +17,12 @@ from msgspec import Struct
 from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
 from proxy.admin.clashes import ResolutionBody
+from proxy.admin.failures import _KNOWN as FAILURES_KNOWN
 from proxy.admin.failures import FeedbackBody, StatusBody
 from proxy.admin.quarantine import DecisionBody
 from proxy.cli.schema import attribute_docs
 from proxy.ports.failures import FailureRecord
-from proxy.ports.review import ClashRecord, QuarantineItem
+from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store import clashes, failures, quarantine
 from proxy.store.records import Record
 
@@ -42,6 +43,8 @@ class Operation(Struct, frozen=True):
     """The type of an object or of a list's entries; else ``object``, ``list``, ``bytes`` or ``text``."""
     open: bool = False
     """Whether it needs no admin key."""
+    known: Mapping[str, Sequence[str]] = {}
+    """The values that some of the query can have."""
 
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -65,15 +68,29 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", f"{API}/records/{{id}}", "one record, whole", gives=Record),
     Operation("GET", f"{API}/scratchpad", "what left a prompt, without the bytes", (*PAGE, "run_id", "client"), gives="list"),
     Operation("GET", f"{API}/scratchpad/{{id}}", "a piece that left a prompt, byte for byte", gives="bytes"),
-    Operation("GET", f"{API}/quarantine", "what is kept from the model", (*PAGE, *quarantine.FILTERS), gives=QuarantineItem),
+    Operation(
+        "GET",
+        f"{API}/quarantine",
+        "what is kept from the model",
+        (*PAGE, *quarantine.FILTERS),
+        gives=QuarantineItem,
+        known={"status": get_args(QuarantineStatus)},
+    ),
     Operation("GET", f"{API}/quarantine/{{id}}", "one item with its content and its audit trail", gives=QuarantineItem),
     Operation("GET", f"{API}/quarantine/{{id}}/content", "its content alone, byte for byte", gives="bytes"),
     Operation("POST", f"{API}/quarantine/{{id}}/approve", "let it through from now on", body=DecisionBody, gives=QuarantineItem),
     Operation("POST", f"{API}/quarantine/{{id}}/reject", "keep it out", body=DecisionBody, gives=QuarantineItem),
-    Operation("GET", f"{API}/clashes", "statements that contradict each other", (*PAGE, *clashes.FILTERS), gives=ClashRecord),
+    Operation(
+        "GET",
+        f"{API}/clashes",
+        "statements that contradict each other",
+        (*PAGE, *clashes.FILTERS),
+        gives=ClashRecord,
+        known={"status": get_args(ClashStatus)},
+    ),
     Operation("GET", f"{API}/clashes/{{id}}", "one clash with its audit trail", gives=ClashRecord),
     Operation("POST", f"{API}/clashes/{{id}}/resolve", "decide what holds from now on", body=ResolutionBody, gives=ClashRecord),
-    Operation("GET", f"{API}/failures", "failures of runs", (*PAGE, *failures.FILTERS), gives=FailureRecord),
+    Operation("GET", f"{API}/failures", "failures of runs", (*PAGE, *failures.FILTERS), gives=FailureRecord, known=FAILURES_KNOWN),
     Operation("GET", f"{API}/failures/{{id}}", "one failure record", gives=FailureRecord),
     Operation("GET", f"{API}/failures/{{id}}/revisions", "what became of it, the latest first", PAGE, gives="list"),
     Operation("POST", f"{API}/failures/{{id}}/resolve", "set its status", body=StatusBody, gives=FailureRecord),
@@ -88,8 +105,13 @@ def table() -> str:
     rows = ["| operation | what | query, or fields of the body |", "| --- | --- | --- |"]
     for made in OPERATIONS:
         names = made.body.__struct_fields__ if made.body is not None else made.query
-        rows.append(f"| `{made.method} {made.path}` | {made.said} | {', '.join(f'`{name}`' for name in names)} |")
+        rows.append(f"| `{made.method} {made.path}` | {made.said} | {', '.join(_named(name, made) for name in names)} |")
     return "\n".join(rows)
+
+
+def _named(name: str, made: Operation) -> str:
+    values = f" ({', '.join(made.known[name])})" if name in made.known else ""
+    return f"`{name}`{values}"
 
 
 def text() -> str:
@@ -118,7 +140,7 @@ def _paths() -> dict[str, Any]:
 
 def _operation(made: Operation) -> dict[str, Any]:
     words = [made.method.lower(), *made.path.replace(API, "operator").replace("{id}", "one").strip("/").split("/")]
-    parameters = [{"name": name, "in": "query", "schema": _query(name)} for name in made.query]
+    parameters = [{"name": name, "in": "query", "schema": _query(name, made.known)} for name in made.query]
     if "{id}" in made.path:
         parameters.insert(0, {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}})
     described: dict[str, Any] = {
@@ -134,7 +156,9 @@ def _operation(made: Operation) -> dict[str, Any]:
     return described
 
 
-def _query(name: str) -> dict[str, Any]:
+def _query(name: str, known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    if name in known:
+        return {"enum": list(known[name])}
     if name == "limit":
         return {"type": "integer", "minimum": 1, "maximum": 1000, "default": 20}
     return {"type": "number"} if name in ("since", "until") else {"type": "string"}
