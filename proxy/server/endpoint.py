@@ -11,16 +11,14 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from proxy.config.client_keys import Clients
-from proxy.config.paths import PathRules, normal
-from proxy.config.settings import SHADOW, ServerSettings
-from proxy.context.lineage import Lineages, beginnings_of, opening_of
+from proxy.config.paths import normal
+from proxy.config.settings import SHADOW
+from proxy.context.lineage import beginnings_of, opening_of
 from proxy.delivery import tap as delivery
 from proxy.delivery.buffering import read_whole
 from proxy.delivery.gate import deliver_gate
@@ -41,24 +39,20 @@ from proxy.errors import (
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe import logs
 from proxy.observe.finished import Finished, log_line
-from proxy.observe.metrics import Metrics
-from proxy.observe.recording import Recorder, inline_detail
+from proxy.observe.recording import inline_detail
 from proxy.observe.tracing.context import parent_of
-from proxy.observe.tracing.trace import Tracing
 from proxy.offloop import aside
-from proxy.pipeline import Pipeline
-from proxy.policy.loading import Delivery, LoadModels
-from proxy.ports import TokenCounter
+from proxy.policy.loading import Delivery
 from proxy.ports.upstream import Call, Reply, is_event_stream
-from proxy.server.background import Afterwards
-from proxy.server.continuations import Continuations, Keeping, unchanged
-from proxy.upstreams.resilience import Resilient, retry_after_s
-from proxy.wire.dialect import Dialect, Dialects, TokenCount
+from proxy.server.continuations import Keeping, unchanged
+from proxy.server.routes import ActivePolicy, Route, Services
+from proxy.upstreams.resilience import retry_after_s
+from proxy.wire.dialect import Dialect, TokenCount
 from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, following, has_body, returned_headers, tail, wants_websocket
-from proxy.wire.http.headers import PREFIX, RequestHints, ResponseHeaders, parse_hints, plain_headers
+from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
 from proxy.wire.http.peers import not_from_here
 
 log = logging.getLogger("groundwire.endpoint")
@@ -72,56 +66,6 @@ MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""
 CLIENT_CLOSED_REQUEST = 499
 """Status in a record whose client left; nginx's convention, never sent."""
-
-
-@dataclass(slots=True, frozen=True)
-class ActivePolicy:
-    """A loaded policy with its stages made."""
-
-    label: str
-    delivery: Delivery
-    pipeline: Pipeline
-    refuses: bool = False
-    """Whether it may refuse or change an answer, or ends a request whose check could not run."""
-    judges: bool = False
-    """Whether it acts by what the request says: then every reader must read the same."""
-    load_models: LoadModels = "at_start"
-
-
-@dataclass(slots=True, frozen=True)
-class Route:
-    """A prefix with what it leads to."""
-
-    prefix: str
-    upstream: Resilient
-    default: ActivePolicy
-    allowed: Mapping[str, ActivePolicy]
-    allow_skip: bool
-    paths: PathRules
-    own_machine_only: bool = False
-    """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
-
-
-@dataclass(slots=True, frozen=True)
-class Services:
-    """What every exchange uses."""
-
-    server: ServerSettings
-    clients: Clients
-    upstreams: Mapping[str, Resilient]
-    recorder: Recorder
-    metrics: Metrics
-    stage_names: frozenset[str]
-    dialects: Dialects
-    afterwards: Afterwards
-    lineages: Lineages
-    continuations: Continuations
-    headers: ResponseHeaders
-    tokens: TokenCounter
-    counts: Mapping[str, TokenCount] = field(default_factory=dict)
-    """Paths that count tokens, below ``/v1``."""
-    tracing: Tracing | None = None
-    """None where nobody wants traces."""
 
 
 def new_id(now: float) -> str:

@@ -1,0 +1,72 @@
+"""What a request meets: a route with its upstream and its policies, and what every exchange uses. Made once, by `proxy.app`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from proxy.config.client_keys import Clients
+from proxy.config.paths import PathRules
+from proxy.config.settings import ServerSettings
+from proxy.context.lineage import Lineages
+from proxy.observe.metrics import Metrics
+from proxy.observe.recording import Recorder
+from proxy.observe.tracing.trace import Tracing
+from proxy.pipeline import Pipeline
+from proxy.policy.loading import Delivery, LoadModels
+from proxy.ports import TokenCounter
+from proxy.server.background import Afterwards
+from proxy.server.continuations import Continuations
+from proxy.upstreams.resilience import Resilient
+from proxy.wire.dialect import Dialects, TokenCount
+from proxy.wire.http.headers import ResponseHeaders
+
+
+@dataclass(slots=True, frozen=True)
+class ActivePolicy:
+    """A loaded policy with its stages made."""
+
+    label: str
+    delivery: Delivery
+    pipeline: Pipeline
+    refuses: bool = False
+    """Whether it may refuse or change an answer, or ends a request whose check could not run."""
+    judges: bool = False
+    """Whether it acts by what the request says: then every reader must read the same."""
+    load_models: LoadModels = "at_start"
+
+
+@dataclass(slots=True, frozen=True)
+class Route:
+    """A prefix with what it leads to."""
+
+    prefix: str
+    upstream: Resilient
+    default: ActivePolicy
+    allowed: Mapping[str, ActivePolicy]
+    allow_skip: bool
+    paths: PathRules
+    own_machine_only: bool = False
+    """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
+
+
+@dataclass(slots=True, frozen=True)
+class Services:
+    """What every exchange uses."""
+
+    server: ServerSettings
+    clients: Clients
+    upstreams: Mapping[str, Resilient]
+    recorder: Recorder
+    metrics: Metrics
+    stage_names: frozenset[str]
+    dialects: Dialects
+    afterwards: Afterwards
+    lineages: Lineages
+    continuations: Continuations
+    headers: ResponseHeaders
+    tokens: TokenCounter
+    counts: Mapping[str, TokenCount] = field(default_factory=dict)
+    """Paths that count tokens, below ``/v1``."""
+    tracing: Tracing | None = None
+    """None where nobody wants traces."""
