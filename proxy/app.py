@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ import msgspec
 from proxy.admin.api import AdminParts, make_admin
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
+from proxy.config.prices import prices_of
 from proxy.config.settings import (
     EmbeddedSettings,
     LiteLLMSettings,
@@ -140,11 +142,12 @@ class App:
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
+        prices = prices_of(settings.upstreams, self.tokens.model)
         services = Services(
             server=settings.server,
             clients=Clients(settings.keys),
             upstreams=self.upstreams,
-            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies),
+            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices),
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
             dialects={dialect.path: dialect for dialect in DIALECTS},
@@ -159,9 +162,8 @@ class App:
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
-        self._admin = make_admin(
-            AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
-        )
+        parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
+        self._admin = make_admin(replace(parts, bodies=settings.store.bodies))
         self._warming: asyncio.Task[bool] | None = None
         self._pricing: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []

@@ -30,6 +30,7 @@ from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.exchange_search import ExchangeSearch
 from proxy.store.failures import DatabaseFailures
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
@@ -67,6 +68,8 @@ class AdminParts:
     """Prefixes that clients can call."""
     shadow: tuple[str, ...] = ()
     """Routes whose policy is not enforced."""
+    bodies: bool = False
+    """Whether texts are kept."""
 
 
 def make_admin(parts: AdminParts) -> Starlette:
@@ -80,7 +83,9 @@ def make_admin(parts: AdminParts) -> Starlette:
     deciding = (quarantine, clashes)
     headers = ResponseHeaders(header for stage in parts.stages for header in stage.headers)
     reviewed = parts.quarantine, parts.clashes
-    dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, parts.routes, parts.shadow)
+    search = ExchangeSearch(parts.database)
+    shown = (parts.routes, parts.shadow)
+    dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, *shown, search=search, bodies=parts.bodies)
     routes = [
         Route("/health", api.health),
         Route("/ready", api.ready),

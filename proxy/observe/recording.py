@@ -6,6 +6,7 @@ so, with secrets masked always.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ import orjson
 
 from proxy.exchange import Answer, Exchange, Facts, Usage, Verdict
 from proxy.observe.finished import Finished
+from proxy.observe.lines import asked_of, first_words, reason_of, said_in, would_of
 from proxy.observe.metrics import Metrics
 from proxy.offloop import aside
 from proxy.store.detail import RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict
@@ -22,22 +24,25 @@ from proxy.store.masking import mask, mask_text
 from proxy.store.records import Record, plain
 from proxy.store.writer import RecordWriter
 
+Price = Callable[[str, str, Usage], float | None]
+"""Upstream, model and usage -> what that has cost in USD, where it is known."""
+
 
 class Recorder:
     """Writes records and the metrics of every exchange."""
 
-    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool) -> None:
-        self._writer, self._metrics, self._bodies = writer, metrics, bodies
+    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool, price: Price | None = None) -> None:
+        self._writer, self._metrics, self._bodies, self._price = writer, metrics, bodies, price
 
     async def record(self, finished: Finished) -> None:
         """Take one."""
         size = _size(finished.exchange) if finished.exchange is not None else 0
-        made = await aside(size, record_of, finished, bodies=self._bodies)
+        made = await aside(size, record_of, finished, bodies=self._bodies, price=self._price)
         self._metrics.exchange(finished)
         self._writer.submit(made)
 
 
-def record_of(finished: Finished, *, bodies: bool) -> Record:
+def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -> Record:
     """What is kept of it."""
     exchange = finished.exchange
     before, sent, completion = finished.tokens
@@ -58,11 +63,18 @@ def record_of(finished: Finished, *, bodies: bool) -> Record:
         prompt_tokens_before=before,
         prompt_tokens=sent,
         completion_tokens=completion,
+        reason=reason_of(finished),
+        would=would_of(exchange),
+        overhead_ms=detail["overhead_ms"],
     )
     if exchange is None:
         return record(policy="", model="", detail=RecordDetail(**detail))
     detail |= _found(exchange)
+    usage = exchange.answer.usage if exchange.answer is not None else None
     return record(
+        cost_usd=price(finished.upstream, exchange.original.model, usage) if price is not None and usage is not None else None,
+        question=first_words(asked_of(exchange)) if bodies else "",
+        answer=first_words(said_in(exchange)) if bodies else "",
         policy=exchange.policy,
         model=exchange.original.model,
         run_id=exchange.run_id,

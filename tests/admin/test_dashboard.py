@@ -1,5 +1,8 @@
 """The pages, as a browser without scripts gets them: what they show, what they escape, what they say where there is nothing."""
 
+import csv
+import io
+import json
 import time
 from typing import Any
 
@@ -104,6 +107,12 @@ FILTERS = [
     ("route=/", lambda r: r.route == ""),
     ("run=research-0", lambda r: r.run_id == "research-0"),
     ("verdict=block", lambda r: r.outcome == "block"),
+    ("verdict=problem", lambda r: r.outcome not in ("pass", "unchecked")),
+    ("reason=upstream_502&status=5xx", lambda r: r.outcome == "upstream_error"),
+    ("client=alice&model=gpt-4o-mini&ms=1000", lambda r: r.duration_ms >= 1000),
+    ("client=bob", lambda r: False),
+    ("tokens=4000", lambda r: r.prompt_tokens + r.completion_tokens >= 4000),
+    ("usd=0.0005", lambda r: (r.cost_usd or 0) >= 0.0005),
     ("within=15m", lambda r: r.created_at >= time.time() - 900),
     ("route=/rag&verdict=pass&until=2000-01-01T00:00", lambda r: False),
 ]
@@ -120,8 +129,53 @@ async def test_exchanges_are_filtered(start: Start) -> None:
     }
 
 
+async def test_an_exchange_that_the_provider_failed_is_never_shown_as_passed(start: Start) -> None:
+    made = [
+        making.record(1, time.time(), status=502, outcome="skipped"),
+        making.record(2, time.time(), status=502, outcome="upstream_error"),
+    ]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/exchanges")
+    badges = [item["class"] for item in page.all("span") if item.get("class", "").startswith("badge ")]
+    assert ["badge upstream_error"] * 2 == badges
+    assert 2 == len(page.all("span", class_="code wrong"))
+
+
+async def test_words_of_a_question_lead_to_its_exchange(start: Start) -> None:
+    made = [making.record(1, time.time()), making.whole(2, time.time())]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/exchanges?q=eiffel+%22who+built+it%22")
+    assert [made[1].id] == [row["data-id"] for row in page.all("tr") if "data-id" in row]
+    assert making.QUESTION in page.text
+
+
+async def test_a_filtered_list_is_downloaded_for_a_spreadsheet_and_for_a_program(start: Start) -> None:
+    made = [making.record(number, time.time() - number, model="=1+1" if number else "m") for number in range(3)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        table = await browser.get("/dashboard/exchanges/export?format=csv&route=/rag")
+        lines = await browser.get("/dashboard/exchanges/export?format=jsonl")
+        refused = await browser.get("/dashboard/exchanges/export?format=xls")
+    (row,) = csv.DictReader(io.StringIO(table.body.decode()))
+    assert (made[1].id, "'=1+1", "/rag") == (row["id"], row["model"], row["route"])
+    assert [one.id for one in made] == [json.loads(line)["id"] for line in lines.body.splitlines()]
+    assert 400 == refused.status
+
+
 @pytest.mark.parametrize(
-    "path", ["/exchanges?verdict=lost", "/exchanges?within=2y", "/exchanges?since=now", "?span=year", "/quarantine?status=x"]
+    "path",
+    [
+        "/exchanges?verdict=lost",
+        "/exchanges?status=6",
+        "/exchanges?usd=-1",
+        "/exchanges?after=x",
+        "/exchanges?within=2y",
+        "/exchanges?since=now",
+        "?span=year",
+        "/quarantine?status=x",
+    ],
 )
 async def test_a_query_that_makes_no_sense_is_refused_with_a_page(start: Start, path: str) -> None:
     async with start() as proxy, Browser(proxy) as browser:

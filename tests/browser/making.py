@@ -157,10 +157,15 @@ def detail(share: float, outcome: str, *, answer: str = ANSWER) -> dict[str, Any
     }
 
 
+_REASONS = {"block": "hallucination_detected", "warn": "context_usage_high", "error": "claims_unchecked", "upstream_error": "upstream_502"}
+
+
 def record(number: int, at: float, **changes: Any) -> Record:
     """The exchange `number`, whose request came `at`."""
     share = 0.18 + 0.55 * (number % 40) / 40 + 0.2 * math.sin(number / 3) ** 2
     outcome = "block" if number % 23 == 7 else "error" if number % 31 == 11 else "warn" if share >= 0.7 else "pass"
+    if number % 29 == 13:
+        outcome = "upstream_error"
     fields: dict[str, Any] = {
         "id": f"gw_{int(at * 1e6):014x}{number:014x}",
         "created_at": at,
@@ -172,7 +177,7 @@ def record(number: int, at: float, **changes: Any) -> Record:
         "run_id": f"research-{number // 40}",
         "step_id": str(number % 40 + 1),
         "path": "/chat/completions",
-        "status": 400 if outcome == "block" else 200,
+        "status": {"block": 400, "upstream_error": 502}.get(outcome, 200),
         "outcome": outcome,
         "stream": number % 2 == 0,
         "duration_ms": 640.0 + 37 * (number % 17),
@@ -180,6 +185,9 @@ def record(number: int, at: float, **changes: Any) -> Record:
         "prompt_tokens": int(8192 * share),
         "completion_tokens": 58,
         "detail": detail(share, outcome),
+        "reason": _REASONS.get(outcome, ""),
+        "overhead_ms": 6.81 + number % 5,
+        "cost_usd": None if number % 9 == 4 else 0.00015 * (int(8192 * share) / 1000) + 0.000035,
     }
     return Record(**(fields | changes))
 
@@ -208,6 +216,8 @@ def whole(number: int, at: float, **changes: Any) -> Record:
         "detail": made.detail | {"forwarded": {"messages": sent, "tools": tools[:2]}},
         "request_body": json.dumps(body).encode(),
         "answer_body": json.dumps({"choices": [{"index": 0, "text": ANSWER, "finish_reason": "stop"}]}).encode(),
+        "question": QUESTION,
+        "answer": ANSWER[:160] + " …",
     }
     return record(number, at, **(fields | changes))
 
@@ -259,6 +269,9 @@ def hostile(number: int, at: float) -> Record:
         answer_body=json.dumps({"choices": [choice]}).encode(),
         outcome="warn",
         status=200,
+        reason=EVIL[:60],
+        question=HOSTILE[:160],
+        answer=RIGHT_TO_LEFT[:160],
     )
 
 

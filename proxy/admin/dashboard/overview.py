@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from proxy.admin.dashboard.charts import in_words, panel_chart, usage_chart
-from proxy.admin.dashboard.exchanges import live_rows
+from proxy.admin.dashboard.exchange_rows import live_rows
 from proxy.admin.dashboard.frame import View, card, command, empty, heading, notice, page, tabs
 from proxy.admin.dashboard.html import Child, Html, cut, el, own, shown
 from proxy.admin.dashboard.panels import Report, Span

@@ -10,14 +10,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.admin.dashboard import answer, diff
-from proxy.admin.dashboard.exchanges import bar
+from proxy.admin.dashboard.exchange_rows import bar
 from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, notice, page
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
+from proxy.admin.dashboard.reasons import why
 from proxy.admin.dashboard.stages import stages_card
-from proxy.admin.dashboard.summaries import entries
+from proxy.admin.dashboard.summaries import entries, outcome_of
 from proxy.admin.dashboard.words import moment, run_link
 from proxy.exchange import ContextUse, Facts
-from proxy.language.amounts import milliseconds, number, share
+from proxy.language.amounts import dollars, milliseconds, number, share
 from proxy.store.detail import RecordDetail, RecordTexts
 from proxy.store.records import Record
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
@@ -32,7 +33,7 @@ def record_page(view: View, record: Record, headers: ResponseHeaders) -> Html:
     return page(
         view,
         f"Exchange {record.id}",
-        heading("Exchange", badge(record.outcome), raw),
+        heading("Exchange", badge(outcome_of(record)), _why(record), raw),
         _facts(record, detail),
         _shadow(detail),
         _error(detail),
@@ -42,6 +43,11 @@ def record_page(view: View, record: Record, headers: ResponseHeaders) -> Html:
         _headers(record, detail, headers),
         here="Exchanges",
     )
+
+
+def _why(record: Record) -> Html | None:
+    words = why(record.reason, record.would)
+    return el("span", own(words), class_="why") if words else None
 
 
 def _facts(record: Record, detail: RecordDetail) -> Html:
@@ -60,6 +66,7 @@ def _facts(record: Record, detail: RecordDetail) -> Html:
             ("Policy", own(record.policy)),
             ("Status", f"{record.status}{', streamed' if record.stream else ''}"),
             ("Took", took),
+            ("Cost", None if record.cost_usd is None else dollars(record.cost_usd)),
         ]
     )
 

@@ -16,8 +16,9 @@ from proxy.admin.clashes import ClashesApi, ResolutionBody
 from proxy.admin.dashboard.decisions import PER_PAGE, ShownStatement, clashes_page, quarantine_page
 from proxy.admin.dashboard.entrance import Entrance, fields_of
 from proxy.admin.dashboard.events import Feed
+from proxy.admin.dashboard.exchanges import FORMATS, Listed, exchanges, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
-from proxy.admin.dashboard.exchanges import exchanges, filters_of
+from proxy.admin.dashboard.export import exported
 from proxy.admin.dashboard.frame import View
 from proxy.admin.dashboard.html import Html
 from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, overview
@@ -33,6 +34,7 @@ from proxy.admin.sessions import Door
 from proxy.errors import InvalidRequest, NotFound, ProxyError
 from proxy.ports.review import ClashStatus, QuarantineItem, QuarantineStatus
 from proxy.store.clashes import DatabaseClashes
+from proxy.store.exchange_search import ExchangeSearch
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.wire.http.headers import ResponseHeaders
@@ -57,8 +59,15 @@ class Dashboard:
         headers: ResponseHeaders,
         routes: Sequence[str] = (),
         shadow: Sequence[str] = (),
+        *,
+        search: ExchangeSearch,
+        bodies: bool = False,
     ) -> None:
-        """`routes` are the prefixes that clients can call, `shadow` those of them whose policy is not enforced."""
+        """`routes` are the prefixes that clients can call, `shadow` those of them whose policy is not enforced.
+
+        `bodies` says that texts are kept.
+        """
+        self._search, self._bodies = search, bodies
         self._records, self._quarantine, self._clashes = records, quarantine, clashes
         self._decide_item, self._decide_clash = deciding[0].decide, deciding[1].decide
         self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
@@ -78,6 +87,7 @@ class Dashboard:
             Route(f"{pages}/events", self._events),
             Route(f"{pages}/figures", enter.page(self._figures_json)),
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
+            Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
             Route(f"{pages}/quarantine", enter.page(self._queue)),
@@ -123,20 +133,27 @@ class Dashboard:
 
     async def _exchanges(self, request: Request, view: View) -> Response:
         filters, after = filters_of(request.query_params), request.query_params.get("after", "")
-        since, until = filters.times(time.time())
-        route = {"": None, "/": ""}.get(filters.route, filters.route)
-        rows, more = await self._records.list(
-            EXCHANGES_PER_PAGE,
-            after or None,
-            route=route,
-            run_id=filters.run or None,
-            outcome=filters.verdict or None,
-            since=since,
-            until=until,
+        found = await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after)
+        rows = [summary(row) for row in found.rows]
+        shown = Listed(
+            rows=rows,
+            next=found.next,
+            looked_back_to=found.looked_back_to,
+            after=after,
+            routes=sorted({prefix or "/" for prefix in self._routes} | {s.route for s in rows}),
+            bodies=self._bodies or any(s.question for s in rows) or bool(filters.q),
+            first_call=self._first_call(request),
         )
-        found = [summary(row) for row in rows]
-        routes = sorted({prefix or "/" for prefix in self._routes} | {s.route for s in found})
-        return _html(exchanges(view, found, more, filters, after, routes, self._first_call(request)))
+        return _html(exchanges(view, shown, filters))
+
+    async def _export(self, request: Request, view: View) -> Response:
+        form = request.query_params.get("format", "csv")
+        if form not in FORMATS:
+            raise InvalidRequest(f"format: expected one of {', '.join(FORMATS)}", param="format")
+        wanted = filters_of(request.query_params).wanted(time.time())
+        headers = {"content-disposition": f'attachment; filename="exchanges.{form}"'}
+        kind = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}[form]
+        return StreamingResponse(exported(self._search, wanted, form), media_type=kind, headers=headers)
 
     async def _record(self, request: Request, view: View) -> Response:
         row = await self._records.get(request.path_params["id"])

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from proxy.admin.dashboard.charts import usage_chart
-from proxy.admin.dashboard.exchanges import bar
+from proxy.admin.dashboard.exchange_rows import bar
 from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, page
 from proxy.admin.dashboard.html import Child, Html, cut, el, own
 from proxy.admin.dashboard.summaries import RecordSummary

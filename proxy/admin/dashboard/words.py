@@ -8,6 +8,8 @@ from urllib.parse import quote, urlencode
 from proxy.admin.dashboard.html import Html, el, own
 from proxy.language.amounts import NONE
 
+_SHORT_CHARS = 14
+
 
 def moment(at: float) -> Html:
     """A time, in UTC until the page's script has put it into the viewer's zone; the title stays UTC."""
@@ -34,9 +36,14 @@ def with_query(path: str, **values: str | None) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def short(name: str) -> str:
+    """The end of a long id, which tells it from others of its kind."""
+    return name if len(name) <= _SHORT_CHARS else f"…{name[-8:]}"
+
+
 def run_link(run_id: str) -> Html:
     """A link to a run, or a dash."""
-    return el("a", own(run_id), href=run_path(run_id), class_="id") if run_id else el("span", NONE)
+    return el("a", own(short(run_id)), href=run_path(run_id), class_="id", title=run_id) if run_id else el("span", NONE)
 
 
 def record_link(record_id: str, text: str = "") -> Html:

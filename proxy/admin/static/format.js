@@ -24,6 +24,17 @@ export function milliseconds(value) {
   return value >= 10 ? `${Math.round(value)} ms` : `${value.toFixed(2)} ms`;
 }
 
+/** @param {number | null | undefined} value */
+export function dollars(value) {
+  if (value === null || value === undefined) return NONE;
+  if (value === 0 || value >= 1) return `$${value.toLocaleString('en-US', {minimumFractionDigits: 2, maximumFractionDigits: 2})}`;
+  return value >= 0.0001 ? `$${value.toFixed(4)}` : '<$0.0001';
+}
+
+/** The end of an id that tells it from others of its kind, as `words.py` cuts it.
+ * @param {string} id */
+export const short = id => id.length > 14 ? `…${id.slice(-8)}` : id;
+
 /** @param {number} value */
 const two = value => String(value).padStart(2, '0');
 
