@@ -22,7 +22,6 @@ import msgspec
 from proxy.admin.api import AdminParts, make_admin
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
-from proxy.config.prices import prices_of
 from proxy.config.settings import (
     EmbeddedSettings,
     LiteLLMSettings,
@@ -44,6 +43,7 @@ from proxy.models.verifier.verifier import LocalVerifiers, PairModel
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
+from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.providers import server_of
 from proxy.observe.tracing.trace import Tracing
@@ -142,7 +142,8 @@ class App:
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
-        prices = prices_of(settings.upstreams, self.tokens.model)
+        named = {n: None if isinstance(s, EmbeddedSettings) else s.model_prefix for n, s in settings.upstreams.items()}
+        prices = prices_of(named, self.tokens.model)
         services = Services(
             server=settings.server,
             clients=Clients(settings.keys),

@@ -6,7 +6,6 @@ so, with secrets masked always.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from functools import partial
 from typing import Any
@@ -18,14 +17,12 @@ from proxy.exchange import Answer, Exchange, Facts, Usage, Verdict
 from proxy.observe.finished import Finished
 from proxy.observe.lines import asked_of, first_words, reason_of, said_in, would_of
 from proxy.observe.metrics import Metrics
+from proxy.observe.prices import Price
 from proxy.offloop import aside
 from proxy.store.detail import RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict
 from proxy.store.masking import mask, mask_text
 from proxy.store.records import Record, plain
 from proxy.store.writer import RecordWriter
-
-Price = Callable[[str, str, Usage], float | None]
-"""Upstream, model and usage -> what that has cost in USD, where it is known."""
 
 
 class Recorder:
@@ -70,9 +67,8 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
     if exchange is None:
         return record(policy="", model="", detail=RecordDetail(**detail))
     detail |= _found(exchange)
-    usage = exchange.answer.usage if exchange.answer is not None else None
     return record(
-        cost_usd=price(finished.upstream, exchange.original.model, usage) if price is not None and usage is not None else None,
+        cost_usd=_cost_usd(finished, price),
         question=first_words(asked_of(exchange)) if bodies else "",
         answer=first_words(said_in(exchange)) if bodies else "",
         policy=exchange.policy,
@@ -84,6 +80,14 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
         request_body=_request_body(exchange) if bodies else None,
         answer_body=_answer_body(exchange.upstream_answer) if bodies and exchange.upstream_answer is not None else None,
     )
+
+
+def _cost_usd(finished: Finished, price: Price | None) -> float | None:
+    exchange = finished.exchange
+    usage = exchange.answer.usage if exchange is not None and exchange.answer is not None else None
+    if price is None or usage is None or exchange is None:
+        return None
+    return price(finished.upstream, exchange.original.model, usage)
 
 
 def inline_detail(exchange: Exchange, verdict: str) -> dict[str, Any]:

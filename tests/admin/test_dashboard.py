@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from proxy.admin.dashboard.overview import LATEST
-from proxy.admin.dashboard.panels import report
+from proxy.admin.dashboard.panels import Period, report
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.quarantine import DatabaseQuarantine
@@ -17,7 +17,16 @@ from tests.admin.pages import PANELS, Browser, Page, risky, rules
 from tests.browser import making
 from tests.conftest import Running, Start
 
-PAGES = ("", "/exchanges", "/quarantine", "/clashes", "/runs/research-0", "?span=week", "/exchanges?verdict=warn&within=1h")
+PAGES = (
+    "",
+    "/exchanges",
+    "/quarantine",
+    "/clashes",
+    "/runs/research-0",
+    "?span=week",
+    "?since=2026-01-01T00:00&until=2026-01-02T00:00",
+    "/exchanges?verdict=warn&within=1h",
+)
 
 
 async def filled(proxy: Running, *more: Any, number: int = 3) -> None:
@@ -195,6 +204,18 @@ async def test_a_store_that_is_away_is_said(start: Start) -> None:
         await proxy.app.database.stop()
         answer = await browser.get()
     assert (503, True) == (answer.status, "The store is away" in answer.body.decode())
+
+
+async def test_shadow_mode_is_told_where_one_looks_with_the_way_to_its_list(start: Start) -> None:
+    made = [making.record(i, time.time() - i, would="block" if i < 2 else "nothing") for i in range(5)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        proxy.app._admin = making.admin_with(proxy.app, shadow=("/try",))
+        page = await browser.page()
+        (link,) = [one["href"] for one in page.all("a") if "verdict=would" in one.get("href", "")]
+        listed = await browser.page(link)
+    assert "Shadow mode on /try: judged, and left as it is. Would have acted on 2 of 5 exchanges. refused 2 Show them" in page.text
+    assert {one.id for one in made[:2]} == {row["data-id"] for row in listed.all("tr") if "data-id" in row}
 
 
 # ---- one exchange ----
@@ -453,9 +474,8 @@ async def test_the_pages_files_are_served_under_an_address_of_their_version(star
 
 
 def test_a_report_without_buckets_has_every_panel() -> None:
-    assert ["poisoning", "clashes", "distraction", "compression", "confusion", "quality"] == [
-        panel.name for panel in report("day", [], PANELS).panels
-    ]
+    stages = ["poisoning", "clashes", "distraction", "compression", "confusion", "quality"]
+    assert ["traffic", "latency", "cost", "failed", "caught", *stages] == [panel.name for panel in report(Period(), [], PANELS).panels]
 
 
 def _texts(page: Page) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
@@ -13,7 +12,7 @@ from proxy.admin.dashboard.frame import OUTCOMES, SIGNS, View, command, empty, h
 from proxy.admin.dashboard.html import Child, Html, el
 from proxy.admin.dashboard.reasons import REASONS, in_words
 from proxy.admin.dashboard.summaries import RecordSummary
-from proxy.admin.dashboard.words import moment, with_query
+from proxy.admin.dashboard.words import moment, seconds_of, with_query
 from proxy.errors import InvalidRequest
 from proxy.store.exchange_search import ExchangeFilters
 
@@ -29,7 +28,6 @@ WITHIN: Mapping[str, tuple[str, float | None]] = {
 FORMATS = {"csv": "CSV", "jsonl": "JSON Lines"}
 """What a list can be downloaded as."""
 _HAPPENED = {"problem": "anything wrong", "would": "shadow mode: would have acted"}
-_MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
 _STATUS = re.compile(r"[1-5]\d\d|[1-5]xx")
 _PATH = "/dashboard/exchanges"
 _MORE = ("run", "status", "reason", "tokens", "usd", "ms", "since", "until")
@@ -64,7 +62,7 @@ class ListFilters(Struct, frozen=True, kw_only=True):
 
     def wanted(self, now: float) -> ExchangeFilters:
         """For the store. Raises `InvalidRequest`."""
-        since, until = _minute(self.since, "since"), _minute(self.until, "until")
+        since, until = seconds_of(self.since, "since"), seconds_of(self.until, "until")
         back_s = WITHIN[self.within][1]
         return ExchangeFilters(
             route={"": None, "/": ""}.get(self.route, self.route),
@@ -231,14 +229,3 @@ def _least(text: str, name: str) -> float | None:
     if not 0 <= found < float("inf"):
         raise InvalidRequest(f"{name}: expected a number from 0 on", param=name)
     return found
-
-
-def _minute(text: str, name: str) -> float | None:
-    if not text:
-        return None
-    try:
-        if _MINUTE.fullmatch(text) is None:
-            raise ValueError(text)
-        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        raise InvalidRequest(f"{name}: expected a minute in UTC, as 2026-02-03T14:05", param=name) from None

@@ -22,13 +22,14 @@ from proxy.admin.dashboard.export import exported
 from proxy.admin.dashboard.frame import View
 from proxy.admin.dashboard.html import Html
 from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, overview
-from proxy.admin.dashboard.panels import SPANS, FigureSource, Span
+from proxy.admin.dashboard.panels import SPANS, FigureSource, Period
 from proxy.admin.dashboard.record import record_page
 from proxy.admin.dashboard.run import PER_PAGE as RUN_PER_PAGE
 from proxy.admin.dashboard.run import FailuresOfRun, run_page
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.dashboard.summaries import summary
+from proxy.admin.dashboard.words import seconds_of
 from proxy.admin.quarantine import DecisionBody, QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InvalidRequest, NotFound, ProxyError
@@ -105,8 +106,8 @@ class Dashboard:
     # ---- looking ----
 
     async def _overview(self, request: Request, view: View) -> Response:
-        span = _span(request)
-        report = await self._figures.get(span, _FIGURES_WAIT_S)
+        period = _period(request)
+        report = await self._figures.get(period, _FIGURES_WAIT_S)
         rows, _ = await self._records.list(limit=PLOTTED)
         items, _ = await self._quarantine.list(WAITING, status="pending")
         clashes, _ = await self._clashes.list(WAITING, status="open")
@@ -114,7 +115,7 @@ class Dashboard:
             overview(
                 view,
                 Overview(
-                    span=span,
+                    period=period,
                     report=report,
                     latest=[summary(row) for row in rows],
                     pending=await self._whole(items),
@@ -127,7 +128,7 @@ class Dashboard:
         )
 
     async def _figures_json(self, request: Request, view: View) -> Response:
-        report = await self._figures.get(_span(request))
+        report = await self._figures.get(_period(request))
         assert report is not None
         return Response(figures_json(report), media_type="application/json")
 
@@ -247,11 +248,18 @@ def _html(page: Html, status: int = 200) -> HTMLResponse:
     return HTMLResponse(str(page), status)
 
 
-def _span(request: Request) -> Span:
-    found = request.query_params.get("span", "day")
+def _period(request: Request) -> Period:
+    query = request.query_params
+    since, until = (seconds_of(query.get(name, "").strip(), name) for name in ("since", "until"))
+    if since is not None or until is not None:
+        end = time.time() // 60 * 60 + 60 if until is None else until
+        if since is None or since >= end:
+            raise InvalidRequest("since, until: expected a time, and a later one", param="since")
+        return Period(None, since, end)
+    found = query.get("span", "day")
     for span in SPANS:
         if span == found:
-            return span
+            return Period(span)
     raise InvalidRequest(f"span: expected one of {', '.join(SPANS)}", param="span")
 
 

@@ -47,6 +47,10 @@ export const clock = at => `${two(at.getHours())}:${two(at.getMinutes())}:${two(
 /** @param {Date} at */
 export const minute = at => `${two(at.getHours())}:${two(at.getMinutes())}`;
 
+/** Seconds since the epoch as an address has them: a minute in UTC, with seconds where there are some.
+ * @param {number} at */
+export const utcMinute = at => new Date(at * 1000).toISOString().slice(0, at % 60 >= 1 ? 19 : 16);
+
 /** A `time` element, in the viewer's zone; its title stays UTC. Same length as the server's words, so nothing moves.
  * @param {HTMLTimeElement} element */
 export function localise(element) {
