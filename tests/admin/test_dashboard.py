@@ -346,9 +346,63 @@ async def test_a_form_decides_and_the_audit_trail_keeps_the_reason(start: Start)
         answer = await browser.post(form, fields)
         trail = (await proxy.get(form.replace("/dashboard", "/groundwire/v1"))).json["decisions"]
         after = await browser.page(answer.headers["location"])
-    assert (303, "/dashboard/quarantine?status=pending&done=rejected") == (answer.status, answer.headers["location"])
+    undo = f"{form.rpartition('/')[2]}.1"
+    assert (303, f"/dashboard/quarantine?status=pending&done=rejected&undo={undo}") == (answer.status, answer.headers["location"])
     assert [("rejected", "client", "ann", "checked by hand")] == [(d["decision"], d["scope"], d["decided_by"], d["reason"]) for d in trail]
     assert "Rejected: it stays out of the context." in after.text
+
+
+async def test_a_statement_stands_beside_what_it_is_held_against(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        piece, clash = (await browser.page("/dashboard/quarantine")).text, (await browser.page("/dashboard/clashes")).text
+    assert "It says" + "The tower is in Berlin, next to the zoo." + "It is held against" + "The Eiffel Tower stands on" in piece
+    assert ("Wrong place91% sure" in piece, "Why (91% sure): Berlin, where the fact says Paris" in piece) == (True, True)
+    assert "Why they contradict each other (80% sure): one cannot live in two towns" in clash
+
+
+async def test_many_pieces_are_decided_at_once_and_the_decision_is_taken_back(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/quarantine")
+        items = [box["value"] for box in page.all("input", type="checkbox", name="item")]
+        common = {"csrf": page.csrf, "status": "pending", "by": "ann"}
+        answer = await browser.post(
+            "/dashboard/quarantine/many",
+            [*common.items(), ("reason", "all checked"), ("decision", "approve"), *(("item", i) for i in items)],
+        )
+        after = await browser.page(answer.headers["location"])
+        undo = [box["value"] for box in after.all("input", type="hidden", name="item")]
+        approved = (await proxy.get("/groundwire/v1/quarantine?status=approved")).json["data"]
+        undone = await browser.post("/dashboard/quarantine/undo", [*common.items(), *(("item", i) for i in undo)])
+        pending = (await proxy.get("/groundwire/v1/quarantine?status=pending")).json["data"]
+        again = await browser.post("/dashboard/quarantine/undo", [*common.items(), *(("item", i) for i in undo)])
+    assert (2, 2, 2, 2) == (len(items), len(undo), len(approved), len(pending))
+    assert "2 decided. Approved" in after.text
+    assert (303, "done=undone" in undone.headers["location"], 409) == (undone.status, True, again.status)
+
+
+async def test_nothing_selected_is_said(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/quarantine")
+        answer = await browser.post("/dashboard/quarantine/many", {"csrf": page.csrf, "decision": "approve", "reason": "x"})
+    assert (400, True) == (answer.status, b"nothing is selected" in answer.body)
+
+
+async def test_a_resolved_clash_is_opened_again(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/clashes")
+        form = page.all("form", class_="decide")[0]["action"]
+        common = {"csrf": page.csrf, "status": "open", "by": "ann"}
+        answer = await browser.post(form, common | {"resolution": "keep_older"})
+        after = await browser.page(answer.headers["location"])
+        (item,) = [box["value"] for box in after.all("input", type="hidden", name="item")]
+        await browser.post("/dashboard/clashes/undo", common | {"item": item})
+        found = (await proxy.get(form.replace("/dashboard", "/groundwire/v1"))).json
+    assert ("open", "", None) == (found["status"], found["resolution"], found["resolved_at"])
+    assert ["keep_older", "reopen"] == [one["decision"] for one in found["decisions"]]
 
 
 REFUSED = [

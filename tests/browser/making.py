@@ -289,6 +289,16 @@ async def keep_many(database: Database, number: int, *, now: float | None = None
     await keep(database, (record(i, end - over_s * (number - 1 - i) / number) for i in range(number)))
 
 
+_STATEMENT = {
+    "text": "The tower is in Berlin, next to the zoo.",
+    "type": "wrong_location",
+    "confidence": 0.91,
+    "reason": "Berlin, where the fact says Paris",
+    "correct_fact": "The Eiffel Tower stands on the Champ de Mars in Paris.",
+    "source": "towers.md",
+}
+
+
 async def keep_review(database: Database) -> None:
     """What waits for a person, and what was decided."""
     items = (
@@ -317,6 +327,7 @@ async def keep_review(database: Database) -> None:
                 status=status,
                 score=0.91,
                 source="search",
+                detail={"statements": [_STATEMENT]} if kind == "wrong_location" else {},
                 decided_by="policy",  # type: ignore[arg-type]
                 decision_reason=reason,
             )
@@ -341,5 +352,6 @@ async def keep_review(database: Database) -> None:
                 older={"text": older, "message": 0},
                 newer={"text": newer, "message": 4},
                 reason="they cannot both be true",
+                detail={"clash": "one cannot live in two towns", "score": 0.8},
             )
         )

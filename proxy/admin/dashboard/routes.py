@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any, get_args
 
-import msgspec
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from proxy.admin.clashes import ClashesApi, ResolutionBody
-from proxy.admin.dashboard.decisions import PER_PAGE, ShownStatement, clashes_page, quarantine_page
-from proxy.admin.dashboard.entrance import Entrance, fields_of
+from proxy.admin.clashes import ClashesApi
+from proxy.admin.dashboard.deciding import DecidingPages
+from proxy.admin.dashboard.entrance import Entrance
 from proxy.admin.dashboard.events import Feed
 from proxy.admin.dashboard.exchanges import FORMATS, Listed, exchanges, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
@@ -30,10 +28,9 @@ from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.dashboard.summaries import summary
 from proxy.admin.dashboard.words import seconds_of
-from proxy.admin.quarantine import DecisionBody, QuarantineApi
+from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
-from proxy.errors import InvalidRequest, NotFound, ProxyError
-from proxy.ports.review import ClashStatus, QuarantineItem, QuarantineStatus
+from proxy.errors import InvalidRequest, NotFound
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.exchange_search import ExchangeSearch
 from proxy.store.quarantine import DatabaseQuarantine
@@ -42,7 +39,6 @@ from proxy.wire.http.headers import ResponseHeaders
 
 _FIGURES_WAIT_S = 0.2
 """How long the first page waits for its figures; its script asks for them when they take longer."""
-_DECISIONS: dict[str, QuarantineStatus] = {"approve": "approved", "reject": "rejected"}
 
 
 class Dashboard:
@@ -70,10 +66,10 @@ class Dashboard:
         """
         self._search, self._bodies = search, bodies
         self._records, self._quarantine, self._clashes = records, quarantine, clashes
-        self._decide_item, self._decide_clash = deciding[0].decide, deciding[1].decide
         self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
         self._headers = headers
         self._door, self._entrance = door, Entrance(door, self._waiting)
+        self._deciding = DecidingPages(quarantine, clashes, deciding, self._entrance)
         self.feed = Feed(records, self._waiting)
         self._listening = False
 
@@ -91,10 +87,7 @@ class Dashboard:
             Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
-            Route(f"{pages}/quarantine", enter.page(self._queue)),
-            Route(f"{pages}/quarantine/{{id}}", enter.page(self._item_decided), methods=["POST"]),
-            Route(f"{pages}/clashes", enter.page(self._clash_list)),
-            Route(f"{pages}/clashes/{{id}}", enter.page(self._clash_decided), methods=["POST"]),
+            *self._deciding.routes(),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
         ]
 
@@ -118,7 +111,7 @@ class Dashboard:
                     period=period,
                     report=report,
                     latest=[summary(row) for row in rows],
-                    pending=await self._whole(items),
+                    pending=await self._deciding.whole(items),
                     clashes=clashes,
                     first_call=self._first_call(request),
                     shadow=self._shadow,
@@ -169,53 +162,6 @@ class Dashboard:
         steps = {row.id: row.step_id for row in rows}
         return _html(run_page(view, run_id, [summary(row) for row in rows], steps, failures, more, after))
 
-    # ---- deciding ----
-
-    async def _queue(self, request: Request, view: View) -> Response:
-        return await self._queue_page(request, view, ShownStatement(done=request.query_params.get("done", "")))
-
-    async def _queue_page(self, request: Request, view: View, said: ShownStatement, status: str = "", code: int = 200) -> Response:
-        chosen = _status(request, get_args(QuarantineStatus), status)
-        after = request.query_params.get("after", "")
-        items, more = await self._quarantine.list(PER_PAGE, after or None, status=chosen)
-        counts = await self._quarantine.counts()
-        return _html(quarantine_page(view, await self._whole(items), counts, chosen, after, more, said), code)
-
-    async def _item_decided(self, request: Request, view: View) -> Response:
-        fields = await fields_of(request)
-        status = fields.get("status", "pending")
-        self._entrance.check_decision(request, fields)
-        try:
-            decision = _DECISIONS.get(fields.get("decision", ""))
-            if decision is None:
-                raise InvalidRequest("choose to approve or to reject", param="decision")
-            wanted = {name: fields[name] for name in ("reason", "by", "scope", "version") if fields.get(name, "").strip()}
-            item = await self._decide_item(request.path_params["id"], decision, _body(wanted, DecisionBody))
-        except ProxyError as error:
-            return await self._queue_page(request, view, ShownStatement(problem=error.message), status, error.status)
-        return _back("/dashboard/quarantine", status, item.status)
-
-    async def _clash_list(self, request: Request, view: View) -> Response:
-        return await self._clash_page(request, view, ShownStatement(done=request.query_params.get("done", "")))
-
-    async def _clash_page(self, request: Request, view: View, said: ShownStatement, status: str = "", code: int = 200) -> Response:
-        chosen = _status(request, get_args(ClashStatus), status)
-        after = request.query_params.get("after", "")
-        records, more = await self._clashes.list(PER_PAGE, after or None, status=chosen)
-        return _html(clashes_page(view, records, await self._clashes.counts(), chosen, after, more, said), code)
-
-    async def _clash_decided(self, request: Request, view: View) -> Response:
-        fields = await fields_of(request)
-        status = fields.get("status", "open")
-        self._entrance.check_decision(request, fields)
-        try:
-            names = ("resolution", "reason", "by") + (("text",) if fields.get("resolution") == "merged" else ())
-            wanted = {name: fields[name] for name in names if fields.get(name, "").strip()}
-            record = await self._decide_clash(request.path_params["id"], _body(wanted, ResolutionBody))
-        except ProxyError as error:
-            return await self._clash_page(request, view, ShownStatement(problem=error.message), status, error.status)
-        return _back("/dashboard/clashes", status, record.status)
-
     # ---- news ----
 
     async def _events(self, request: Request) -> Response:
@@ -228,10 +174,6 @@ class Dashboard:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream", headers=headers)
         return StreamingResponse(self.feed.listen(after), media_type="text/event-stream", headers=headers)
-
-    async def _whole(self, items: Sequence[QuarantineItem]) -> list[QuarantineItem]:
-        """The same with their contents."""
-        return [item for one in items if (item := await self._quarantine.get(one.id)) is not None]
 
     def _first_call(self, request: Request) -> str:
         prefix = "" if "" in self._routes or not self._routes else self._routes[0]
@@ -261,23 +203,3 @@ def _period(request: Request) -> Period:
         if span == found:
             return Period(span)
     raise InvalidRequest(f"span: expected one of {', '.join(SPANS)}", param="span")
-
-
-def _status(request: Request, known: Sequence[str], given: str) -> str:
-    found = given or request.query_params.get("status", known[0])
-    if found not in known:
-        raise InvalidRequest(f"status: expected one of {', '.join(known)}", param="status")
-    return found
-
-
-def _body(fields: dict[str, str], kind: type[Any]) -> Any:
-    """A form's fields as the API takes them. Raises `InvalidRequest`."""
-    try:
-        return msgspec.convert(fields, kind, strict=False)
-    except msgspec.ValidationError as error:
-        missing = "`reason`" in str(error)
-        raise InvalidRequest("give a reason: it stays in the audit trail" if missing else f"the form is refused: {error}") from None
-
-
-def _back(path: str, status: str, done: str) -> Response:
-    return RedirectResponse(f"{path}?status={status}&done={done}" if status.isalpha() else path, 303)
