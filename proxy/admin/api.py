@@ -1,7 +1,7 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
-What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` and `proxy.admin.failures`, the pages in
-`proxy.admin.dashboard`.
+What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` and `proxy.admin.failures`, what people say of findings in
+`proxy.admin.feedback`, the pages in `proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from proxy.admin.dashboard.panels import FigureSource, PanelFigures
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.dashboard.run import FailuresOfRun
 from proxy.admin.failures import FailuresApi
+from proxy.admin.feedback import FeedbackApi
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
@@ -32,6 +33,7 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.exchange_search import ExchangeSearch
 from proxy.store.failures import DatabaseFailures
+from proxy.store.feedback import DatabaseFeedback
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records
@@ -83,9 +85,10 @@ def make_admin(parts: AdminParts) -> Starlette:
     deciding = (quarantine, clashes)
     headers = ResponseHeaders(header for stage in parts.stages for header in stage.headers)
     reviewed = parts.quarantine, parts.clashes
-    search = ExchangeSearch(parts.database)
+    search, feedback = ExchangeSearch(parts.database), FeedbackApi(DatabaseFeedback(parts.database), parts.records)
     shown = (parts.routes, parts.shadow)
-    dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, *shown, search=search, bodies=parts.bodies)
+    own: dict[str, Any] = {"search": search, "feedback": feedback, "bodies": parts.bodies}
+    dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, *shown, **own)
     routes = [
         Route("/health", api.health),
         Route("/ready", api.ready),
@@ -108,6 +111,8 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/clashes/{id}/resolve", api.guarded(clashes.resolve), methods=["POST"]),
         Route("/groundwire/v1/clashes/{id}/undo", api.guarded(clashes.undone), methods=["POST"]),
         *dashboard.routes(),
+        Route("/groundwire/v1/feedback", api.guarded(feedback.list)),
+        Route("/groundwire/v1/feedback", api.guarded(feedback.add), methods=["POST"]),
         Route("/groundwire/v1/failures", api.guarded(failures.list)),
         Route("/groundwire/v1/failures/{id}", api.guarded(failures.item)),
         Route("/groundwire/v1/failures/{id}/revisions", api.guarded(failures.revisions)),

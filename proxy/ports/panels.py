@@ -121,6 +121,8 @@ class Bucket(Struct, kw_only=True):
     """Of these, what the policy resolved, by strategy."""
     clashes_open: int = 0
     """Of these, what nobody has resolved until now."""
+    feedback: dict[str, int] = field(default_factory=dict)
+    """What people said of findings, by stage and word: ``claims:wrong``."""
     panels: dict[str, StagePanel] = field(default_factory=dict)
     """What the stages' panels add up, by name."""
 

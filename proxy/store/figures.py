@@ -27,7 +27,7 @@ from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
 from proxy.store.detail import RecordDetail, decode
 from proxy.store.spreads import time_class
-from proxy.store.tables import clashes, quarantine, records
+from proxy.store.tables import clashes, feedback, quarantine, records
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +40,8 @@ _SETTLED_S = 600.0
 _TIMEOUT_S = 60.0
 """For one query: more than other operations get, as this one may go through all records."""
 _MAX_CODES = 100
+_REVIEWED = ("quarantined", "quarantine", "clashes", "clash_strategies", "feedback")
+"""What people decide and say, counted anew each time."""
 _SHARES = (("70", 0.7), ("80", 0.8), ("90", 0.9))
 
 
@@ -104,7 +106,7 @@ class DatabaseFigures:
             missing = [start for start in starts if start not in found]
             if missing:
                 found |= await self._read(missing[0], min(until, missing[-1] + bucket_s), bucket_s)
-            made = {start: replace(found[start], quarantined={}, quarantine={}, clashes={}, clash_strategies={}) for start in starts}
+            made = {start: replace(found[start], **{name: {} for name in _REVIEWED}) for start in starts}
             await self._reviewed(made, starts[0], until, bucket_s)
         return [made[start] for start in starts]
 
@@ -205,7 +207,7 @@ class DatabaseFigures:
             read += len(page)
 
     async def _reviewed(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
-        """Add clashes and quarantined pieces, as they stand now."""
+        """Add clashes, quarantined pieces and what people said of findings, as they stand now."""
         q, c = quarantine.c, clashes.c
         at_q, at_c = self._bucket(q.created_at, since, bucket_s), self._bucket(c.created_at, since, bucket_s)
         by_policy = case((c.resolved_by == "policy", 1), else_=0)
@@ -217,9 +219,16 @@ class DatabaseFigures:
             .where(c.created_at >= since, c.created_at < until)
             .group_by(at_c, c.type, c.strategy, c.status, by_policy)
         )
+        f, at_f = feedback.c, self._bucket(feedback.c.created_at, since, bucket_s)
+        words = (
+            select(at_f, f.stage, f.said, func.count()).where(f.created_at >= since, f.created_at < until).group_by(at_f, f.stage, f.said)
+        )
         async with self._database.transaction(_TIMEOUT_S) as connection:
             quarantined = (await connection.execute(pieces)).all()
             clashed = (await connection.execute(found)).all()
+            spoken = (await connection.execute(words)).all()
+        for index, stage, word, number in spoken:
+            raise_count(made[since + int(index) * bucket_s].feedback, f"{stage}:{word}", int(number))
         for index, kind, status, number in quarantined:
             bucket = made[since + int(index) * bucket_s]
             raise_count(bucket.quarantined, kind, int(number))

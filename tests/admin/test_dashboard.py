@@ -529,7 +529,9 @@ async def test_the_pages_files_are_served_under_an_address_of_their_version(star
 
 def test_a_report_without_buckets_has_every_panel() -> None:
     stages = ["poisoning", "clashes", "distraction", "compression", "confusion", "quality"]
-    assert ["traffic", "latency", "cost", "failed", "caught", *stages] == [panel.name for panel in report(Period(), [], PANELS).panels]
+    assert ["traffic", "latency", "cost", "failed", "caught", "feedback", *stages] == [
+        panel.name for panel in report(Period(), [], PANELS).panels
+    ]
 
 
 def _texts(page: Page) -> list[str]:

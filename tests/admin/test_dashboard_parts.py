@@ -218,7 +218,7 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
         own_ms=quick,
     )
     found = {panel.name: panel for panel in report(Period(), [bucket], PANELS).panels}
-    assert ["traffic", "latency", "cost", "failed", "caught"] == list(found)[:5]
+    assert ["traffic", "latency", "cost", "failed", "caught", "feedback"] == list(found)[:6]
     assert ("120", "$0.5000", "9", "11") == tuple(found[name].headline for name in ("traffic", "cost", "failed", "caught"))
     assert ("502 7, 400 2", "20 exchanges without a known price or usage") == (found["failed"].detail[0], found["cost"].detail[1])
     assert ("hallucination detected 2",) == found["caught"].detail

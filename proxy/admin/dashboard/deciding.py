@@ -88,7 +88,7 @@ class DecidingPages:
         decision = _DECISIONS.get(fields.get("decision", ""))
         if decision is None:
             raise InvalidRequest("choose to approve or to reject", param="decision")
-        item = await self._items.decide(name, decision, _body(wanted, DecisionBody))
+        item = await self._items.decide(name, decision, form_body(wanted, DecisionBody))
         return item.id, item.version, item.status
 
     async def _items_undone(self, request: Request, view: View) -> Response:
@@ -126,7 +126,7 @@ class DecidingPages:
         return await self._answer(request, view, decide, CLASHES, "open", self._clash_page)
 
     async def _decide_clash(self, name: str, wanted: dict[str, str]) -> Decided:
-        record = await self._records.decide(name, _body(wanted, ResolutionBody))
+        record = await self._records.decide(name, form_body(wanted, ResolutionBody))
         return record.id, record.version, record.status
 
     async def _clashes_undone(self, request: Request, view: View) -> Response:
@@ -187,7 +187,7 @@ def _given(fields: Mapping[str, str], *names: str) -> dict[str, str]:
     return {name: fields[name] for name in names if fields.get(name, "").strip()}
 
 
-def _body(fields: dict[str, str], kind: type[Any]) -> Any:
+def form_body(fields: dict[str, str], kind: type[Any]) -> Any:
     """A form's fields as the API takes them. Raises `InvalidRequest`."""
     try:
         return msgspec.convert(fields, kind, strict=False)

@@ -198,7 +198,7 @@ def _figures(shown: Overview) -> Html:
     return el(
         "section",
         el("h2", words[period.span] if period.span is not None else "The time that you chose", id="figures-title", class_="section"),
-        el("div", general, class_="panels"),
+        el("div", general, class_="panels wide"),
         el("h2", "What the checks did", class_="section later") if stages else None,
         el("div", stages, class_="panels wide"),
         id="figures",

@@ -7,12 +7,12 @@ import time
 from collections.abc import Sequence
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from proxy.admin.clashes import ClashesApi
-from proxy.admin.dashboard.deciding import DecidingPages
-from proxy.admin.dashboard.entrance import Entrance
+from proxy.admin.dashboard.deciding import DecidingPages, form_body
+from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed
 from proxy.admin.dashboard.exchanges import FORMATS, Listed, exchanges, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
@@ -27,7 +27,8 @@ from proxy.admin.dashboard.run import FailuresOfRun, run_page
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.dashboard.summaries import summary
-from proxy.admin.dashboard.words import seconds_of
+from proxy.admin.dashboard.words import record_path, seconds_of, with_query
+from proxy.admin.feedback import FeedbackApi, FeedbackBody
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InvalidRequest, NotFound
@@ -58,13 +59,14 @@ class Dashboard:
         shadow: Sequence[str] = (),
         *,
         search: ExchangeSearch,
+        feedback: FeedbackApi,
         bodies: bool = False,
     ) -> None:
         """`routes` are the prefixes that clients can call, `shadow` those of them whose policy is not enforced.
 
         `bodies` says that texts are kept.
         """
-        self._search, self._bodies = search, bodies
+        self._search, self._feedback, self._bodies = search, feedback, bodies
         self._records, self._quarantine, self._clashes = records, quarantine, clashes
         self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
         self._headers = headers
@@ -86,6 +88,7 @@ class Dashboard:
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
             Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
+            Route(f"{pages}/records/{{id}}/feedback", enter.page(self._said), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
             *self._deciding.routes(),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
@@ -153,7 +156,19 @@ class Dashboard:
         row = await self._records.get(request.path_params["id"])
         if row is None:
             raise NotFound("no such exchange; it may not be written yet (they are written in batches), or be past its retention")
-        return _html(await asyncio.to_thread(record_page, view, row, self._headers))
+        said, done = await self._feedback.of_record(row.id), request.query_params.get("done", "")
+        return _html(await asyncio.to_thread(record_page, view, row, self._headers, said, done))
+
+    async def _said(self, request: Request, view: View) -> Response:
+        fields = fields_of(await form_of(request))
+        self._entrance.check_decision(request, fields)
+        record_id = request.path_params["id"]
+        names = ("stage", "place", "said", "expected", "note", "by")
+        wanted = {name: fields[name] for name in names if fields.get(name, "").strip()}
+        if wanted.get("said") == "right":
+            wanted.pop("expected", None)
+        await self._feedback.say(form_body(wanted | {"record_id": record_id}, FeedbackBody))
+        return RedirectResponse(with_query(record_path(record_id), done="feedback"), 303)
 
     async def _run(self, request: Request, view: View) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score
+from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
 from proxy.ports.panels import Bucket, Panel, Series, most_common, said
 from proxy.stages.claims.panel import QualityPanel
 from proxy.store.records import NOTHING
 from proxy.store.spreads import percentile
 
 Course = Callable[[Bucket], float | None]
-NAMES = {"traffic": "Traffic", "latency": "Time", "cost": "Cost", "failed": "Errors", "caught": "What was caught"}
+NAMES = {
+    "traffic": "Traffic",
+    "latency": "Time",
+    "cost": "Cost",
+    "failed": "Errors",
+    "caught": "What was caught",
+    "feedback": "What people say of it",
+}
 """Of the panels, in order."""
 _DID = {"block": "refused", "retry": "asked again", "answer": "answered itself", "ask": "asked the user", "edit": "changed"}
 _STATUSES = 4
@@ -20,7 +27,7 @@ _STATUSES = 4
 
 def traffic_panels(whole: Bucket, buckets: Sequence[Bucket]) -> tuple[Panel, ...]:
     """In the order of `NAMES`."""
-    return tuple(make(whole, buckets) for make in (_traffic, _latency, _cost, _failed, _caught))
+    return tuple(make(whole, buckets) for make in (_traffic, _latency, _cost, _failed, _caught, _feedback))
 
 
 def _lines(buckets: Sequence[Bucket], lines: Mapping[str, Course]) -> tuple[Series, ...]:
@@ -106,6 +113,28 @@ def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         series=_lines(buckets, {words: _count_of("verdicts", name) for name, words in names.items()}) if sum(found.values()) else (),
         hint="" if sum(found.values()) else "No check had anything to say.",
     )
+
+
+def _feedback(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
+    """Precision as users see it: of what they looked at and said something of."""
+    stages = sorted({name.rpartition(":")[0] for name in whole.feedback})
+    by_stage = {stage: tuple(whole.feedback.get(f"{stage}:{word}", 0) for word in ("right", "wrong")) for stage in stages}
+    right, wrong = (sum(counts[i] for counts in by_stage.values()) for i in (0, 1))
+    words = {"right": "right", "wrong": "wrong"}
+    lines: dict[str, Course] = {name: _spoken(word) for word, name in words.items()}
+    return Panel(
+        name="feedback",
+        title=NAMES["feedback"],
+        headline=share(right / (right + wrong)) if right + wrong else NONE,
+        meaning=f"right, of {many(right + wrong, 'finding')} that people looked at" if right + wrong else "nobody has said anything yet",
+        detail=tuple(f"{stage}: {good} of {good + bad} right" for stage, (good, bad) in by_stage.items()),
+        series=_lines(buckets, lines) if right + wrong else (),
+        hint="" if right + wrong else "An exchange's page asks beside each finding whether it is right.",
+    )
+
+
+def _spoken(word: str) -> Course:
+    return lambda bucket: float(sum(count for name, count in bucket.feedback.items() if name.endswith(f":{word}")))
 
 
 def _count_of(what: str, name: str) -> Course:
