@@ -87,7 +87,7 @@ def make_admin(parts: AdminParts) -> Starlette:
     reviewed = parts.quarantine, parts.clashes
     search, feedback = ExchangeSearch(parts.database), FeedbackApi(DatabaseFeedback(parts.database), parts.records)
     shown = (parts.routes, parts.shadow)
-    own: dict[str, Any] = {"search": search, "feedback": feedback, "bodies": parts.bodies}
+    own: dict[str, Any] = {"search": search, "feedback": feedback, "failure_api": failures, "bodies": parts.bodies}
     dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, *shown, **own)
     routes = [
         Route("/health", api.health),

@@ -10,8 +10,11 @@ import pytest
 
 from proxy.admin.dashboard.overview import LATEST
 from proxy.admin.dashboard.panels import Period, report
+from proxy.ports import FailureEvent
+from proxy.ports.failure_kinds import Failure
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
+from proxy.store.failures import DatabaseFailures
 from proxy.store.quarantine import DatabaseQuarantine
 from tests.admin.pages import PANELS, Browser, Page, risky, rules
 from tests.browser import making
@@ -45,6 +48,7 @@ EMPTY = [
     ("/quarantine", "Nothing waits for a decision."),
     ("/quarantine?status=approved", "Nothing is approved."),
     ("/clashes", "No clash is open."),
+    ("/failures", "No failure is active."),
     ("/runs/unknown", "No exchange of this run is known."),
 ]
 
@@ -211,6 +215,7 @@ async def test_shadow_mode_is_told_where_one_looks_with_the_way_to_its_list(star
     async with start() as proxy, Browser(proxy) as browser:
         await making.keep(proxy.app.database, made)
         proxy.app._admin = making.admin_with(proxy.app, shadow=("/try",))
+        await browser.get("/dashboard/figures")  # the page does not wait for them
         page = await browser.page()
         (link,) = [one["href"] for one in page.all("a") if "verdict=would" in one.get("href", "")]
         listed = await browser.page(link)
@@ -324,6 +329,48 @@ async def test_a_runs_failures_stand_between_its_exchanges(start: Start) -> None
     assert ["exchange", "failure", "exchange"] == kinds
     assert "search <b>timed</b> out" in page.text
     assert "Recommended: cap output: max results 3" in page.text
+
+
+async def test_a_run_tells_what_was_asked_what_was_changed_and_what_was_answered(start: Start) -> None:
+    now = time.time()
+    told = {"run_id": "r", "question": "How tall is it?", "reason": "context_usage_high"}
+    made = [making.record(1, now - 9, answer="calls search", **told), making.record(2, now - 5, answer="330 metres.", **told)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        text = (await browser.page("/dashboard/runs/r")).text
+    assert 1 == text.count("Asked: How tall is it?")
+    assert text.index("Answered: calls search") < text.index("Answered: 330 metres.")
+    assert "Changed: the tools (tools), older messages (messages)" in text
+    assert "the context window is nearly full" in text
+
+
+async def test_failures_are_listed_and_a_person_resolves_one(start: Start) -> None:
+    failure = Failure(
+        phase="tool",
+        signal_type="tool_error",
+        code="timeout",
+        severity="high",
+        subject="search",
+        attempted_action={},
+        observed_outcome={},
+        recommended_adjustment={"type": "cap_output", "max_results": 3},
+        fingerprint="f",
+        cause="c",
+    )
+    async with start() as proxy, Browser(proxy) as browser:
+        event = FailureEvent(kind="occurred", fingerprint="f", cause="c", failure=failure)
+        store = DatabaseFailures(proxy.app.database)
+        await store.apply([event], client="alice", run_id="r", policy="agent", step_id="1", record_id="gw_1")
+        page = await browser.page("/dashboard/failures?signal=tool_error&run=r")
+        form = page.all("form", class_="decide")[0]["action"]
+        fields = {"csrf": page.csrf, "status": "active", "by": "ann", "reason": "fixed"}
+        helped = await browser.post(form, fields | {"decision": "helped"})
+        answer = await browser.post(form, fields | {"decision": "resolved"})
+        refused = await browser.post(form, fields | {"decision": "burn"})
+        after = (await browser.page("/dashboard/failures?status=resolved")).text
+    assert ("A tool failed" in page.text, "What the agent is told to do: cap output: max results 3" in page.text) == (True, True)
+    assert (303, 303, 400) == (helped.status, answer.status, refused.status)
+    assert ("A tool failed" in after, "1 time helpful" in after) == (True, True)
 
 
 # ---- deciding ----

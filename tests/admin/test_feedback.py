@@ -80,6 +80,7 @@ async def test_the_overview_counts_it_by_stage(start: Start) -> None:
         store = DatabaseFeedback(proxy.app.database)
         for number, (stage, said) in enumerate((("claims", "right"), ("claims", "wrong"), ("budget", "right"))):
             await store.put(entry(number, stage=stage, said=said))
+        await browser.get("/dashboard/figures")  # the page does not wait for them
         text = (await browser.page()).text
     assert "67% right, of 3 findings that people looked at" in text
     assert "budget: 1 of 1 right · claims: 1 of 2 right" in text

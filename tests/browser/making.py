@@ -10,6 +10,8 @@ from typing import Any
 
 from proxy.admin.api import AdminParts, make_admin
 from proxy.app import App
+from proxy.ports import FailureEvent
+from proxy.ports.failure_kinds import Failure
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
@@ -289,6 +291,18 @@ async def keep_many(database: Database, number: int, *, now: float | None = None
     await keep(database, (record(i, end - over_s * (number - 1 - i) / number) for i in range(number)))
 
 
+_FAILURE = Failure(
+    phase="tool",
+    signal_type="tool_error",
+    code="timeout",
+    severity="high",
+    subject="search_documents",
+    attempted_action={"kind": "tool_call", "tool": "search_documents"},
+    observed_outcome={"code": "timeout"},
+    recommended_adjustment={"type": "cap_output", "max_results": 3},
+    fingerprint="f",
+    cause="c",
+)
 _STATEMENT = {
     "text": "The tower is in Berlin, next to the zoo.",
     "type": "wrong_location",
@@ -332,6 +346,8 @@ async def keep_review(database: Database) -> None:
                 decision_reason=reason,
             )
         )
+    event = FailureEvent(kind="occurred", fingerprint="f", cause="c", failure=_FAILURE)
+    await DatabaseFailures(database).apply([event], client="alice", run_id="research-0", policy="agent", step_id="3", record_id="gw_1")
     clashes = DatabaseClashes(database)
     for number, (topic, older, newer, status) in enumerate(
         (("location", "I live in Köln.", "I live in Bonn now.", "open"), ("budget", "The budget is 500.", "We have 800.", "resolved"))

@@ -132,4 +132,5 @@ def _paths(filled: dict[str, str], *, hostile: bool = False) -> dict[str, Any]:
         "quarantine": "/dashboard/quarantine",
         "rejected": "/dashboard/quarantine?status=rejected",
         "clashes": "/dashboard/clashes",
+        "failures": "/dashboard/failures",
     }

@@ -40,6 +40,7 @@ _PAGES = (
     ("Exchanges", "/dashboard/exchanges"),
     ("Quarantine", "/dashboard/quarantine"),
     ("Clashes", "/dashboard/clashes"),
+    ("Failures", "/dashboard/failures"),
 )
 
 

@@ -17,17 +17,19 @@ from proxy.admin.dashboard.events import Feed
 from proxy.admin.dashboard.exchanges import FORMATS, Listed, exchanges, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
 from proxy.admin.dashboard.export import exported
+from proxy.admin.dashboard.failures import FailurePages
 from proxy.admin.dashboard.frame import View
 from proxy.admin.dashboard.html import Html
 from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, overview
 from proxy.admin.dashboard.panels import SPANS, FigureSource, Period
 from proxy.admin.dashboard.record import record_page
 from proxy.admin.dashboard.run import PER_PAGE as RUN_PER_PAGE
-from proxy.admin.dashboard.run import FailuresOfRun, run_page
+from proxy.admin.dashboard.run import FailuresOfRun, Turn, run_page
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.dashboard.summaries import summary
 from proxy.admin.dashboard.words import record_path, seconds_of, with_query
+from proxy.admin.failures import FailuresApi
 from proxy.admin.feedback import FeedbackApi, FeedbackBody
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
@@ -60,13 +62,14 @@ class Dashboard:
         *,
         search: ExchangeSearch,
         feedback: FeedbackApi,
+        failure_api: FailuresApi,
         bodies: bool = False,
     ) -> None:
         """`routes` are the prefixes that clients can call, `shadow` those of them whose policy is not enforced.
 
         `bodies` says that texts are kept.
         """
-        self._search, self._feedback, self._bodies = search, feedback, bodies
+        self._search, self._feedback, self._failure_api, self._bodies = search, feedback, failure_api, bodies
         self._records, self._quarantine, self._clashes = records, quarantine, clashes
         self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
         self._headers = headers
@@ -91,6 +94,7 @@ class Dashboard:
             Route(f"{pages}/records/{{id}}/feedback", enter.page(self._said), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
             *self._deciding.routes(),
+            *FailurePages(self._failure_api, self._entrance).routes(),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
         ]
 
@@ -174,8 +178,8 @@ class Dashboard:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")
         rows, more = await self._records.list(RUN_PER_PAGE, after or None, run_id=run_id)
         failures = await self._failures(run_id)
-        steps = {row.id: row.step_id for row in rows}
-        return _html(run_page(view, run_id, [summary(row) for row in rows], steps, failures, more, after))
+        turns = [Turn(summary(row), row.step_id, row.found.changes) for row in rows]
+        return _html(run_page(view, run_id, turns, failures, more, after))
 
     # ---- news ----
 
