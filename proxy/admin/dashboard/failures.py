@@ -139,7 +139,9 @@ def failure_entry(view: View, failure: Mapping[str, Any]) -> Html:
     title = el("span", own(what_failed(failure)))
     seen, count = failure.get("last_seen_at"), failure.get("occurrence_count")
     advice = adjustment(failure.get("recommended_adjustment"))
-    told = [many(int(failure.get(key) or 0), word) for key, word in (("helpful_count", "time helpful"), ("harmful_count", "time harmful"))]
+    told = [
+        f"{word} {many(int(failure.get(key) or 0), 'time')}" for key, word in (("helpful_count", "helped"), ("harmful_count", "harmed"))
+    ]
     facts: list[Child] = [
         el("span", own(str(failure.get("severity", ""))), " severity"),
         el("span", "client ", own(str(failure.get("client", "")))),
