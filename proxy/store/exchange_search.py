@@ -31,7 +31,7 @@ _FIRST_WINDOW, _LARGEST_WINDOW = 2000, 400_000
 _TEXT_BATCH = 100
 """Exchanges whose bodies are read at once."""
 _LISTED = [column for column in table.columns if column.name not in ("size_bytes", "request_body", "answer_body")]
-_PROBLEMS = ("warn", "block", "error", "upstream_error")
+_CAUGHT, _FAILED = ("warn", "block"), ("error", "upstream_error")
 
 Place = tuple[float, str]
 """Of an exchange in the order of time: when it came, and its id."""
@@ -46,7 +46,8 @@ class ExchangeFilters(Struct, frozen=True, kw_only=True):
     client: str = ""
     model: str = ""
     outcome: str = ""
-    """A verdict, ``problem`` for all that are bad news, or ``would``: in shadow mode, but the policy would have acted."""
+    """A verdict; ``caught`` (refused or warned of), ``failed`` (by the provider, or as a check could not run), ``problem`` for all that are
+    bad news; ``would``: in shadow mode, but the policy would have acted."""
     reason: str = ""
     status: str = ""
     """``200``, or ``5xx``."""
@@ -192,7 +193,9 @@ def _conditions(filters: ExchangeFilters) -> list[ColumnElement[bool]]:
         if value:
             found.append(column == clean(value))
     if filters.outcome == "problem":
-        found.append(or_(c.outcome.in_(_PROBLEMS), c.status >= 400))
+        found.append(or_(c.outcome.in_(_CAUGHT + _FAILED), c.status >= 400))
+    elif filters.outcome in ("caught", "failed"):
+        found.append(c.outcome.in_(_CAUGHT if filters.outcome == "caught" else _FAILED))
     elif filters.outcome == "would":
         found.append(c.would.not_in(("", NOTHING)))
     elif filters.outcome:

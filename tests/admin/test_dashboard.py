@@ -121,6 +121,8 @@ FILTERS = [
     ("run=research-0", lambda r: r.run_id == "research-0"),
     ("verdict=block", lambda r: r.outcome == "block"),
     ("verdict=problem", lambda r: r.outcome not in ("pass", "unchecked")),
+    ("verdict=caught", lambda r: r.outcome in ("warn", "block")),
+    ("verdict=failed", lambda r: r.outcome in ("error", "upstream_error")),
     ("reason=upstream_502&status=5xx", lambda r: r.outcome == "upstream_error"),
     ("client=alice&model=gpt-4o-mini&ms=1000", lambda r: r.duration_ms >= 1000),
     ("client=bob", lambda r: False),
@@ -153,6 +155,14 @@ async def test_an_exchange_that_the_provider_failed_is_never_shown_as_passed(sta
     badges = [item["class"] for item in page.all("span") if item.get("class", "").startswith("badge ")]
     assert ["badge upstream_error"] * 2 == badges
     assert 2 == len(page.all("span", class_="code wrong"))
+
+
+async def test_what_a_filter_leaves_out_is_no_news(start: Start) -> None:
+    made = [making.record(1, time.time() - 9, model="old"), making.record(2, time.time())]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/exchanges?model=old")
+    assert [made[1].id] == [body["data-after"] for body in page.all("body")]
 
 
 async def test_words_of_a_question_lead_to_its_exchange(start: Start) -> None:
@@ -370,7 +380,7 @@ async def test_failures_are_listed_and_a_person_resolves_one(start: Start) -> No
         after = (await browser.page("/dashboard/failures?status=resolved")).text
     assert ("A tool failed" in page.text, "What the agent is told to do: cap output: max results 3" in page.text) == (True, True)
     assert (303, 303, 400) == (helped.status, answer.status, refused.status)
-    assert ("A tool failed" in after, "1 time helpful" in after) == (True, True)
+    assert ("A tool failed" in after, "guidance: helped 1 time, harmed 0 times" in after) == (True, True)
 
 
 # ---- deciding ----

@@ -221,7 +221,7 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
     assert ["traffic", "latency", "cost", "failed", "caught", "feedback"] == list(found)[:6]
     assert ("120", "$0.5000", "9", "11") == tuple(found[name].headline for name in ("traffic", "cost", "failed", "caught"))
     assert ("502 7, 400 2", "20 exchanges without a known price or usage") == (found["failed"].detail[0], found["cost"].detail[1])
-    assert ("hallucination detected 2",) == found["caught"].detail
+    assert ("the answer says what its context does not 2",) == found["caught"].detail
     assert ["provider p50", "provider p95", "Groundwire p50", "Groundwire p95"] == [line.name for line in found["latency"].series]
 
 

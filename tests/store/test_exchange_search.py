@@ -35,6 +35,8 @@ WANTED: list[tuple[dict[str, Any], list[int]]] = [
     ({"client": "bob", "model": "m2"}, [3]),
     ({"outcome": "problem"}, [5, 4]),
     ({"outcome": "block"}, [4]),
+    ({"outcome": "caught"}, [4]),
+    ({"outcome": "failed"}, []),
     ({"reason": "hallucination_detected"}, [4]),
     ({"status": "502"}, [5]),
     ({"status": "4xx"}, [4]),

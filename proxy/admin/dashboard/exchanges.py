@@ -27,7 +27,12 @@ WITHIN: Mapping[str, tuple[str, float | None]] = {
 }
 FORMATS = {"csv": "CSV", "jsonl": "JSON Lines"}
 """What a list can be downloaded as."""
-_HAPPENED = {"problem": "anything wrong", "would": "shadow mode: would have acted"}
+_HAPPENED = {
+    "problem": "anything wrong",
+    "caught": "refused or warned of",
+    "failed": "failed",
+    "would": "shadow mode: would have acted",
+}
 _STATUS = re.compile(r"[1-5]\d\d|[1-5]xx")
 _PATH = "/dashboard/exchanges"
 _MORE = ("run", "status", "reason", "tokens", "usd", "ms", "since", "until")
@@ -107,6 +112,8 @@ class Listed(Struct, frozen=True, kw_only=True):
     bodies: bool
     """Whether texts are kept, so that words can be looked for."""
     first_call: str
+    newest: str = ""
+    """Id of the newest exchange of all: what comes after it is news."""
 
 
 def exchanges(view: View, shown: Listed, filters: ListFilters) -> Html:
@@ -128,7 +135,7 @@ def exchanges(view: View, shown: Listed, filters: ListFilters) -> Html:
             command(shown.first_call),
         )
     fresh = el("p", el("a", "", href=with_query(_PATH, **filters.given), class_="fresh", hidden=True), class_="fresh-line", role="status")
-    newest = None if shown.after else max((s.id for s in rows), default="")
+    newest = None if shown.after else shown.newest
     return page(
         view,
         "Exchanges",
@@ -165,7 +172,7 @@ def _form(filters: ListFilters, shown: Listed) -> Html:
     ]
     spans = [(key, words) for key, (words, _) in WITHIN.items()]
     known = {name: sorted({getattr(s, name) for s in shown.rows} - {""}) for name in ("model", "client")}
-    words = _input("q", filters.q, "words in questions and answers", 26, type="search")
+    words = _input("q", filters.q, "words in questions, answers", 22, type="search")
     more = any(getattr(filters, name) for name in _MORE)
     return el(
         "form",
@@ -207,7 +214,7 @@ def _input(name: str, value: str, hint: str, size: int, **more: str) -> Html:
 
 def _suggested(title: str, name: str, value: str, known: Sequence[str]) -> Html:
     listed = el("datalist", [el("option", value=one) for one in known], id=f"known-{name}")
-    field = el("input", name=name, value=value, list=f"known-{name}", placeholder=f"any {name}", size=12, autocomplete="off")
+    field = el("input", name=name, value=value, list=f"known-{name}", placeholder=f"any {name}", size=10, autocomplete="off")
     return el("label", el("span", title), field, listed)
 
 

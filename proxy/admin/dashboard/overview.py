@@ -25,8 +25,8 @@ WAITING = 3
 _TEXT_CHARS = 160
 _TILES = (
     ("exchanges", "Exchanges", ""),
-    ("caught", "Caught", "problem"),
-    ("failed", "Failed", "upstream_error"),
+    ("caught", "Caught", "caught"),
+    ("failed", "Failed", "failed"),
     ("latency", "Provider's time", ""),
     ("cost", "Cost", ""),
     ("full", "Full contexts", ""),

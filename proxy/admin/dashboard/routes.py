@@ -135,7 +135,7 @@ class Dashboard:
     async def _exchanges(self, request: Request, view: View) -> Response:
         filters, after = filters_of(request.query_params), request.query_params.get("after", "")
         found = await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after)
-        rows = [summary(row) for row in found.rows]
+        rows, (newest, _) = [summary(row) for row in found.rows], await self._records.list(limit=1)
         shown = Listed(
             rows=rows,
             next=found.next,
@@ -144,6 +144,7 @@ class Dashboard:
             routes=sorted({prefix or "/" for prefix in self._routes} | {s.route for s in rows}),
             bodies=self._bodies or any(s.question for s in rows) or bool(filters.q),
             first_call=self._first_call(request),
+            newest=newest[0].id if newest else "",
         )
         return _html(exchanges(view, shown, filters))
 

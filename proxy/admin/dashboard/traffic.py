@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from proxy.admin.dashboard.reasons import in_words
 from proxy.language.amounts import NONE, dollars, many, milliseconds, number, score, share
 from proxy.ports.panels import Bucket, Panel, Series, most_common, said
 from proxy.stages.claims.panel import QualityPanel
@@ -103,7 +104,7 @@ def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
 def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     found = {name: whole.verdicts.get(name, 0) for name in ("block", "warn")}
     names = {"block": "refused", "warn": "with a warning"}
-    codes = {name: count for name, count in whole.warnings.items() if not name.startswith("upstream_")}
+    codes = {in_words(name): count for name, count in whole.warnings.items() if not name.startswith("upstream_")}
     return Panel(
         name="caught",
         title=NAMES["caught"],
