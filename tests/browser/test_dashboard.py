@@ -54,6 +54,12 @@ def test_a_new_exchange_shows_up_by_itself(site: MakeSite, case: Case) -> None:
     assert found["took"] < 5000
 
 
+def test_a_range_that_is_dragged_over_a_chart_is_shown(site: MakeSite, case: Case) -> None:
+    done = case("drag", url=site(some).url)
+    assert ([], "The time that you chose") == (done["troubles"], done["found"]["shown"])
+    assert 5 * 3600 <= done["found"]["seconds"] <= 10 * 3600, "three tenths of a day, in whole hours"
+
+
 @pytest.mark.parametrize("script", [True, False], ids=["with scripts", "without scripts"])
 def test_a_piece_of_context_is_rejected_with_a_reason(site: MakeSite, case: Case, script: bool) -> None:
     done = case("decide", url=site(some, fresh=f"decide {script}").url, script=script)
