@@ -18,17 +18,21 @@ from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
 from proxy.admin.clashes import ResolutionBody
 from proxy.admin.failures import _KNOWN as FAILURES_KNOWN
-from proxy.admin.failures import FeedbackBody, StatusBody
-from proxy.admin.quarantine import DecisionBody
+from proxy.admin.failures import FeedbackBody as GuidanceBody
+from proxy.admin.failures import StatusBody
+from proxy.admin.feedback import FeedbackBody
+from proxy.admin.quarantine import DecisionBody, UndoBody
 from proxy.cli.schema import attribute_docs
 from proxy.ports.failures import FailureRecord
 from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
-from proxy.store import clashes, failures, quarantine
+from proxy.store import clashes, failures, feedback, quarantine
+from proxy.store.feedback import Feedback
 from proxy.store.records import Record
 
 FILE = Path(__file__).parent / "reference" / "openapi.json"
 PAGE = ("limit", "after")
 API = "/groundwire/v1"
+_SCHEMAS = "#/components/schemas/"
 
 
 class Operation(Struct, frozen=True):
@@ -80,6 +84,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", f"{API}/quarantine/{{id}}/content", "its content alone, byte for byte", gives="bytes"),
     Operation("POST", f"{API}/quarantine/{{id}}/approve", "let it through from now on", body=DecisionBody, gives=QuarantineItem),
     Operation("POST", f"{API}/quarantine/{{id}}/reject", "keep it out", body=DecisionBody, gives=QuarantineItem),
+    Operation("POST", f"{API}/quarantine/{{id}}/undo", "take the last decision back", body=UndoBody, gives=QuarantineItem),
     Operation(
         "GET",
         f"{API}/clashes",
@@ -90,11 +95,21 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("GET", f"{API}/clashes/{{id}}", "one clash with its audit trail", gives=ClashRecord),
     Operation("POST", f"{API}/clashes/{{id}}/resolve", "decide what holds from now on", body=ResolutionBody, gives=ClashRecord),
+    Operation("POST", f"{API}/clashes/{{id}}/undo", "take the last resolution back", body=UndoBody, gives=ClashRecord),
+    Operation(
+        "GET",
+        f"{API}/feedback",
+        "what people said of findings",
+        (*PAGE, *feedback.FILTERS),
+        gives=Feedback,
+        known={"said": ("right", "wrong")},
+    ),
+    Operation("POST", f"{API}/feedback", "say that a finding is right or wrong", body=FeedbackBody, gives=Feedback),
     Operation("GET", f"{API}/failures", "failures of runs", (*PAGE, *failures.FILTERS), gives=FailureRecord, known=FAILURES_KNOWN),
     Operation("GET", f"{API}/failures/{{id}}", "one failure record", gives=FailureRecord),
     Operation("GET", f"{API}/failures/{{id}}/revisions", "what became of it, the latest first", PAGE, gives="list"),
     Operation("POST", f"{API}/failures/{{id}}/resolve", "set its status", body=StatusBody, gives=FailureRecord),
-    Operation("POST", f"{API}/failures/{{id}}/feedback", "count it as helpful or as harmful", body=FeedbackBody, gives=FailureRecord),
+    Operation("POST", f"{API}/failures/{{id}}/feedback", "count it as helpful or as harmful", body=GuidanceBody, gives=FailureRecord),
     Operation("GET", f"{API}/tool-outcomes", "what tool calls taught, by client and tool", (*PAGE, "client"), gives="list"),
     Operation("DELETE", f"{API}/tool-outcomes", "forget a client's, all of them without `tool`", ("client", "tool")),
 )
@@ -150,9 +165,9 @@ def _operation(made: Operation) -> dict[str, Any]:
         **({"parameters": parameters} if parameters else {}),
         "responses": {"200": {"description": "done", "content": _content(made)}},
     }
-    described["responses"]["default"] = {"description": "an error in OpenAI's envelope", "content": _json(_ref("Error"))}
+    described["responses"]["default"] = {"description": "an error in OpenAI's envelope", "content": _json({"$ref": f"{_SCHEMAS}Error"})}
     if made.body is not None:
-        described["requestBody"] = {"required": True, "content": _json(_ref(made.body.__name__))}
+        described["requestBody"] = {"required": True, "content": _json(_ref(made.body))}
     return described
 
 
@@ -167,7 +182,7 @@ def _query(name: str, known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 def _content(made: Operation) -> dict[str, Any]:
     if made.gives in ("bytes", "text"):
         return {"application/octet-stream" if made.gives == "bytes" else "text/plain": {}}
-    entry = {"type": "object"} if isinstance(made.gives, str) else _ref(made.gives.__name__)
+    entry = {"type": "object"} if isinstance(made.gives, str) else _ref(made.gives)
     if made.gives != "list" and "limit" not in made.query:
         return _json(entry)
     page = {"object": {"const": "list"}, "data": {"type": "array", "items": entry}, "has_more": {"type": "boolean"}}
@@ -178,17 +193,30 @@ def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"application/json": {"schema": schema}}
 
 
-def _ref(name: str) -> dict[str, Any]:
-    return {"$ref": f"#/components/schemas/{name}"}
+def _kinds() -> list[type[Struct]]:
+    """Every type that a body or an answer has."""
+    found = [made for operation in OPERATIONS for made in (operation.body, operation.gives) if isinstance(made, type)]
+    return list(dict.fromkeys(found))
+
+
+def _ref(kind: type[Struct]) -> dict[str, Any]:
+    return {"$ref": f"{_SCHEMAS}{_name(kind)}"}
+
+
+def _name(kind: type[Struct]) -> str:
+    """Of two types with one name each has its module's before it."""
+    alike = [other for other in _kinds() if other.__name__ == kind.__name__]
+    return kind.__name__ if len(alike) == 1 else f"{kind.__module__.rpartition('.')[2].capitalize()}{kind.__name__}"
 
 
 def _schemas() -> dict[str, Any]:
-    kinds: list[type[Struct]] = [made for operation in OPERATIONS for made in (operation.body, operation.gives) if isinstance(made, type)]
-    kinds = list(dict.fromkeys(kinds))
-    _, parts = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
-    for kind in kinds:
+    parts: dict[str, Any] = {}
+    for kind in _kinds():
+        _, made = msgspec.json.schema_components([kind], ref_template=f"{_SCHEMAS}{{name}}")
+        own = made.pop(kind.__name__)
         for name, said in attribute_docs(kind).items():
-            parts[kind.__name__]["properties"][name].setdefault("description", said)
+            own["properties"][name].setdefault("description", said)
+        parts |= {**made, _name(kind): own}
     for name in ("request_body", "answer_body"):
         parts["Record"]["properties"][name] |= {"anyOf": [{"type": "string"}, {"type": "null"}]}  # told as text
     envelope = {name: {"type": ["string", "null"]} for name in ("message", "type", "param", "code")}

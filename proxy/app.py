@@ -13,6 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ from proxy.models.verifier.verifier import LocalVerifiers, PairModel
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
+from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.providers import server_of
 from proxy.observe.tracing.trace import Tracing
@@ -148,11 +150,13 @@ class App:
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
+        named = {n: None if isinstance(s, EmbeddedSettings) else s.model_prefix for n, s in settings.upstreams.items()}
+        prices = prices_of(named, self.tokens.model)
         services = Services(
             server=settings.server,
             clients=Clients(settings.keys),
             upstreams=self.upstreams,
-            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies),
+            recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices),
             metrics=self.metrics,
             stage_names=frozenset(stage.name for stage in stages),
             dialects=DIALECTS,
@@ -170,9 +174,8 @@ class App:
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
-        self._admin = make_admin(
-            AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
-        )
+        parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
+        self._admin = make_admin(replace(parts, bodies=settings.store.bodies))
         self._warming: asyncio.Task[bool] | None = None
         self._pricing: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []

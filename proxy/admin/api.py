@@ -1,7 +1,7 @@
 """``/health``, ``/ready``, ``/metrics`` and the operator's API: records, the scratchpad, tool outcomes, figures.
 
-What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` and `proxy.admin.failures`, the pages in
-`proxy.admin.dashboard`.
+What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` and `proxy.admin.failures`, what people say of findings in
+`proxy.admin.feedback`, the pages in `proxy.admin.dashboard`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from proxy.admin.dashboard.panels import FigureSource, PanelFigures
 from proxy.admin.dashboard.routes import Dashboard
 from proxy.admin.dashboard.run import FailuresOfRun
 from proxy.admin.failures import FailuresApi
+from proxy.admin.feedback import FeedbackApi
 from proxy.admin.front import front
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
@@ -31,7 +32,9 @@ from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
+from proxy.store.exchange_search import ExchangeSearch
 from proxy.store.failures import DatabaseFailures
+from proxy.store.feedback import DatabaseFeedback
 from proxy.store.figures import DatabaseFigures
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Record, Records
@@ -68,6 +71,8 @@ class AdminParts:
     """Prefixes that clients can call."""
     shadow: tuple[str, ...] = ()
     """Routes whose policy is not enforced."""
+    bodies: bool = False
+    """Whether texts are kept."""
 
 
 def make_admin(parts: AdminParts) -> Starlette:
@@ -81,7 +86,10 @@ def make_admin(parts: AdminParts) -> Starlette:
     deciding = (quarantine, clashes)
     headers = ResponseHeaders(header for stage in parts.stages for header in stage.headers)
     reviewed = parts.quarantine, parts.clashes
-    dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, parts.routes, parts.shadow)
+    search, feedback = ExchangeSearch(parts.database), FeedbackApi(DatabaseFeedback(parts.database), parts.records)
+    shown = (parts.routes, parts.shadow)
+    own: dict[str, Any] = {"search": search, "feedback": feedback, "failure_api": failures, "bodies": parts.bodies}
+    dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, *shown, **own)
     routes = [
         Route("/", front(parts.routes)),
         Route("/health", api.health),
@@ -99,10 +107,14 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/quarantine/{id}/content", api.guarded(quarantine.content)),
         Route("/groundwire/v1/quarantine/{id}/approve", api.guarded(quarantine.approve), methods=["POST"]),
         Route("/groundwire/v1/quarantine/{id}/reject", api.guarded(quarantine.reject), methods=["POST"]),
+        Route("/groundwire/v1/quarantine/{id}/undo", api.guarded(quarantine.undone), methods=["POST"]),
         Route("/groundwire/v1/clashes", api.guarded(clashes.list)),
         Route("/groundwire/v1/clashes/{id}", api.guarded(clashes.item)),
         Route("/groundwire/v1/clashes/{id}/resolve", api.guarded(clashes.resolve), methods=["POST"]),
+        Route("/groundwire/v1/clashes/{id}/undo", api.guarded(clashes.undone), methods=["POST"]),
         *dashboard.routes(),
+        Route("/groundwire/v1/feedback", api.guarded(feedback.list)),
+        Route("/groundwire/v1/feedback", api.guarded(feedback.add), methods=["POST"]),
         Route("/groundwire/v1/failures", api.guarded(failures.list)),
         Route("/groundwire/v1/failures/{id}", api.guarded(failures.item)),
         Route("/groundwire/v1/failures/{id}/revisions", api.guarded(failures.revisions)),

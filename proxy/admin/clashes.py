@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from proxy.admin.answers import body_of, filters_of, json_answer, limit_of, list_answer
-from proxy.admin.quarantine import Name, as_objects, check_person
-from proxy.errors import InvalidRequest, NotFound
+from proxy.admin.quarantine import Name, UndoBody, as_objects, check_person
+from proxy.errors import Conflict, InvalidRequest, NotFound
 from proxy.ports import Counters
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus
 from proxy.store.clashes import FILTERS, DatabaseClashes
@@ -22,6 +22,7 @@ from proxy.store.decisions import MAX_REASON_CHARS
 _USER = "user"
 """Signs what the client's user answered when asked."""
 _MAX_MERGED_CHARS = 20_000
+_AGAIN = ("keep_older", "keep_newer", "keep_both", "dismiss")
 
 
 class ResolutionBody(Struct, forbid_unknown_fields=True):
@@ -69,6 +70,31 @@ class ClashesApi:
         if record.version != before.version:
             self._counters.count("clashes.operator_resolved_count")
         return record
+
+    async def undo(self, record_id: str, by: str, version: int) -> ClashRecord:
+        """Take the last resolution back: what counted before counts again, unless that was a merged statement, whose text is gone.
+
+        Raises `InvalidRequest`, `NotFound`, and `Conflict` after another resolution.
+        """
+        check_person(by, (POLICY, _USER))
+        now, trail = await self._store.get(record_id), await self._store.trail(record_id)
+        if now is None:
+            raise _missing()
+        if not trail or trail[-1].decided_by in (POLICY, _USER):
+            raise InvalidRequest("there is no resolution of a person to take back")
+        before = trail[-2].decision if len(trail) > 1 and trail[-2].decision in _AGAIN else "reopen"
+        said = f"takes back: {trail[-1].decision} by {trail[-1].decided_by}"
+        if now.version != version:
+            raise Conflict(f"somebody has resolved it since: it has version {now.version}, not {version}", param="version")
+        found = await self._store.resolve(record_id, before, by=by, reason=said, version=version)
+        if found is None:
+            raise _missing()
+        return found
+
+    async def undone(self, request: Request) -> Response:
+        """Take the last resolution back."""
+        body = await body_of(request, UndoBody)
+        return await self._answer(await self.undo(request.path_params["id"], body.by, body.version))
 
     async def _answer(self, record: ClashRecord | None) -> Response:
         if record is None:

@@ -75,34 +75,48 @@ class FailuresApi:
         fields = [_object(one.record) | {"object": "failure.revision", "id": one.id} for one in found]
         return list_answer(fields, has_more)
 
+    async def some(self, limit: int, after: str | None, **filters: str | None) -> tuple[Sequence[Mapping[str, Any]], bool]:
+        """Records as objects, newest first, and whether there are more: what the dashboard lists."""
+        records, more = await self._store.list(limit, after, **filters)
+        return [_object(record) for record in records], more
+
     async def resolve(self, request: Request) -> Response:
         """Set its status."""
-        body = await body_of(request, StatusBody)
-        check_person(body.by, (POLICY,))
-        before = await self._found(request)
-        after = await self._store.resolve(before.id, body.status, by=body.by, reason=body.reason, cause=_key(request))
-        return self._answer("failures.operator_resolved_count", before, after)
+        return json_answer(await self.set_status(request.path_params["id"], await body_of(request, StatusBody), _key(request)))
 
     async def feedback(self, request: Request) -> Response:
         """Count it as helpful or as harmful."""
-        body = await body_of(request, FeedbackBody)
+        return json_answer(await self.count_guidance(request.path_params["id"], await body_of(request, FeedbackBody), _key(request)))
+
+    async def set_status(self, failure: str, body: StatusBody, cause: str = "") -> dict[str, Any]:
+        """Set it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
         check_person(body.by, (POLICY,))
-        before = await self._found(request)
-        after = await self._store.feedback(before.id, body.helpful, by=body.by, reason=body.reason, cause=_key(request))
-        return self._answer("failures.operator_feedback_count", before, after)
+        before = await self._get(failure)
+        after = await self._store.resolve(before.id, body.status, by=body.by, reason=body.reason, cause=cause)
+        return self._changed("failures.operator_resolved_count", before, after)
+
+    async def count_guidance(self, failure: str, body: FeedbackBody, cause: str = "") -> dict[str, Any]:
+        """Count it, as the API and the dashboard do. Raises `InvalidRequest`, `NotFound`."""
+        check_person(body.by, (POLICY,))
+        before = await self._get(failure)
+        after = await self._store.feedback(before.id, body.helpful, by=body.by, reason=body.reason, cause=cause)
+        return self._changed("failures.operator_feedback_count", before, after)
 
     async def _found(self, request: Request) -> FailureRecord:
-        record = await self._store.get(request.path_params["id"])
+        return await self._get(request.path_params["id"])
+
+    async def _get(self, failure: str) -> FailureRecord:
+        record = await self._store.get(failure)
         if record is None:
             raise _missing()
         return record
 
-    def _answer(self, counter: str, before: FailureRecord, after: FailureRecord | None) -> Response:
+    def _changed(self, counter: str, before: FailureRecord, after: FailureRecord | None) -> dict[str, Any]:
         if after is None:
             raise _missing()
         if after.revision != before.revision:
             self._counters.count(counter)
-        return json_answer(_object(after))
+        return _object(after)
 
 
 def _object(record: FailureRecord) -> dict[str, Any]:

@@ -36,6 +36,14 @@ class DecisionBody(Struct, forbid_unknown_fields=True):
     """The item's version as the person saw it: the decision is refused if another has been made since. Without it the last one counts."""
 
 
+class UndoBody(Struct, forbid_unknown_fields=True):
+    """Who takes a decision back, and which."""
+
+    version: Annotated[int, Meta(ge=0)]
+    """The version that the decision made: what was decided since is not taken back with it."""
+    by: Name = "admin"
+
+
 class QuarantineApi:
     """The handlers."""
 
@@ -65,6 +73,12 @@ class QuarantineApi:
         """Keep it out."""
         return await self._decide(request, "rejected")
 
+    async def undone(self, request: Request) -> Response:
+        """Take the last decision back."""
+        body = await body_of(request, UndoBody)
+        item = await self.undo(request.path_params["id"], body.by, body.version)
+        return json_answer(_summary(item) | await self._trail(item.id))
+
     async def _decide(self, request: Request, status: QuarantineStatus) -> Response:
         item = await self.decide(request.path_params["id"], status, await body_of(request, DecisionBody))
         return json_answer(_summary(item) | await self._trail(item.id))
@@ -81,6 +95,20 @@ class QuarantineApi:
         if decided.version != before.version:
             self._counters.count(f"quarantine.{status}_count")
         return decided
+
+    async def undo(self, item_id: str, by: str, version: int) -> QuarantineItem:
+        """Take the last decision back: what was decided before counts again. Raises as `decide` does, `Conflict` after another decision."""
+        check_person(by, (POLICY,))
+        trail = await self._store.trail(item_id)
+        if not trail or trail[-1].decided_by == POLICY:
+            raise InvalidRequest("there is no decision of a person to take back")
+        statuses: dict[str, QuarantineStatus] = {status: status for status in get_args(QuarantineStatus)}
+        before = statuses.get(trail[-2].decision, "pending") if len(trail) > 1 else "pending"
+        said = f"takes back: {trail[-1].decision} by {trail[-1].decided_by}"
+        found = await self._store.decide(item_id, before, by=by, reason=said, scope=trail[-1].scope, version=version)
+        if found is None:
+            raise _missing()
+        return found
 
     async def _found(self, request: Request) -> QuarantineItem:
         item = await self._store.get(request.path_params["id"])

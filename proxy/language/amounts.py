@@ -36,3 +36,12 @@ def milliseconds(value: float | None) -> str:
 def many(count: int, one: str, more: str = "") -> str:
     """``1 exchange``, ``2 exchanges``."""
     return f"{count:,} {one if count == 1 else more or one + 's'}"
+
+
+def dollars(value: float | None) -> str:
+    """``$12.30``, ``$0.0042``; what is there but less is ``<$0.0001``."""
+    if value is None:
+        return NONE
+    if value == 0 or value >= 1:
+        return f"${value:,.2f}"
+    return f"${value:.4f}" if value >= 0.0001 else "<$0.0001"

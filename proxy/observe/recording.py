@@ -15,7 +15,9 @@ import orjson
 
 from proxy.exchange import Answer, Exchange, Facts, Usage, Verdict
 from proxy.observe.finished import Finished
+from proxy.observe.lines import asked_of, first_words, reason_of, said_in, would_of
 from proxy.observe.metrics import Metrics
+from proxy.observe.prices import Price
 from proxy.offloop import aside
 from proxy.store.detail import RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict
 from proxy.store.masking import mask, mask_text
@@ -26,18 +28,18 @@ from proxy.store.writer import RecordWriter
 class Recorder:
     """Writes records and the metrics of every exchange."""
 
-    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool) -> None:
-        self._writer, self._metrics, self._bodies = writer, metrics, bodies
+    def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool, price: Price | None = None) -> None:
+        self._writer, self._metrics, self._bodies, self._price = writer, metrics, bodies, price
 
     async def record(self, finished: Finished) -> None:
         """Take one."""
         size = _size(finished.exchange) if finished.exchange is not None else 0
-        made = await aside(size, record_of, finished, bodies=self._bodies)
+        made = await aside(size, record_of, finished, bodies=self._bodies, price=self._price)
         self._metrics.exchange(finished)
         self._writer.submit(made)
 
 
-def record_of(finished: Finished, *, bodies: bool) -> Record:
+def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -> Record:
     """What is kept of it."""
     exchange = finished.exchange
     before, sent, completion = finished.tokens
@@ -58,11 +60,17 @@ def record_of(finished: Finished, *, bodies: bool) -> Record:
         prompt_tokens_before=before,
         prompt_tokens=sent,
         completion_tokens=completion,
+        reason=reason_of(finished),
+        would=would_of(exchange),
+        overhead_ms=detail["overhead_ms"],
     )
     if exchange is None:
         return record(policy="", model="", detail=RecordDetail(**detail))
     detail |= _found(exchange)
     return record(
+        cost_usd=_cost_usd(finished, price),
+        question=first_words(asked_of(exchange)) if bodies else "",
+        answer=first_words(said_in(exchange)) if bodies else "",
         policy=exchange.policy,
         model=exchange.original.model,
         run_id=exchange.run_id,
@@ -72,6 +80,14 @@ def record_of(finished: Finished, *, bodies: bool) -> Record:
         request_body=_request_body(exchange) if bodies else None,
         answer_body=_answer_body(exchange.upstream_answer) if bodies and exchange.upstream_answer is not None else None,
     )
+
+
+def _cost_usd(finished: Finished, price: Price | None) -> float | None:
+    exchange = finished.exchange
+    usage = exchange.answer.usage if exchange is not None and exchange.answer is not None else None
+    if price is None or usage is None or exchange is None:
+        return None
+    return price(finished.upstream, exchange.original.model, usage)
 
 
 def inline_detail(exchange: Exchange, verdict: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from proxy.language.amounts import many, number
 
 P = TypeVar("P", bound="StagePanel")
 T = TypeVar("T")
-Unit = Literal["count", "share", "score"]
+Unit = Literal["count", "share", "score", "ms", "usd"]
 _NAMED = 3
 """Kinds that a panel names."""
 
@@ -86,6 +86,16 @@ class Bucket(Struct, kw_only=True):
     verdicts: dict[str, int] = field(default_factory=dict)
     errors: int = 0
     """Exchanges with a status of 500 or more."""
+    statuses: dict[str, int] = field(default_factory=dict)
+    """Exchanges with a status of 400 or more, by it."""
+    would: dict[str, int] = field(default_factory=dict)
+    """Exchanges in shadow mode, by the gravest thing that the policy would have done; ``nothing`` for most."""
+    cost_usd: float = 0.0
+    priced: int = 0
+    """Exchanges whose cost is known."""
+    provider_ms: dict[str, int] = field(default_factory=dict)
+    """Exchanges by how long they took outside of the proxy, in classes of time (`proxy.store.spreads`); in `own_ms`, within it."""
+    own_ms: dict[str, int] = field(default_factory=dict)
     duration_ms: float = 0.0
     """Of all exchanges together, as every sum here."""
     prompt_tokens: int = 0
@@ -111,6 +121,8 @@ class Bucket(Struct, kw_only=True):
     """Of these, what the policy resolved, by strategy."""
     clashes_open: int = 0
     """Of these, what nobody has resolved until now."""
+    feedback: dict[str, int] = field(default_factory=dict)
+    """What people said of findings, by stage and word: ``claims:wrong``."""
     panels: dict[str, StagePanel] = field(default_factory=dict)
     """What the stages' panels add up, by name."""
 

@@ -115,7 +115,7 @@ class HistoryPanel(StagePanel):
     """Histories that are too long."""
 
     name = "distraction"
-    title = "Distraction"
+    title = "Long conversations"
     distractions: dict[str, int] = field(default_factory=dict)
     """By severity."""
     recommended: dict[str, int] = field(default_factory=dict)

@@ -73,24 +73,27 @@ class DatabaseClashes:
         merged: str = "",
         version: int | None = None,
     ) -> ClashRecord | None:
-        """Resolve (``dismiss``: there is none) and return what is kept; None where there is none. Raises `StoreUnavailable`.
+        """Resolve (``dismiss``: there is none; ``reopen``: it is open again) and return what is kept; None where there is none.
 
-        With `client`, only what belongs to it; with `version`, only if the record still has it.
+        With `client`, only what belongs to it; with `version`, only if the record still has it. Raises `StoreUnavailable`.
         """
         by, reason, resolution = clean(by), clean(reason, decisions.MAX_REASON_CHARS), clean(resolution)
-        said = "" if resolution == "dismiss" else resolution
+        status = {"dismiss": "dismissed", "reopen": "open"}.get(resolution, "resolved")
+        said = resolution if status == "resolved" else ""
         async with self._database.writing() as connection:
             found = await _read(connection, record_id, client, lock=True)
-            same = found is not None and found.status != "open"
+            same = found is not None and found.status == status
             if found is None or version not in (None, found.version):
                 return found
-            if same and (found.resolution, found.resolved_by, found.reason, found.merged) == (said, by, reason, merged):
+            if same and (
+                status == "open" or (found.resolution, found.resolved_by, found.reason, found.merged) == (said, by, reason, merged)
+            ):
                 return found
             at, number = max(self._clock(), found.resolved_at or 0.0), found.version + 1
-            values = {"status": "resolved" if said else "dismissed", "resolution": said, "resolved_by": by, "reason": reason}
+            values = {"status": status, "resolution": said, "resolved_by": "" if status == "open" else by, "reason": reason}
             text = merged.encode("utf-8", "surrogatepass")
             change = update(table).where(table.c.id == found.id)
-            await connection.execute(change.values(**values, merged=text, resolved_at=at, version=number))
+            await connection.execute(change.values(**values, merged=text, resolved_at=None if status == "open" else at, version=number))
             await decisions.add(connection, [(found.id, number)], resolution, at, by, reason)
             return await _read(connection, record_id, client)
 

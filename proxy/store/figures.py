@@ -26,7 +26,8 @@ from proxy.language.lru import LRU
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
 from proxy.store.detail import RecordDetail, decode
-from proxy.store.tables import clashes, quarantine, records
+from proxy.store.spreads import time_class
+from proxy.store.tables import clashes, feedback, quarantine, records
 
 log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ _SETTLED_S = 600.0
 _TIMEOUT_S = 60.0
 """For one query: more than other operations get, as this one may go through all records."""
 _MAX_CODES = 100
+_REVIEWED = ("quarantined", "quarantine", "clashes", "clash_strategies", "feedback")
+"""What people decide and say, counted anew each time."""
 _SHARES = (("70", 0.7), ("80", 0.8), ("90", 0.9))
 
 
@@ -103,7 +106,7 @@ class DatabaseFigures:
             missing = [start for start in starts if start not in found]
             if missing:
                 found |= await self._read(missing[0], min(until, missing[-1] + bucket_s), bucket_s)
-            made = {start: replace(found[start], quarantined={}, quarantine={}, clashes={}, clash_strategies={}) for start in starts}
+            made = {start: replace(found[start], **{name: {} for name in _REVIEWED}) for start in starts}
             await self._reviewed(made, starts[0], until, bucket_s)
         return [made[start] for start in starts]
 
@@ -112,6 +115,7 @@ class DatabaseFigures:
         number = math.ceil((until - since) / bucket_s)
         made = {start: Bucket(start=start, seconds=bucket_s) for start in (since + i * bucket_s for i in range(number))}
         await self._columns(made, since, until, bucket_s)
+        await self._times(made, since, until, bucket_s)
         await self._details(made, since, until, bucket_s)
         for start, bucket in made.items():
             end = start + bucket_s
@@ -128,29 +132,59 @@ class DatabaseFigures:
             select(
                 at,
                 c.outcome,
+                c.status,
+                c.would,
                 func.count(),
                 func.sum(c.duration_ms),
-                func.sum(case((c.status >= 500, 1), else_=0)),
                 func.sum(c.prompt_tokens),
                 func.sum(c.completion_tokens),
                 func.sum(c.prompt_tokens_before),
                 func.sum(case((counted, c.prompt_tokens), else_=0)),
+                func.sum(c.cost_usd),
+                func.count(c.cost_usd),
             )
             .where(c.created_at >= since, c.created_at < until)
-            .group_by(at, c.outcome)
+            .group_by(at, c.outcome, c.status, c.would)
         )
         async with self._database.transaction(_TIMEOUT_S) as connection:
             rows = (await connection.execute(query)).all()
-        for index, outcome, number, ms, errors, prompt, completion, before, after in rows:
+        for index, outcome, status, would, number, ms, prompt, completion, before, after, usd, priced in rows:
             bucket = made[since + int(index) * bucket_s]
-            bucket.verdicts[outcome] = int(number)
+            raise_count(bucket.verdicts, outcome, int(number))
             bucket.exchanges += int(number)
-            bucket.errors += int(errors or 0)
             bucket.duration_ms += float(ms or 0.0)
             bucket.prompt_tokens += int(prompt or 0)
             bucket.completion_tokens += int(completion or 0)
             bucket.tokens_before += int(before or 0)
             bucket.tokens_after += int(after or 0)
+            bucket.cost_usd += float(usd or 0.0)
+            bucket.priced += int(priced)
+            if status >= 400:
+                raise_count(bucket.statuses, str(status), int(number))
+            if status >= 500:
+                bucket.errors += int(number)
+            if would:
+                raise_count(bucket.would, would, int(number))
+
+    async def _times(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
+        """Count how long exchanges took, outside of the proxy and within it."""
+        c = records.c
+        taken = (
+            select(
+                self._bucket(c.created_at, since, bucket_s).label("at"),
+                time_class(c.duration_ms - c.overhead_ms).label("provider"),
+                time_class(c.overhead_ms).label("own"),
+            )
+            .where(c.created_at >= since, c.created_at < until, c.overhead_ms.is_not(None))
+            .subquery()
+        )
+        query = select(taken.c.at, taken.c.provider, taken.c.own, func.count()).group_by(taken.c.at, taken.c.provider, taken.c.own)
+        async with self._database.transaction(_TIMEOUT_S) as connection:
+            rows = (await connection.execute(query)).all()
+        for index, provider, own, number in rows:
+            bucket = made[since + int(index) * bucket_s]
+            raise_count(bucket.provider_ms, str(provider), int(number))
+            raise_count(bucket.own_ms, str(own), int(number))
 
     async def _details(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
         """Add up what only the details have, the newest first."""
@@ -173,7 +207,7 @@ class DatabaseFigures:
             read += len(page)
 
     async def _reviewed(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
-        """Add clashes and quarantined pieces, as they stand now."""
+        """Add clashes, quarantined pieces and what people said of findings, as they stand now."""
         q, c = quarantine.c, clashes.c
         at_q, at_c = self._bucket(q.created_at, since, bucket_s), self._bucket(c.created_at, since, bucket_s)
         by_policy = case((c.resolved_by == "policy", 1), else_=0)
@@ -185,9 +219,16 @@ class DatabaseFigures:
             .where(c.created_at >= since, c.created_at < until)
             .group_by(at_c, c.type, c.strategy, c.status, by_policy)
         )
+        f, at_f = feedback.c, self._bucket(feedback.c.created_at, since, bucket_s)
+        words = (
+            select(at_f, f.stage, f.said, func.count()).where(f.created_at >= since, f.created_at < until).group_by(at_f, f.stage, f.said)
+        )
         async with self._database.transaction(_TIMEOUT_S) as connection:
             quarantined = (await connection.execute(pieces)).all()
             clashed = (await connection.execute(found)).all()
+            spoken = (await connection.execute(words)).all()
+        for index, stage, word, number in spoken:
+            raise_count(made[since + int(index) * bucket_s].feedback, f"{stage}:{word}", int(number))
         for index, kind, status, number in quarantined:
             bucket = made[since + int(index) * bucket_s]
             raise_count(bucket.quarantined, kind, int(number))

@@ -19,7 +19,9 @@ from proxy.store.tables import MAX_TEXT_CHARS, clean
 from proxy.store.tables import records as table
 
 MAX_LIST = 1000
-_ROW_BYTES = 500
+NOTHING = "nothing"
+MAX_REASON_CHARS = 64
+_ROW_BYTES = 650
 """What a row costs beside its detail and bodies: columns and index entries, measured on SQLite with common values."""
 _MAX_INT = 2**63 - 1
 
@@ -60,6 +62,18 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The request's bytes; only where ``store.bodies`` allows it. Masked before it is stored."""
     answer_body: bytes | None = None
     """The answer's body, a stream's put together; only where ``store.bodies`` allows it. Masked before it is stored."""
+    reason: str = ""
+    """The code of what decided the outcome: ``hallucination_detected``, ``upstream_502``; empty where nothing was wrong."""
+    would: str = ""
+    """In shadow mode the gravest thing that the policy would have done, `NOTHING` where that is nothing; empty where it is enforced."""
+    overhead_ms: float | None = None
+    """Of `duration_ms`, what the proxy added."""
+    cost_usd: float | None = None
+    """By the list of prices; None where a price or the usage is not known."""
+    question: str = ""
+    """First words of the last user message, secrets masked; only where ``store.bodies`` allows it."""
+    answer: str = ""
+    """First words of the answer, likewise."""
 
     @property
     def found(self) -> RecordTexts:
@@ -126,6 +140,12 @@ def to_row(record: Record) -> tuple[Any, ...]:
         detail,
         request,
         answer,
+        clean(record.reason, MAX_REASON_CHARS),
+        record.would,
+        record.overhead_ms,
+        record.cost_usd,
+        clean(record.question),
+        clean(record.answer),
     )
 
 
@@ -179,10 +199,10 @@ class Records:
         waiting = self._writer.pending(record_id) if self._writer else None
         if waiting is not None:
             names = [column.name for column in table.columns]
-            return _from_row({name: value for name, value in zip(names, to_row(waiting), strict=True) if name != "size_bytes"})
+            return from_row({name: value for name, value in zip(names, to_row(waiting), strict=True) if name != "size_bytes"})
         async with self._database.transaction() as connection:
             row = (await connection.execute(select(*_WHOLE).where(table.c.id == clean(record_id)))).mappings().first()
-        return _from_row(row) if row is not None else None
+        return from_row(row) if row is not None else None
 
     async def ids(self, since: float, limit: int) -> list[str]:
         """Ids of the newest exchanges whose request came at `since` or later, newest first. Raises `StoreUnavailable`."""
@@ -197,7 +217,7 @@ class Records:
         query = select(*_LISTED).where(table.c.id.in_(list(ids))).order_by(table.c.id.desc())
         async with self._database.transaction() as connection:
             rows = (await connection.execute(query)).mappings().all()
-        return [_from_row(row) for row in rows]
+        return [from_row(row) for row in rows]
 
     async def list(
         self,
@@ -230,8 +250,9 @@ class Records:
             query = query.where(table.c.created_at < until)
         async with self._database.transaction() as connection:
             rows = (await connection.execute(query)).mappings().all()
-        return [_from_row(row) for row in rows[:limit]], len(rows) > limit
+        return [from_row(row) for row in rows[:limit]], len(rows) > limit
 
 
-def _from_row(row: Mapping[str, Any] | Any) -> Record:
+def from_row(row: Mapping[str, Any] | Any) -> Record:
+    """A record from its columns, with or without bodies."""
     return Record(**{**row, "stream": bool(row["stream"]), "detail": msgspec.json.decode(row["detail"])})

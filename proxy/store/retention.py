@@ -1,9 +1,10 @@
 """Deletes what is too old, and the oldest when the store has grown too large, in small batches that let writers in between.
 
 A background task of every worker; several at once delete the same rows, which does no harm. Age counts from a record's
-`created_at`, from when a tool outcome was learned, and from the last use of everything else: scratchpad items, compactions, clashes,
-quarantined content that was decided, and what is remembered of runs. A decision stays in the audit trail until it is too old and what it
-decided is gone. A failure goes by its last change, and its revisions after it: they also say which turns were counted already.
+`created_at`, from when feedback was given or a tool outcome learned, and from the last use of everything else: scratchpad items,
+compactions, clashes, quarantined content that was decided, and what is remembered of runs. A decision stays in the audit trail until it is
+too old and what it decided is gone. A failure goes by its last change, and its revisions after it: they also say which turns were counted
+already.
 
 Quarantined content that nobody has decided has no age: it goes only when the store is too large and this content takes more than half of
 the room (or nothing else is left to delete), the oldest first, and the log then names every piece.
@@ -26,6 +27,7 @@ from proxy.store.tables import (
     decisions,
     failure_revisions,
     failures,
+    feedback,
     first_seen,
     histories,
     lineages,
@@ -65,6 +67,7 @@ _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (decisions, decisions.c.decided_at),
     (failures, failures.c.updated_at),
     (failure_revisions, failure_revisions.c.created_at),
+    (feedback, feedback.c.created_at),
 )
 _DELETABLE: dict[Table, ColumnElement[bool]] = {
     quarantine: ~_NOBODY_DECIDED,

@@ -16,6 +16,13 @@ MAX_TEXT_CHARS = 512
 
 metadata = MetaData()
 
+LINE = (
+    *("created_at", "id", "outcome", "status", "reason", "would", "route", "model", "client", "duration_ms", "overhead_ms"),
+    *("prompt_tokens_before", "prompt_tokens", "completion_tokens", "cost_usd"),
+)
+"""What lists are filtered by and charts are made of, in the order of time. The index holds all of it, so that looking through many
+exchanges never reads their details. `model`, of 512 characters at most, is the one column in it that a client fills."""
+
 
 def _text(name: str) -> Column[Any]:
     return Column(name, Text, nullable=False)
@@ -38,7 +45,11 @@ records = Table(
     Column("detail", LargeBinary, nullable=False),
     Column("request_body", LargeBinary),
     Column("answer_body", LargeBinary),
-    Index("records_created_at", "created_at"),
+    *(Column(name, Text, nullable=False, server_default="") for name in ("reason", "would")),
+    Column("overhead_ms", Float(53)),
+    Column("cost_usd", Float(53)),
+    *(Column(name, Text, nullable=False, server_default="") for name in ("question", "answer")),
+    Index("records_line", *LINE),
     Index("records_run", "run_id", "id"),
     Index("records_client", "client", "id"),
 )
@@ -236,6 +247,18 @@ failure_revisions = Table(
     Column("created_at", Float(53), nullable=False),
     Index("failure_revisions_failure", "failure_id", "created_at", "id"),
     Index("failure_revisions_created_at", "created_at"),
+)
+
+feedback = Table(
+    "feedback",
+    metadata,
+    Column("id", Text, primary_key=True),
+    *map(_text, ("record_id", "client", "policy", "stage", "place", "label", "said", "expected", "said_by", "note")),
+    Column("content", LargeBinary, nullable=False),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Index("feedback_created_at", "created_at", "id"),
+    Index("feedback_record", "record_id"),
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser
 from typing import Any
 from urllib.parse import urlencode
@@ -68,7 +68,7 @@ class Browser:
         assert 200 == answer.status, answer.body
         return Page(answer.body.decode())
 
-    async def post(self, path: str, fields: Mapping[str, str], **headers: str) -> Answer:
+    async def post(self, path: str, fields: Mapping[str, str] | Sequence[tuple[str, str]], **headers: str) -> Answer:
         """A form, sent from a page of the same origin unless `headers` say otherwise."""
         sent = {"content-type": "application/x-www-form-urlencoded", "origin": self._url, "sec-fetch-site": "same-origin", **headers}
         return await self._ask("POST", path, sent, urlencode(fields).encode())

@@ -1,20 +1,35 @@
 """The pages, as a browser without scripts gets them: what they show, what they escape, what they say where there is nothing."""
 
+import csv
+import io
+import json
 import time
 from typing import Any
 
 import pytest
 
 from proxy.admin.dashboard.overview import LATEST
-from proxy.admin.dashboard.panels import report
+from proxy.admin.dashboard.panels import Period, report
+from proxy.ports import FailureEvent
+from proxy.ports.failure_kinds import Failure
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
+from proxy.store.failures import DatabaseFailures
 from proxy.store.quarantine import DatabaseQuarantine
 from tests.admin.pages import PANELS, Browser, Page, risky, rules
 from tests.browser import making
 from tests.conftest import Running, Start
 
-PAGES = ("", "/exchanges", "/quarantine", "/clashes", "/runs/research-0", "?span=week", "/exchanges?verdict=warn&within=1h")
+PAGES = (
+    "",
+    "/exchanges",
+    "/quarantine",
+    "/clashes",
+    "/runs/research-0",
+    "?span=week",
+    "?since=2026-01-01T00:00&until=2026-01-02T00:00",
+    "/exchanges?verdict=warn&within=1h",
+)
 
 
 async def filled(proxy: Running, *more: Any, number: int = 3) -> None:
@@ -33,6 +48,7 @@ EMPTY = [
     ("/quarantine", "Nothing waits for a decision."),
     ("/quarantine?status=approved", "Nothing is approved."),
     ("/clashes", "No clash is open."),
+    ("/failures", "No failure is active."),
     ("/runs/unknown", "No exchange of this run is known."),
 ]
 
@@ -104,6 +120,14 @@ FILTERS = [
     ("route=/", lambda r: r.route == ""),
     ("run=research-0", lambda r: r.run_id == "research-0"),
     ("verdict=block", lambda r: r.outcome == "block"),
+    ("verdict=problem", lambda r: r.outcome not in ("pass", "unchecked")),
+    ("verdict=caught", lambda r: r.outcome in ("warn", "block")),
+    ("verdict=failed", lambda r: r.outcome in ("error", "upstream_error")),
+    ("reason=upstream_502&status=5xx", lambda r: r.outcome == "upstream_error"),
+    ("client=alice&model=gpt-4o-mini&ms=1000", lambda r: r.duration_ms >= 1000),
+    ("client=bob", lambda r: False),
+    ("tokens=4000", lambda r: r.prompt_tokens + r.completion_tokens >= 4000),
+    ("usd=0.0005", lambda r: (r.cost_usd or 0) >= 0.0005),
     ("within=15m", lambda r: r.created_at >= time.time() - 900),
     ("route=/rag&verdict=pass&until=2000-01-01T00:00", lambda r: False),
 ]
@@ -120,8 +144,61 @@ async def test_exchanges_are_filtered(start: Start) -> None:
     }
 
 
+async def test_an_exchange_that_the_provider_failed_is_never_shown_as_passed(start: Start) -> None:
+    made = [
+        making.record(1, time.time(), status=502, outcome="skipped"),
+        making.record(2, time.time(), status=502, outcome="upstream_error"),
+    ]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/exchanges")
+    badges = [item["class"] for item in page.all("span") if item.get("class", "").startswith("badge ")]
+    assert ["badge upstream_error"] * 2 == badges
+    assert 2 == len(page.all("span", class_="code wrong"))
+
+
+async def test_what_a_filter_leaves_out_is_no_news(start: Start) -> None:
+    made = [making.record(1, time.time() - 9, model="old"), making.record(2, time.time())]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/exchanges?model=old")
+    assert [made[1].id] == [body["data-after"] for body in page.all("body")]
+
+
+async def test_words_of_a_question_lead_to_its_exchange(start: Start) -> None:
+    made = [making.record(1, time.time()), making.whole(2, time.time())]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        page = await browser.page("/dashboard/exchanges?q=eiffel+%22who+built+it%22")
+    assert [made[1].id] == [row["data-id"] for row in page.all("tr") if "data-id" in row]
+    assert making.QUESTION in page.text
+
+
+async def test_a_filtered_list_is_downloaded_for_a_spreadsheet_and_for_a_program(start: Start) -> None:
+    made = [making.record(number, time.time() - number, model="=1+1" if number else "m") for number in range(3)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        table = await browser.get("/dashboard/exchanges/export?format=csv&route=/rag")
+        lines = await browser.get("/dashboard/exchanges/export?format=jsonl")
+        refused = await browser.get("/dashboard/exchanges/export?format=xls")
+    (row,) = csv.DictReader(io.StringIO(table.body.decode()))
+    assert (made[1].id, "'=1+1", "/rag") == (row["id"], row["model"], row["route"])
+    assert [one.id for one in made] == [json.loads(line)["id"] for line in lines.body.splitlines()]
+    assert 400 == refused.status
+
+
 @pytest.mark.parametrize(
-    "path", ["/exchanges?verdict=lost", "/exchanges?within=2y", "/exchanges?since=now", "?span=year", "/quarantine?status=x"]
+    "path",
+    [
+        "/exchanges?verdict=lost",
+        "/exchanges?status=6",
+        "/exchanges?usd=-1",
+        "/exchanges?after=x",
+        "/exchanges?within=2y",
+        "/exchanges?since=now",
+        "?span=year",
+        "/quarantine?status=x",
+    ],
 )
 async def test_a_query_that_makes_no_sense_is_refused_with_a_page(start: Start, path: str) -> None:
     async with start() as proxy, Browser(proxy) as browser:
@@ -141,6 +218,19 @@ async def test_a_store_that_is_away_is_said(start: Start) -> None:
         await proxy.app.database.stop()
         answer = await browser.get()
     assert (503, True) == (answer.status, "The store is away" in answer.body.decode())
+
+
+async def test_shadow_mode_is_told_where_one_looks_with_the_way_to_its_list(start: Start) -> None:
+    made = [making.record(i, time.time() - i, would="block" if i < 2 else "nothing") for i in range(5)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        proxy.app._admin = making.admin_with(proxy.app, shadow=("/try",))
+        await browser.get("/dashboard/figures")  # the page does not wait for them
+        page = await browser.page()
+        (link,) = [one["href"] for one in page.all("a") if "verdict=would" in one.get("href", "")]
+        listed = await browser.page(link)
+    assert "Shadow mode on /try: judged, and left as it is. Would have acted on 2 of 5 exchanges. refused 2 Show them" in page.text
+    assert {one.id for one in made[:2]} == {row["data-id"] for row in listed.all("tr") if "data-id" in row}
 
 
 # ---- one exchange ----
@@ -251,6 +341,48 @@ async def test_a_runs_failures_stand_between_its_exchanges(start: Start) -> None
     assert "Recommended: cap output: max results 3" in page.text
 
 
+async def test_a_run_tells_what_was_asked_what_was_changed_and_what_was_answered(start: Start) -> None:
+    now = time.time()
+    told = {"run_id": "r", "question": "How tall is it?", "reason": "context_usage_high"}
+    made = [making.record(1, now - 9, answer="calls search", **told), making.record(2, now - 5, answer="330 metres.", **told)]
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep(proxy.app.database, made)
+        text = (await browser.page("/dashboard/runs/r")).text
+    assert 1 == text.count("Asked: How tall is it?")
+    assert text.index("Answered: calls search") < text.index("Answered: 330 metres.")
+    assert "Changed: the tools (tools), older messages (messages)" in text
+    assert "the context window is nearly full" in text
+
+
+async def test_failures_are_listed_and_a_person_resolves_one(start: Start) -> None:
+    failure = Failure(
+        phase="tool",
+        signal_type="tool_error",
+        code="timeout",
+        severity="high",
+        subject="search",
+        attempted_action={},
+        observed_outcome={},
+        recommended_adjustment={"type": "cap_output", "max_results": 3},
+        fingerprint="f",
+        cause="c",
+    )
+    async with start() as proxy, Browser(proxy) as browser:
+        event = FailureEvent(kind="occurred", fingerprint="f", cause="c", failure=failure)
+        store = DatabaseFailures(proxy.app.database)
+        await store.apply([event], client="alice", run_id="r", policy="agent", step_id="1", record_id="gw_1")
+        page = await browser.page("/dashboard/failures?signal=tool_error&run=r")
+        form = page.all("form", class_="decide")[0]["action"]
+        fields = {"csrf": page.csrf, "status": "active", "by": "ann", "reason": "fixed"}
+        helped = await browser.post(form, fields | {"decision": "helped"})
+        answer = await browser.post(form, fields | {"decision": "resolved"})
+        refused = await browser.post(form, fields | {"decision": "burn"})
+        after = (await browser.page("/dashboard/failures?status=resolved")).text
+    assert ("A tool failed" in page.text, "What the agent is told to do: cap output: max results 3" in page.text) == (True, True)
+    assert (303, 303, 400) == (helped.status, answer.status, refused.status)
+    assert ("A tool failed" in after, "guidance: helped 1 time, harmed 0 times" in after) == (True, True)
+
+
 # ---- deciding ----
 
 
@@ -271,9 +403,63 @@ async def test_a_form_decides_and_the_audit_trail_keeps_the_reason(start: Start)
         answer = await browser.post(form, fields)
         trail = (await proxy.get(form.replace("/dashboard", "/groundwire/v1"))).json["decisions"]
         after = await browser.page(answer.headers["location"])
-    assert (303, "/dashboard/quarantine?status=pending&done=rejected") == (answer.status, answer.headers["location"])
+    undo = f"{form.rpartition('/')[2]}.1"
+    assert (303, f"/dashboard/quarantine?status=pending&done=rejected&undo={undo}") == (answer.status, answer.headers["location"])
     assert [("rejected", "client", "ann", "checked by hand")] == [(d["decision"], d["scope"], d["decided_by"], d["reason"]) for d in trail]
     assert "Rejected: it stays out of the context." in after.text
+
+
+async def test_a_statement_stands_beside_what_it_is_held_against(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        piece, clash = (await browser.page("/dashboard/quarantine")).text, (await browser.page("/dashboard/clashes")).text
+    assert "It says" + "The tower is in Berlin, next to the zoo." + "It is held against" + "The Eiffel Tower stands on" in piece
+    assert ("Wrong place91% sure" in piece, "Why (91% sure): Berlin, where the fact says Paris" in piece) == (True, True)
+    assert "Why they contradict each other (80% sure): one cannot live in two towns" in clash
+
+
+async def test_many_pieces_are_decided_at_once_and_the_decision_is_taken_back(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/quarantine")
+        items = [box["value"] for box in page.all("input", type="checkbox", name="item")]
+        common = {"csrf": page.csrf, "status": "pending", "by": "ann"}
+        answer = await browser.post(
+            "/dashboard/quarantine/many",
+            [*common.items(), ("reason", "all checked"), ("decision", "approve"), *(("item", i) for i in items)],
+        )
+        after = await browser.page(answer.headers["location"])
+        undo = [box["value"] for box in after.all("input", type="hidden", name="item")]
+        approved = (await proxy.get("/groundwire/v1/quarantine?status=approved")).json["data"]
+        undone = await browser.post("/dashboard/quarantine/undo", [*common.items(), *(("item", i) for i in undo)])
+        pending = (await proxy.get("/groundwire/v1/quarantine?status=pending")).json["data"]
+        again = await browser.post("/dashboard/quarantine/undo", [*common.items(), *(("item", i) for i in undo)])
+    assert (2, 2, 2, 2) == (len(items), len(undo), len(approved), len(pending))
+    assert "2 decided. Approved" in after.text
+    assert (303, "done=undone" in undone.headers["location"], 409) == (undone.status, True, again.status)
+
+
+async def test_nothing_selected_is_said(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/quarantine")
+        answer = await browser.post("/dashboard/quarantine/many", {"csrf": page.csrf, "decision": "approve", "reason": "x"})
+    assert (400, True) == (answer.status, b"nothing is selected" in answer.body)
+
+
+async def test_a_resolved_clash_is_opened_again(start: Start) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await making.keep_review(proxy.app.database)
+        page = await browser.page("/dashboard/clashes")
+        form = page.all("form", class_="decide")[0]["action"]
+        common = {"csrf": page.csrf, "status": "open", "by": "ann"}
+        answer = await browser.post(form, common | {"resolution": "keep_older"})
+        after = await browser.page(answer.headers["location"])
+        (item,) = [box["value"] for box in after.all("input", type="hidden", name="item")]
+        await browser.post("/dashboard/clashes/undo", common | {"item": item})
+        found = (await proxy.get(form.replace("/dashboard", "/groundwire/v1"))).json
+    assert ("open", "", None) == (found["status"], found["resolution"], found["resolved_at"])
+    assert ["keep_older", "reopen"] == [one["decision"] for one in found["decisions"]]
 
 
 REFUSED = [
@@ -399,8 +585,9 @@ async def test_the_pages_files_are_served_under_an_address_of_their_version(star
 
 
 def test_a_report_without_buckets_has_every_panel() -> None:
-    assert ["poisoning", "clashes", "distraction", "compression", "confusion", "quality"] == [
-        panel.name for panel in report("day", [], PANELS).panels
+    stages = ["poisoning", "clashes", "distraction", "compression", "confusion", "quality"]
+    assert ["traffic", "latency", "cost", "failed", "caught", "feedback", *stages] == [
+        panel.name for panel in report(Period(), [], PANELS).panels
     ]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from proxy.admin.dashboard import answer, diff
 from proxy.admin.dashboard.exchanges import ListFilters, filters_of
 from proxy.admin.dashboard.html import Html, block, data, el, join, own, shown
-from proxy.admin.dashboard.panels import FigureSource, report
+from proxy.admin.dashboard.panels import FigureSource, Period, report
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
@@ -195,7 +195,7 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
         ),
     ]
     counted = {"tool_selection": {"selection_accuracy": 0.964, "calls": 500}}
-    found = {panel.name: panel for panel in report("day", buckets, PANELS, counted).panels}
+    found = {panel.name: panel for panel in report(Period(), buckets, PANELS, counted).panels}
     assert ("15", "pieces of context kept out, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
     assert "wrong number 12, false fact 3" in found["poisoning"].detail
     assert ("48", "46 (96%) resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
@@ -203,11 +203,43 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
     assert (15.0, 0.0) == found["poisoning"].series[0].values
 
 
+def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught() -> None:
+    slow, quick = {"70": 90, "80": 10}, {"20": 95, "40": 5}
+    bucket = Bucket(
+        start=0.0,
+        seconds=60,
+        exchanges=120,
+        cost_usd=0.5,
+        priced=100,
+        statuses={"502": 7, "400": 2},
+        verdicts={"block": 2, "warn": 9, "error": 1, "upstream_error": 7},
+        warnings={"hallucination_detected": 2, "upstream_502": 7},
+        provider_ms=slow,
+        own_ms=quick,
+    )
+    found = {panel.name: panel for panel in report(Period(), [bucket], PANELS).panels}
+    assert ["traffic", "latency", "cost", "failed", "caught", "feedback"] == list(found)[:6]
+    assert ("120", "$0.5000", "9", "11") == tuple(found[name].headline for name in ("traffic", "cost", "failed", "caught"))
+    assert ("502 7, 400 2", "20 exchanges without a known price or usage") == (found["failed"].detail[0], found["cost"].detail[1])
+    assert ("the answer says what its context does not 2",) == found["caught"].detail
+    assert ["provider p50", "provider p95", "Groundwire p50", "Groundwire p95"] == [line.name for line in found["latency"].series]
+
+
+def test_what_shadow_mode_held_back_is_told_of_all_that_it_judged() -> None:
+    bucket = Bucket(start=0.0, seconds=60, would={"nothing": 328, "block": 10, "edit": 2})
+    assert ("12 of 340", "refused 10, changed 2") == report(Period(), [bucket], PANELS).tiles["shadow"]
+
+
+@pytest.mark.parametrize(("span_s", "bucket_s"), [(60, 1), (3600, 60), (7200, 300), (86_400, 3600), (90 * 86_400, 7 * 86_400)])
+def test_a_range_is_cut_into_buckets_that_a_chart_can_show(span_s: int, bucket_s: int) -> None:
+    assert (1000.0, 1000.0 + span_s, bucket_s) == Period(None, 1000.0, 1000.0 + span_s).buckets(0.0)
+
+
 @pytest.mark.parametrize(("poisoned", "alerts"), [(50, False), (51, True)])
 def test_more_than_five_percent_of_poisoned_pieces_is_an_alert(poisoned: int, alerts: bool) -> None:
     checks = {"poisoning": PoisoningPanel(poisoning_checked=1000)}
     bucket = Bucket(start=0.0, seconds=60, panels=checks, quarantined={"wrong_location": poisoned})
-    found = next(panel for panel in report("day", [bucket], PANELS, {}).panels if panel.name == "poisoning")
+    found = next(panel for panel in report(Period(), [bucket], PANELS, {}).panels if panel.name == "poisoning")
     assert alerts == ("alert: more than 5% of what came in" in found.detail)
 
 
@@ -216,7 +248,7 @@ def test_requests_with_all_of_too_many_tools_are_told() -> None:
     bucket = Bucket(start=0.0, seconds=60, panels=chosen)
     found = next(
         panel
-        for panel in report("day", [bucket], PANELS, {"tool_selection": {"confusion_incidents": 1}}).panels
+        for panel in report(Period(), [bucket], PANELS, {"tool_selection": {"confusion_incidents": 1}}).panels
         if panel.name == "confusion"
     )
     assert "1 request with all of too many tools" in found.detail
@@ -246,10 +278,10 @@ async def nothing_counted() -> dict[str, object]:
 async def test_a_page_does_not_wait_for_slow_figures_and_they_are_worked_out_once() -> None:
     figures = Slow()
     source = FigureSource(figures, nothing_counted, PANELS)
-    first = await source.get("day", 0.001)
+    first = await source.get(Period(), 0.001)
     figures.ready.set()
-    second = await source.get("day")
-    third = await source.get("day")
+    second = await source.get(Period())
+    third = await source.get(Period())
     assert (None, 7, 1) == (first, second.exchanges if second else 0, figures.asked)
     assert third is second
 
@@ -259,15 +291,16 @@ async def test_figures_that_failed_are_asked_for_again() -> None:
     figures.problem = StoreUnavailable("away")
     source = FigureSource(figures, nothing_counted, PANELS)
     with pytest.raises(StoreUnavailable):
-        await source.get("day")
+        await source.get(Period())
     figures.problem = None
     figures.ready.set()
-    assert await source.get("day") is not None
+    assert await source.get(Period()) is not None
 
 
 def test_times_of_the_list_are_seconds() -> None:
-    assert (1_600_000_000.0 - 3600, None) == ListFilters(within="1h").times(1_600_000_000.0)
-    assert (0.0, 60.0) == ListFilters(since="1970-01-01T00:00", until="1970-01-01T00:01").times(1e9)
+    hour = ListFilters(within="1h").wanted(1_600_000_000.0)
+    minute = ListFilters(since="1970-01-01T00:00", until="1970-01-01T00:01").wanted(1e9)
+    assert [(1_600_000_000.0 - 3600, None), (0.0, 60.0)] == [(wanted.since, wanted.until) for wanted in (hour, minute)]
 
 
 @pytest.mark.parametrize("text", ["2026-13-01T00:00", "now", "2026-01-01", "99999-01-01T00:00"])

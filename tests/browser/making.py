@@ -10,6 +10,8 @@ from typing import Any
 
 from proxy.admin.api import AdminParts, make_admin
 from proxy.app import App
+from proxy.ports import FailureEvent
+from proxy.ports.failure_kinds import Failure
 from proxy.ports.review import ClashRecord, QuarantineItem
 from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
@@ -157,10 +159,15 @@ def detail(share: float, outcome: str, *, answer: str = ANSWER) -> dict[str, Any
     }
 
 
+_REASONS = {"block": "hallucination_detected", "warn": "context_usage_high", "error": "claims_unchecked", "upstream_error": "upstream_502"}
+
+
 def record(number: int, at: float, **changes: Any) -> Record:
     """The exchange `number`, whose request came `at`."""
     share = 0.18 + 0.55 * (number % 40) / 40 + 0.2 * math.sin(number / 3) ** 2
     outcome = "block" if number % 23 == 7 else "error" if number % 31 == 11 else "warn" if share >= 0.7 else "pass"
+    if number % 29 == 13:
+        outcome = "upstream_error"
     fields: dict[str, Any] = {
         "id": f"gw_{int(at * 1e6):014x}{number:014x}",
         "created_at": at,
@@ -172,7 +179,7 @@ def record(number: int, at: float, **changes: Any) -> Record:
         "run_id": f"research-{number // 40}",
         "step_id": str(number % 40 + 1),
         "path": "/chat/completions",
-        "status": 400 if outcome == "block" else 200,
+        "status": {"block": 400, "upstream_error": 502}.get(outcome, 200),
         "outcome": outcome,
         "stream": number % 2 == 0,
         "duration_ms": 640.0 + 37 * (number % 17),
@@ -180,6 +187,9 @@ def record(number: int, at: float, **changes: Any) -> Record:
         "prompt_tokens": int(8192 * share),
         "completion_tokens": 58,
         "detail": detail(share, outcome),
+        "reason": _REASONS.get(outcome, ""),
+        "overhead_ms": 6.81 + number % 5,
+        "cost_usd": None if number % 9 == 4 else 0.00015 * (int(8192 * share) / 1000) + 0.000035,
     }
     return Record(**(fields | changes))
 
@@ -208,6 +218,8 @@ def whole(number: int, at: float, **changes: Any) -> Record:
         "detail": made.detail | {"forwarded": {"messages": sent, "tools": tools[:2]}},
         "request_body": json.dumps(body).encode(),
         "answer_body": json.dumps({"choices": [{"index": 0, "text": ANSWER, "finish_reason": "stop"}]}).encode(),
+        "question": QUESTION,
+        "answer": ANSWER[:160] + " …",
     }
     return record(number, at, **(fields | changes))
 
@@ -259,6 +271,9 @@ def hostile(number: int, at: float) -> Record:
         answer_body=json.dumps({"choices": [choice]}).encode(),
         outcome="warn",
         status=200,
+        reason=EVIL[:60],
+        question=HOSTILE[:160],
+        answer=RIGHT_TO_LEFT[:160],
     )
 
 
@@ -274,6 +289,28 @@ async def keep_many(database: Database, number: int, *, now: float | None = None
     """`number` exchanges over the last days, the newest just now."""
     end = time.time() if now is None else now
     await keep(database, (record(i, end - over_s * (number - 1 - i) / number) for i in range(number)))
+
+
+_FAILURE = Failure(
+    phase="tool",
+    signal_type="tool_error",
+    code="timeout",
+    severity="high",
+    subject="search_documents",
+    attempted_action={"kind": "tool_call", "tool": "search_documents"},
+    observed_outcome={"code": "timeout"},
+    recommended_adjustment={"type": "cap_output", "max_results": 3},
+    fingerprint="f",
+    cause="c",
+)
+_STATEMENT = {
+    "text": "The tower is in Berlin, next to the zoo.",
+    "type": "wrong_location",
+    "confidence": 0.91,
+    "reason": "Berlin, where the fact says Paris",
+    "correct_fact": "The Eiffel Tower stands on the Champ de Mars in Paris.",
+    "source": "towers.md",
+}
 
 
 async def keep_review(database: Database) -> None:
@@ -304,10 +341,13 @@ async def keep_review(database: Database) -> None:
                 status=status,
                 score=0.91,
                 source="search",
+                detail={"statements": [_STATEMENT]} if kind == "wrong_location" else {},
                 decided_by="policy",  # type: ignore[arg-type]
                 decision_reason=reason,
             )
         )
+    event = FailureEvent(kind="occurred", fingerprint="f", cause="c", failure=_FAILURE)
+    await DatabaseFailures(database).apply([event], client="alice", run_id="research-0", policy="agent", step_id="3", record_id="gw_1")
     clashes = DatabaseClashes(database)
     for number, (topic, older, newer, status) in enumerate(
         (("location", "I live in Köln.", "I live in Bonn now.", "open"), ("budget", "The budget is 500.", "We have 800.", "resolved"))
@@ -328,5 +368,6 @@ async def keep_review(database: Database) -> None:
                 older={"text": older, "message": 0},
                 newer={"text": newer, "message": 4},
                 reason="they cannot both be true",
+                detail={"clash": "one cannot live in two towns", "score": 0.8},
             )
         )

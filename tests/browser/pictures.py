@@ -31,6 +31,7 @@ PICTURES = ROOT / "docs" / "pictures"
 MAX_BYTES = 200_000
 """Of a picture that a page shows."""
 DAY_S = 86_400.0
+FIRST_TOKEN_S, TOKEN_S = 0.3, 0.01
 CONFIG = """
 store: {{url: 'sqlite+aiosqlite:///{folder}/store.db', bodies: true}}
 upstreams: {{openai: {{kind: openai, base_url: '{upstream}', api_key: unused}}}}
@@ -96,10 +97,11 @@ class Run:
 
 
 def _counting(said: str) -> ScriptedReply:
-    """An answer whose usage grows with the prompt: four characters a token."""
+    """An answer whose usage grows with the prompt, four characters a token, and which takes about as long as a fast model's."""
 
     async def answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
         sent, got = len(call.body) // 4, len(said) // 4
+        await asyncio.sleep(FIRST_TOKEN_S + got * TOKEN_S)
         usage = {"prompt_tokens": sent, "completion_tokens": got, "total_tokens": sent + got}
         await reply(completion(said, usage=usage))(writer, call)
 

@@ -44,11 +44,20 @@ def test_a_new_exchange_shows_up_by_itself(site: MakeSite, case: Case) -> None:
     print(f"shown {found['took']} ms after it was sent")
     assert [] == done["troubles"]
     assert [found["second"], found["first"]] == found["rows"][:2]
-    assert ("○\nunchecked", "/", "gpt-4o", "9 → 3") == tuple(found["texts"][i] for i in (1, 2, 4, 6))
+    assert ["○\nunchecked", "/", "gpt-4o", "200", "9 → 3"] == [
+        found["texts"][1],
+        *(found["texts"][i].partition("\n")[0] for i in (2, 3, 4, 5)),
+    ]
     assert found["moved"] < MAX_MOVED, found["shifts"]
     assert 1 == len(found["legend"])
     assert ("1 new exchange: show it", 3) == (found["fresh"], found["listed"])
     assert found["took"] < 5000
+
+
+def test_a_range_that_is_dragged_over_a_chart_is_shown(site: MakeSite, case: Case) -> None:
+    done = case("drag", url=site(some).url)
+    assert ([], "The time that you chose") == (done["troubles"], done["found"]["shown"])
+    assert 5 * 3600 <= done["found"]["seconds"] <= 10 * 3600, "three tenths of a day, in whole hours"
 
 
 @pytest.mark.parametrize("script", [True, False], ids=["with scripts", "without scripts"])
@@ -129,4 +138,5 @@ def _paths(filled: dict[str, str], *, hostile: bool = False) -> dict[str, Any]:
         "quarantine": "/dashboard/quarantine",
         "rejected": "/dashboard/quarantine?status=rejected",
         "clashes": "/dashboard/clashes",
+        "failures": "/dashboard/failures",
     }

@@ -19,6 +19,7 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.database import Database
 from proxy.store.figures import MAX_BUCKETS, DatabaseFigures, total
 from proxy.store.quarantine import DatabaseQuarantine
+from proxy.store.spreads import percentile
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
 
@@ -61,6 +62,27 @@ async def test_columns_are_added_up_by_hour_and_verdict(database: Database) -> N
     assert (100, 60, 100, 7) == (first.tokens_before, first.tokens_after, first.prompt_tokens, first.completion_tokens)
     assert (22.5, 2) == (first.duration_ms, first.details)
     assert (1, {"warn": 1}) == (second.exchanges, second.verdicts)
+
+
+async def test_costs_statuses_and_what_shadow_mode_held_back_are_added_up(database: Database) -> None:
+    await store(
+        database,
+        record(1, START, cost_usd=0.25, would="nothing"),
+        record(2, START + 1, cost_usd=0.5, status=502, would="block"),
+        record(3, START + 2, status=400),
+    )
+    (found,) = await figures(database).between(START, START + HOUR, HOUR)
+    assert (0.75, 2, {"502": 1, "400": 1}) == (found.cost_usd, found.priced, found.statuses)
+    assert {"nothing": 1, "block": 1} == found.would
+
+
+async def test_percentiles_are_right_to_within_a_tenth_of_the_providers_and_of_the_own_time(database: Database) -> None:
+    made = [record(i, START + i, duration_ms=1000.0 + i + (i + 1) / 10, overhead_ms=(i + 1) / 10) for i in range(100)]
+    await store(database, *made, record(100, START + 200, duration_ms=9e9))
+    (found,) = await figures(database).between(START, START + HOUR, HOUR)
+    wanted = [1050.0, 1095.0, 5.0, 9.5]
+    got = [percentile(counts, share) or 0.0 for counts in (found.provider_ms, found.own_ms) for share in (0.5, 0.95)]
+    assert [] == [(value, right) for value, right in zip(got, wanted, strict=True) if abs(value - right) > right / 10]
 
 
 async def test_what_has_no_column_comes_from_the_details(database: Database) -> None:

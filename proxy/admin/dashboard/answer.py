@@ -6,7 +6,7 @@ and a kind of underline. Positions are checked against the text before they are 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +36,11 @@ class ShownClaim(Struct, frozen=True):
     label: str
     text: str
     entry: Mapping[str, Any]
+
+    @property
+    def place(self) -> str:
+        """As `proxy.admin.feedback` names it."""
+        return f"{self.choice}:{self.start}-{self.end}"
 
     @property
     def anchor(self) -> str:
@@ -93,20 +98,20 @@ def _mark(claim: ShownClaim, text: str) -> Html:
     return el("a", head, el("span", f"{word}: ", class_="vh"), shown(text), href=f"#{claim.anchor}", class_=f"said {claim.label}")
 
 
-def findings(claims: Sequence[ShownClaim], left_out: int = 0) -> Html:
-    """The list of what was found, each with its evidence."""
+def findings(claims: Sequence[ShownClaim], left_out: int = 0, ask: Callable[[ShownClaim], Html] | None = None) -> Html:
+    """The list of what was found, each with its evidence; `ask` makes the form on which a person says whether one is right."""
     checked = [claim for claim in claims if claim.label != "not_checkable"]
     rest = len(claims) - len(checked)
     said = [f"{rest} more state nothing that could be checked." if rest else "", f"{left_out} more are not listed." if left_out else ""]
     more = " ".join(filter(None, said))
     return el(
         "div",
-        el("ol", [_finding(claim) for claim in checked], class_="findings"),
+        el("ol", [_finding(claim, ask) for claim in checked], class_="findings"),
         el("p", more, class_="hint") if more else None,
     )
 
 
-def _finding(claim: ShownClaim) -> Html:
+def _finding(claim: ShownClaim, ask: Callable[[ShownClaim], Html] | None) -> Html:
     sign, word, meaning = LABELS[claim.label]
     entry = claim.entry
     sure = f"; {score(value)} probable" if isinstance(value := entry.get("score"), int | float) else ""
@@ -123,6 +128,8 @@ def _finding(claim: ShownClaim) -> Html:
         told.append(el("p", "Why: ", own(str(reason)), class_="dim"))
     if verifier := entry.get("verifier"):
         told.append(el("p", "Checked by ", own(str(verifier)), class_="dim"))
+    if ask is not None:
+        told.append(ask(claim))
     return el("li", told, id=claim.anchor, class_=claim.label, tabindex=-1, value=claim.number)
 
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from proxy.admin.dashboard.html import Html, data, el, join, own
 from proxy.admin.dashboard.summaries import RecordSummary
-from proxy.admin.dashboard.words import moment, record_link
-from proxy.language.amounts import number, score, share
+from proxy.admin.dashboard.words import moment, record_link, run_link
+from proxy.language.amounts import dollars, milliseconds, number, score, share
 from proxy.ports.panels import Panel, Unit
 
-_WORDS = {"count": number, "share": share, "score": score}
+_WORDS = {"count": number, "share": share, "score": score, "ms": milliseconds, "usd": dollars}
 _TABLE_ROWS = 30
 _POINT = ("id", "at", "route", "run", "share", "tokens", "window")
 
@@ -37,6 +37,7 @@ def _usage_table(points: Sequence[RecordSummary]) -> Html:
             "tr",
             el("td", moment(s.at)),
             el("td", own(s.route)),
+            el("td", run_link(s.run)),
             el("td", share(s.share)),
             el("td", number(s.tokens)),
             el("td", number(s.window)),
@@ -44,7 +45,7 @@ def _usage_table(points: Sequence[RecordSummary]) -> Html:
         )
         for s in list(reversed(points))[:_TABLE_ROWS]
     ]
-    heads = [el("th", name, scope="col") for name in ("Time", "Route", "Share", "Tokens", "Window", "Exchange")]
+    heads = [el("th", name, scope="col") for name in ("Time", "Route", "Run", "Share", "Tokens", "Window", "Exchange")]
     return el(
         "div", el("table", el("thead", el("tr", heads)), el("tbody", rows)), class_="scroll", tabindex=0, role="group", aria_label="Table"
     )

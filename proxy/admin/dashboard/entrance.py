@@ -82,7 +82,7 @@ class Entrance:
         then = ""
         try:
             self._door.check_origin(request)
-            fields = await fields_of(request)
+            fields = fields_of(await form_of(request))
             then = fields.get("then", "")
         except ProxyError as error:
             return _dressed(HTMLResponse(str(sign_in_page("", error.message)), error.status))
@@ -101,7 +101,7 @@ class Entrance:
 
     async def sign_out(self, request: Request, view: View) -> Response:
         """Take the cookie back."""
-        self.check_decision(request, await fields_of(request))
+        self.check_decision(request, fields_of(await form_of(request)))
         response = RedirectResponse("/dashboard", 303)
         response.delete_cookie(COOKIE, path="/", secure=_secure(request), httponly=True, samesite="strict")
         return response
@@ -143,15 +143,19 @@ class Entrance:
         return _dressed(HTMLResponse(str(sign_in_page(then, problem)), 401, headers={"www-authenticate": "Bearer"}))
 
 
-async def fields_of(request: Request) -> dict[str, str]:
-    """A form's fields, the last of a name. Raises `InvalidRequest`, `RequestTooLarge`."""
+async def form_of(request: Request) -> dict[str, list[str]]:
+    """A form's fields, each with all its values. Raises `InvalidRequest`, `RequestTooLarge`."""
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
         raise InvalidRequest("a form is expected here", param="content-type")
     try:
-        found = parse_qs((await read_body(request)).decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="replace")
+        return parse_qs((await read_body(request)).decode("ascii"), keep_blank_values=True, max_num_fields=_MAX_FIELDS, errors="replace")
     except ValueError as error:
         raise InvalidRequest("the form cannot be read") from error
-    return {name: values[-1] for name, values in found.items()}
+
+
+def fields_of(form: Mapping[str, list[str]]) -> dict[str, str]:
+    """The last value of each field."""
+    return {name: values[-1] for name, values in form.items()}
 
 
 def _dressed(response: Response) -> Response:

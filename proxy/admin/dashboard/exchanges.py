@@ -1,19 +1,20 @@
-"""The list of exchanges: filters by route, run, verdict and time, and pages. Also the rows that the overview keeps up to date."""
+"""The list of exchanges: filters by all that it shows, words in bodies, pages, and what is downloaded of it. An address has it all."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from proxy.admin.dashboard.frame import OUTCOMES, SIGNS, View, badge, command, empty, heading, page, pages
-from proxy.admin.dashboard.html import Child, Html, el, own
+from proxy.admin.dashboard.exchange_rows import row, table
+from proxy.admin.dashboard.frame import OUTCOMES, SIGNS, View, command, empty, heading, notice, page, pages
+from proxy.admin.dashboard.html import Child, Html, el
+from proxy.admin.dashboard.reasons import REASONS, in_words
 from proxy.admin.dashboard.summaries import RecordSummary
-from proxy.admin.dashboard.words import moment, record_path, run_path, with_query
+from proxy.admin.dashboard.words import moment, seconds_of, with_query
 from proxy.errors import InvalidRequest
-from proxy.language.amounts import NONE, milliseconds, number, share
+from proxy.store.exchange_search import ExchangeFilters
 
 PER_PAGE = 50
 WITHIN: Mapping[str, tuple[str, float | None]] = {
@@ -22,28 +23,39 @@ WITHIN: Mapping[str, tuple[str, float | None]] = {
     "1h": ("last hour", 3600.0),
     "1d": ("last day", 86_400.0),
     "7d": ("last week", 7 * 86_400.0),
+    "30d": ("last month", 30 * 86_400.0),
 }
-_MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
-_COLUMNS = (
-    ("when", "Time"),
-    ("verdict", "Verdict"),
-    ("route", "Route"),
-    ("run", "Run"),
-    ("model", "Model"),
-    ("context", "Context"),
-    ("tokens", "Tokens in, out"),
-    ("ms", "Duration"),
-)
+FORMATS = {"csv": "CSV", "jsonl": "JSON Lines"}
+"""What a list can be downloaded as."""
+_HAPPENED = {
+    "problem": "anything wrong",
+    "caught": "refused or warned of",
+    "failed": "failed",
+    "would": "shadow mode: would have acted",
+}
+_STATUS = re.compile(r"[1-5]\d\d|[1-5]xx")
 _PATH = "/dashboard/exchanges"
+_MORE = ("run", "status", "reason", "tokens", "usd", "ms", "since", "until")
+"""Filters that stand folded away until one is given."""
 
 
 class ListFilters(Struct, frozen=True, kw_only=True):
-    """What the list is narrowed to; "" is everything."""
+    """What the list is narrowed to, as the address has it; "" is everything."""
 
+    q: str = ""
+    """Words in bodies."""
     route: str = ""
-    run: str = ""
+    model: str = ""
+    client: str = ""
     verdict: str = ""
     within: str = ""
+    run: str = ""
+    status: str = ""
+    reason: str = ""
+    tokens: str = ""
+    """At least; so are `usd` and `ms`."""
+    usd: str = ""
+    ms: str = ""
     since: str = ""
     """A minute in UTC, as a browser's field for it gives it: ``2026-02-03T14:05``."""
     until: str = ""
@@ -53,84 +65,124 @@ class ListFilters(Struct, frozen=True, kw_only=True):
         """Those that narrow it."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name))}
 
-    def times(self, now: float) -> tuple[float | None, float | None]:
-        """Seconds since the epoch, from (inclusive) and to (exclusive). Raises `InvalidRequest`."""
-        since, until = _minute(self.since, "since"), _minute(self.until, "until")
+    def wanted(self, now: float) -> ExchangeFilters:
+        """For the store. Raises `InvalidRequest`."""
+        since, until = seconds_of(self.since, "since"), seconds_of(self.until, "until")
         back_s = WITHIN[self.within][1]
-        if back_s is not None:
-            since = max(since or 0.0, now - back_s)
-        return since, until
+        return ExchangeFilters(
+            route={"": None, "/": ""}.get(self.route, self.route),
+            run=self.run,
+            client=self.client,
+            model=self.model,
+            outcome=self.verdict,
+            reason=self.reason,
+            status=self.status.lower(),
+            min_tokens=_least(self.tokens, "tokens"),
+            min_usd=_least(self.usd, "usd"),
+            min_ms=_least(self.ms, "ms"),
+            since=since if back_s is None else max(since or 0.0, now - back_s),
+            until=until,
+            text=self.q,
+        )
 
 
 def filters_of(query: Mapping[str, str]) -> ListFilters:
     """The page's query. Raises `InvalidRequest`."""
     found = ListFilters(**{name: query.get(name, "").strip() for name in ListFilters.__struct_fields__})
-    if found.verdict and found.verdict not in OUTCOMES:
-        raise InvalidRequest(f"verdict: expected one of {', '.join(OUTCOMES)}", param="verdict")
+    if found.verdict and found.verdict not in (*OUTCOMES, *_HAPPENED):
+        raise InvalidRequest(f"verdict: expected one of {', '.join((*OUTCOMES, *_HAPPENED))}", param="verdict")
     if found.within not in WITHIN:
         raise InvalidRequest(f"within: expected one of {', '.join(filter(None, WITHIN))}", param="within")
-    found.times(0.0)
+    if found.status and _STATUS.fullmatch(found.status.lower()) is None:
+        raise InvalidRequest("status: expected a number, as 502, or a kind of them, as 5xx", param="status")
+    found.wanted(0.0)
     return found
 
 
-def exchanges(
-    view: View, rows: Sequence[RecordSummary], has_more: bool, filters: ListFilters, after: str, routes: Sequence[str], first_call: str
-) -> Html:
-    """The whole page; `routes` are suggested."""
-    older = with_query(_PATH, **filters.given, after=rows[-1].id) if has_more and rows else None
-    newer = with_query(_PATH, **filters.given) if after else None
+class Listed(Struct, frozen=True, kw_only=True):
+    """What the page shows."""
+
+    rows: Sequence[RecordSummary]
+    next: str
+    """Cursor of what is older; "" where there is nothing."""
+    looked_back_to: float | None
+    """Where the time was up before the page was full."""
+    after: str
+    routes: Sequence[str]
+    bodies: bool
+    """Whether texts are kept, so that words can be looked for."""
+    first_call: str
+    newest: str = ""
+    """Id of the newest exchange of all: what comes after it is news."""
+
+
+def exchanges(view: View, shown: Listed, filters: ListFilters) -> Html:
+    """The whole page."""
+    rows = shown.rows
+    older = with_query(_PATH, **filters.given, after=shown.next) if shown.next else None
+    newer = with_query(_PATH, **filters.given) if shown.after else None
     body: Child
     if rows:
-        body = (_table([_row(s) for s in rows]), pages(len(rows), newer, older, "exchange"))
-    elif filters.given or after:
+        body = (table([row(s) for s in rows]), pages(len(rows), newer, None if shown.looked_back_to else older, "exchange"))
+    elif shown.looked_back_to is not None:
+        body = None
+    elif filters.given or shown.after:
         body = empty("No exchange is like that.", el("p", el("a", "Show all exchanges", href=_PATH)))
     else:
         body = empty(
             "No exchange yet.",
             el("p", "Point a client's ", el("code", "base_url"), " at this server, or send a first one:"),
-            command(first_call),
+            command(shown.first_call),
         )
     fresh = el("p", el("a", "", href=with_query(_PATH, **filters.given), class_="fresh", hidden=True), class_="fresh-line", role="status")
-    newest = None if after else (rows[0].id if rows else "")
+    newest = None if shown.after else shown.newest
     return page(
         view,
         "Exchanges",
-        heading("Exchanges"),
-        _form(filters, routes),
+        heading("Exchanges", _downloads(filters) if rows else None),
+        _form(filters, shown),
         fresh,
-        el("section", body, aria_label="Exchanges", class_="card"),
+        el("section", body, _looked(shown, older), aria_label="Exchanges", class_="card"),
         here="Exchanges",
         live_after=newest,
     )
 
 
-def live_rows(rows: Sequence[RecordSummary], slots: int) -> Html:
-    """The newest few: as many rows as there will ever be, the free ones empty, so that a new exchange moves nothing on the page."""
-    made = [_row(s) for s in rows] + [_free() for _ in range(slots - len(rows))]
-    hint = el("p", "What comes in shows up here at once.", class_="hint", hidden=bool(rows))
-    return el("div", hint, _table(made), id="live-rows", data_known=" ".join(s.id for s in rows))
+def _looked(shown: Listed, older: str | None) -> Html | None:
+    """Where the search stopped, and how to go on."""
+    if shown.looked_back_to is None:
+        return None
+    words = ("Looked back to ", moment(shown.looked_back_to), ". ", el("a", "Look further back", href=older, class_="button", rel="next"))
+    return notice(words, "pause")
 
 
-def _form(filters: ListFilters, routes: Sequence[str]) -> Html:
-    verdicts = [("", "any verdict"), *((name, f"{SIGNS[name]} {name.replace('_', ' ')}") for name in OUTCOMES if name != "pending")]
+def _downloads(filters: ListFilters) -> Html:
+    links = [
+        el("a", name, href=with_query(f"{_PATH}/export", format=key, **filters.given), class_="button", download=True)
+        for key, name in FORMATS.items()
+    ]
+    return el("div", el("span", "Download as", class_="dim"), links, class_="acts")
+
+
+def _form(filters: ListFilters, shown: Listed) -> Html:
+    verdicts = [
+        ("", "anything"),
+        *_HAPPENED.items(),
+        *((name, f"{SIGNS[name]} {name.replace('_', ' ')}") for name in OUTCOMES if name != "pending"),
+    ]
     spans = [(key, words) for key, (words, _) in WITHIN.items()]
-    more = filters.since or filters.until
+    known = {name: sorted({getattr(s, name) for s in shown.rows} - {""}) for name in ("model", "client")}
+    words = _input("q", filters.q, "words in questions, answers", 22, type="search")
+    more = any(getattr(filters, name) for name in _MORE)
     return el(
         "form",
-        _field(
-            "Route", el("input", name="route", value=filters.route, list="routes", placeholder="any route", size=12, autocomplete="off")
-        ),
-        el("datalist", [el("option", value=route) for route in routes], id="routes"),
-        _field("Run", el("input", name="run", value=filters.run, placeholder="any run", size=18, autocomplete="off", spellcheck="false")),
-        _field("Verdict", _select("verdict", verdicts, filters.verdict)),
+        _field("Search", words) if shown.bodies else None,
+        _suggested("Route", "route", filters.route, shown.routes),
+        _suggested("Model", "model", filters.model, known["model"]),
+        _suggested("Client", "client", filters.client, known["client"]),
+        _field("What happened", _select("verdict", verdicts, filters.verdict)),
         _field("Time", _select("within", spans, filters.within)),
-        el(
-            "details",
-            el("summary", "From, to"),
-            _field("From (UTC)", el("input", type="datetime-local", name="since", value=filters.since)),
-            _field("To (UTC)", el("input", type="datetime-local", name="until", value=filters.until)),
-            open=bool(more),
-        ),
+        el("details", el("summary", "More filters"), el("div", _more_fields(filters), class_="more"), open=more),
         el("div", el("button", "Filter"), el("a", "Clear", href=_PATH) if filters.given else None, class_="acts"),
         method="get",
         action=_PATH,
@@ -138,6 +190,32 @@ def _form(filters: ListFilters, routes: Sequence[str]) -> Html:
         role="search",
         aria_label="Exchanges",
     )
+
+
+def _more_fields(filters: ListFilters) -> list[Html]:
+    reasons = [("", "any"), *sorted(((code, words) for code, words in REASONS.items()), key=lambda one: one[1])]
+    if filters.reason not in dict(reasons):
+        reasons.append((filters.reason, in_words(filters.reason)))
+    return [
+        _field("Reason", _select("reason", reasons, filters.reason)),
+        _field("Status", _input("status", filters.status, "502 or 5xx", 7)),
+        _field("Run", _input("run", filters.run, "any run", 18)),
+        _field("Tokens, at least", _input("tokens", filters.tokens, "any", 8, inputmode="numeric")),
+        _field("Cost in $, at least", _input("usd", filters.usd, "any", 8, inputmode="decimal")),
+        _field("Took ms, at least", _input("ms", filters.ms, "any", 8, inputmode="numeric")),
+        _field("From (UTC)", el("input", type="datetime-local", name="since", value=filters.since)),
+        _field("To (UTC)", el("input", type="datetime-local", name="until", value=filters.until)),
+    ]
+
+
+def _input(name: str, value: str, hint: str, size: int, **more: str) -> Html:
+    return el("input", name=name, value=value, placeholder=hint, size=size, autocomplete="off", spellcheck="false", **more)
+
+
+def _suggested(title: str, name: str, value: str, known: Sequence[str]) -> Html:
+    listed = el("datalist", [el("option", value=one) for one in known], id=f"known-{name}")
+    field = el("input", name=name, value=value, list=f"known-{name}", placeholder=f"any {name}", size=10, autocomplete="off")
+    return el("label", el("span", title), field, listed)
 
 
 def _field(name: str, field: Html) -> Html:
@@ -148,63 +226,13 @@ def _select(name: str, options: Sequence[tuple[str, str]], chosen: str) -> Html:
     return el("select", [el("option", words, value=value, selected=value == chosen) for value, words in options], name=name)
 
 
-def _table(rows: Sequence[Html]) -> Html:
-    heads = [el("th", name, scope="col", class_=class_) for class_, name in _COLUMNS]
-    return el("table", el("thead", el("tr", heads)), el("tbody", rows), class_="rows")
-
-
-def _row(s: RecordSummary) -> Html:
-    cells: dict[str, Child] = {
-        "when": el("a", moment(s.at), href=record_path(s.id)),
-        "verdict": badge(s.outcome),
-        "route": own(s.route),
-        "run": el("a", own(s.run), href=run_path(s.run)) if s.run else NONE,
-        "model": own(s.model) if s.model else NONE,
-        "context": _context(s),
-        "tokens": f"{number(s.tokens)} → {number(s.answer)}",
-        "ms": milliseconds(s.ms),
-    }
-    return el("tr", [_cell(class_, name, cells[class_]) for class_, name in _COLUMNS], data_id=s.id)
-
-
-def _free() -> Html:
-    return el("tr", [_cell(class_, name, "\u00a0") for class_, name in _COLUMNS], class_="free", aria_hidden="true")
-
-
-def _cell(class_: str, name: str, child: Child) -> Html:
-    return el("td", child, class_=class_, data_name=name)
-
-
-def _context(s: RecordSummary) -> Child:
-    """A bar with its share in words."""
-    if s.share is None:
-        return NONE
-    return (bar(s.share), el("span", share(s.share), class_="share"))
-
-
-def bar(value: float, class_: str = "") -> Html:
-    """A share as a bar with marks at 70, 80 and 90%; the words for it stand beside it."""
-    level = "full" if value >= 0.9 else "high" if value >= 0.8 else "raised" if value >= 0.7 else "low"
-    width = f"{min(max(value, 0.0), 1.0) * 100:.1f}"
-    marks = [el("line", x1=at, x2=at, y1=0, y2=10) for at in (70, 80, 90)]
-    return el(
-        "svg",
-        el("rect", width=100, height=10, class_="track"),
-        el("rect", width=width, height=10, class_="fill"),
-        marks,
-        viewBox="0 0 100 10",
-        preserveAspectRatio="none",
-        class_=f"bar {level} {class_}".strip(),
-        aria_hidden="true",
-    )
-
-
-def _minute(text: str, name: str) -> float | None:
+def _least(text: str, name: str) -> float | None:
     if not text:
         return None
     try:
-        if _MINUTE.fullmatch(text) is None:
-            raise ValueError(text)
-        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+        found = float(text.replace(",", ""))
     except ValueError:
-        raise InvalidRequest(f"{name}: expected a minute in UTC, as 2026-02-03T14:05", param=name) from None
+        found = -1.0
+    if not 0 <= found < float("inf"):
+        raise InvalidRequest(f"{name}: expected a number from 0 on", param=name)
+    return found

@@ -40,6 +40,7 @@ _PAGES = (
     ("Exchanges", "/dashboard/exchanges"),
     ("Quarantine", "/dashboard/quarantine"),
     ("Clashes", "/dashboard/clashes"),
+    ("Failures", "/dashboard/failures"),
 )
 
 
@@ -154,7 +155,7 @@ def command(text: str) -> Html:
 
 def notice(text: Child, kind: str = "done") -> Html:
     """What has just happened, said to a screen reader too."""
-    sign = {"done": "✓", "problem": "!"}[kind]
+    sign = {"done": "✓", "problem": "!", "pause": "…"}[kind]
     return el("p", el("span", sign, class_="mark", aria_hidden="true"), el("span", text), class_=f"notice {kind}", role="status")
 
 

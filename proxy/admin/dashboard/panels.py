@@ -1,4 +1,4 @@
-"""The panels of a day or a week: for each concern one figure, what it is made of, and its course over time.
+"""The panels of an hour, a day or any other time: for each concern one figure, what it is made of, and its course.
 
 In: the buckets of `proxy.store.figures`. Out: `Panel` values, which the page shows and which it fetches anew as JSON. `FigureSource` keeps
 a page from waiting: what takes longer comes by a second request.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -15,17 +16,26 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from proxy.language.amounts import NONE, many, milliseconds, number, score
+from proxy.admin.dashboard.traffic import tiles, traffic_panels
+from proxy.language.amounts import NONE
 from proxy.ports.panels import Bucket, Panel, StagePanel
-from proxy.stages.claims.panel import QualityPanel
 from proxy.store.figures import total
 
 log = logging.getLogger(__name__)
 
-Span = Literal["day", "week"]
+Span = Literal["hour", "day", "week", "month"]
 Counted: TypeAlias = Callable[[], Awaitable[Mapping[str, Any]]]
-SPANS: Mapping[Span, tuple[float, int]] = {"day": (86_400.0, 3600), "week": (7 * 86_400.0, 6 * 3600)}
+SPANS: Mapping[Span, tuple[float, int]] = {
+    "hour": (3600.0, 60),
+    "day": (86_400.0, 3600),
+    "week": (7 * 86_400.0, 6 * 3600),
+    "month": (30 * 86_400.0, 86_400),
+}
 """Seconds looked back, and of one bucket."""
+_BUCKETS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86_400, 7 * 86_400, 30 * 86_400)
+_MOST_BUCKETS = 60
+_MOST_PERIODS = 32
+"""Whose figures are remembered at a time."""
 _FRESH_S = 5.0
 
 
@@ -36,10 +46,27 @@ class PanelFigures(Protocol):
         """A bucket for each `bucket_s` seconds, the oldest first."""
 
 
-class Report(Struct, frozen=True, kw_only=True):
-    """All panels of a span."""
+class Period(Struct, frozen=True):
+    """What figures are of: the time up to now, or a range that somebody has chosen."""
 
-    span: Span
+    span: Span | None = "day"
+    since: float = 0.0
+    """Seconds since the epoch, where there is no span; so `until`, which is not part of it."""
+    until: float = 0.0
+
+    def buckets(self, now: float) -> tuple[float, float, int]:
+        """From, to, and how long one bucket is."""
+        if self.span is not None:
+            back_s, bucket_s = SPANS[self.span]
+            return now - back_s + bucket_s, now, bucket_s
+        long_s = self.until - self.since
+        return self.since, self.until, next((one for one in _BUCKETS_S if long_s <= one * _MOST_BUCKETS), math.ceil(long_s / _MOST_BUCKETS))
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """All panels of a period."""
+
+    period: Period
     starts: tuple[float, ...]
     """Of the buckets, in seconds since the epoch."""
     exchanges: int
@@ -49,16 +76,16 @@ class Report(Struct, frozen=True, kw_only=True):
 
 
 def report(
-    span: Span, buckets: Sequence[Bucket], panels: Sequence[type[StagePanel]], counted: Mapping[str, Any] = MappingProxyType({})
+    period: Period, buckets: Sequence[Bucket], panels: Sequence[type[StagePanel]], counted: Mapping[str, Any] = MappingProxyType({})
 ) -> Report:
     """The buckets in words and lines, a panel for each of `panels`; `counted` is what only counters know, since the server's start."""
     whole = total(buckets) or Bucket(start=0.0, seconds=0)
     return Report(
-        span=span,
+        period=period,
         starts=tuple(bucket.start for bucket in buckets),
         exchanges=whole.exchanges,
-        tiles=_tiles(whole),
-        panels=tuple(_shown(panel, whole, buckets, counted) for panel in panels),
+        tiles=tiles(whole),
+        panels=(*traffic_panels(whole, buckets), *(_shown(panel, whole, buckets, counted) for panel in panels)),
     )
 
 
@@ -78,43 +105,27 @@ class FigureSource:
     ) -> None:
         """`counted` tells what only counters know, since the server's start."""
         self._figures, self._counted, self.panels, self._clock = figures, counted, panels, clock
-        self._tasks: dict[Span, tuple[float, asyncio.Task[Report]]] = {}
+        self._tasks: dict[Period, tuple[float, asyncio.Task[Report]]] = {}
 
-    async def get(self, span: Span, wait_s: float | None = None) -> Report | None:
+    async def get(self, period: Period, wait_s: float | None = None) -> Report | None:
         """The report; None where it takes longer than `wait_s`, while it is worked on. Raises `StoreUnavailable`."""
-        at, task = self._tasks.get(span, (0.0, None))
+        at, task = self._tasks.pop(period, (0.0, None))
         if task is None or (task.done() and (task.exception() is not None or self._clock() - at > _FRESH_S)):
-            task = asyncio.create_task(self._make(span), name="dashboard-figures")
+            task = asyncio.create_task(self._make(period), name="dashboard-figures")
             task.add_done_callback(_looked_at)
-            self._tasks[span] = (self._clock(), task)
+            at = self._clock()
+        self._tasks[period] = (at, task)
+        while len(self._tasks) > _MOST_PERIODS:
+            del self._tasks[next(iter(self._tasks))]
         done, _ = await asyncio.wait((task,), timeout=wait_s)
         return task.result() if done else None
 
-    async def _make(self, span: Span) -> Report:
-        back_s, bucket_s = SPANS[span]
-        now = self._clock()
-        buckets = await self._figures.between(now - back_s + bucket_s, now, bucket_s)
-        return report(span, buckets, self.panels, await self._counted())
+    async def _make(self, period: Period) -> Report:
+        buckets = await self._figures.between(*period.buckets(self._clock()))
+        return report(period, buckets, self.panels, await self._counted())
 
 
 def _looked_at(task: asyncio.Task[Report]) -> None:
     """A failure that no page waits for any more is no news: the next page asks again."""
     if not task.cancelled():
         task.exception()
-
-
-def _tiles(whole: Bucket) -> dict[str, tuple[str, str]]:
-    verdicts = whole.verdicts
-    blocked, errors = verdicts.get("block", 0), verdicts.get("error", 0)
-    warned = verdicts.get("warn", 0)
-    full = whole.thresholds.get("90", 0)
-    mean_ms = whole.duration_ms / whole.exchanges if whole.exchanges else None
-    answers = whole.of(QualityPanel)
-    return {
-        "exchanges": (number(whole.exchanges), f"{milliseconds(mean_ms)} each" if mean_ms is not None else "none yet"),
-        "blocked": (number(blocked), f"{number(warned)} with a warning"),
-        "errors": (number(errors), f"a check could not run; {number(verdicts.get('upstream_error', 0))} upstream"),
-        "full": (number(full), "above 90%"),
-        "quality": (score(answers.mean), f"of {many(answers.quality_count, 'answer')}" if answers.quality_count else "no answer measured"),
-        "tokens": (number(whole.prompt_tokens), f"{number(whole.completion_tokens)} out"),
-    }

@@ -10,38 +10,48 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.admin.dashboard import answer, diff
-from proxy.admin.dashboard.exchanges import bar
+from proxy.admin.dashboard.exchange_rows import bar
+from proxy.admin.dashboard.feedback import FeedbackForms
 from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, notice, page
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
+from proxy.admin.dashboard.reasons import why
 from proxy.admin.dashboard.stages import stages_card
-from proxy.admin.dashboard.summaries import entries
+from proxy.admin.dashboard.summaries import entries, outcome_of
 from proxy.admin.dashboard.words import moment, run_link
 from proxy.exchange import ContextUse, Facts
-from proxy.language.amounts import milliseconds, number, share
+from proxy.language.amounts import dollars, milliseconds, number, share
 from proxy.store.detail import RecordDetail, RecordTexts
+from proxy.store.feedback import Feedback
 from proxy.store.records import Record
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
 
 _JSON_CHARS = 20_000
+_THANKS = "Kept. It counts in the figures, and `groundwire feedback export` gives it out as labelled data."
 
 
-def record_page(view: View, record: Record, headers: ResponseHeaders) -> Html:
-    """The whole page; `headers` are written as the exchange's were."""
-    detail = record.found
+def record_page(view: View, record: Record, headers: ResponseHeaders, said: Mapping[tuple[str, str], Feedback], done: str = "") -> Html:
+    """The whole page; `headers` are written as the exchange's were, `said` is what people said of its findings."""
+    detail, forms = record.found, FeedbackForms(view, record.id, said)
     raw = el("a", "As JSON", href=f"/groundwire/v1/records/{record.id}", class_="button")
     return page(
         view,
         f"Exchange {record.id}",
-        heading("Exchange", badge(record.outcome), raw),
+        heading("Exchange", badge(outcome_of(record)), _why(record), raw),
+        notice(_THANKS) if done == "feedback" else None,
         _facts(record, detail),
         _shadow(detail),
         _error(detail),
-        el("div", _tokens(record, detail), stages_card(detail), class_="pair"),
-        _answer(record, detail),
+        el("div", _tokens(record, detail), stages_card(detail, forms), class_="pair"),
+        _answer(record, detail, forms),
         _request(record, detail),
         _headers(record, detail, headers),
         here="Exchanges",
     )
+
+
+def _why(record: Record) -> Html | None:
+    words = why(record.reason, record.would)
+    return el("span", own(words), class_="why") if words else None
 
 
 def _facts(record: Record, detail: RecordDetail) -> Html:
@@ -60,6 +70,7 @@ def _facts(record: Record, detail: RecordDetail) -> Html:
             ("Policy", own(record.policy)),
             ("Status", f"{record.status}{', streamed' if record.stream else ''}"),
             ("Took", took),
+            ("Cost", None if record.cost_usd is None else dollars(record.cost_usd)),
         ]
     )
 
@@ -126,21 +137,22 @@ def bar_of(value: float) -> Html:
 # ---- the answer ----
 
 
-def _answer(record: Record, detail: RecordTexts) -> Html:
+def _answer(record: Record, detail: RecordTexts, forms: FeedbackForms) -> Html:
     found = next((verdict.detail for verdict in reversed(detail.verdicts) if verdict.stage == "claims" and verdict.detail), {})
     claims = answer.claims_of(entries(found, "claims"))
     left_out = found.get("claims_left_out")
-    listed = answer.findings(claims, left_out if isinstance(left_out, int) else 0) if claims else None
+    left = left_out if isinstance(left_out, int) else 0
+    listed = answer.findings(claims, left, lambda one: forms.of_sentence("claims", one.place, one.label)) if claims else None
     texts = _choices(record.answer_body)
     if texts is None:
         said: Child = _no_bodies("The answer's text was not kept")
     else:
         said = [_choice(index, text, calls, claims, len(texts) > 1) for index, text, calls in texts]
     checked = any(claim.label != "not_checkable" for claim in claims)
-    left = el("div", answer.legend() if checked and texts is not None else None, said, _delivered(detail))
+    text = el("div", answer.legend() if checked and texts is not None else None, said, _delivered(detail))
     right = el("div", el("h3", "What was found"), listed) if checked else None
     hint = None if claims or texts is None else el("p", "No stage checked its sentences: ", el("code", "claims"), " does.", class_="hint")
-    return card("Answer", el("div", left, right, class_="answer-pair" if right else ""), hint, id_="answer")
+    return card("Answer", el("div", text, right, class_="answer-pair" if right else ""), hint, id_="answer")
 
 
 def _choice(index: int, text: str, calls: Sequence[Any], claims: Sequence[answer.ShownClaim], several: bool) -> Html:

@@ -5,41 +5,43 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import Any, get_args
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from proxy.admin.clashes import ClashesApi, ResolutionBody
-from proxy.admin.dashboard.decisions import PER_PAGE, ShownStatement, clashes_page, quarantine_page
-from proxy.admin.dashboard.entrance import Entrance, fields_of
+from proxy.admin.clashes import ClashesApi
+from proxy.admin.dashboard.deciding import DecidingPages, form_body
+from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed
+from proxy.admin.dashboard.exchanges import FORMATS, Listed, exchanges, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
-from proxy.admin.dashboard.exchanges import exchanges, filters_of
+from proxy.admin.dashboard.export import exported
+from proxy.admin.dashboard.failures import FailurePages
 from proxy.admin.dashboard.frame import View
 from proxy.admin.dashboard.html import Html
 from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, overview
-from proxy.admin.dashboard.panels import SPANS, FigureSource, Span
+from proxy.admin.dashboard.panels import SPANS, FigureSource, Period
 from proxy.admin.dashboard.record import record_page
 from proxy.admin.dashboard.run import PER_PAGE as RUN_PER_PAGE
-from proxy.admin.dashboard.run import FailuresOfRun, run_page
+from proxy.admin.dashboard.run import FailuresOfRun, Turn, run_page
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.dashboard.summaries import summary
-from proxy.admin.quarantine import DecisionBody, QuarantineApi
+from proxy.admin.dashboard.words import record_path, seconds_of, with_query
+from proxy.admin.failures import FailuresApi
+from proxy.admin.feedback import FeedbackApi, FeedbackBody
+from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
-from proxy.errors import InvalidRequest, NotFound, ProxyError
-from proxy.ports.review import ClashStatus, QuarantineItem, QuarantineStatus
+from proxy.errors import InvalidRequest, NotFound
 from proxy.store.clashes import DatabaseClashes
+from proxy.store.exchange_search import ExchangeSearch
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.wire.http.headers import ResponseHeaders
 
 _FIGURES_WAIT_S = 0.2
 """How long the first page waits for its figures; its script asks for them when they take longer."""
-_DECISIONS: dict[str, QuarantineStatus] = {"approve": "approved", "reject": "rejected"}
 
 
 class Dashboard:
@@ -57,13 +59,22 @@ class Dashboard:
         headers: ResponseHeaders,
         routes: Sequence[str] = (),
         shadow: Sequence[str] = (),
+        *,
+        search: ExchangeSearch,
+        feedback: FeedbackApi,
+        failure_api: FailuresApi,
+        bodies: bool = False,
     ) -> None:
-        """`routes` are the prefixes that clients can call, `shadow` those of them whose policy is not enforced."""
+        """`routes` are the prefixes that clients can call, `shadow` those of them whose policy is not enforced.
+
+        `bodies` says that texts are kept.
+        """
+        self._search, self._feedback, self._failure_api, self._bodies = search, feedback, failure_api, bodies
         self._records, self._quarantine, self._clashes = records, quarantine, clashes
-        self._decide_item, self._decide_clash = deciding[0].decide, deciding[1].decide
         self._figures, self._failures, self._routes, self._shadow = figures, failures, routes, shadow
         self._headers = headers
         self._door, self._entrance = door, Entrance(door, self._waiting)
+        self._deciding = DecidingPages(quarantine, clashes, deciding, self._entrance)
         self.feed = Feed(records, self._waiting)
         self._listening = False
 
@@ -78,12 +89,12 @@ class Dashboard:
             Route(f"{pages}/events", self._events),
             Route(f"{pages}/figures", enter.page(self._figures_json)),
             Route(f"{pages}/exchanges", enter.page(self._exchanges)),
+            Route(f"{pages}/exchanges/export", enter.page(self._export)),
             Route(f"{pages}/records/{{id}}", enter.page(self._record)),
+            Route(f"{pages}/records/{{id}}/feedback", enter.page(self._said), methods=["POST"]),
             Route(f"{pages}/runs/{{id:path}}", enter.page(self._run)),
-            Route(f"{pages}/quarantine", enter.page(self._queue)),
-            Route(f"{pages}/quarantine/{{id}}", enter.page(self._item_decided), methods=["POST"]),
-            Route(f"{pages}/clashes", enter.page(self._clash_list)),
-            Route(f"{pages}/clashes/{{id}}", enter.page(self._clash_decided), methods=["POST"]),
+            *self._deciding.routes(),
+            *FailurePages(self._failure_api, self._entrance).routes(),
             Route(f"{pages}/{{rest:path}}", enter.page(_nothing), methods=["GET", "POST"]),
         ]
 
@@ -95,8 +106,8 @@ class Dashboard:
     # ---- looking ----
 
     async def _overview(self, request: Request, view: View) -> Response:
-        span = _span(request)
-        report = await self._figures.get(span, _FIGURES_WAIT_S)
+        period = _period(request)
+        report = await self._figures.get(period, _FIGURES_WAIT_S)
         rows, _ = await self._records.list(limit=PLOTTED)
         items, _ = await self._quarantine.list(WAITING, status="pending")
         clashes, _ = await self._clashes.list(WAITING, status="open")
@@ -104,10 +115,10 @@ class Dashboard:
             overview(
                 view,
                 Overview(
-                    span=span,
+                    period=period,
                     report=report,
                     latest=[summary(row) for row in rows],
-                    pending=await self._whole(items),
+                    pending=await self._deciding.whole(items),
                     clashes=clashes,
                     first_call=self._first_call(request),
                     shadow=self._shadow,
@@ -117,86 +128,59 @@ class Dashboard:
         )
 
     async def _figures_json(self, request: Request, view: View) -> Response:
-        report = await self._figures.get(_span(request))
+        report = await self._figures.get(_period(request))
         assert report is not None
         return Response(figures_json(report), media_type="application/json")
 
     async def _exchanges(self, request: Request, view: View) -> Response:
         filters, after = filters_of(request.query_params), request.query_params.get("after", "")
-        since, until = filters.times(time.time())
-        route = {"": None, "/": ""}.get(filters.route, filters.route)
-        rows, more = await self._records.list(
-            EXCHANGES_PER_PAGE,
-            after or None,
-            route=route,
-            run_id=filters.run or None,
-            outcome=filters.verdict or None,
-            since=since,
-            until=until,
+        found = await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after)
+        rows, (newest, _) = [summary(row) for row in found.rows], await self._records.list(limit=1)
+        shown = Listed(
+            rows=rows,
+            next=found.next,
+            looked_back_to=found.looked_back_to,
+            after=after,
+            routes=sorted({prefix or "/" for prefix in self._routes} | {s.route for s in rows}),
+            bodies=self._bodies or any(s.question for s in rows) or bool(filters.q),
+            first_call=self._first_call(request),
+            newest=newest[0].id if newest else "",
         )
-        found = [summary(row) for row in rows]
-        routes = sorted({prefix or "/" for prefix in self._routes} | {s.route for s in found})
-        return _html(exchanges(view, found, more, filters, after, routes, self._first_call(request)))
+        return _html(exchanges(view, shown, filters))
+
+    async def _export(self, request: Request, view: View) -> Response:
+        form = request.query_params.get("format", "csv")
+        if form not in FORMATS:
+            raise InvalidRequest(f"format: expected one of {', '.join(FORMATS)}", param="format")
+        wanted = filters_of(request.query_params).wanted(time.time())
+        headers = {"content-disposition": f'attachment; filename="exchanges.{form}"'}
+        kind = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}[form]
+        return StreamingResponse(exported(self._search, wanted, form), media_type=kind, headers=headers)
 
     async def _record(self, request: Request, view: View) -> Response:
         row = await self._records.get(request.path_params["id"])
         if row is None:
             raise NotFound("no such exchange; it may not be written yet (they are written in batches), or be past its retention")
-        return _html(await asyncio.to_thread(record_page, view, row, self._headers))
+        said, done = await self._feedback.of_record(row.id), request.query_params.get("done", "")
+        return _html(await asyncio.to_thread(record_page, view, row, self._headers, said, done))
+
+    async def _said(self, request: Request, view: View) -> Response:
+        fields = fields_of(await form_of(request))
+        self._entrance.check_decision(request, fields)
+        record_id = request.path_params["id"]
+        names = ("stage", "place", "said", "expected", "note", "by")
+        wanted = {name: fields[name] for name in names if fields.get(name, "").strip()}
+        if wanted.get("said") == "right":
+            wanted.pop("expected", None)
+        await self._feedback.say(form_body(wanted | {"record_id": record_id}, FeedbackBody))
+        return RedirectResponse(with_query(record_path(record_id), done="feedback"), 303)
 
     async def _run(self, request: Request, view: View) -> Response:
         run_id, after = request.path_params["id"], request.query_params.get("after", "")
         rows, more = await self._records.list(RUN_PER_PAGE, after or None, run_id=run_id)
         failures = await self._failures(run_id)
-        steps = {row.id: row.step_id for row in rows}
-        return _html(run_page(view, run_id, [summary(row) for row in rows], steps, failures, more, after))
-
-    # ---- deciding ----
-
-    async def _queue(self, request: Request, view: View) -> Response:
-        return await self._queue_page(request, view, ShownStatement(done=request.query_params.get("done", "")))
-
-    async def _queue_page(self, request: Request, view: View, said: ShownStatement, status: str = "", code: int = 200) -> Response:
-        chosen = _status(request, get_args(QuarantineStatus), status)
-        after = request.query_params.get("after", "")
-        items, more = await self._quarantine.list(PER_PAGE, after or None, status=chosen)
-        counts = await self._quarantine.counts()
-        return _html(quarantine_page(view, await self._whole(items), counts, chosen, after, more, said), code)
-
-    async def _item_decided(self, request: Request, view: View) -> Response:
-        fields = await fields_of(request)
-        status = fields.get("status", "pending")
-        self._entrance.check_decision(request, fields)
-        try:
-            decision = _DECISIONS.get(fields.get("decision", ""))
-            if decision is None:
-                raise InvalidRequest("choose to approve or to reject", param="decision")
-            wanted = {name: fields[name] for name in ("reason", "by", "scope", "version") if fields.get(name, "").strip()}
-            item = await self._decide_item(request.path_params["id"], decision, _body(wanted, DecisionBody))
-        except ProxyError as error:
-            return await self._queue_page(request, view, ShownStatement(problem=error.message), status, error.status)
-        return _back("/dashboard/quarantine", status, item.status)
-
-    async def _clash_list(self, request: Request, view: View) -> Response:
-        return await self._clash_page(request, view, ShownStatement(done=request.query_params.get("done", "")))
-
-    async def _clash_page(self, request: Request, view: View, said: ShownStatement, status: str = "", code: int = 200) -> Response:
-        chosen = _status(request, get_args(ClashStatus), status)
-        after = request.query_params.get("after", "")
-        records, more = await self._clashes.list(PER_PAGE, after or None, status=chosen)
-        return _html(clashes_page(view, records, await self._clashes.counts(), chosen, after, more, said), code)
-
-    async def _clash_decided(self, request: Request, view: View) -> Response:
-        fields = await fields_of(request)
-        status = fields.get("status", "open")
-        self._entrance.check_decision(request, fields)
-        try:
-            names = ("resolution", "reason", "by") + (("text",) if fields.get("resolution") == "merged" else ())
-            wanted = {name: fields[name] for name in names if fields.get(name, "").strip()}
-            record = await self._decide_clash(request.path_params["id"], _body(wanted, ResolutionBody))
-        except ProxyError as error:
-            return await self._clash_page(request, view, ShownStatement(problem=error.message), status, error.status)
-        return _back("/dashboard/clashes", status, record.status)
+        turns = [Turn(summary(row), row.step_id, row.found.changes) for row in rows]
+        return _html(run_page(view, run_id, turns, failures, more, after))
 
     # ---- news ----
 
@@ -210,10 +194,6 @@ class Dashboard:
         if request.method == "HEAD":
             return Response(media_type="text/event-stream", headers=headers)
         return StreamingResponse(self.feed.listen(after), media_type="text/event-stream", headers=headers)
-
-    async def _whole(self, items: Sequence[QuarantineItem]) -> list[QuarantineItem]:
-        """The same with their contents."""
-        return [item for one in items if (item := await self._quarantine.get(one.id)) is not None]
 
     def _first_call(self, request: Request) -> str:
         prefix = "" if "" in self._routes or not self._routes else self._routes[0]
@@ -230,29 +210,16 @@ def _html(page: Html, status: int = 200) -> HTMLResponse:
     return HTMLResponse(str(page), status)
 
 
-def _span(request: Request) -> Span:
-    found = request.query_params.get("span", "day")
+def _period(request: Request) -> Period:
+    query = request.query_params
+    since, until = (seconds_of(query.get(name, "").strip(), name) for name in ("since", "until"))
+    if since is not None or until is not None:
+        end = time.time() // 60 * 60 + 60 if until is None else until
+        if since is None or since >= end:
+            raise InvalidRequest("since, until: expected a time, and a later one", param="since")
+        return Period(None, since, end)
+    found = query.get("span", "day")
     for span in SPANS:
         if span == found:
-            return span
+            return Period(span)
     raise InvalidRequest(f"span: expected one of {', '.join(SPANS)}", param="span")
-
-
-def _status(request: Request, known: Sequence[str], given: str) -> str:
-    found = given or request.query_params.get("status", known[0])
-    if found not in known:
-        raise InvalidRequest(f"status: expected one of {', '.join(known)}", param="status")
-    return found
-
-
-def _body(fields: dict[str, str], kind: type[Any]) -> Any:
-    """A form's fields as the API takes them. Raises `InvalidRequest`."""
-    try:
-        return msgspec.convert(fields, kind, strict=False)
-    except msgspec.ValidationError as error:
-        missing = "`reason`" in str(error)
-        raise InvalidRequest("give a reason: it stays in the audit trail" if missing else f"the form is refused: {error}") from None
-
-
-def _back(path: str, status: str, done: str) -> Response:
-    return RedirectResponse(f"{path}?status={status}&done={done}" if status.isalpha() else path, 303)

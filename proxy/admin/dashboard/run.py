@@ -5,17 +5,20 @@ Failure records come from whoever keeps them (`FailuresOfRun`); without one, the
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from msgspec import Struct
+
 from proxy.admin.dashboard.charts import usage_chart
-from proxy.admin.dashboard.exchanges import bar
+from proxy.admin.dashboard.exchange_rows import bar
+from proxy.admin.dashboard.failures import adjustment, what_failed
 from proxy.admin.dashboard.frame import View, badge, card, empty, facts, heading, page
 from proxy.admin.dashboard.html import Child, Html, cut, el, own
 from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.words import moment, record_path, run_path, with_query
-from proxy.language.amounts import many, milliseconds, number, share
+from proxy.language.amounts import dollars, many, milliseconds, number, share
 
 FailuresOfRun: TypeAlias = Callable[[str], Awaitable[Sequence[Mapping[str, Any]]]]
 """Of a run's id: its failure records, with ``id``, ``signal_type``, ``code``, ``severity``, ``subject``, ``status``, ``occurrence_count``,
@@ -23,19 +26,30 @@ FailuresOfRun: TypeAlias = Callable[[str], Awaitable[Sequence[Mapping[str, Any]]
 PER_PAGE = 100
 _TEXT_CHARS = 600
 _OVER = ("resolved", "superseded")
+_CHANGED = {
+    "reflection": "guidance about failures",
+    "history": "older messages",
+    "compression": "the prompt",
+    "tool_rag": "the tools",
+    "poisoning": "content kept out",
+    "clash": "contradicting statements",
+    "claims": "the answer",
+}
+"""What a stage changes, as a person would say it."""
 
 
-def run_page(
-    view: View,
-    run_id: str,
-    rows: Sequence[RecordSummary],
-    steps: Mapping[str, str],
-    failures: Sequence[Mapping[str, Any]],
-    more: bool,
-    after: str,
-) -> Html:
-    """The whole page; `rows` newest first, `steps` by record id."""
-    if not rows and not failures:
+class Turn(Struct, frozen=True):
+    """One exchange of the run."""
+
+    summary: RecordSummary
+    step: str
+    changes: Sequence[Mapping[str, Any]]
+    """What the stages changed."""
+
+
+def run_page(view: View, run_id: str, turns: Sequence[Turn], failures: Sequence[Mapping[str, Any]], more: bool, after: str) -> Html:
+    """The whole page; `turns` newest first."""
+    if not turns and not failures:
         hint = el("p", "Its records may be past their retention, or its id may be mistyped.")
         return page(
             view,
@@ -43,47 +57,75 @@ def run_page(
             heading("Run"),
             empty("No exchange of this run is known.", hint, el("p", el("a", "All exchanges", href="/dashboard/exchanges"))),
         )
-    times = [s.at for s in rows] + [_time(f, "created_at") for f in failures]
-    still = [f for f in failures if str(f.get("status", "")) not in _OVER]
-    known = facts(
-        [
-            ("Run", el("code", own(run_id))),
-            ("Began" if not more else "Shown from", moment(min(times))),
-            ("Last seen", moment(max(times))),
-            ("Exchanges", f"{len(rows):,}{' or more' if more else ''}"),
-            ("Failures", f"{many(len(failures), 'record')}, {len(still):,} unresolved" if failures else "none"),
-        ]
-    )
+    rows = [turn.summary for turn in turns]
     usage = None
     if any(s.share is not None for s in rows):
         label = "Share of the context window that each exchange of this run took, with lines at 70, 80 and 90 per cent"
         usage = card("How its context grew", usage_chart(rows, "run", label), id_="usage", class_="chart")
     older = el("p", el("a", "Older exchanges »", href=with_query(run_path(run_id), after=rows[-1].id), class_="button")) if more else None
     newest = el("p", el("a", "« Newest", href=run_path(run_id), class_="button")) if after else None
-    line = card("Time line", older, el("ol", _entries(rows, steps, failures), class_="timeline"), newest, id_="timeline")
-    return page(view, "Run", heading("Run"), known, usage, line, here="Exchanges")
+    line = card("What happened", older, el("ol", _entries(turns, failures), class_="timeline"), newest, id_="timeline")
+    listed = el("a", "As a list", href=with_query("/dashboard/exchanges", run=run_id), class_="button")
+    return page(view, "Run", heading("Run", listed), _known(run_id, rows, failures, more), usage, line, here="Exchanges")
 
 
-def _entries(rows: Sequence[RecordSummary], steps: Mapping[str, str], failures: Sequence[Mapping[str, Any]]) -> list[Html]:
-    """Oldest first."""
-    found = [(s.at, _exchange(s, steps.get(s.id, ""))) for s in rows] + [(_time(f, "created_at"), _failure(f)) for f in failures]
+def _known(run_id: str, rows: Sequence[RecordSummary], failures: Sequence[Mapping[str, Any]], more: bool) -> Html:
+    times = [s.at for s in rows] + [_time(f, "created_at") for f in failures]
+    still = [f for f in failures if str(f.get("status", "")) not in _OVER]
+    costs = [s.usd for s in rows if s.usd is not None]
+    ended = Counter(s.outcome for s in rows)
+    tokens = sum(s.tokens or 0 for s in rows), sum(s.answer or 0 for s in rows)
+    return facts(
+        [
+            ("Run", el("code", own(run_id))),
+            ("Began" if not more else "Shown from", moment(min(times))),
+            ("Last seen", moment(max(times))),
+            ("Exchanges", f"{len(rows):,}{' or more' if more else ''}"),
+            ("How they ended", ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in ended.most_common())),
+            ("Failures", f"{many(len(failures), 'record')}, {len(still):,} unresolved" if failures else "none"),
+            ("Tokens", f"{number(tokens[0])} → {number(tokens[1])}"),
+            ("Cost", dollars(sum(costs)) if costs else None),
+            ("Time with the provider", milliseconds(sum(s.ms - (s.own_ms or 0.0) for s in rows)) if rows else None),
+        ]
+    )
+
+
+def _entries(turns: Sequence[Turn], failures: Sequence[Mapping[str, Any]]) -> list[Html]:
+    """Oldest first; what was asked is told where it is new."""
+    found, asked = [(_time(f, "created_at"), _failure(f)) for f in failures], ""
+    for turn in sorted(turns, key=lambda one: one.summary.at):
+        found.append((turn.summary.at, _exchange(turn, turn.summary.question != asked)))
+        asked = turn.summary.question
     return [entry for _, entry in sorted(found, key=lambda one: one[0])]
 
 
-def _exchange(s: RecordSummary, step: str) -> Html:
-    title = el("a", f"Step {step}" if step else "Exchange", href=record_path(s.id))
+def _exchange(turn: Turn, asked: bool) -> Html:
+    s = turn.summary
+    title = el("a", f"Step {turn.step}" if turn.step else "Exchange", href=record_path(s.id))
     full: Child = (bar(s.share), share(s.share)) if s.share is not None else None
     figures = f"{number(s.tokens)} → {number(s.answer)} tokens, {milliseconds(s.ms)}"
+    told = [
+        el("p", el("strong", "Asked: "), own(s.question)) if s.question and asked else None,
+        el("p", el("strong", "Changed: "), own(_changed(turn.changes)), class_="dim") if turn.changes else None,
+        el("p", el("strong", "Answered: "), own(s.said)) if s.said else None,
+    ]
     return el(
         "li",
         _at(s.at),
         el(
             "div",
-            el("p", badge(s.outcome), " ", title, " ", el("span", own(s.model), class_="dim")),
+            el("p", badge(s.outcome), " ", title, " ", el("span", own(s.why), class_="dim") if s.why else None),
             el("p", full, el("span", figures, class_="dim"), class_="figures"),
+            el("div", told, class_="told-of") if any(told) else None,
         ),
         class_=f"exchange {s.outcome}",
     )
+
+
+def _changed(changes: Sequence[Mapping[str, Any]]) -> str:
+    """What the stages changed, in few words: guidance about failures is among it."""
+    said = [f"{_CHANGED.get(str(one.get('stage')), str(one.get('stage', '')))} ({one.get('what', '')})" for one in changes]
+    return cut(", ".join(dict.fromkeys(said)), _TEXT_CHARS)
 
 
 def _failure(failure: Mapping[str, Any]) -> Html:
@@ -94,7 +136,7 @@ def _failure(failure: Mapping[str, Any]) -> Html:
     title = el(
         "p",
         el("span", "✓" if resolved else "▲", class_="mark", aria_hidden="true"),
-        el("strong", own(_words(failure, "signal_type"))),
+        el("strong", own(what_failed(failure))),
         " ",
         el("code", own(str(failure.get("code", "")))),
     )
@@ -105,7 +147,7 @@ def _failure(failure: Mapping[str, Any]) -> Html:
         moment(_time(failure, "last_seen_at")) if again else None,
     )
     subject = cut(str(failure.get("subject") or ""), _TEXT_CHARS)
-    adjust = _adjustment(failure.get("recommended_adjustment"))
+    adjust = adjustment(failure.get("recommended_adjustment"))
     return el(
         "li",
         _at(_time(failure, "created_at")),
@@ -121,21 +163,8 @@ def _failure(failure: Mapping[str, Any]) -> Html:
     )
 
 
-def _adjustment(given: Any) -> str:
-    """What to do otherwise, in words: its ``type``, then its parameters."""
-    if not isinstance(given, Mapping):
-        return str(given or "")
-    rest = {name: value for name, value in given.items() if name != "type"}
-    said = ", ".join(f"{name.replace('_', ' ')} {value if isinstance(value, str) else json.dumps(value)}" for name, value in rest.items())
-    return ": ".join(filter(None, (str(given.get("type", "")).replace("_", " ").lower(), said)))
-
-
 def _at(at: float) -> Html:
     return el("span", moment(at), class_="at")
-
-
-def _words(failure: Mapping[str, Any], name: str) -> str:
-    return str(failure.get(name, "failure")).replace("_", " ").lower()
 
 
 def _time(failure: Mapping[str, Any], name: str) -> float:

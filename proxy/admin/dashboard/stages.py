@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
+from proxy.admin.dashboard.feedback import FeedbackForms
 from proxy.admin.dashboard.frame import badge, card, empty
 from proxy.admin.dashboard.html import Child, Html, block, cut, el, own
 from proxy.language.amounts import milliseconds, score
@@ -15,7 +16,7 @@ _HOOKS = {"request": "on the request", "forward": "before it was sent", "answer"
 _BETWEEN = {"between_ms": "between two calls of the upstream", "after_ms": "from the upstream's last byte to the end"}
 
 
-def stages_card(detail: RecordDetail) -> Html:
+def stages_card(detail: RecordDetail, forms: FeedbackForms) -> Html:
     """Verdicts and times."""
     verdicts, times = detail.verdicts, detail.timings_ms
     said = el("p", "Left out by the client: ", own(", ".join(detail.skip)), class_="hint") if detail.skip else None
@@ -24,12 +25,12 @@ def stages_card(detail: RecordDetail) -> Html:
         return card("Stages", said, empty("No stage ran.", hint), id_="stages")
     order = list(dict.fromkeys([name.partition(".")[0] for name in times if "." in name] + [v.stage for v in verdicts]))
     longest = max([ms for name, ms in times.items() if "." in name], default=0.0)
-    rows = [_stage(name, [v for v in verdicts if v.stage == name], times, longest) for name in order]
+    rows = [_stage(name, [v for v in verdicts if v.stage == name], times, longest, forms) for name in order]
     rest = [f"{milliseconds(times[name])} {words}" for name, words in _BETWEEN.items() if name in times]
     return card("Stages", said, el("ol", rows, class_="stages"), el("p", "; ".join(rest), class_="hint") if rest else None, id_="stages")
 
 
-def _stage(name: str, verdicts: list[RecordVerdict], times: Mapping[str, float], longest: float) -> Html:
+def _stage(name: str, verdicts: list[RecordVerdict], times: Mapping[str, float], longest: float, forms: FeedbackForms) -> Html:
     mine = {key.partition(".")[2]: ms for key, ms in times.items() if key.partition(".")[0] == name and "." in key}
     total = sum(mine.values())
     spent = [f"{milliseconds(ms)} {_HOOKS.get(hook, hook)}" for hook, ms in mine.items()]
@@ -40,7 +41,13 @@ def _stage(name: str, verdicts: list[RecordVerdict], times: Mapping[str, float],
     )
     said = [part_ for v in verdicts for part_ in _said(v)] or [el("span", "nothing to say", class_="dim")]
     head = el("div", el("strong", own(name), class_="stage"), said, took, class_="stage-head")
-    return el("li", head, [_more(v) for v in verdicts])
+    return el("li", head, [_more(v) for v in verdicts], [_asked(v, forms) for v in verdicts])
+
+
+def _asked(verdict: RecordVerdict, forms: FeedbackForms) -> Html | None:
+    """Whether a verdict that somebody may mind is right; where sentences stand behind it, they are asked about."""
+    minded = verdict.outcome in ("warn", "block") and not verdict.detail.get("claims")
+    return forms.of_verdict(verdict.stage, verdict.code, verdict.outcome) if minded else None
 
 
 def _said(verdict: RecordVerdict) -> list[Child]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from proxy.admin.dashboard.reasons import why
 from proxy.store.records import Record
 
 MAX_MODEL_CHARS = 80
@@ -36,6 +37,24 @@ class RecordSummary(Struct, frozen=True, kw_only=True):
     """Tokens of the answer."""
     ms: float
     """From the request's first byte to the answer's last."""
+    own_ms: float | None = None
+    """Of it, Groundwire's own."""
+    client: str = ""
+    why: str = ""
+    """What happened, in words."""
+    usd: float | None = None
+    question: str = ""
+    """First words, where bodies are kept; so `said` of the answer."""
+    said: str = ""
+
+
+_FAILED = 500
+"""From this status on an upstream has given no answer, whatever was found before: also of a path that no policy applies to."""
+
+
+def outcome_of(record: Record) -> str:
+    """The verdict as a person has to see it: what came back as an error of the server is none that passed."""
+    return "upstream_error" if record.status >= _FAILED and record.outcome in ("pass", "unchecked", "skipped") else record.outcome
 
 
 def summary(record: Record) -> RecordSummary:
@@ -51,13 +70,19 @@ def summary(record: Record) -> RecordSummary:
         run=record.run_id,
         model=record.model[:MAX_MODEL_CHARS],
         policy=record.policy,
-        outcome=record.outcome,
+        outcome=outcome_of(record),
         status=record.status,
         tokens=tokens,
         window=window,
         share=round(used / window, 4) if used is not None and window else None,
         answer=record.completion_tokens,
         ms=round(record.duration_ms, 2),
+        own_ms=None if record.overhead_ms is None else round(record.overhead_ms, 2),
+        client=record.client,
+        why=why(record.reason, record.would),
+        usd=record.cost_usd,
+        question=record.question,
+        said=record.answer,
     )
 
 

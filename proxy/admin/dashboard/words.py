@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import time
+from datetime import UTC, datetime
 from urllib.parse import quote, urlencode
 
 from proxy.admin.dashboard.html import Html, el, own
+from proxy.errors import InvalidRequest
 from proxy.language.amounts import NONE
+
+_SHORT_CHARS = 14
+_MINUTE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")
 
 
 def moment(at: float) -> Html:
@@ -16,6 +22,23 @@ def moment(at: float) -> Html:
     stamp = f"{date}T{clock}.{int(at % 1 * 1000):03d}Z"
     words = el("span", date, class_="date"), " ", el("span", clock, class_="time")
     return el("time", words, datetime=stamp, title=f"{date} {clock} UTC")
+
+
+def minute(at: float) -> str:
+    """A time in UTC as a browser's field for it takes it; with seconds where it has some."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S" if at % 60 >= 1 else "%Y-%m-%dT%H:%M", time.gmtime(at))
+
+
+def seconds_of(text: str, name: str) -> float | None:
+    """What such a field gives; None for nothing. Raises `InvalidRequest`."""
+    if not text:
+        return None
+    try:
+        if _MINUTE.fullmatch(text) is None:
+            raise ValueError(text)
+        return datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise InvalidRequest(f"{name}: expected a minute in UTC, as 2026-02-03T14:05", param=name) from None
 
 
 def record_path(record_id: str) -> str:
@@ -34,9 +57,14 @@ def with_query(path: str, **values: str | None) -> str:
     return f"{path}?{urlencode(given)}" if given else path
 
 
+def short(name: str) -> str:
+    """The end of a long id, which tells it from others of its kind."""
+    return name if len(name) <= _SHORT_CHARS else f"…{name[-8:]}"
+
+
 def run_link(run_id: str) -> Html:
     """A link to a run, or a dash."""
-    return el("a", own(run_id), href=run_path(run_id), class_="id") if run_id else el("span", NONE)
+    return el("a", own(short(run_id)), href=run_path(run_id), class_="id", title=run_id) if run_id else el("span", NONE)
 
 
 def record_link(record_id: str, text: str = "") -> Html:

@@ -1,7 +1,7 @@
 // @ts-check
 /** Draws charts with uPlot into places whose size the style sheet reserves. Each has its figures as a table or in words beside it. */
 
-import {clock, day, minute, number, share} from './format.js';
+import {clock, day, dollars, milliseconds, minute, number, share, short, utcMinute} from './format.js';
 
 /** @type {any} */
 const uPlot = /** @type {any} */ (globalThis).uPlot;
@@ -108,15 +108,14 @@ function plotUsage(place, points, by, width, height, onPoint) {
   legend(place, lines);
   if (!points.length) return plotNothing(place, width, height);
   const xs = points.map(p => p.at);
-  const top = Math.max(1, ...points.map(p => (p.share ?? 0) * 1.05));
   const [from, to] = range(xs);
   const series = lines.map(({name, members}, index) => ({
-    label: name, stroke: lineColour(index), width: 1.5, dash: DASHES[index], spanGaps: true, points: {show: members.length < 80, size: 6, fill: lineColour(index)},
+    label: name, stroke: lineColour(index), width: joined(lines[index], by) ? 1.5 : 0, dash: DASHES[index], spanGaps: true, points: {show: true, size: members.length < 80 ? 6 : 4, fill: lineColour(index)},
   }));
   const options = {
     width, height, padding: [10, 12, 0, 0], legend: {show: false}, series: [{}, ...series],
     cursor: {y: false, drag: {x: false, y: false}, points: {size: 9}},
-    scales: {x: {time: true, range: () => [from, to]}, y: {range: () => [0, top]}},
+    scales: {x: {time: true, range: () => [from, to]}, y: {range: () => [0, 1]}},
     axes: [{...axis(28, moments(to - from)), space: 70}, {...axis(46, value => share(value)), splits: () => [0, 0.25, 0.5, 0.7, 0.8, 0.9, 1].filter(v => height > 200 || v !== 0.8)}],
     hooks: {
       drawAxes: [marks],
@@ -127,9 +126,23 @@ function plotUsage(place, points, by, width, height, onPoint) {
       }],
     },
   };
-  const values = lines.map(({members}) => points.map(p => members.includes(p) ? p.share : null));
+  const values = lines.map(({members}) => points.map(p => members.includes(p) ? Math.min(p.share ?? 0, 1) : null));
   return new uPlot(options, [xs, ...values], place);
 }
+
+/** Only the exchanges of one run are steps of one thing; those of a route have nothing to do with each other.
+ * @param {{name: string, only: boolean}} line @param {'route' | 'run'} by */
+const joined = (line, by) => by === 'run' && line.only;
+
+/** A range that was dragged over a panel is what the page shows next, whole buckets of it.
+ * @param {number[]} starts */
+const chosen = starts => (/** @type {any} */ plot) => {
+  const {left, width} = plot.select;
+  if (width < 5) return;
+  const bucket = starts.length > 1 ? starts[1] - starts[0] : 60;
+  const from = Math.floor(plot.posToVal(left, 'x') / bucket) * bucket, to = Math.ceil(plot.posToVal(left + width, 'x') / bucket) * bucket;
+  location.assign(`/dashboard?since=${utcMinute(from)}&until=${utcMinute(Math.max(to, from + 60))}`);
+};
 
 /** @param {HTMLElement} place @param {number} width @param {number} height */
 function plotNothing(place, width, height) {
@@ -170,28 +183,38 @@ function grouped(points, by) {
     const name = point[by] || 'no run';
     found.set(name, [...found.get(name) ?? [], point]);
   }
-  const lines = [...found].map(([name, members]) => ({name, members}));
+  const lines = [...found].map(([name, members]) => ({name: by === 'run' ? short(name) : name, members, only: members.every(p => p[by])}));
   if (lines.length <= MAX_LINES) return lines;
   lines.sort((a, b) => b.members[b.members.length - 1].at - a.members[a.members.length - 1].at);
   const rest = lines.slice(MAX_LINES - 1).flatMap(line => line.members);
-  return [...lines.slice(0, MAX_LINES - 1), {name: `${lines.length - MAX_LINES + 1} others`, members: rest.sort((a, b) => a.at - b.at)}];
+  return [...lines.slice(0, MAX_LINES - 1), {name: `${lines.length - MAX_LINES + 1} others`, members: rest.sort((a, b) => a.at - b.at), only: false}];
 }
 
 /** @param {HTMLElement} place @param {{name: string, members: Point[]}[]} lines */
 function legend(place, lines) {
   const list = place.parentElement?.querySelector('.legend');
-  list?.replaceChildren(...lines.map(({name, members}, index) => {
-    const item = document.createElement('li'), sign = document.createElementNS(SVG, 'svg'), stroke = document.createElementNS(SVG, 'line');
-    for (const [key, value] of Object.entries({viewBox: '0 0 26 8', width: '26', height: '8', 'aria-hidden': 'true'})) sign.setAttribute(key, value);
-    const drawnAs = {x1: '0', x2: '26', y1: '4', y2: '4', stroke: lineColour(index), 'stroke-width': '3', 'stroke-dasharray': DASHES[index].join(' ') || 'none'};
-    for (const [key, value] of Object.entries(drawnAs)) stroke.setAttribute(key, value);
-    sign.append(stroke);
-    const said = document.createElement('bdi'), last = document.createElement('span');
-    said.textContent = name;
-    last.textContent = ` ${share(members[members.length - 1].share)}`;
-    item.append(sign, said, last);
-    return item;
-  }));
+  list?.replaceChildren(...lines.map(({name, members}, index) => entry(name, ` ${share(members[members.length - 1].share)}`, index)));
+}
+
+/** The names of a panel's lines, where it has several.
+ * @param {HTMLElement} place @param {{name: string}[]} series */
+function key(place, series) {
+  const list = place.parentElement?.querySelector('.key');
+  list?.replaceChildren(...series.length > 1 ? series.map(({name}, index) => entry(name, '', index)) : []);
+}
+
+/** @param {string} name @param {string} words @param {number} index */
+function entry(name, words, index) {
+  const item = document.createElement('li'), sign = document.createElementNS(SVG, 'svg'), stroke = document.createElementNS(SVG, 'line');
+  for (const [key, value] of Object.entries({viewBox: '0 0 26 8', width: '26', height: '8', 'aria-hidden': 'true'})) sign.setAttribute(key, value);
+  const drawnAs = {x1: '0', x2: '26', y1: '4', y2: '4', stroke: lineColour(index), 'stroke-width': '3', 'stroke-dasharray': DASHES[index].join(' ') || 'none'};
+  for (const [key, value] of Object.entries(drawnAs)) stroke.setAttribute(key, value);
+  sign.append(stroke);
+  const said = document.createElement('bdi'), last = document.createElement('span');
+  said.textContent = name;
+  last.textContent = words;
+  item.append(sign, said, last);
+  return item;
 }
 
 /** @param {HTMLElement} place @param {Point | null} point */
@@ -204,7 +227,7 @@ function readout(place, point) {
 
 // ---- a day or a week ----
 
-const UNITS = /** @type {Record<string, (value: number) => string>} */ ({count: number, share, score: (/** @type {number} */ v) => v.toFixed(2)});
+const UNITS = /** @type {Record<string, (value: number) => string>} */ ({count: number, share, score: (/** @type {number} */ v) => v.toFixed(2), ms: v => v ? milliseconds(v) : '0', usd: v => v ? dollars(v) : '0'});
 
 /** Every panel on the page. */
 export function drawPanels() {
@@ -227,18 +250,21 @@ function plotPanel(place, {starts, unit, series}, width, height) {
   const bare = !series.length || !starts.length;
   place.classList.toggle('bare', bare);
   if (bare) return null;
-  const top = unit === 'count' ? Math.max(1, ...series.flatMap(s => s.values.map(v => v ?? 0))) : 1;
+  const most = Math.max(0, ...series.flatMap(s => s.values.map(v => v ?? 0)));
+  const top = unit === 'count' ? Math.max(1, most) : unit === 'ms' || unit === 'usd' ? most || 1 : 1;
   const [from, to] = range(starts);
-  const bars = unit === 'count' ? uPlot.paths.bars({size: [0.7, 40]}) : undefined;
+  const bars = unit === 'count' || unit === 'usd' ? uPlot.paths.bars({size: [0.7, 40]}) : undefined;
   const lines = series.map((s, index) => ({
     label: s.name, stroke: lineColour(index), width: bars ? 1 : 2, dash: bars ? [] : DASHES[index], spanGaps: false, paths: bars,
     fill: bars ? `color-mix(in srgb, ${lineColour(index)} 35%, transparent)` : undefined, points: {show: !bars, size: 4, fill: lineColour(index)},
   }));
   const options = {
-    width, height, padding: [6, 4, 0, 0], legend: {show: false}, cursor: {show: false}, series: [{}, ...lines],
+    width, height, padding: [6, 4, 0, 0], legend: {show: false}, series: [{}, ...lines],
+    cursor: {y: false, points: {show: false}, drag: {x: true, y: false, setScale: false}}, hooks: {setSelect: [chosen(starts)]},
     scales: {x: {time: true, range: () => [from, to]}, y: {range: () => [0, top]}},
-    axes: [{...axis(22, moments(to - from)), space: 60}, {...axis(38, UNITS[unit]), splits: () => [0, top / 2, top].filter(v => unit !== 'count' || Number.isInteger(v))}],
+    axes: [{...axis(22, moments(to - from)), space: 60}, {...axis(unit === 'ms' || unit === 'usd' ? 58 : 38, UNITS[unit]), splits: () => [0, top / 2, top].filter(v => unit !== 'count' || Number.isInteger(v))}],
   };
+  key(place, series);
   const values = series.map(s => bars ? s.values.map(v => v || null) : s.values);
   return new uPlot(options, [starts, ...values], place);
 }

@@ -7,6 +7,7 @@ import {listen} from './live.js';
 
 for (const element of document.querySelectorAll('time')) localise(element);
 keepNames();
+tickAll();
 const usage = drawUsage();
 drawPanels();
 listen(usage);
@@ -24,6 +25,17 @@ function keepNames() {
       });
     } catch { /* a browser that keeps nothing */ }
   }
+}
+
+/** One box ticks all of a page; without a script there is none. */
+function tickAll() {
+  const every = /** @type {HTMLInputElement | null} */ (document.querySelector('input[data-every]'));
+  const label = every?.closest('label');
+  if (!every || !label) return;
+  label.hidden = false;
+  every.addEventListener('change', () => {
+    for (const box of document.querySelectorAll(`input[name="${CSS.escape(every.dataset.every ?? '')}"]`)) /** @type {HTMLInputElement} */ (box).checked = every.checked;
+  });
 }
 
 /** A link to a finding moves the keyboard there too, and opens what it stands in. */

@@ -24,6 +24,17 @@ export function milliseconds(value) {
   return value >= 10 ? `${Math.round(value)} ms` : `${value.toFixed(2)} ms`;
 }
 
+/** @param {number | null | undefined} value */
+export function dollars(value) {
+  if (value === null || value === undefined) return NONE;
+  if (value === 0 || value >= 1) return `$${value.toLocaleString('en-US', {minimumFractionDigits: 2, maximumFractionDigits: 2})}`;
+  return value >= 0.0001 ? `$${value.toFixed(4)}` : '<$0.0001';
+}
+
+/** The end of an id that tells it from others of its kind, as `words.py` cuts it.
+ * @param {string} id */
+export const short = id => id.length > 14 ? `…${id.slice(-8)}` : id;
+
 /** @param {number} value */
 const two = value => String(value).padStart(2, '0');
 
@@ -35,6 +46,10 @@ export const clock = at => `${two(at.getHours())}:${two(at.getMinutes())}:${two(
 
 /** @param {Date} at */
 export const minute = at => `${two(at.getHours())}:${two(at.getMinutes())}`;
+
+/** Seconds since the epoch as an address has them: a minute in UTC, with seconds where there are some.
+ * @param {number} at */
+export const utcMinute = at => new Date(at * 1000).toISOString().slice(0, at % 60 >= 1 ? 19 : 16);
 
 /** A `time` element, in the viewer's zone; its title stays UTC. Same length as the server's words, so nothing moves.
  * @param {HTMLTimeElement} element */

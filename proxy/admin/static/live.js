@@ -113,7 +113,7 @@ function fill(place, fresh) {
   }
   if (hint) hint.hidden = true;
   const over = /** @type {HTMLElement | null} */ (document.querySelector('#usage .over'));
-  if (over && place.querySelector('td.context svg')) over.hidden = true;
+  if (over && place.querySelector('td.tokens svg')) over.hidden = true;
 }
 
 /** The figures of the day or the week: asked for when they were not ready, and again some seconds after something happened. */

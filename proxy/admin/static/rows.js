@@ -1,10 +1,11 @@
 // @ts-check
-/** One exchange as a row, as `exchanges.py` writes it. Text is only ever set as text. */
+/** One exchange as a row, as `exchange_rows.py` writes it. Text is only ever set as text. */
 
-import {NONE, SIGNS, milliseconds, number, share} from './format.js';
+import {NONE, SIGNS, dollars, milliseconds, number, share, short} from './format.js';
 
 /** @typedef {{id: string, at: number, route: string, run: string, model: string, outcome: string, tokens: number | null,
- *   window: number | null, share: number | null, answer: number | null, ms: number}} Summary */
+ *   window: number | null, share: number | null, answer: number | null, ms: number, own_ms: number | null,
+ *   status: number, client: string, why: string, usd: number | null, question: string, said: string}} Summary */
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -31,16 +32,21 @@ export function drawRow(row, one) {
   row.dataset.id = one.id;
   const cells = /** @type {Record<string, Node[]>} */ ({
     when: [el('a', {href: `/dashboard/records/${encodeURIComponent(one.id)}`}, moment(one.at))],
-    verdict: [badge(one.outcome)],
-    route: [el('bdi', {}, one.route)],
-    run: [one.run ? el('a', {href: `/dashboard/runs/${encodeURIComponent(one.run)}`}, el('bdi', {}, one.run)) : text(NONE)],
-    model: [one.model ? el('bdi', {}, one.model) : text(NONE)],
-    context: one.share === null ? [text(NONE)] : [bar(one.share), el('span', {class: 'share'}, share(one.share))],
-    tokens: [text(`${number(one.tokens)} → ${number(one.answer)}`)],
-    ms: [text(milliseconds(one.ms))],
+    verdict: [badge(one.outcome), ...one.why ? [second(el('bdi', {}, one.why))] : []],
+    route: [el('bdi', {}, one.route), second(one.run ? el('a', {href: `/dashboard/runs/${encodeURIComponent(one.run)}`, title: one.run}, el('bdi', {}, short(one.run))) : NONE)],
+    model: [one.model ? el('bdi', {}, one.model) : text(NONE), ...one.client ? [second(el('bdi', {}, one.client))] : []],
+    status: [el('span', {class: one.status >= 400 ? 'code wrong' : 'code'}, one.status ? String(one.status) : NONE)],
+    tokens: [text(`${number(one.tokens)} → ${number(one.answer)}`), ...one.share === null ? [] : [second(bar(one.share), el('span', {class: 'share'}, share(one.share)))]],
+    usd: [text(dollars(one.usd))],
+    ms: [text(milliseconds(one.ms)), ...one.own_ms === null ? [] : [second('ours ', milliseconds(one.own_ms))]],
+    words: one.question || one.said ? [el('bdi', {}, one.question), ...one.said ? [second(el('bdi', {}, one.said))] : []] : [text(NONE)],
   });
   for (const cell of row.cells) cell.replaceChildren(...cells[cell.className] ?? []);
 }
+
+/** What stands below a cell's first line.
+ * @param {(Node | string)[]} children */
+const second = (...children) => el('span', {class: 'second'}, ...children);
 
 /** @param {string} words */
 const text = words => document.createTextNode(words);

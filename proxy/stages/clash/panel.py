@@ -13,7 +13,7 @@ class ClashPanel(StagePanel):
     """Contradictions found and resolved."""
 
     name = "clashes"
-    title = "Clashes"
+    title = "Contradictions"
 
     @classmethod
     def show(cls, whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:

@@ -14,7 +14,7 @@ class CompressionPanel(StagePanel):
     """Prompts that were compressed, and their tokens."""
 
     name = "compression"
-    title = "Compression"
+    title = "Compressed prompts"
     compressions: int = 0
     compression_tokens_before: int = 0
     compression_tokens_after: int = 0

@@ -25,7 +25,7 @@ class PoisoningPanel(StagePanel):
     """What was checked; what came into quarantine is the review's to count."""
 
     name = "poisoning"
-    title = "Poisoning"
+    title = "Content kept out"
     poisoning_checked: int = 0
     """New pieces of context that were checked."""
 

@@ -31,7 +31,7 @@ class ToolRagPanel(StagePanel):
     """Requests whose tools were selected from."""
 
     name = "confusion"
-    title = "Confusion (tool selection)"
+    title = "Tools left out"
     tool_requests: int = 0
     tools_offered: int = 0
     tools_kept: int = 0

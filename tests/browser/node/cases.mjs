@@ -88,7 +88,7 @@ const cases = {
     await page.waitForFunction(() => document.querySelector('[data-tile=exchanges] .figure').textContent === '2', null, {timeout: 25000});
     await shot(page, 'live');
     const found = {took, rows, first, second, texts, moved: await page.evaluate(() => globalThis.moved), shifts: await page.evaluate(() => globalThis.shifts)};
-    found.legend = await page.$$eval('.legend li', all => all.map(item => item.textContent));
+    found.legend = await page.$$eval('#usage .legend li', all => all.map(item => item.textContent));
     await page.goto(`${args.url}/dashboard/exchanges`);
     await isLive(page);
     await send();
@@ -97,6 +97,24 @@ const cases = {
     await page.click('a.fresh');
     found.listed = await page.$$eval('tr[data-id]', all => all.length);
     return found;
+  },
+
+  /** A range dragged over a panel's chart is what the page shows next. */
+  async drag(browser) {
+    const page = await open(browser);
+    await page.goto(`${args.url}/dashboard`);
+    await page.waitForSelector('[data-panel=traffic] canvas');
+    await page.locator('[data-panel=traffic] .plot').scrollIntoViewIfNeeded();
+    const box = await page.locator('[data-panel=traffic] .plot').boundingBox();
+    await page.mouse.move(box.x + box.width * 0.4, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.7, box.y + 50, {steps: 5});
+    await page.mouse.up();
+    await page.waitForURL(/since=/);
+    await page.waitForSelector('[data-panel=traffic] canvas');
+    const [since, until] = ['since', 'until'].map(name => new URL(page.url()).searchParams.get(name));
+    await shot(page, 'dragged');
+    return {seconds: (Date.parse(`${until}Z`) - Date.parse(`${since}Z`)) / 1000, shown: await page.textContent('#figures-title')};
   },
 
   /** A piece of context is rejected with a reason, by mouse. */

@@ -1,0 +1,76 @@
+"""Codes of verdicts and errors in the words of a person who has not read the manual. A code that is not here is shown as it is."""
+
+from __future__ import annotations
+
+from proxy.store.records import NOTHING
+
+REASONS = {
+    "hallucination_detected": "the answer says what its context does not",
+    "claims_unsupported": "a statement that the context does not support",
+    "claims_contradicted": "a statement that the context contradicts",
+    "claims_unchecked": "statements could not be checked",
+    "citations_invalid": "a citation that does not hold",
+    "insufficient_confidence": "too unsure of itself",
+    "overclaimed": "surer than its evidence",
+    "confidence_unchecked": "its confidence could not be checked",
+    "poisoned_context": "false or harmful content kept out",
+    "context_quarantined": "content waits in quarantine",
+    "context_suspicious": "suspicious content in the context",
+    "answer_quarantined": "the answer is kept from coming back",
+    "poisoning_rate_high": "much suspicious content lately",
+    "poisoning_unchecked": "content could not be checked",
+    "context_quality": "the content that came in is not good enough",
+    "context_unchecked": "content could not be checked",
+    "context_usage_high": "the context window is nearly full",
+    "context_length_exceeded": "the context window is full",
+    "history_too_long": "a very long conversation",
+    "compression_failed": "the context could not be compressed",
+    "clash_found": "statements contradict each other",
+    "clash_removed": "one of two contradicting statements was left out",
+    "clash_noted": "the model was told of a contradiction",
+    "clash_asked": "the user was asked about a contradiction",
+    "clash_unresolved": "a contradiction that nobody has settled",
+    "clash_unchecked": "contradictions could not be looked for",
+    "tool_confusion": "too many tools to choose from",
+    "low_relevance": "the context is not about the question",
+    "relevance_llm_failed": "relevance could not be judged",
+    "schema_violation": "not in the form that was asked for",
+    "schema_invalid": "not in the form that was asked for",
+    "schema_repaired": "its form was repaired",
+    "schema_unchecked": "its form could not be checked",
+    "failure_repeated": "the agent repeats a failure",
+    "invalid_arguments": "a tool call with wrong arguments",
+    "retry_failed": "a better answer could not be had",
+    "store_unavailable": "the store was away",
+    "answer_unreadable": "an answer that cannot be read",
+    "upstream_error": "the provider broke off",
+    "upstream_unreachable": "the provider cannot be reached",
+    "upstream_timeout": "the provider took too long",
+    "rate_limited": "too many requests",
+    "overloaded": "the proxy is busy",
+    "invalid_api_key": "a wrong key",
+    "invalid_request": "a request that is not valid",
+    "internal_error": "an error of the proxy",
+}
+_WOULD = {
+    "block": "would have refused it",
+    "retry": "would have asked for another answer",
+    "answer": "would have answered itself",
+    "ask": "would have asked the user",
+    "edit": "would have changed it",
+}
+
+
+def in_words(code: str) -> str:
+    """A code as a phrase; "" for none."""
+    if code in REASONS:
+        return REASONS[code]
+    if code.startswith("upstream_"):
+        return f"the provider said {code.removeprefix('upstream_').replace('_', ' ')}"
+    return code.replace("_", " ")
+
+
+def why(reason: str, would: str) -> str:
+    """What happened, in a few words: what a policy in shadow mode held back comes first."""
+    held = _WOULD.get(would, "") if would not in ("", NOTHING) else ""
+    return ": ".join(part for part in (held, in_words(reason)) if part)
