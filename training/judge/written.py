@@ -1,4 +1,4 @@
-"""Hard pairs written for this project (``../shared/data/judge``) as examples: each row in several views of its document.
+"""Hard pairs written for this project (``../shared/data/judge``, ``training/data``) as examples: each row in several views of its document.
 
 A row names the piece that decides. So a view can be made short (that piece beside others), can be what retrieval finds (where that has
 the piece), can be the whole document, or the document without the piece: then nothing supports the statement any more, whatever the
@@ -20,17 +20,22 @@ from proxy.grounding.evidence.retrieval import Index
 from proxy.grounding.evidence.spans import EvidencePiece
 from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED, Example
 
-FILE = Path("../shared/data/judge/written.jsonl.gz")
+OWN = Path(__file__).parents[1] / "data" / "judge_written.jsonl.gz"
+FILES = (Path("../shared/data/judge/written.jsonl.gz"), OWN)
 TARGETS = {"supported": SUPPORTED, "unsupported": UNSUPPORTED, "contradicted": CONTRADICTED}
 NEAR, FOUND, WHOLE, WITHOUT = (f"written/{view}" for view in ("near", "found", "whole", "without"))
 """Views of a row, which stand as sources of their own: the deciding piece among others, retrieval's evidence, all of it, the rest of it."""
 _JOINS = " [...] "
 _OTHERS = (1, 2, 3)
 """How many pieces stand beside the deciding ones in `NEAR`."""
+_FEW = (0, 1, 2)
+"""The same in short views."""
 _WITHOUT_EVERY = 2
 """One row in so many, of those with a deciding piece, is also shown without it."""
 _HELD_OUT_EVERY = {"es": 8}
-"""One document in so many is held out too in a language that has none of the development documents."""
+"""One document in so many is held out too in a language that has none of the development documents of the first file."""
+_HELD_OUT_PERCENT = 12
+"""Of the documents of a file without a split."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -47,17 +52,27 @@ class Row:
     held_out: bool
 
 
-def rows(path: Path = FILE) -> list[Row]:
-    """All of them. Raises `SystemExit` with a sentence where the file is missing."""
-    if not path.exists():
-        raise SystemExit(f"{path} is missing: the judge is trained on the pairs in it")
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        return [_row(json.loads(line)) for line in lines]
+def rows(files: Sequence[Path] = FILES) -> list[Row]:
+    """All of them. Raises `SystemExit` with a sentence where a file is missing."""
+    found = []
+    for path in files:
+        if not path.exists():
+            raise SystemExit(f"{path} is missing: the judge is trained on the pairs in it")
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            found += [_row(json.loads(line)) for line in lines]
+    return found
+
+
+def held_out(given: dict[str, str]) -> bool:
+    """Whether a row's document is kept from training: as its file says, else by a hash of the document's name."""
+    hashed = int(hashlib.sha1(given["doc"].encode(), usedforsecurity=False).hexdigest()[:8], 16)
+    if "split" not in given:
+        return hashed % 100 < _HELD_OUT_PERCENT
+    every = _HELD_OUT_EVERY.get(given["lang"], 0)
+    return given["split"] != "train" or (every > 0 and hashed % every == 0)
 
 
 def _row(given: dict[str, str]) -> Row:
-    every = _HELD_OUT_EVERY.get(given["lang"], 0)
-    extra = bool(every) and int(hashlib.sha1(given["doc"].encode(), usedforsecurity=False).hexdigest()[:8], 16) % every == 0
     return Row(
         given["doc"],
         given["context"],
@@ -65,14 +80,14 @@ def _row(given: dict[str, str]) -> Row:
         given["lang"],
         TARGETS[given["label"]],
         tuple(part for part in given["evidence"].split(_JOINS) if part),
-        given["split"] != "train" or extra,
+        held_out(given),
     )
 
 
-def training(found: Sequence[Row], rng: random.Random) -> list[Example]:
-    """Every view of the rows whose documents are not held out: a document with one row held out is held out."""
+def training(found: Sequence[Row], rng: random.Random, *, short: bool = False) -> list[Example]:
+    """Every view of the rows whose documents are not held out (a document with one row held out is held out); `short`: see `views`."""
     apart = {row.document for row in found if row.held_out}
-    return [example for row in found if row.document not in apart for example in views(row, rng)]
+    return [example for row in found if row.document not in apart for example in views(row, rng, short=short)]
 
 
 def development(found: Sequence[Row]) -> list[Example]:
@@ -86,8 +101,11 @@ def development(found: Sequence[Row]) -> list[Example]:
     return made
 
 
-def views(row: Row, rng: random.Random) -> Iterator[Example]:
-    """The row's examples; a view in which the deciding piece is lost has no example, but for that which leaves it out."""
+def views(row: Row, rng: random.Random, *, short: bool = False) -> Iterator[Example]:
+    """The row's examples; a view in which the deciding piece is lost has no example, but for that which leaves it out.
+
+    `short`: with fewer pieces beside those that decide, and without the whole document.
+    """
     pieces = cut(row.context)
     index = Index([piece.shown for piece in pieces])
     deciding = places(row, pieces)
@@ -96,11 +114,14 @@ def views(row: Row, rng: random.Random) -> Iterator[Example]:
     best = index.best(row.claim)
     if deciding <= set(best):
         yield _example(row, index, best, FOUND)
-    yield _example(row, index, range(len(pieces)), WHOLE)
-    yield _example(row, index, _near(row, index, deciding, rng), NEAR)
+    if not short:
+        yield _example(row, index, range(len(pieces)), WHOLE)
+    others = _FEW if short else _OTHERS
+    yield _example(row, index, _near(row, index, deciding, rng, others), NEAR)
     if deciding and len(deciding) < len(pieces) and rng.randrange(_WITHOUT_EVERY) == 0:
         rest = Index(index.sentences, leave_out=deciding)
         if shown := rest.best(row.claim):
+            shown = sorted(rng.sample(shown, min(len(shown), len(deciding) + rng.choice(others)))) if short else shown
             yield _example(row, rest, shown, WITHOUT, UNSUPPORTED)
 
 
@@ -116,9 +137,9 @@ def places(row: Row, pieces: Sequence[EvidencePiece]) -> set[int]:
     return found
 
 
-def _near(row: Row, index: Index, deciding: set[int], rng: random.Random) -> list[int]:
-    """The deciding pieces and a few others, half of them those most alike the claim, half of them any."""
-    wanted = rng.choice(_OTHERS) + (0 if deciding else 1)
+def _near(row: Row, index: Index, deciding: set[int], rng: random.Random, beside: Sequence[int]) -> list[int]:
+    """The deciding pieces and as many others as one of `beside` says, half of them those most alike the claim, half of them any."""
+    wanted = rng.choice(beside) + (0 if deciding else 1)
     others = [i for i in index.nearest(row.claim, len(index.sentences)) if i not in deciding]
     rest = [i for i in range(len(index.sentences)) if i not in deciding and i not in others]
     rng.shuffle(rest)
