@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
+from benchmarks.grounding_metrics import auroc
 from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED, UNSUPPORTED, Example
-from training.judge import curve, mix, packed, written
+from training.judge import curve, described, mix, neutral, packed, written
 from training.judge.bases import TEACHER
 
 CONTEXT = (
@@ -30,6 +31,7 @@ def row(**changed: object) -> written.Row:
         "target": SUPPORTED,
         "deciding": ("The museum closed in March 2021.", DECIDES),
         "held_out": False,
+        "own": False,
         **changed,
     }
     return written.Row(**given)  # type: ignore[arg-type]
@@ -63,7 +65,8 @@ def test_a_row_whose_deciding_text_is_not_in_the_context_has_no_view() -> None:
 
 
 def test_documents_are_held_out_whole() -> None:
-    found = [row(held_out=True), row(claim="It reopened in 2023."), row(document="1/2")]
+    found = [row(held_out=True), row(claim="It reopened in 2023.")]
+    found += [row(document="1/2"), row(document="1/2", claim="It sold bicycles and old maps.", target=UNSUPPORTED, deciding=())]
     assert {"1/2"} == {e.group for e in written.training(found, random.Random(1))}
     assert {"1/1"} == {e.group for e in written.development(found)}
 
@@ -106,6 +109,10 @@ def test_the_rows_that_lie_in_the_tree_name_what_decides() -> None:
     assert [] == [text for row in found for text in row.deciding if text not in row.context]
 
 
+def test_the_card_of_the_rows_has_their_counts() -> None:
+    assert described.tables(described.read()) in (written.OWN.parent / "README.md").read_text(encoding="utf-8")
+
+
 def test_a_short_view_has_fewer_pieces() -> None:
     lengths = {short: sum(len(e.evidence) for seed in range(40) for e in short_views(seed, short=short)) for short in (False, True)}
     assert lengths[True] < 0.9 * lengths[False]
@@ -115,8 +122,49 @@ def short_views(seed: int, *, short: bool) -> list[Example]:
     return [e for e in written.views(row(), random.Random(seed), short=short) if e.source == written.NEAR]
 
 
+def test_a_sentence_of_the_document_supports_itself() -> None:
+    found = list(written.quoted(row(), random.Random(2)))
+    assert found
+    assert {(SUPPORTED, True)} == {(e.target, neutral.likeness(e.claim, e.evidence) > 0.5) for e in found}
+
+
+def test_likeness_of_words_does_not_tell_the_label() -> None:
+    found = [each for each in written.rows([written.OWN]) if each.document.endswith("-03")]
+    before = [e for each in found for e in written.views(each, random.Random(3), short=True) if e.source == written.NEAR]
+    shown = written.training(found, random.Random(3), short=True)
+    assert ranked(before) < 0.35
+    assert 0.45 < ranked(shown) < 0.55
+
+
+def ranked(own: list[Example]) -> float:
+    """AUROC of likeness for "supported"."""
+    likeness = np.array([neutral.likeness(e.claim, e.evidence) for e in own])
+    return float(auroc(np.ones((1, len(own))), likeness, np.array([e.target == SUPPORTED for e in own]))[0])
+
+
+def test_as_many_are_kept_of_each_side_at_each_degree_of_likeness() -> None:
+    alike, unlike = ("red apples fall", "red apples fall"), ("red apples fall", "something else")
+    given = [Example(*alike, SUPPORTED, "x", "en")] * 5 + [Example(*alike, CONTRADICTED, "x", "en")] * 2
+    given += [Example(*unlike, SUPPORTED, "x", "en")] * 3 + [Example(*unlike, UNSUPPORTED, "x", "de")] * 3
+    assert [SUPPORTED] * 2 + [CONTRADICTED] * 2 == [e.target for e in neutral.even(given, random.Random(1))]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The old mill was sold to a baker in May.", "The old mill was sold to a baker in May."),
+        ("The old mill was sold to a baker; nobody minded.", "The old mill was sold to a baker."),
+        ("Who was the old mill sold to in May?", None),
+        ("mill | sold | 12 May | a baker in the town", None),
+        ("Sold in May.", None),
+    ],
+)
+def test_what_can_be_quoted_as_a_claim(sentence: str, expected: str | None) -> None:
+    assert expected == neutral.claim_of(sentence)
+
+
 def test_the_teacher_has_other_languages_in_groups_of_their_own() -> None:
-    asked = [(written.NEAR, "en"), (written.NEAR, "de"), ("snli", "en"), ("pawsx_de", "de"), ("wice", "en")]
+    asked = [(written.NEAR, "en"), (written.QUOTED, "de"), ("snli", "en"), ("pawsx_de", "de"), ("wice", "en")]
     expected = ["near", "near, other languages", "inference", None, None]
     assert expected == [TEACHER.group_of(*each) for each in asked]
 

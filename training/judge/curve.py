@@ -7,6 +7,7 @@ the three labels on the written rows. Not calibrated: AUROC is the figure to ste
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,31 +16,33 @@ from numpy.typing import NDArray
 from benchmarks.grounding_metrics import auroc, detection
 from training.grounding.data import HELD_OUT, SUPPORTED
 from training.judge.packed import Pack
-from training.judge.written import FOUND, WHOLE
+from training.judge.written import FOUND, FOUND_EVEN, WHOLE
 
 Floats = NDArray[np.float64]
 Point = dict[str, dict[str, float]]
 
 
 def chosen(development: Pack, most: dict[str, int] | None) -> Pack:
-    """The rows of a curve: all but the whole documents, which are dear; or so many of each language, spread over the written documents."""
+    """The rows of a curve: all but the whole documents, which are dear; or so many of each language and kind of written document."""
     if most is None:
         return development.where(development.sources != WHOLE)
     kept = np.zeros(len(development), bool)
-    for language, count in most.items():
-        own = np.flatnonzero((development.sources == FOUND) & (development.languages == language))
+    for (language, count), source in itertools.product(most.items(), (FOUND, FOUND_EVEN)):
+        own = np.flatnonzero((development.sources == source) & (development.languages == language))
         kept[own[np.linspace(0, len(own) - 1, min(count, len(own))).astype(int)]] = True
     return development.where(kept)
 
 
 def point(development: Pack, probabilities: Floats) -> Point:
-    """The figures by name: ``written``, ``written de``, ``written whole``, a source, ``held-out sources`` (their mean)."""
+    """The figures by name: ``written``, ``written de``, ``even``, ``written whole``, a source, ``held-out sources`` (their mean)."""
     found: Point = {}
     judged = development.sources == FOUND
     names = {
         "written": judged,
         **{f"written {name}": judged & (development.languages == name) for name in np.unique(development.languages)},
     }
+    even = development.sources == FOUND_EVEN
+    names |= {"even": even, "even en": even & (development.languages == "en"), "even others": even & (development.languages != "en")}
     names |= {"written whole": development.sources == WHOLE, **{name: development.sources == name for name in HELD_OUT}}
     for name, rows in names.items():
         if rows.any():

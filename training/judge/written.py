@@ -11,27 +11,40 @@ import gzip
 import hashlib
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import Index
 from proxy.grounding.evidence.spans import EvidencePiece
+from training.grounding import negatives
 from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED, Example
+from training.judge import neutral
 
 OWN = Path(__file__).parents[1] / "data" / "judge_written.jsonl.gz"
 FILES = (Path("../shared/data/judge/written.jsonl.gz"), OWN)
 TARGETS = {"supported": SUPPORTED, "unsupported": UNSUPPORTED, "contradicted": CONTRADICTED}
-NEAR, FOUND, WHOLE, WITHOUT = (f"written/{view}" for view in ("near", "found", "whole", "without"))
-"""Views of a row, which stand as sources of their own: the deciding piece among others, retrieval's evidence, all of it, the rest of it."""
+NEAR, FOUND, WHOLE, WITHOUT, QUOTED = (f"written/{view}" for view in ("near", "found", "whole", "without", "quoted"))
+"""Views of a row, which stand as sources of their own: the deciding piece among others, retrieval's evidence, all of it, the rest of it; a
+sentence of the document as a claim."""
+FOUND_EVEN = "written/found, even"
+"""What retrieval finds for rows of `OWN` that are held out, as many supported ones as others at each degree of likeness."""
 _JOINS = " [...] "
 _OTHERS = (1, 2, 3)
 """How many pieces stand beside the deciding ones in `NEAR`."""
 _FEW = (0, 1, 2)
 """The same in short views."""
 _WITHOUT_EVERY = 2
-"""One row in so many, of those with a deciding piece, is also shown without it."""
+"""One row in so many, of those with a deciding piece, is also shown without it; in short views every supported one."""
+_QUOTED = 6
+"""Sentences of a document that are claims too."""
+_ATTRIBUTED = 0.3
+"""Share of these that say where they are from."""
+_TOGETHER = {NEAR: "near", QUOTED: "near", FOUND: "found", WITHOUT: "found", WHOLE: "whole"}
+_TOGETHER_SHORT = {NEAR: "near", QUOTED: "near", WITHOUT: "near"}
+"""Views of about the same length, in which together the labels are made even."""
 _HELD_OUT_EVERY = {"es": 8}
 """One document in so many is held out too in a language that has none of the development documents of the first file."""
 _HELD_OUT_PERCENT = 12
@@ -50,6 +63,8 @@ class Row:
     deciding: tuple[str, ...]
     """Texts of the context that decide; none for an unsupported claim."""
     held_out: bool
+    own: bool
+    """Of a file without a split, where likeness of words tells the label: see `training.judge.neutral`."""
 
 
 def rows(files: Sequence[Path] = FILES) -> list[Row]:
@@ -81,44 +96,76 @@ def _row(given: dict[str, str]) -> Row:
         TARGETS[given["label"]],
         tuple(part for part in given["evidence"].split(_JOINS) if part),
         held_out(given),
+        "split" not in given,
     )
 
 
 def training(found: Sequence[Row], rng: random.Random, *, short: bool = False) -> list[Example]:
-    """Every view of the rows whose documents are not held out (a document with one row held out is held out); `short`: see `views`."""
+    """Every view of the rows whose documents are not held out (a document with one row held out is held out); `short`: see `views`.
+
+    As many supported ones as others at each degree of likeness, which alone would tell the label (`training.judge.neutral`).
+    """
     apart = {row.document for row in found if row.held_out}
-    return [example for row in found if row.document not in apart for example in views(row, rng, short=short)]
+    own = [row for row in found if row.document not in apart]
+    shown = [example for row in own for example in views(row, rng, short=short)]
+    shown += [example for row in _one_of_each_document(own) for example in quoted(row, rng)]
+    together = _TOGETHER_SHORT if short else _TOGETHER
+    return neutral.even(shown, rng, lambda e: f"{e.language} {together[e.source]}")
+
+
+def _one_of_each_document(found: Sequence[Row]) -> Iterator[Row]:
+    """A row of each, in the language of most of its statements: that is the document's."""
+    documents: dict[str, list[Row]] = {}
+    for row in found:
+        documents.setdefault(row.document, []).append(row)
+    for own in documents.values():
+        language = Counter(row.language for row in own).most_common(1)[0][0]
+        yield next(row for row in own if row.language == language)
+
+
+def quoted(row: Row, rng: random.Random) -> Iterator[Example]:
+    """Sentences of the row's document, as they stand or nearly so, each beside a few pieces."""
+    index = Index([piece.shown for piece in cut(row.context)])
+    claims = [(i, claim) for i, text in enumerate(index.sentences) if (claim := neutral.claim_of(text))]
+    for i, claim in rng.sample(claims, min(_QUOTED, len(claims))):
+        shown = replace(row, claim=claim, target=SUPPORTED)
+        example = _example(shown, index, _near(shown, index, {i}, rng, _FEW), QUOTED)
+        said = negatives.attributed(claim, row.language, rng) if rng.random() < _ATTRIBUTED else claim
+        yield replace(example, claim=said)
 
 
 def development(found: Sequence[Row]) -> list[Example]:
-    """Rows of documents that are held out, as retrieval shows them and (in the source `WHOLE`) whole."""
+    """Rows of documents that are held out, as retrieval shows them and (in the source `WHOLE`) whole; in `FOUND_EVEN` those of `OWN`."""
     apart = {row.document for row in found if row.held_out}
-    made = []
+    made, own = [], []
     for row in found:
         if row.document in apart:
             index = Index([piece.shown for piece in cut(row.context)])
-            made += [_example(row, index, index.best(row.claim), FOUND), _example(row, index, range(len(index.sentences)), WHOLE)]
-    return made
+            shown = _example(row, index, index.best(row.claim), FOUND_EVEN if row.own else FOUND)
+            (own if row.own else made).append(shown)
+            made.append(_example(row, index, range(len(index.sentences)), WHOLE))
+    return [*made, *neutral.even(own, random.Random(len(own)))]
 
 
 def views(row: Row, rng: random.Random, *, short: bool = False) -> Iterator[Example]:
     """The row's examples; a view in which the deciding piece is lost has no example, but for that which leaves it out.
 
-    `short`: with fewer pieces beside those that decide, and without the whole document.
+    `short`: those alone that are of a few pieces, fewer of them beside those that decide.
     """
     pieces = cut(row.context)
     index = Index([piece.shown for piece in pieces])
     deciding = places(row, pieces)
     if row.target != UNSUPPORTED and not deciding:
         return
-    best = index.best(row.claim)
-    if deciding <= set(best):
-        yield _example(row, index, best, FOUND)
     if not short:
+        best = index.best(row.claim)
+        if deciding <= set(best):
+            yield _example(row, index, best, FOUND)
         yield _example(row, index, range(len(pieces)), WHOLE)
     others = _FEW if short else _OTHERS
     yield _example(row, index, _near(row, index, deciding, rng, others), NEAR)
-    if deciding and len(deciding) < len(pieces) and rng.randrange(_WITHOUT_EVERY) == 0:
+    every = 1 if short and row.target == SUPPORTED else _WITHOUT_EVERY
+    if deciding and len(deciding) < len(pieces) and rng.randrange(every) == 0:
         rest = Index(index.sentences, leave_out=deciding)
         if shown := rest.best(row.claim):
             shown = sorted(rng.sample(shown, min(len(shown), len(deciding) + rng.choice(others)))) if short else shown
