@@ -170,10 +170,19 @@ def test_the_teacher_has_other_languages_in_groups_of_their_own() -> None:
 
 
 def test_a_curve_of_few_rows_has_as_many_of_each_language(tokenizer: Tokenizer) -> None:
-    own = [Example("w1", "w2", i % 2, written.FOUND if i % 3 else "wice", "en" if i % 2 else "de") for i in range(60)]
+    own = [Example("w1", "w2", i % 2, written.NEAR if i % 3 else "wice", "en" if i % 2 else "de") for i in range(60)]
     found = curve.chosen(packed.pack(own, tokenizer), {"en": 4, "de": 3, "fr": 5})
     assert {"en": 4, "de": 3} == Counter(found.languages.tolist())
-    assert {written.FOUND} == set(found.sources.tolist())
+    assert {written.NEAR} == set(found.sources.tolist())
+
+
+def test_rows_of_the_tree_that_are_held_out_are_measured_evened() -> None:
+    like, unlike = {"claim": "It reopened in September 2023."}, {"claim": "It was shut for over two years."}
+    kinds = [(SUPPORTED, unlike)] * 3 + [(CONTRADICTED, unlike), (CONTRADICTED, like)]
+    found = written.development([row(held_out=True, own=True, target=target, **said) for target, said in kinds])
+    assert {(written.FOUND_EVEN, target): 1 for target in (SUPPORTED, CONTRADICTED)} == Counter(
+        (e.source, e.target) for e in found if e.source == written.FOUND_EVEN
+    )
 
 
 def test_held_out_sources_have_no_group() -> None:

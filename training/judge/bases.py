@@ -32,6 +32,6 @@ class Base:
 
 
 STUDENT = Base("student", ("shipped", "multilingual"), mix.SHARES, False, MAX_TOKENS, 1e-4, 4096, 0, 25.0, None)
-TEACHER = Base("teacher", ("mpnet",), mix.TEACHER_SHARES, True, 256, 4e-5, 2048, 4, 20.0, {"en": 120, "de": 20, "es": 20, "fr": 20})
+TEACHER = Base("teacher", ("mpnet",), mix.TEACHER_SHARES, True, 256, 4e-5, 2048, 4, 15.0, {"en": 200, "de": 30, "es": 30, "fr": 30})
 """110M parameters: some 400 tokens a second on one thread, with the lowest four layers as they are."""
 BASES = {base.name: base for base in (STUDENT, TEACHER)}

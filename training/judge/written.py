@@ -29,8 +29,8 @@ TARGETS = {"supported": SUPPORTED, "unsupported": UNSUPPORTED, "contradicted": C
 NEAR, FOUND, WHOLE, WITHOUT, QUOTED = (f"written/{view}" for view in ("near", "found", "whole", "without", "quoted"))
 """Views of a row, which stand as sources of their own: the deciding piece among others, retrieval's evidence, all of it, the rest of it; a
 sentence of the document as a claim."""
-FOUND_EVEN = "written/found, even"
-"""What retrieval finds for rows of `OWN` that are held out, as many supported ones as others at each degree of likeness."""
+FOUND_EVEN, NEAR_EVEN = f"{FOUND}, even", f"{NEAR}, even"
+"""Views of rows of `OWN` that are held out, as many supported ones as others at each degree of likeness."""
 _JOINS = " [...] "
 _OTHERS = (1, 2, 3)
 """How many pieces stand beside the deciding ones in `NEAR`."""
@@ -135,16 +135,23 @@ def quoted(row: Row, rng: random.Random) -> Iterator[Example]:
 
 
 def development(found: Sequence[Row]) -> list[Example]:
-    """Rows of documents that are held out, as retrieval shows them and (in the source `WHOLE`) whole; in `FOUND_EVEN` those of `OWN`."""
+    """Rows of documents that are held out, in three views: `FOUND`, `WHOLE`, and (short, for a quick look) `NEAR`.
+
+    Those of `OWN` are evened, under the names `FOUND_EVEN` and `NEAR_EVEN`.
+    """
     apart = {row.document for row in found if row.held_out}
-    made, own = [], []
+    rng = random.Random(len(apart))
+    made, uneven = [], []
     for row in found:
-        if row.document in apart:
-            index = Index([piece.shown for piece in cut(row.context)])
-            shown = _example(row, index, index.best(row.claim), FOUND_EVEN if row.own else FOUND)
-            (own if row.own else made).append(shown)
-            made.append(_example(row, index, range(len(index.sentences)), WHOLE))
-    return [*made, *neutral.even(own, random.Random(len(own)))]
+        if row.document not in apart:
+            continue
+        pieces = cut(row.context)
+        index = Index([piece.shown for piece in pieces])
+        near = _near(row, index, places(row, pieces), rng, _FEW)
+        (uneven if row.own else made).append(_example(row, index, index.best(row.claim), FOUND_EVEN if row.own else FOUND))
+        (uneven if row.own else made).append(_example(row, index, near, NEAR_EVEN if row.own else NEAR))
+        made.append(_example(row, index, range(len(index.sentences)), WHOLE))
+    return [*made, *neutral.even(uneven, rng, lambda e: e.language + e.source)]
 
 
 def views(row: Row, rng: random.Random, *, short: bool = False) -> Iterator[Example]:
