@@ -14,6 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 torch = pytest.importorskip("torch")
 
 from training.grounding.encoder import Encoder, distance_buckets  # noqa: E402 - torch comes first
+from training.grounding.export import export  # noqa: E402
 from training.judge import loop, packed, start, written  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -142,3 +143,50 @@ def test_trained_weights_travel_in_pieces(tmp_path: Path, monkeypatch: pytest.Mo
     start.read_pieces(at_start, tmp_path)
     assert torch.equal(trained.head.weight.half(), at_start.head.weight.half())
     assert torch.equal(encoder().word.weight, at_start.word.weight)
+
+
+@pytest.mark.parametrize("more", [{}, {"buckets": 8, "first_position": 2}])
+def test_an_exported_encoder_reads_as_the_one_it_was_made_of(tmp_path: Path, more: dict[str, int]) -> None:
+    pytest.importorskip("onnxruntime")
+    model = distant(more)
+    assert deviation(model, exported(model, tmp_path)) < 0.2  # 8 bits
+
+
+def test_an_exported_encoder_that_reads_distances_is_not_the_one_without(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = distant({"buckets": 8, "first_position": 2})
+    found = exported(model, tmp_path)
+    read = deviation(model, found)
+    assert model.relative is not None
+    model.relative.weight.data.zero_()
+    assert read < deviation(model, found) / 2
+
+
+IDS = torch.randint(0, 60, (6, 30), generator=torch.Generator().manual_seed(8))
+
+
+def distant(more: dict[str, int]) -> Encoder:
+    torch.manual_seed(7)
+    model = Encoder(60, 2, hidden=64, heads=2, inner=128, positions=42, **more).eval()
+    for layer in model.layers:  # so that what is attended to counts
+        layer.out.weight.data *= 8
+        layer.qkv.weight.data *= 3
+    if model.relative is not None:
+        model.relative.weight.data *= 3
+    return model
+
+
+def exported(model: Encoder, folder: Path) -> np.ndarray:
+    """The logits that onnxruntime makes of `IDS`."""
+    import onnxruntime
+
+    export(model, folder / "model.onnx")
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    given = {"input_ids": IDS.numpy(), "attention_mask": np.ones_like(IDS), "token_type_ids": np.ones_like(IDS)}
+    return np.asarray(session.run(None, given)[0])
+
+
+def deviation(model: Encoder, found: np.ndarray) -> float:
+    """How far the model's logits are from `found`, in parts of their own spread."""
+    expected = model(IDS, torch.ones_like(IDS), torch.ones_like(IDS)).detach().numpy()
+    return float(np.abs(expected - found).mean() / expected.std())
