@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from benchmarks.grounding_metrics import auroc
 from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED, UNSUPPORTED, Example
-from training.judge import curve, described, mix, neutral, packed, written
+from training.judge import curve, described, mix, neutral, packed, soft, written
 from training.judge.bases import TEACHER
 
 CONTEXT = (
@@ -263,6 +263,51 @@ def test_batches_hold_the_round_within_their_room() -> None:
 
 def test_seeds_differ() -> None:
     assert list(rounds(1).batches(0, 60)) != list(rounds(2).batches(0, 60))
+
+
+class Teacher:
+    """Says of every pair the same, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def __call__(self, pairs: list[tuple[str, str]]) -> np.ndarray:
+        self.asked += pairs
+        return np.tile([0.5, 0.25, 0.25], (len(pairs), 1))
+
+
+GROUPS = ["inference", "near", "near", "made"]
+
+
+def texts(folder: Path) -> None:
+    languages = ["en", "en", "de", "en"]
+    own = [Example(f"c{i}", f"e{i}", SUPPORTED, "x", language) for i, language in enumerate(languages)]
+    soft.write_texts(own, GROUPS, folder)
+
+
+def test_a_teacher_is_asked_in_english_alone_and_about_written_pairs_first(tmp_path: Path) -> None:
+    texts(tmp_path)
+    teacher = Teacher()
+    assert 0 == soft.opinions(tmp_path, teacher, 0)
+    assert [("c1", "e1"), ("c0", "e0")] == teacher.asked
+    found = soft.read(tmp_path, 4)
+    assert found is not None
+    assert [False, False, True, True] == np.isnan(found[:, 0]).tolist()
+
+
+def test_a_teacher_is_asked_once(tmp_path: Path) -> None:
+    texts(tmp_path)
+    soft.opinions(tmp_path, Teacher(), 0)
+    again = Teacher()
+    soft.opinions(tmp_path, again, 0)
+    assert [] == again.asked
+
+
+def test_opinions_on_another_pack_are_refused(tmp_path: Path) -> None:
+    texts(tmp_path)
+    soft.opinions(tmp_path, Teacher(), 0)
+    with pytest.raises(SystemExit, match="pack as before"):
+        soft.read(tmp_path, 5)
 
 
 def test_figures_of_a_judge_that_ranks_well_but_keeps_too_little() -> None:

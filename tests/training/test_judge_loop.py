@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 from training.grounding.encoder import Encoder, distance_buckets  # noqa: E402 - torch comes first
 from training.grounding.export import export  # noqa: E402
+from training.grounding.train import loss_of  # noqa: E402
 from training.judge import loop, packed, start, written  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -108,6 +109,23 @@ def test_a_pack_with_more_rows_is_gone_on_with_at_the_beginning_of_the_round(tmp
     assert "budget" == loop.Training(encoder(), rounds, shown, data(9), tmp_path, loop.Settings(4000, batch_tokens=128)).run()
     rows = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
     assert 4000 <= rows[-1]["tokens"]
+
+
+def test_a_row_without_a_teacher_s_opinion_is_learnt_from_its_label() -> None:
+    logits, targets = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), torch.tensor([0, 3])
+    nothing = torch.full((2, 3), torch.nan)
+    assert torch.allclose(loss_of(logits, targets), loop.distilled(logits, targets, nothing))
+
+
+def test_a_teacher_s_doubt_pulls_towards_doubt() -> None:
+    logits, targets = torch.zeros(1, 3, requires_grad=True), torch.tensor([0])
+    loop.distilled(logits, targets, torch.tensor([[0.2, 0.7, 0.1]])).backward()
+    assert logits.grad is not None
+    sure = torch.zeros(1, 3, requires_grad=True)
+    loss_of(sure, targets).backward()
+    assert sure.grad is not None
+    assert logits.grad[0, 0] > sure.grad[0, 0]
+    assert logits.grad[0, 1] < 0 < sure.grad[0, 1]
 
 
 def test_start_weights_come_back_nearly_as_they_were(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
-"""Trains the judge: ``python -m training.judge pack|train|evaluate|export``, on one thread of a CPU or a GPU.
+"""Trains the judge: ``python -m training.judge pack|train|evaluate|soften|export|pieces``, on one thread of a CPU or a GPU.
 
     pack       the written rows and ../shared/data/grounding, tokenised, with the start weights (below 64 MiB of the student; the
                teacher's start is about 100 MB): minutes
     train      goes on from the last checkpoint, until --tokens are seen, --minutes are over, or SIGTERM
     evaluate   the held-out figures of the last checkpoint (or of the start), every source
+    soften     asks the teacher of --folder about the examples of the pack in --student, for --minutes: train uses what it says
     export     the last checkpoint as the verifier's three files in --out, calibrated on half of the held-out documents and of the public
                development rows, with the figures on the rest
     pieces     the trained weights in files below 16 MiB in --out, to be carried to another machine's ``weights/``
@@ -20,7 +21,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from proxy.models.verifier.onnx import FOLDER as SHIPPED
@@ -28,8 +31,8 @@ from training.grounding import card, data
 from training.grounding.__main__ import development, unpacked
 from training.grounding.__main__ import written as write_verifier
 from training.grounding.encoder import Encoder
-from training.judge import curve, loop, mix, packed, start, written
-from training.judge.bases import BASES, Base
+from training.judge import curve, loop, mix, packed, soft, start, written
+from training.judge.bases import BASES, STUDENT, Base
 
 SEED = 18
 TOKENS = 6_000_000
@@ -39,7 +42,7 @@ VERSION = "3"
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("pack", "train", "evaluate", "export", "pieces"))
+    parser.add_argument("step", choices=("pack", "train", "evaluate", "soften", "export", "pieces"))
     parser.add_argument("--base", choices=tuple(BASES), default="student")
     parser.add_argument("--folder", type=Path, help="default: groundwire/judge, or groundwire/judge-teacher, in the user's cache")
     parser.add_argument("--seed", type=int, default=SEED)
@@ -50,9 +53,10 @@ def main() -> None:
     parser.add_argument("--grounding", type=Path, default=data.FOLDER)
     parser.add_argument("--written", type=Path, nargs="+", default=written.FILES)
     parser.add_argument("--tokens", type=int, default=TOKENS, help=f"train: budget of all calls together, default {TOKENS:,}")
-    parser.add_argument("--minutes", type=float, default=0.0, help="train: how long this call may take; 0: no limit")
+    parser.add_argument("--minutes", type=float, default=0.0, help="train, soften: how long this call may take; 0: no limit")
     parser.add_argument("--rate", type=float, help="train: the highest learning rate")
     parser.add_argument("--measure-minutes", type=float, help="train: between two points of the learning curve")
+    parser.add_argument("--student", type=Path, default=default_folder(STUDENT), help="soften: the folder of the student")
     parser.add_argument("--out", type=Path, help="export, pieces: the folder to write to")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
@@ -60,7 +64,7 @@ def main() -> None:
     given.base = BASES[given.base]
     given.folder = given.folder or default_folder(given.base)
     torch.set_num_threads(given.threads)
-    steps = {"pack": make_pack, "train": train, "evaluate": evaluate, "export": export, "pieces": pieces}
+    steps = {"pack": make_pack, "train": train, "evaluate": evaluate, "soften": soften, "export": export, "pieces": pieces}
     if given.out is None and given.step in ("export", "pieces"):
         parser.error(f"{given.step} needs --out")
     steps[given.step](given)
@@ -88,6 +92,7 @@ def make_pack(given: argparse.Namespace) -> None:
     made.save(folder / "train.npz")
     packed.pack(held_out, tokenizer).save(folder / "development.npz")
     groups = [given.base.group_of(e.source, e.language) for e in shown]
+    soft.write_texts(shown, groups, folder)
     for name, share in given.base.shares.items():
         rows = [i for i, group in enumerate(groups) if group == name]
         print(f"{name:22} {len(rows):7,} examples {int(made.lengths()[rows].sum()):11,} tokens, {share:.0%} of what is shown")
@@ -126,7 +131,8 @@ def train(given: argparse.Namespace) -> None:
         device=given.device,
     )
     development = curve.chosen(packed.Pack.load(folder / "development.npz"), base.curve_rows)
-    why = loop.Training(start.load(folder / "start.npz"), rounds, shown, development, given.folder, settings).run()
+    said = soft.read(folder, len(shown))
+    why = loop.Training(start.load(folder / "start.npz"), rounds, shown, development, given.folder, settings, said).run()
     print(f"stopped: {why}")
 
 
@@ -136,6 +142,19 @@ def evaluate(given: argparse.Namespace) -> None:
     development = packed.Pack.load(given.folder / "pack" / "development.npz")
     for name, each in curve.point(development, loop.probabilities(model, development, given.device)).items():
         print(f"{name:24}" + "  ".join(f"{key} {value:.3f}" for key, value in each.items()))
+
+
+def soften(given: argparse.Namespace) -> None:
+    """Ask the teacher."""
+    model = loop.trained(given.folder).to(given.device)
+    tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
+
+    def judge(pairs: list[tuple[str, str]]) -> NDArray[np.float64]:
+        examples = [data.Example(claim, evidence, data.SUPPORTED, "", "en") for claim, evidence in pairs]
+        return loop.probabilities(model, packed.pack(examples, tokenizer), given.device)
+
+    left = soft.opinions(given.student / "pack", judge, given.minutes)
+    print(f"{left:,} examples left to ask about")
 
 
 def export(given: argparse.Namespace) -> None:
