@@ -136,6 +136,17 @@ def test_start_weights_come_back_nearly_as_they_were(tmp_path: Path) -> None:
         assert float((value - again[name]).abs().max()) <= float(value.abs().max()) / 254 + 1e-6, name
 
 
+def test_a_large_start_lies_in_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start.save(encoder(), tmp_path / "start.npz")
+    whole = start.load(tmp_path / "start.npz").state_dict()
+    monkeypatch.setattr(start, "PIECE_BYTES", 5000)
+    start.save(encoder(), tmp_path / "start.npz")
+    assert len(list(tmp_path.iterdir())) > 1
+    assert not (tmp_path / "start.npz").exists()
+    for name, value in start.load(tmp_path / "start.npz").state_dict().items():
+        assert torch.equal(whole[name], value), name
+
+
 def test_a_cut_vocabulary_reads_what_it_kept_as_before() -> None:
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁", "▁sun", "▁moon", "a", "日", "b"]
     tokenizer = Tokenizer(models.Unigram([(piece, -float(i)) for i, piece in enumerate(pieces)], unk_id=3))

@@ -1,7 +1,7 @@
 """Trains the judge: ``python -m training.judge pack|train|evaluate|soften|export|pieces``, on one thread of a CPU or a GPU.
 
-    pack       the written rows and ../shared/data/grounding, tokenised, with the start weights (below 64 MiB of the student; the
-               teacher's start is about 100 MB): minutes
+    pack       the written rows and ../shared/data/grounding, tokenised, with the start weights: minutes. The student's comes to 50 MiB;
+               the teacher's to 122, of which the start is 112 in eight files, so that it can be carried in two goes
     train      goes on from the last checkpoint, until --tokens are seen, --minutes are over, or SIGTERM
     evaluate   the held-out figures of the last checkpoint (or of the start), every source
     soften     asks the teacher of --folder about the examples of the pack in --student, for --minutes: train uses what it says
