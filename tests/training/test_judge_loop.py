@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 from training.grounding.encoder import Encoder, distance_buckets  # noqa: E402 - torch comes first
 from training.grounding.export import export  # noqa: E402
 from training.grounding.train import loss_of  # noqa: E402
-from training.judge import loop, packed, start, written  # noqa: E402
+from training.judge import loop, packed, quantised, start, written  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -219,3 +219,14 @@ def deviation(model: Encoder, found: np.ndarray) -> float:
     """How far the model's logits are from `found`, in parts of their own spread."""
     expected = model(IDS, torch.ones_like(IDS), torch.ones_like(IDS)).detach().numpy()
     return float(np.abs(expected - found).mean() / expected.std())
+
+
+def test_what_8_bits_cost_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model, rows = distant({"buckets": 8, "first_position": 2}), data(12)
+    export(model, tmp_path / "model.onnx")
+    before = loop.probabilities(model, rows, "cpu", batch=1)
+    after, took = quantised.run(tmp_path / "model.onnx", rows)
+    assert np.abs(before - after).max() < 0.1
+    assert took.min() > 0
+    assert "the same label: " in quantised.report(tmp_path / "model.onnx", rows, before)

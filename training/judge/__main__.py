@@ -1,4 +1,4 @@
-"""Trains the judge: ``python -m training.judge pack|train|evaluate|soften|export|pieces``, on one thread of a CPU or a GPU.
+"""Trains the judge: ``python -m training.judge pack|train|evaluate|soften|export|quantise|pieces``, on one thread of a CPU or a GPU.
 
     pack       the written rows and ../shared/data/grounding, tokenised, with the start weights: minutes. The student's comes to 50 MiB;
                the teacher's to 122, of which the start is 112 in eight files, so that it can be carried in two goes
@@ -7,6 +7,7 @@
     soften     asks the teacher of --folder about the examples of the pack in --student, for --minutes: train uses what it says
     export     the last checkpoint as the verifier's three files in --out, calibrated on half of the held-out documents and of the public
                development rows, with the figures on the rest
+    quantise   the last checkpoint as model.onnx in --out, with its size, time and held-out figures on the rows of the learning curve
     pieces     the trained weights in files below 16 MiB in --out, to be carried to another machine's ``weights/``
 
 The folder holds all of it: ``pack/`` (what another machine needs), ``checkpoint.pt``, ``log.jsonl``, ``curve.jsonl`` and, while it runs,
@@ -31,7 +32,8 @@ from training.grounding import card, data
 from training.grounding.__main__ import development, unpacked
 from training.grounding.__main__ import written as write_verifier
 from training.grounding.encoder import Encoder
-from training.judge import curve, loop, mix, packed, soft, start, written
+from training.grounding.export import export as write_onnx
+from training.judge import curve, loop, mix, packed, quantised, soft, start, written
 from training.judge.bases import BASES, STUDENT, Base
 
 SEED = 18
@@ -42,7 +44,7 @@ VERSION = "3"
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("pack", "train", "evaluate", "soften", "export", "pieces"))
+    parser.add_argument("step", choices=("pack", "train", "evaluate", "soften", "export", "quantise", "pieces"))
     parser.add_argument("--base", choices=tuple(BASES), default="student")
     parser.add_argument("--folder", type=Path, help="default: groundwire/judge, or groundwire/judge-teacher, in the user's cache")
     parser.add_argument("--seed", type=int, default=SEED)
@@ -57,15 +59,23 @@ def main() -> None:
     parser.add_argument("--rate", type=float, help="train: the highest learning rate")
     parser.add_argument("--measure-minutes", type=float, help="train: between two points of the learning curve")
     parser.add_argument("--student", type=Path, default=default_folder(STUDENT), help="soften: the folder of the student")
-    parser.add_argument("--out", type=Path, help="export, pieces: the folder to write to")
+    parser.add_argument("--out", type=Path, help="export, quantise, pieces: the folder to write to")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
     given.base = BASES[given.base]
     given.folder = given.folder or default_folder(given.base)
     torch.set_num_threads(given.threads)
-    steps = {"pack": make_pack, "train": train, "evaluate": evaluate, "soften": soften, "export": export, "pieces": pieces}
-    if given.out is None and given.step in ("export", "pieces"):
+    steps = {
+        "pack": make_pack,
+        "train": train,
+        "evaluate": evaluate,
+        "soften": soften,
+        "export": export,
+        "quantise": quantise,
+        "pieces": pieces,
+    }
+    if given.out is None and given.step in ("export", "quantise", "pieces"):
         parser.error(f"{given.step} needs --out")
     steps[given.step](given)
 
@@ -162,6 +172,14 @@ def export(given: argparse.Namespace) -> None:
     examples = [e for e in mix.development_examples(given.seed, given.grounding, given.written) if e.source not in data.HELD_OUT]
     tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
     write_verifier(given.out, loop.trained(given.folder), tokenizer, [*development(given.grounding), *examples], card_fields)
+
+
+def quantise(given: argparse.Namespace) -> None:
+    """Write model.onnx, and print what it is worth."""
+    model = loop.trained(given.folder)
+    write_onnx(model, given.out / "model.onnx")
+    rows = curve.chosen(packed.Pack.load(given.folder / "pack" / "development.npz"), given.base.curve_rows)
+    print(quantised.report(given.out / "model.onnx", rows, loop.probabilities(model, rows, "cpu")))
 
 
 def card_fields(languages: dict[str, Any], summary: dict[str, dict[str, float]]) -> dict[str, Any]:
