@@ -11,7 +11,7 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from benchmarks.grounding_metrics import auroc
-from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED, UNSUPPORTED, Example
+from training.grounding.data import CONTRADICTED, HELD_OUT, NOT_SUPPORTED, SUPPORTED, UNSUPPORTED, Example
 from training.judge import curve, described, mix, neutral, packed, soft, written
 from training.judge.bases import TEACHER
 
@@ -126,6 +126,17 @@ def test_a_sentence_of_the_document_supports_itself() -> None:
     found = list(written.quoted(row(), random.Random(2)))
     assert found
     assert {(SUPPORTED, True)} == {(e.target, neutral.likeness(e.claim, e.evidence) > 0.5) for e in found}
+
+
+def test_a_supported_statement_with_one_thing_changed_is_so_no_longer() -> None:
+    found = views(row(claim="It was shut for 30 months before it opened again."), written.CHANGED)
+    assert found
+    assert {NOT_SUPPORTED} == {e.target for e in found}
+    assert all(e.claim != "It was shut for 30 months before it opened again." and DECIDES in e.evidence for e in found)
+
+
+def test_a_wrong_statement_is_not_changed() -> None:
+    assert [] == views(row(target=CONTRADICTED, claim="It was shut for 3 months."), written.CHANGED)
 
 
 def test_likeness_of_words_does_not_tell_the_label() -> None:

@@ -31,7 +31,7 @@ TEACHER_SHARES = {
     "passages": 0.07,
 }
 """Of the teacher, which reads little else than English."""
-_SHORT = frozenset((written.NEAR, written.WITHOUT, written.QUOTED))
+_SHORT = frozenset((written.NEAR, written.WITHOUT, written.QUOTED, written.CHANGED))
 """Views that the teacher has in one group, so that they stay even (`training.judge.neutral`)."""
 INFERENCE = frozenset(
     (
@@ -78,7 +78,14 @@ CAPS = {"fib_xsum": 1000, "fever_dev": 2500, "tabfact_pairs": 1500, "mtragun_ref
 """Most rows of a source where `training.grounding.data.CAPS` leaves more than its share here is worth."""
 DEVELOPMENT_ROWS = 60
 """Of each held-out source: the figures come every few minutes."""
-_VIEWS = {written.NEAR: "near", written.QUOTED: "near", written.FOUND: "found", written.WHOLE: "whole", written.WITHOUT: "without"}
+_VIEWS = {
+    written.NEAR: "near",
+    written.QUOTED: "near",
+    written.CHANGED: "near",
+    written.FOUND: "found",
+    written.WHOLE: "whole",
+    written.WITHOUT: "without",
+}
 
 
 def group_of(source: str) -> str | None:

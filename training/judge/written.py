@@ -20,15 +20,15 @@ from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import Index
 from proxy.grounding.evidence.spans import EvidencePiece
 from training.grounding import negatives
-from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED, Example
+from training.grounding.data import CONTRADICTED, NOT_SUPPORTED, SUPPORTED, UNSUPPORTED, Example
 from training.judge import neutral
 
 OWN = Path(__file__).parents[1] / "data" / "judge_written.jsonl.gz"
 FILES = (Path("../shared/data/judge/written.jsonl.gz"), OWN)
 TARGETS = {"supported": SUPPORTED, "unsupported": UNSUPPORTED, "contradicted": CONTRADICTED}
-NEAR, FOUND, WHOLE, WITHOUT, QUOTED = (f"written/{view}" for view in ("near", "found", "whole", "without", "quoted"))
+NEAR, FOUND, WHOLE, WITHOUT, QUOTED, CHANGED = (f"written/{view}" for view in ("near", "found", "whole", "without", "quoted", "changed"))
 """Views of a row, which stand as sources of their own: the deciding piece among others, retrieval's evidence, all of it, the rest of it; a
-sentence of the document as a claim."""
+sentence of the document as a claim; a supported claim with one thing changed."""
 FOUND_EVEN, NEAR_EVEN = f"{FOUND}, even", f"{NEAR}, even"
 """Views of rows of `OWN` that are held out, as many supported ones as others at each degree of likeness."""
 _JOINS = " [...] "
@@ -42,8 +42,10 @@ _QUOTED = 6
 """Sentences of a document that are claims too."""
 _ATTRIBUTED = 0.3
 """Share of these that say where they are from."""
-_TOGETHER = {NEAR: "near", QUOTED: "near", FOUND: "found", WITHOUT: "found", WHOLE: "whole"}
-_TOGETHER_SHORT = {NEAR: "near", QUOTED: "near", WITHOUT: "near"}
+_CHANGED = 0.5
+"""Share of the supported rows that are also shown with one thing changed: the writers' wrong claims seldom reckon wrongly."""
+_TOGETHER = {NEAR: "near", QUOTED: "near", CHANGED: "near", FOUND: "found", WITHOUT: "found", WHOLE: "whole"}
+_TOGETHER_SHORT = {NEAR: "near", QUOTED: "near", CHANGED: "near", WITHOUT: "near"}
 """Views of about the same length, in which together the labels are made even."""
 _HELD_OUT_EVERY = {"es": 8}
 """One document in so many is held out too in a language that has none of the development documents of the first file."""
@@ -170,13 +172,26 @@ def views(row: Row, rng: random.Random, *, short: bool = False) -> Iterator[Exam
             yield _example(row, index, best, FOUND)
         yield _example(row, index, range(len(pieces)), WHOLE)
     others = _FEW if short else _OTHERS
-    yield _example(row, index, _near(row, index, deciding, rng, others), NEAR)
+    near = _example(row, index, _near(row, index, deciding, rng, others), NEAR)
+    yield near
+    if row.target == SUPPORTED and rng.random() < _CHANGED and (made := changed(near, rng)):
+        yield made
     every = 1 if short and row.target == SUPPORTED else _WITHOUT_EVERY
     if deciding and len(deciding) < len(pieces) and rng.randrange(every) == 0:
         rest = Index(index.sentences, leave_out=deciding)
         if shown := rest.best(row.claim):
             shown = sorted(rng.sample(shown, min(len(shown), len(deciding) + rng.choice(others)))) if short else shown
             yield _example(row, rest, shown, WITHOUT, UNSUPPORTED)
+
+
+def changed(given: Example, rng: random.Random) -> Example | None:
+    """The supported example with another number, word, name or role in its claim, or without its "not"; None where none of it is there."""
+    for change in rng.sample(negatives.CORRUPTIONS, len(negatives.CORRUPTIONS)):
+        made = change(given.claim, given.evidence, given.language, rng)
+        clumsy = change is negatives.negation and made is not None and len(made[0]) > len(given.claim)
+        if made is not None and made[0] != given.claim and not clumsy:
+            return replace(given, claim=made[0], target=NOT_SUPPORTED, source=CHANGED)
+    return None
 
 
 def places(row: Row, pieces: Sequence[EvidencePiece]) -> set[int]:
