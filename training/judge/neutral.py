@@ -28,17 +28,27 @@ def likeness(claim: str, evidence: str) -> float:
     return len(said & set(_WORD.findall(evidence.lower()))) / max(1, len(said))
 
 
-def even(examples: Sequence[Example], rng: random.Random, of: Callable[[Example], str] = lambda e: e.language) -> list[Example]:
-    """As many supported examples as others in every step of `likeness`, among those that are alike by `of`: the rest is left out."""
+def even(
+    examples: Sequence[Example],
+    rng: random.Random,
+    of: Callable[[Example], str] = lambda e: e.language,
+    spare: frozenset[str] = frozenset(),
+    most: float = 1.0,
+) -> list[Example]:
+    """In every step of `likeness` at most `most` times as many of a side (supported or not) as of the other, the rest is left out.
+
+    Among those that are alike by `of`. Examples of the sources `spare` are the first to be left out.
+    """
     steps: dict[tuple[str, int], tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
     for i, e in enumerate(examples):
         step = min(_STEPS - 1, int(likeness(e.claim, e.evidence) * _STEPS))
         steps[of(e), step][e.target == SUPPORTED].append(i)
     kept: list[int] = []
     for sides in steps.values():
-        count = min(map(len, sides))
+        count = round(most * min(map(len, sides)))
         for side in sides:
-            kept += rng.sample(side, count)
+            order = sorted(rng.sample(side, len(side)), key=lambda i: examples[i].source in spare)
+            kept += order[:count]
     return [examples[i] for i in sorted(kept)]
 
 

@@ -44,6 +44,8 @@ _ATTRIBUTED = 0.3
 """Share of these that say where they are from."""
 _CHANGED = 0.5
 """Share of the supported rows that are also shown with one thing changed: the writers' wrong claims seldom reckon wrongly."""
+_MOST = 1.6
+"""How many times as many of one side there may be at a degree of likeness: in the public sources what is like is supported."""
 _TOGETHER = {NEAR: "near", QUOTED: "near", CHANGED: "near", FOUND: "found", WITHOUT: "found", WHOLE: "whole"}
 _TOGETHER_SHORT = {NEAR: "near", QUOTED: "near", CHANGED: "near", WITHOUT: "near"}
 """Views of about the same length, in which together the labels are made even."""
@@ -105,14 +107,14 @@ def _row(given: dict[str, str]) -> Row:
 def training(found: Sequence[Row], rng: random.Random, *, short: bool = False) -> list[Example]:
     """Every view of the rows whose documents are not held out (a document with one row held out is held out); `short`: see `views`.
 
-    As many supported ones as others at each degree of likeness, which alone would tell the label (`training.judge.neutral`).
+    Supported ones and others are about as many at each degree of likeness, which alone would tell the label (`training.judge.neutral`).
     """
     apart = {row.document for row in found if row.held_out}
     own = [row for row in found if row.document not in apart]
     shown = [example for row in own for example in views(row, rng, short=short)]
     shown += [example for row in _one_of_each_document(own) for example in quoted(row, rng)]
     together = _TOGETHER_SHORT if short else _TOGETHER
-    return neutral.even(shown, rng, lambda e: f"{e.language} {together[e.source]}")
+    return neutral.even(shown, rng, lambda e: f"{e.language} {together[e.source]}", frozenset((WITHOUT,)), _MOST)
 
 
 def _one_of_each_document(found: Sequence[Row]) -> Iterator[Row]:
