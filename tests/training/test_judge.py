@@ -300,6 +300,7 @@ def texts(folder: Path) -> None:
     languages = ["en", "en", "de", "en"]
     own = [Example(f"c{i}", f"e{i}", SUPPORTED, "x", language) for i, language in enumerate(languages)]
     soft.write_texts(own, GROUPS, folder)
+    (folder / "pack").mkdir()
 
 
 def test_a_teacher_is_asked_in_english_alone_and_about_written_pairs_first(tmp_path: Path) -> None:
@@ -307,7 +308,7 @@ def test_a_teacher_is_asked_in_english_alone_and_about_written_pairs_first(tmp_p
     teacher = Teacher()
     assert 0 == soft.opinions(tmp_path, teacher, 0)
     assert [("c1", "e1"), ("c0", "e0")] == teacher.asked
-    found = soft.read(tmp_path, 4)
+    found = soft.read(tmp_path / "pack", 4)
     assert found is not None
     assert [False, False, True, True] == np.isnan(found[:, 0]).tolist()
 
@@ -324,7 +325,7 @@ def test_opinions_on_another_pack_are_refused(tmp_path: Path) -> None:
     texts(tmp_path)
     soft.opinions(tmp_path, Teacher(), 0)
     with pytest.raises(SystemExit, match="pack as before"):
-        soft.read(tmp_path, 5)
+        soft.read(tmp_path / "pack", 5)
 
 
 def test_figures_of_a_judge_that_ranks_well_but_keeps_too_little() -> None:

@@ -1,6 +1,6 @@
 """Trains the judge: ``python -m training.judge pack|train|evaluate|soften|export|quantise|pieces``, on one thread of a CPU or a GPU.
 
-    pack       the written rows and ../shared/data/grounding, tokenised, with the start weights: minutes. The student's comes to 50 MiB;
+    pack       the written rows and ../shared/data/grounding, tokenised, with the start weights: minutes. The student's comes to 52 MiB;
                the teacher's to 122, of which the start is 112 in eight files, so that it can be carried in two goes
     train      goes on from the last checkpoint, until --tokens are seen, --minutes are over, or SIGTERM
     evaluate   the held-out figures of the last checkpoint (or of the start), every source
@@ -102,7 +102,7 @@ def make_pack(given: argparse.Namespace) -> None:
     made.save(folder / "train.npz")
     packed.pack(held_out, tokenizer).save(folder / "development.npz")
     groups = [given.base.group_of(e.source, e.language) for e in shown]
-    soft.write_texts(shown, groups, folder)
+    soft.write_texts(shown, groups, given.folder)
     for name, share in given.base.shares.items():
         rows = [i for i, group in enumerate(groups) if group == name]
         print(f"{name:22} {len(rows):7,} examples {int(made.lengths()[rows].sum()):11,} tokens, {share:.0%} of what is shown")
@@ -163,7 +163,7 @@ def soften(given: argparse.Namespace) -> None:
         examples = [data.Example(claim, evidence, data.SUPPORTED, "", "en") for claim, evidence in pairs]
         return loop.probabilities(model, packed.pack(examples, tokenizer), given.device)
 
-    left = soft.opinions(given.student / "pack", judge, given.minutes)
+    left = soft.opinions(given.student, judge, given.minutes)
     print(f"{left:,} examples left to ask about")
 
 

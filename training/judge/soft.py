@@ -1,6 +1,6 @@
 """The teacher's opinion of the student's examples: three probabilities each, kept beside the student's pack.
 
-``texts.jsonl.gz`` of a pack has the examples as text, since teacher and student do not share a tokenizer. `opinions` goes through
+``texts.jsonl.gz`` beside a pack has its examples as text, since teacher and student do not share a tokenizer. `opinions` goes through
 those worth asking about, written pairs first, for as long as it is given, and goes on from there the next time: ``soft.npy``,
 ``(n, 3)`` in 16 bits, NaN where the teacher has not been asked. It is asked about English alone, which is what it reads.
 """
@@ -27,15 +27,15 @@ Soft = NDArray[np.float16]
 
 
 def write_texts(examples: Sequence[Example], groups: Sequence[str | None], folder: Path) -> None:
-    """Keep `examples`, each with its group, in the order of the pack."""
+    """Keep `examples`, each with its group, in the order of the pack ``folder/pack``."""
     with gzip.open(folder / "texts.jsonl.gz", "wt", encoding="utf-8") as out:
         for e, group in zip(examples, groups, strict=True):
             out.write(json.dumps([e.claim, e.evidence, e.language, group], ensure_ascii=False) + "\n")
 
 
-def read(folder: Path, count: int) -> Soft | None:
+def read(pack: Path, count: int) -> Soft | None:
     """The opinions on a pack of `count` examples; None where there are none. Raises `SystemExit` where they belong to another pack."""
-    path = folder / "soft.npy"
+    path = pack / "soft.npy"
     if not path.exists():
         return None
     found: Soft = np.load(path)
@@ -45,10 +45,11 @@ def read(folder: Path, count: int) -> Soft | None:
 
 
 def opinions(folder: Path, judge: Callable[[list[tuple[str, str]]], Floats], minutes: float) -> int:
-    """Ask `judge` about the pack in `folder`; how many examples are left that it has not been asked about."""
+    """Ask `judge` about the pack ``folder/pack``; how many examples are left that it has not been asked about."""
     with gzip.open(folder / "texts.jsonl.gz", "rt", encoding="utf-8") as lines:
         texts = [json.loads(line) for line in lines]
-    soft = read(folder, len(texts))
+    pack = folder / "pack"
+    soft = read(pack, len(texts))
     if soft is None:
         soft = np.full((len(texts), 3), np.nan, np.float16)
     begun = time.monotonic()
@@ -56,7 +57,7 @@ def opinions(folder: Path, judge: Callable[[list[tuple[str, str]]], Floats], min
     while todo and (not minutes or time.monotonic() - begun < minutes * 60):
         part, todo = todo[:_CHUNK], todo[_CHUNK:]
         soft[part] = judge([(texts[i][0], texts[i][1]) for i in part])
-        with (folder / "soft.tmp").open("wb") as out:
+        with (pack / "soft.tmp").open("wb") as out:
             np.save(out, soft)
-        (folder / "soft.tmp").replace(folder / "soft.npy")
+        (pack / "soft.tmp").replace(pack / "soft.npy")
     return len(todo)
