@@ -60,6 +60,11 @@ def test_an_unsupported_statement_stays_so_among_a_few_pieces() -> None:
     assert all(e.target == UNSUPPORTED and e.evidence != CONTEXT for e in found)
 
 
+def test_an_unsupported_statement_is_shown_beside_what_is_most_like_it() -> None:
+    found = views(row(claim="The café sells cake.", target=UNSUPPORTED, deciding=()), written.NEAR)
+    assert all("The café sells soup." in e.evidence for e in found)
+
+
 def test_a_row_whose_deciding_text_is_not_in_the_context_has_no_view() -> None:
     assert [] == list(written.views(row(deciding=("It never closed.",)), random.Random(1)))
 

@@ -209,13 +209,18 @@ def places(row: Row, pieces: Sequence[EvidencePiece]) -> set[int]:
 
 
 def _near(row: Row, index: Index, deciding: set[int], rng: random.Random, beside: Sequence[int]) -> list[int]:
-    """The deciding pieces and as many others as one of `beside` says, half of them those most alike the claim, half of them any."""
-    wanted = rng.choice(beside) + (0 if deciding else 1)
-    others = [i for i in index.nearest(row.claim, len(index.sentences)) if i not in deciding]
-    rest = [i for i in range(len(index.sentences)) if i not in deciding and i not in others]
+    """The deciding pieces (where none decides, the one most alike the claim) and as many others as one of `beside` says.
+
+    Half of these are those most alike the claim, half any.
+    """
+    wanted = rng.choice(beside)
+    nearest = index.nearest(row.claim, len(index.sentences))
+    chosen = set(deciding) or set(nearest[:1])
+    others = [i for i in nearest if i not in chosen]
+    rest = [i for i in range(len(index.sentences)) if i not in chosen and i not in others]
     rng.shuffle(rest)
-    chosen = set(deciding)
-    while len(chosen) < len(deciding) + wanted and (others or rest):
+    first = len(chosen)
+    while (len(chosen) < first + wanted or not chosen) and (others or rest):
         chosen.add(others.pop(0) if others and (not rest or rng.random() < 0.5) else rest.pop())
     return sorted(chosen)
 
