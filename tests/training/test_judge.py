@@ -3,14 +3,17 @@
 import gzip
 import json
 import random
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
-from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED, UNSUPPORTED, Example
-from training.judge import curve, mix, packed, written
+from benchmarks.grounding_metrics import auroc
+from training.grounding.data import CONTRADICTED, HELD_OUT, NOT_SUPPORTED, SUPPORTED, UNSUPPORTED, Example
+from training.judge import curve, described, mix, neutral, packed, soft, written
+from training.judge.bases import TEACHER
 
 CONTEXT = (
     "The museum closed in March 2021. It reopened in September 2023. Tickets cost 9 euros for adults. Children pay nothing. "
@@ -28,6 +31,7 @@ def row(**changed: object) -> written.Row:
         "target": SUPPORTED,
         "deciding": ("The museum closed in March 2021.", DECIDES),
         "held_out": False,
+        "own": False,
         **changed,
     }
     return written.Row(**given)  # type: ignore[arg-type]
@@ -56,30 +60,151 @@ def test_an_unsupported_statement_stays_so_among_a_few_pieces() -> None:
     assert all(e.target == UNSUPPORTED and e.evidence != CONTEXT for e in found)
 
 
+def test_an_unsupported_statement_is_shown_beside_what_is_most_like_it() -> None:
+    found = views(row(claim="The café sells cake.", target=UNSUPPORTED, deciding=()), written.NEAR)
+    assert all("The café sells soup." in e.evidence for e in found)
+
+
 def test_a_row_whose_deciding_text_is_not_in_the_context_has_no_view() -> None:
     assert [] == list(written.views(row(deciding=("It never closed.",)), random.Random(1)))
 
 
 def test_documents_are_held_out_whole() -> None:
-    found = [row(held_out=True), row(claim="It reopened in 2023."), row(document="1/2")]
+    found = [row(held_out=True), row(claim="It reopened in 2023.")]
+    found += [row(document="1/2"), row(document="1/2", claim="It sold bicycles and old maps.", target=UNSUPPORTED, deciding=())]
     assert {"1/2"} == {e.group for e in written.training(found, random.Random(1))}
     assert {"1/1"} == {e.group for e in written.development(found)}
 
 
-def test_a_language_without_development_documents_gives_some(tmp_path: Path) -> None:
-    given = [
-        {"doc": f"6/{i}", "context": CONTEXT, "claim": "x", "lang": "es", "label": "unsupported", "evidence": "", "split": "train"}
-        for i in range(80)
-    ]
-    path = tmp_path / "written.jsonl.gz"
+def kept(path: Path, documents: int, **fields: str) -> Path:
+    """A file of two rows a document."""
+    row = {"context": CONTEXT, "claim": "x", "label": "unsupported", "evidence": "", **fields}
+    given = [{"doc": f"6/{i // 2}", **row} for i in range(2 * documents)]
     path.write_bytes(gzip.compress("\n".join(map(json.dumps, given)).encode()))
-    held_out = sum(found.held_out for found in written.rows(path))
-    assert 0 < held_out < 40
+    return path
+
+
+def test_a_language_without_development_documents_gives_some(tmp_path: Path) -> None:
+    path = kept(tmp_path / "split.jsonl.gz", 80, lang="es", split="train")
+    held_out = sum(found.held_out for found in written.rows([path]))
+    assert 0 < held_out < 60
+
+
+def test_of_a_file_without_a_split_an_eighth_of_the_documents_are_held_out_whole(tmp_path: Path) -> None:
+    found = written.rows([kept(tmp_path / "own.jsonl.gz", 500, lang="fr")])
+    apart = {row.document for row in found if row.held_out}
+    assert 40 < len(apart) < 80
+    assert not apart & {row.document for row in found if not row.held_out}
+
+
+def test_rows_of_every_file_are_read(tmp_path: Path) -> None:
+    files = [kept(tmp_path / "a.gz", 3, lang="en", split="dev"), kept(tmp_path / "b.gz", 4, lang="de")]
+    assert {"en": 6, "de": 8} == Counter(row.language for row in written.rows(files))
 
 
 def test_missing_rows_are_named() -> None:
     with pytest.raises(SystemExit, match="missing"):
-        written.rows(Path("nowhere.jsonl.gz"))
+        written.rows([Path("nowhere.jsonl.gz")])
+
+
+def test_the_rows_that_lie_in_the_tree_name_what_decides() -> None:
+    found = written.rows([written.OWN])
+    assert 3000 < len(found)
+    assert [] == [row.document for row in found if bool(row.deciding) != (row.target != UNSUPPORTED)]
+    assert [] == [text for row in found for text in row.deciding if text not in row.context]
+
+
+def test_the_card_of_the_rows_has_their_counts() -> None:
+    assert described.tables(described.read()) in (written.OWN.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_a_short_view_has_fewer_pieces() -> None:
+    lengths = {short: sum(len(e.evidence) for seed in range(40) for e in short_views(seed, short=short)) for short in (False, True)}
+    assert lengths[True] < 0.9 * lengths[False]
+
+
+def short_views(seed: int, *, short: bool) -> list[Example]:
+    return [e for e in written.views(row(), random.Random(seed), short=short) if e.source == written.NEAR]
+
+
+def test_a_sentence_of_the_document_supports_itself() -> None:
+    found = list(written.quoted(row(), random.Random(2)))
+    assert found
+    assert {(SUPPORTED, True)} == {(e.target, neutral.likeness(e.claim, e.evidence) > 0.5) for e in found}
+
+
+def test_a_supported_statement_with_one_thing_changed_is_so_no_longer() -> None:
+    found = views(row(claim="It was shut for 30 months before it opened again."), written.CHANGED)
+    assert found
+    assert {NOT_SUPPORTED} == {e.target for e in found}
+    assert all(e.claim != "It was shut for 30 months before it opened again." and DECIDES in e.evidence for e in found)
+
+
+def test_a_wrong_statement_is_not_changed() -> None:
+    assert [] == views(row(target=CONTRADICTED, claim="It was shut for 3 months."), written.CHANGED)
+
+
+def test_likeness_of_words_does_not_tell_the_label() -> None:
+    found = [each for each in written.rows([written.OWN]) if each.document.endswith("-03")]
+    before = [e for each in found for e in written.views(each, random.Random(3), short=True) if e.source == written.NEAR]
+    shown = written.training(found, random.Random(3), short=True)
+    assert ranked(before) < 0.38
+    assert 0.4 < ranked(shown) < 0.55
+
+
+def ranked(own: list[Example]) -> float:
+    """AUROC of likeness for "supported"."""
+    likeness = np.array([neutral.likeness(e.claim, e.evidence) for e in own])
+    return float(auroc(np.ones((1, len(own))), likeness, np.array([e.target == SUPPORTED for e in own]))[0])
+
+
+def test_as_many_are_kept_of_each_side_at_each_degree_of_likeness() -> None:
+    alike, unlike = ("red apples fall", "red apples fall"), ("red apples fall", "something else")
+    given = [Example(*alike, SUPPORTED, "x", "en")] * 5 + [Example(*alike, CONTRADICTED, "x", "en")] * 2
+    given += [Example(*unlike, SUPPORTED, "x", "en")] * 3 + [Example(*unlike, UNSUPPORTED, "x", "de")] * 3
+    assert [SUPPORTED] * 2 + [CONTRADICTED] * 2 == [e.target for e in neutral.even(given, random.Random(1))]
+
+
+def test_what_can_be_spared_is_left_out_first() -> None:
+    given = [Example("red", "red", target, source, "en") for target, source in ((0, "x"), (1, "made"), (1, "x"), (1, "made"), (1, "x"))]
+    kept = neutral.even(given, random.Random(1), spare=frozenset(("made",)), most=2.0)
+    assert [(0, "x"), (1, "x"), (1, "x")] == [(e.target, e.source) for e in kept]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "expected"),
+    [
+        ("The old mill was sold to a baker in May.", "The old mill was sold to a baker in May."),
+        ("The old mill was sold to a baker; nobody minded.", "The old mill was sold to a baker."),
+        ("Who was the old mill sold to in May?", None),
+        ("mill | sold | 12 May | a baker in the town", None),
+        ("Sold in May.", None),
+    ],
+)
+def test_what_can_be_quoted_as_a_claim(sentence: str, expected: str | None) -> None:
+    assert expected == neutral.claim_of(sentence)
+
+
+def test_the_teacher_has_other_languages_in_groups_of_their_own() -> None:
+    asked = [(written.NEAR, "en"), (written.QUOTED, "de"), ("snli", "en"), ("pawsx_de", "de"), ("wice", "en")]
+    expected = ["near", "near, other languages", "inference", None, None]
+    assert expected == [TEACHER.group_of(*each) for each in asked]
+
+
+def test_a_curve_of_few_rows_has_as_many_of_each_language(tokenizer: Tokenizer) -> None:
+    own = [Example("w1", "w2", i % 2, written.NEAR if i % 3 else "wice", "en" if i % 2 else "de") for i in range(60)]
+    found = curve.chosen(packed.pack(own, tokenizer), {"en": 4, "de": 3, "fr": 5})
+    assert {"en": 4, "de": 3} == Counter(found.languages.tolist())
+    assert {written.NEAR} == set(found.sources.tolist())
+
+
+def test_rows_of_the_tree_that_are_held_out_are_measured_evened() -> None:
+    like, unlike = {"claim": "It reopened in September 2023."}, {"claim": "It was shut for over two years."}
+    kinds = [(SUPPORTED, unlike)] * 3 + [(CONTRADICTED, unlike), (CONTRADICTED, like)]
+    found = written.development([row(held_out=True, own=True, target=target, **said) for target, said in kinds])
+    assert {(written.FOUND_EVEN, target): 1 for target in (SUPPORTED, CONTRADICTED)} == Counter(
+        (e.source, e.target) for e in found if e.source == written.FOUND_EVEN
+    )
 
 
 def test_held_out_sources_have_no_group() -> None:
@@ -160,6 +285,52 @@ def test_batches_hold_the_round_within_their_room() -> None:
 
 def test_seeds_differ() -> None:
     assert list(rounds(1).batches(0, 60)) != list(rounds(2).batches(0, 60))
+
+
+class Teacher:
+    """Says of every pair the same, and remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    def __call__(self, pairs: list[tuple[str, str]]) -> np.ndarray:
+        self.asked += pairs
+        return np.tile([0.5, 0.25, 0.25], (len(pairs), 1))
+
+
+GROUPS = ["inference", "near", "near", "made"]
+
+
+def texts(folder: Path) -> None:
+    languages = ["en", "en", "de", "en"]
+    own = [Example(f"c{i}", f"e{i}", SUPPORTED, "x", language) for i, language in enumerate(languages)]
+    soft.write_texts(own, GROUPS, folder)
+    (folder / "pack").mkdir()
+
+
+def test_a_teacher_is_asked_in_english_alone_and_about_written_pairs_first(tmp_path: Path) -> None:
+    texts(tmp_path)
+    teacher = Teacher()
+    assert 0 == soft.opinions(tmp_path, teacher, 0)
+    assert [("c1", "e1"), ("c0", "e0")] == teacher.asked
+    found = soft.read(tmp_path / "pack", 4)
+    assert found is not None
+    assert [False, False, True, True] == np.isnan(found[:, 0]).tolist()
+
+
+def test_a_teacher_is_asked_once(tmp_path: Path) -> None:
+    texts(tmp_path)
+    soft.opinions(tmp_path, Teacher(), 0)
+    again = Teacher()
+    soft.opinions(tmp_path, again, 0)
+    assert [] == again.asked
+
+
+def test_opinions_on_another_pack_are_refused(tmp_path: Path) -> None:
+    texts(tmp_path)
+    soft.opinions(tmp_path, Teacher(), 0)
+    with pytest.raises(SystemExit, match="pack as before"):
+        soft.read(tmp_path / "pack", 5)
 
 
 def test_figures_of_a_judge_that_ranks_well_but_keeps_too_little() -> None:

@@ -1,5 +1,6 @@
 """The judge's training goes on where it stopped: a tiny encoder on made-up examples, where torch is installed beside the project (slow)."""
 
+import json
 import os
 import signal
 from collections import Counter
@@ -12,8 +13,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 torch = pytest.importorskip("torch")
 
-from training.grounding.encoder import Encoder  # noqa: E402 - torch comes first
-from training.judge import loop, packed, start, written  # noqa: E402
+from training.grounding.encoder import Encoder, distance_buckets  # noqa: E402 - torch comes first
+from training.grounding.export import export  # noqa: E402
+from training.grounding.train import loss_of  # noqa: E402
+from training.judge import loop, packed, quantised, start, written  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
@@ -74,12 +77,74 @@ def test_the_rate_warms_up_stays_and_falls_to_nothing() -> None:
     assert [0.0083, 1.0, 1.0, 0.5, 0.0] == [round(loop.rate_at(n, settings), 4) for n in (0, 120_000, 1_400_000, 1_700_000, 2_000_000)]
 
 
+def test_a_distance_has_a_bucket_of_its_own_while_it_is_small() -> None:
+    found = distance_buckets(200, 32)
+    assert [7, 6, 0, 17, 18] == [int(found[100, 100 + away]) for away in (-7, -6, 0, 1, 2)]
+    assert [15, 15, 31, 31] == [int(found[max(-away, 0), max(away, 0)]) for away in (-199, -128, 128, 199)]
+
+
+def test_tokens_in_another_distance_are_read_otherwise_and_padding_is_not() -> None:
+    torch.manual_seed(5)
+    model = Encoder(60, 2, hidden=32, heads=2, inner=64, positions=32, buckets=8).eval()
+    model.position.weight.data.zero_()
+    nothing = torch.zeros(1, 5, dtype=torch.long)
+    near, far = (model(torch.tensor([ids]), torch.ones_like(nothing), nothing) for ids in ([1, 7, 8, 9, 9], [1, 9, 9, 7, 8]))
+    assert not torch.allclose(near, far)
+    padded = model(torch.tensor([[1, 7, 8, 9, 9, 0, 0]]), torch.tensor([[1] * 5 + [0] * 2]), torch.zeros(1, 7, dtype=torch.long))
+    assert torch.allclose(near, padded, atol=1e-6)
+
+
+def test_lower_layers_stay_where_they_are_told_to(tmp_path: Path) -> None:
+    shown, model, before = data(60), encoder(), encoder().state_dict()
+    rounds = packed.Rounds(shown.lengths(), ["own"] * 60, {"own": 1.0}, 700, 1)
+    loop.Training(model, rounds, shown, data(9), tmp_path, loop.Settings(1000, batch_tokens=128, freeze=1)).run()
+    moved = {name.split(".")[1] for name, value in model.state_dict().items() if "layers" in name and not torch.equal(value, before[name])}
+    assert {"1"} == moved
+
+
+def test_a_pack_with_more_rows_is_gone_on_with_at_the_beginning_of_the_round(tmp_path: Path) -> None:
+    train(tmp_path, Interrupting)
+    shown = data(70)
+    rounds = packed.Rounds(shown.lengths(), ["own"] * 70, {"own": 1.0}, 700, 1)
+    assert "budget" == loop.Training(encoder(), rounds, shown, data(9), tmp_path, loop.Settings(4000, batch_tokens=128)).run()
+    rows = [json.loads(line) for line in (tmp_path / "curve.jsonl").read_text().splitlines()]
+    assert 4000 <= rows[-1]["tokens"]
+
+
+def test_a_row_without_a_teacher_s_opinion_is_learnt_from_its_label() -> None:
+    logits, targets = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0]]), torch.tensor([0, 3])
+    nothing = torch.full((2, 3), torch.nan)
+    assert torch.allclose(loss_of(logits, targets), loop.distilled(logits, targets, nothing))
+
+
+def test_a_teacher_s_doubt_pulls_towards_doubt() -> None:
+    logits, targets = torch.zeros(1, 3, requires_grad=True), torch.tensor([0])
+    loop.distilled(logits, targets, torch.tensor([[0.2, 0.7, 0.1]])).backward()
+    assert logits.grad is not None
+    sure = torch.zeros(1, 3, requires_grad=True)
+    loss_of(sure, targets).backward()
+    assert sure.grad is not None
+    assert logits.grad[0, 0] > sure.grad[0, 0]
+    assert logits.grad[0, 1] < 0 < sure.grad[0, 1]
+
+
 def test_start_weights_come_back_nearly_as_they_were(tmp_path: Path) -> None:
     model = encoder()
     start.save(model, tmp_path / "start.npz")
     again = start.load(tmp_path / "start.npz").state_dict()
     for name, value in model.state_dict().items():
         assert float((value - again[name]).abs().max()) <= float(value.abs().max()) / 254 + 1e-6, name
+
+
+def test_a_large_start_lies_in_several_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start.save(encoder(), tmp_path / "start.npz")
+    whole = start.load(tmp_path / "start.npz").state_dict()
+    monkeypatch.setattr(start, "PIECE_BYTES", 5000)
+    start.save(encoder(), tmp_path / "start.npz")
+    assert len(list(tmp_path.iterdir())) > 1
+    assert not (tmp_path / "start.npz").exists()
+    for name, value in start.load(tmp_path / "start.npz").state_dict().items():
+        assert torch.equal(whole[name], value), name
 
 
 def test_a_cut_vocabulary_reads_what_it_kept_as_before() -> None:
@@ -107,3 +172,61 @@ def test_trained_weights_travel_in_pieces(tmp_path: Path, monkeypatch: pytest.Mo
     start.read_pieces(at_start, tmp_path)
     assert torch.equal(trained.head.weight.half(), at_start.head.weight.half())
     assert torch.equal(encoder().word.weight, at_start.word.weight)
+
+
+@pytest.mark.parametrize("more", [{}, {"buckets": 8, "first_position": 2}])
+def test_an_exported_encoder_reads_as_the_one_it_was_made_of(tmp_path: Path, more: dict[str, int]) -> None:
+    pytest.importorskip("onnxruntime")
+    model = distant(more)
+    assert deviation(model, exported(model, tmp_path)) < 0.2  # 8 bits
+
+
+def test_an_exported_encoder_that_reads_distances_is_not_the_one_without(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = distant({"buckets": 8, "first_position": 2})
+    found = exported(model, tmp_path)
+    read = deviation(model, found)
+    assert model.relative is not None
+    model.relative.weight.data.zero_()
+    assert read < deviation(model, found) / 2
+
+
+IDS = torch.randint(0, 60, (6, 30), generator=torch.Generator().manual_seed(8))
+
+
+def distant(more: dict[str, int]) -> Encoder:
+    torch.manual_seed(7)
+    model = Encoder(60, 2, hidden=64, heads=2, inner=128, positions=42, **more).eval()
+    for layer in model.layers:  # so that what is attended to counts
+        layer.out.weight.data *= 8
+        layer.qkv.weight.data *= 3
+    if model.relative is not None:
+        model.relative.weight.data *= 3
+    return model
+
+
+def exported(model: Encoder, folder: Path) -> np.ndarray:
+    """The logits that onnxruntime makes of `IDS`."""
+    import onnxruntime
+
+    export(model, folder / "model.onnx")
+    session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
+    given = {"input_ids": IDS.numpy(), "attention_mask": np.ones_like(IDS), "token_type_ids": np.ones_like(IDS)}
+    return np.asarray(session.run(None, given)[0])
+
+
+def deviation(model: Encoder, found: np.ndarray) -> float:
+    """How far the model's logits are from `found`, in parts of their own spread."""
+    expected = model(IDS, torch.ones_like(IDS), torch.ones_like(IDS)).detach().numpy()
+    return float(np.abs(expected - found).mean() / expected.std())
+
+
+def test_what_8_bits_cost_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model, rows = distant({"buckets": 8, "first_position": 2}), data(12)
+    export(model, tmp_path / "model.onnx")
+    before = loop.probabilities(model, rows, "cpu", batch=1)
+    after, took = quantised.run(tmp_path / "model.onnx", rows)
+    assert np.abs(before - after).max() < 0.1
+    assert took.min() > 0
+    assert "the same label: " in quantised.report(tmp_path / "model.onnx", rows, before)

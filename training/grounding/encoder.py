@@ -1,10 +1,12 @@
 """A BERT encoder with a three-way head, in plain torch: small enough to read, fast enough to train on two cores.
 
-The architecture is that of Devlin et al. 2019 (post-norm, GELU, learned positions), as both starts (`training.grounding.starts`) have it.
+The architecture is that of Devlin et al. 2019 (post-norm, GELU, learned positions), as the starts (`training.grounding.starts`) have it;
+with ``buckets``, MPNet's (Song et al. 2020): a bias for each distance between two tokens, the same in every layer.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -12,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 LABELS = ("supported", "unsupported", "contradicted")
+_FARTHEST = 128
+"""Distance in tokens from which on all fall into one bucket."""
 
 
 class Layer(nn.Module):
@@ -28,7 +32,7 @@ class Layer(nn.Module):
         self.norm2 = nn.LayerNorm(hidden, eps)
 
     def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """`x` ``(batch, length, hidden)``; `mask` ``(batch, 1, 1, length)`` bool, True where there is a token, or None."""
+        """`x` ``(batch, length, hidden)``; `mask` as `F.scaled_dot_product_attention` takes it, or None."""
         batch, length, hidden = x.shape
         q, k, v = self.qkv(x).view(batch, length, 3, self.heads, hidden // self.heads).permute(2, 0, 3, 1, 4)
         attended = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
@@ -51,6 +55,7 @@ class Encoder(nn.Module):
         types: int = 2,
         eps: float = 1e-12,
         first_position: int = 0,
+        buckets: int = 0,
     ) -> None:
         super().__init__()
         self.config: dict[str, Any] = {
@@ -63,8 +68,10 @@ class Encoder(nn.Module):
             "types": types,
             "eps": eps,
             "first_position": first_position,
+            "buckets": buckets,
         }
         self.first_position = first_position
+        self.relative = nn.Embedding(buckets, heads) if buckets else None
         self.word = nn.Embedding(vocabulary, hidden)
         self.position = nn.Embedding(positions, hidden)
         self.segment = nn.Embedding(types, hidden)
@@ -83,11 +90,29 @@ class Encoder(nn.Module):
         positions = torch.arange(ids.shape[1], device=ids.device) + self.first_position
         x = self.norm(self.word(ids) + self.position(positions)[None] + self.segment(types))
         seen = mask.bool()[:, None, None, :]
+        if self.relative is not None:
+            bias = self.relative(distance_buckets(ids.shape[1], self.relative.num_embeddings).to(ids.device)).permute(2, 0, 1)
+            kind = torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
+            seen = bias[None].masked_fill(~seen, -math.inf).to(kind)
         for layer in self.layers:
             x = layer(x, seen)
         return x
 
     def freeze(self, layers: int) -> None:
         """Keep the embeddings and the first `layers` layers as they are."""
-        for part in (self.word, self.position, self.segment, self.norm, *self.layers[:layers]):
-            part.requires_grad_(requires_grad=False)
+        for part in (self.word, self.position, self.segment, self.norm, self.relative, *self.layers[:layers]):
+            if part is not None:
+                part.requires_grad_(requires_grad=False)
+
+
+def distance_buckets(length: int, buckets: int) -> Tensor:
+    """``(length, length)``: the bucket of the distance from a token (row) to another; half are for those before it, half for those behind.
+
+    A bucket for each small distance, then logarithmic ones up to `_FARTHEST` (Raffel et al. 2020).
+    """
+    places = torch.arange(length)
+    away = places[None] - places[:, None]
+    half = buckets // 2
+    exact = half // 2
+    far = exact + (torch.log(away.abs().clamp(min=1) / exact) / math.log(_FARTHEST / exact) * (half - exact)).long()
+    return torch.where(away > 0, half, 0) + torch.where(away.abs() < exact, away.abs(), far.clamp(max=half - 1))

