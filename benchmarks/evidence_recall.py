@@ -3,7 +3,7 @@
     python -m benchmarks.evidence_recall [--budgets 900,1800]
 
 Rows of ``../shared/data/judge`` and ``training/data`` whose label is supported or contradicted name the piece or pieces of their context
-that decide. For each row the evidence is chosen as the stage `claims` chooses it, by words alone and with the built-in embedding model beside
+that decide. For each row the evidence is chosen as the stage `claims` does it, by words alone and with the built-in embedding model beside
 them, within a budget of characters. Recall is the share of the rows whose deciding pieces are all chosen, with its 95% bootstrap interval
 over documents; of the rows whose context does not fit into the budget as a whole it is told apart. Says so where the data are missing.
 """

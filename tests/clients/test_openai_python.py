@@ -29,7 +29,7 @@ def test_a_chat_with_the_headers_to_be_seen(got: Outcome, delivery: str, proxy: 
     )
     headers = whole["headers"]
     assert headers["x-groundwire-policy"].startswith(f"{delivery}@")
-    assert ("pending" if delivery == "tap" else "pass") == headers["x-groundwire-verdict"]
+    assert "pass" == headers["x-groundwire-verdict"]
     assert "8/8000;exact" == headers["x-groundwire-context"]
     record = proxy.record(headers["x-groundwire-id"])
     assert ("tests", 200, "pass", 8) == tuple(record[k] for k in ("client", "status", "outcome", "prompt_tokens_before"))
