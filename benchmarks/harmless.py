@@ -1,9 +1,10 @@
 """Does a policy leave ordinary conversations alone, and does it stop what is wrong: the shipped policies on conversations turn by turn.
 
 Harmed is a conversation of which a turn was blocked, was answered by the proxy in the model's stead, lost some of the client's text on the
-way to the model, or got another answer than the model gave. Warned is one with the verdict ``warn`` or ``error`` on a turn. Of the
-harmful conversations it says how many were noticed (a verdict, a clash), and how many were stopped: the planted words did not reach the
-model (injections) or the client (answers). Added is the time before the upstream's call and after its last byte.
+way to the model, or got another answer than the model gave. Warned is one with a check that warns, or fails, on a turn; late one with a
+check whose time was up before it was done, which goes by what else the machine does and has no limit. Of the harmful conversations it says
+how many were noticed (a verdict, a clash), and how many were stopped: the planted words did not reach the model (injections) or the client
+(answers). Added is the time before the upstream's call and after its last byte.
 
     python -m benchmarks.harmless [--suite unseen] [--policies strict,rag] [--check] [--show] [--jobs 2]
 
@@ -107,6 +108,7 @@ def figures(result: Result, rows: Sequence[Conversation]) -> dict[str, Any]:
         "deleted": lambda o: bool(o.deleted),
         "changed": lambda o: o.changed,
         "warned": lambda o: o.warned,
+        "late": lambda o: o.late,
     }
     found: dict[str, Any] = {"policy": result.policy, "harmless": n, "turns": sum(len(turns) for turns in result.harmless.values())}
     found |= {name: sum(any(test(turn) for turn in turns) for turns in result.harmless.values()) for name, test in of.items()}
@@ -149,7 +151,7 @@ def passed(found: dict[str, Any], limits: Mapping[str, Limit] = LIMITS) -> list[
 
 def table(all_figures: Sequence[dict[str, Any]]) -> str:
     """For people."""
-    columns = ("harmed", "blocked", "asked", "deleted", "changed", "warned")
+    columns = ("harmed", "blocked", "asked", "deleted", "changed", "warned", "late")
     head = ["policy", *columns, "added p50 / p95 ms", *(f"{name}: noticed, stopped" for name in all_figures[0]["harmful"])]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for found in all_figures:

@@ -62,7 +62,19 @@ class Outcome:
 
     @property
     def warned(self) -> bool:
-        return self.verdict in ("warn", "error")
+        """Whether a check speaks against it, or has failed for another reason than time."""
+        found = [(verdict["outcome"], verdict.get("code", "")) for verdict in self.detail.get("verdicts", ())]
+        return any(outcome == "warn" or (outcome == "error" and not _is_late(code)) for outcome, code in found)
+
+    @property
+    def late(self) -> bool:
+        """Whether a check's time was up before it was done: that goes by what else the machine does."""
+        found = [(verdict["outcome"], verdict.get("code", "")) for verdict in self.detail.get("verdicts", ())]
+        return any(outcome == "error" and _is_late(code) for outcome, code in found)
+
+
+def _is_late(code: str) -> bool:
+    return code == "check_timeout" or code.endswith("_unchecked")
 
 
 async def replay(policy: str, conversations: Sequence[Conversation]) -> list[Outcome]:

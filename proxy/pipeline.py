@@ -161,6 +161,11 @@ class Pipeline:
                 self._telling[exchange.id] = _Telling(partial(self._run_all, self._beside, "request", exchange))
             await self.forward(exchange)
 
+    def tells(self, exchange: Exchange) -> bool:
+        """Whether something of what `begin` left running still runs."""
+        telling = self._telling.get(exchange.id)
+        return telling is not None and not telling.task.done()
+
     async def told(self, exchange: Exchange) -> None:
         """Wait for what `begin` left running: what it found is in the headers, and before the answer's checks. Raises `ProxyError`."""
         telling = self._telling.get(exchange.id)

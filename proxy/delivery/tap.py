@@ -14,6 +14,7 @@ change leaves in the upstream's own bytes. An error after the first byte is an e
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -88,6 +89,10 @@ class Delivery:
             )
 
 
+PATIENCE_S = 0.5
+"""So long a client waits under tap for checks, which change nothing of what it gets."""
+
+
 async def deliver_own(
     exchange: Exchange, dialect: Dialect, responder: Responder, headers: Callable[[], RawHeaders], inline: Callable[[], dict[str, Any]]
 ) -> None:
@@ -119,7 +124,17 @@ async def deliver_body(d: Delivery) -> None:
         await _check(d)
         return
     if exchange.answer is not None:
-        await _check(d)
+        checking = asyncio.create_task(_check(d))
+        try:
+            await asyncio.wait((checking,), timeout=None if exchange.inline else PATIENCE_S)
+            if not checking.done():  # nobody waits long for what changes nothing: the record will have it
+                exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
+                await d.responder.whole(d.reply.status, d.headers("pending"), body)
+                await checking
+                return
+            checking.result()
+        finally:
+            checking.cancel()
         inline = d.inline() if exchange.inline else None
         body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
     exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
@@ -130,6 +145,7 @@ async def _check(d: Delivery) -> None:
     """Run the checks of an answer that leaves whatever they find: what they refuse can only be recorded."""
     before = d.exchange.answer
     try:
+        await d.pipeline.told(d.exchange)
         await d.pipeline.answer(d.exchange)
     except PolicyBlocked as error:
         log.warning("%s: would be refused, but leaves (tap): %s", d.exchange.id, error.message)
@@ -139,7 +155,7 @@ async def _check(d: Delivery) -> None:
 async def deliver_tap(d: Delivery) -> None:
     """A stream, untouched."""
     stream = d.dialect.stream()
-    await d.responder.start(d.reply.status, d.headers("pending" if d.judged else d.verdict))
+    await d.responder.start(d.reply.status, d.headers("pending" if d.judged or d.pipeline.tells(d.exchange) else d.verdict))
     ended = False
     try:
         if d.exchange.inline:

@@ -11,6 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -330,7 +331,9 @@ class _Job:
     async def _told(self, exchange: Exchange) -> None:
         """Wait for the stages that look at the request while the model is asked."""
         started = time.perf_counter()
-        await self._policy.pipeline.told(exchange)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delivery.PATIENCE_S if self._delivery(exchange) == "tap" else None):
+                await self._policy.pipeline.told(exchange)
         waited_ms = (time.perf_counter() - started) * 1000
         exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + waited_ms
 

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from proxy.delivery import tap
 from proxy.exchange import Exchange, Sentence, Verdict
 from proxy.ports.stage import SentenceStage, Stage
 from proxy.stages.registry import STAGES
@@ -348,3 +349,42 @@ async def test_an_inline_verdict_does_not_lose_the_end_mark_of_an_empty_stream(s
         got = await proxy.post(STREAM, x_groundwire_inline="1")
     assert got.body.endswith(b"data: [DONE]\n\n")
     assert 1 == got.body.count(b"[DONE]")
+
+
+# ---- tap: nobody waits long for what changes nothing ----
+
+
+class Slow(Stage):
+    """A check that takes its time, of the request or of the answer."""
+
+    name = "slow"
+    only_tells = True
+
+    async def on_request(self, exchange: Exchange) -> Verdict:
+        await asyncio.sleep(0.3)
+        return Verdict("slow", "warn", code="told")
+
+    async def on_answer(self, exchange: Exchange) -> Verdict:
+        await asyncio.sleep(0.3)
+        return Verdict("slow", "warn", code="judged")
+
+
+@pytest.mark.parametrize(("patience_s", "verdict", "warnings"), [(0.05, "pending", None), (5.0, "warn", "told,judged")])
+async def test_a_tapped_answer_leaves_after_a_while_and_the_record_has_what_its_checks_found(
+    patience_s: float, verdict: str, warnings: str | None, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tap, "PATIENCE_S", patience_s)
+    async with start(policy="name: p\ndelivery: tap\nstages: [slow]\n", stages=[Slow]) as proxy:
+        got = await proxy.post()
+        record = await proxy.record(got)
+    assert (verdict, warnings) == (got.verdict, got.headers.get("x-groundwire-warnings"))
+    assert ("warn", ["told", "judged"]) == (record["outcome"], [one["code"] for one in record["detail"]["verdicts"]])
+    assert completion()["choices"] == got.json["choices"]
+
+
+async def test_a_tapped_stream_begins_although_a_check_of_the_request_still_runs(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tap, "PATIENCE_S", 0.05)
+    async with start(stream(streamed(["Hi"])), policy="name: p\ndelivery: tap\nstages: [slow]\n", stages=[Slow]) as proxy:
+        got = await proxy.post({**CHAT, "stream": True})
+        record = await proxy.record(got)
+    assert ("pending", "warn") == (got.verdict, record["outcome"])

@@ -266,7 +266,7 @@ def savings(world: World, share: int) -> None:
 
 @then("the dashboard shows these figures")
 def on_the_dashboard(world: World) -> None:
-    page = world.run(world.proxy.get("/dashboard")).body.decode()
+    page = world.run(world.proxy.get("/dashboard/figures")).body.decode()
     assert f"{world.figures['selection_accuracy']:.1%} of 500 tool calls foreseen" in page
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from proxy.delivery import tap
 from proxy.store.database import Database
 from proxy.testing import completion, reply, stream, streamed
 from tests.conftest import Running, Start
@@ -34,6 +35,12 @@ async def loaded(proxy: Running) -> None:
 def tool(name: str) -> dict[str, Any]:
     description = f"Does what {name.replace('_', ' ')} says, with all that belongs to it."
     return {"type": "function", "function": {"name": name, "description": description, "parameters": {"type": "object", "properties": {}}}}
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, too, headers say what the checks found."""
+    monkeypatch.setattr(tap, "PATIENCE_S", 30.0)
 
 
 @pytest.fixture

@@ -238,7 +238,7 @@ def test_without_the_packages_the_start_says_what_to_install(tmp_path: Path) -> 
     code = "import sys; sys.modules['opentelemetry'] = None; from proxy.__main__ import main; sys.exit(main(['serve', '--config', sys.argv[1]]))"
     ended = run(code, str(config))
     assert 2 == ended.returncode
-    assert [f"groundwire: {config}: tracing: needs OpenTelemetry, which is not installed: pip install 'groundwire[tracing]'"] == (
+    assert [f"groundwire: {config}:7: tracing: needs OpenTelemetry, which is not installed: pip install 'groundwire[tracing]'"] == (
         ended.stderr.splitlines()
     )
 
