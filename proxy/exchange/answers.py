@@ -24,7 +24,7 @@ class ToolCall(Struct, frozen=True):
         """The arguments, parsed: empty when there are none, None when they are not a JSON object."""
         try:
             found = msgspec.json.decode(self.arguments) if self.arguments.strip() else {}
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, RecursionError, UnicodeError):
             return None
         return found if isinstance(found, dict) else None
 

@@ -240,7 +240,7 @@ class Dialects:
         sent_to = self._by_path[path]
         try:
             fields = _FIELDS.decode(body)
-        except (DecodeError, RecursionError):
+        except (DecodeError, RecursionError, UnicodeError):
             return None
         return None if sent_to.carries in fields else next((dialect for dialect in self._every if dialect.carries in fields), None)
 

@@ -490,3 +490,9 @@ async def test_what_failed_in_one_branch_is_not_told_in_the_other(start: Start) 
     async with start(policy=REMEMBERING) as proxy:
         answers = [await proxy.post({**CHAT, "messages": [*begun, *more], "tools": [tool]}) for more in ([], failed, other)]
     assert ["0", "1", "0"] == [answer.headers["x-groundwire-failures"] for answer in answers]
+
+
+async def test_a_body_with_a_key_that_is_no_utf_8_is_refused(start: Start) -> None:
+    async with start() as proxy:
+        got = await proxy.post(b'{"\x81\x22')
+    assert (400, "invalid_request") == (got.status, got.json["error"]["code"])
