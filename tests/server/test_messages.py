@@ -293,3 +293,9 @@ async def test_tokens_are_counted_here_only_where_the_upstream_cannot(start: Sta
         assert ("tokens_estimated", True) == (got.headers["x-groundwire-warnings"], 5 < got.json["input_tokens"] < 30)
     else:
         assert answer == got.body
+
+
+async def test_a_tool_choice_of_an_odd_shape_is_the_providers_to_refuse(start: Start) -> None:
+    async with start(reply({"type": "error", "error": {"type": "invalid_request_error", "message": "no"}}, 400)) as proxy:
+        got = await proxy.post({**ASK, "tool_choice": {"type": []}}, PATH)
+    assert (400, "no") == (got.status, got.json["error"]["message"])

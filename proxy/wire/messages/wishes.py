@@ -12,7 +12,7 @@ from typing import Any, Literal
 from proxy.exchange.wishes import Wishes
 
 _SAMPLING = ("temperature", "top_p")
-_CALLS: Mapping[object, Literal["auto", "none", "required"]] = {"any": "required", "tool": "required", "none": "none"}
+_CALLS: Mapping[str, Literal["auto", "none", "required"]] = {"any": "required", "tool": "required", "none": "none"}
 
 
 def wishes_of(params: Mapping[str, Any], *, prefilled: bool = False) -> Wishes:
@@ -24,7 +24,7 @@ def wishes_of(params: Mapping[str, Any], *, prefilled: bool = False) -> Wishes:
     return Wishes(
         form="json" if json else "constrained" if form or prefilled else "text",
         schema=form.get("schema") if json else None,
-        calls=_CALLS.get(choice.get("type"), "auto"),
+        calls=_CALLS.get(str(choice.get("type")), "auto"),
         chosen_tools=frozenset((name,)) if isinstance(name, str) and choice.get("type") == "tool" else frozenset(),
         max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
         stream_usage=True,
