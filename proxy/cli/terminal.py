@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import IO, Literal
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.text import Text
 
@@ -30,9 +31,15 @@ def harmless(text: str, most: int = 512) -> str:
 
 def cut(text: str, most: int) -> str:
     """`text` in at most `most` columns, with an ellipsis where something is missing."""
-    shown = Text(text)
-    shown.truncate(most, overflow="ellipsis")
-    return shown.plain
+    if cell_len(text) <= most:
+        return text
+    kept, left = 0, most - cell_len(ELLIPSIS)  # rich's own truncation leaves a space where half of a wide letter would stand
+    for letter in text:
+        left -= cell_len(letter)
+        if left < 0:
+            break
+        kept += 1
+    return text[:kept] + ELLIPSIS
 
 
 class Terminal:
