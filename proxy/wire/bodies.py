@@ -6,13 +6,14 @@ In: a client's bytes. Out: its fields, or an `InvalidRequest` that names the fie
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import orjson
 
 from proxy.errors import InvalidRequest
-from proxy.exchange import Evidence
+from proxy.exchange import Evidence, Exchange, tool_name
 from proxy.language.times import seconds_of
 
 EXTENSION = "groundwire"
@@ -46,6 +47,40 @@ def typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:
     if not isinstance(value, kind):
         raise InvalidRequest(f"{name}: expected {expected}, got {kind_of(value) if name in fields else 'nothing'}", param=name)
     return value
+
+
+def flag(fields: Mapping[str, Any], name: str) -> bool:
+    """The field `name`; missing or null is false. Raises `InvalidRequest` when it is anything else than true or false."""
+    value = fields.get(name)
+    if value is not None and not isinstance(value, bool):
+        raise InvalidRequest(f"{name}: expected true or false", param=name)
+    return bool(value)
+
+
+def object_of(value: object) -> Mapping[str, Any]:
+    """An object's fields; none where it is something else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a JSON number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def as_raw(value: object) -> msgspec.Raw:
+    """A value as the bytes of its JSON; what is `msgspec.Raw` in it stays as it is."""
+    return msgspec.Raw(msgspec.json.encode(value))
+
+
+def withhold(exchange: Exchange, own: Collection[str], none: Mapping[str, Any]) -> None:
+    """Take the tools `own` out of the request; where there are no others, leave them and add the parameters `none`, which forbid calls: the
+    APIs want to see the tools of earlier calls.
+    """
+    others = [tool for tool in exchange.tools if tool_name(tool) not in own]
+    if others:
+        exchange.tools = others
+    else:
+        exchange.params = {**exchange.params, **none}
 
 
 def passages_of(extension: object) -> tuple[Evidence, ...]:

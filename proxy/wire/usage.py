@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
+from proxy.wire.bodies import is_number
+
 
 def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str, Any]:
     """Two usage objects added up, figure by figure."""
@@ -14,8 +16,8 @@ def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str
         other = total.get(key)
         if isinstance(value, dict):
             total[key] = summed(value, other if isinstance(other, dict) else {})
-        elif _is_number(value):
-            total[key] = value + other if _is_number(other) else value
+        elif is_number(value):
+            total[key] = value + other if is_number(other) else value
         elif other is None:
             total[key] = value
     return total
@@ -24,7 +26,3 @@ def summed(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> dict[str
 def added_up(usages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """The usage of several answers, figure by figure; what is no figure is the last one's."""
     return reduce(summed, usages, {})
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,6 +14,7 @@ import orjson
 from msgspec.structs import replace
 
 from proxy.wire import sse
+from proxy.wire.bodies import as_raw
 from proxy.wire.chat.message import CallParts, Calls, call_entries
 from proxy.wire.dialect import StreamPiece
 
@@ -34,10 +35,10 @@ def with_arguments(raw: msgspec.Raw, changed: Mapping[int, str]) -> msgspec.Raw:
         for index, arguments in changed.items():
             call = dict(_RAW_FIELDS.decode(calls[index]))
             call["function"] = _with(call["function"], arguments)
-            calls[index] = _raw(call)
-        message["tool_calls"] = _raw(calls)
-    choice["message"] = _raw(message)
-    return _raw(choice)
+            calls[index] = as_raw(call)
+        message["tool_calls"] = as_raw(calls)
+    choice["message"] = as_raw(message)
+    return as_raw(choice)
 
 
 def rewritten(pieces: Sequence[StreamPiece], changed: Mapping[int, Mapping[int, str]]) -> list[StreamPiece]:
@@ -103,7 +104,7 @@ def _rewritten_delta(delta: Mapping[str, Any], owners: Any, left: dict[int, str]
 
 
 def _with(function: msgspec.Raw, arguments: str) -> msgspec.Raw:
-    return _raw({**_RAW_FIELDS.decode(function), "arguments": msgspec.Raw(orjson.dumps(arguments))})
+    return as_raw({**_RAW_FIELDS.decode(function), "arguments": msgspec.Raw(orjson.dumps(arguments))})
 
 
 def _choices(piece: StreamPiece) -> list[dict[str, Any]]:
@@ -119,7 +120,3 @@ def _index(choice: Mapping[str, Any]) -> int:
 def _delta(choice: Mapping[str, Any]) -> dict[str, Any]:
     delta = choice.get("delta")
     return delta if isinstance(delta, dict) else {}
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))

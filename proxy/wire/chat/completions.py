@@ -14,9 +14,9 @@ import msgspec
 import orjson
 
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall, tool_name
+from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
 from proxy.language.text import text_of
-from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, same, typed
+from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
@@ -55,16 +55,14 @@ class ChatDialect:
             raise InvalidRequest("you must provide a model", param="model")
         messages, hints = _messages(fields)
         tools = _tools(fields)
-        stream = fields.get("stream")
-        if stream is not None and not isinstance(stream, bool):
-            raise InvalidRequest("stream: expected true or false", param="stream")
+        stream = flag(fields, "stream")
         params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", EXTENSION)}
         return Request(
             model=model,
             messages=messages,
             tools=tools,
             params=params,
-            stream=bool(stream),
+            stream=stream,
             wants=wishes_of(params),
             read_wants=wishes_of,
             passages=passages_of(fields.get(EXTENSION)),
@@ -168,13 +166,9 @@ class ChatDialect:
         return ChatCallFilter(whole=whole or exchange.wants.form != "text")
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
-        """Take the tools `own` out; where there are no others, leave them, since providers want to see the tools of earlier calls."""
-        others = [tool for tool in exchange.tools if tool_name(tool) not in own]
-        if others:
-            exchange.tools = others
-        else:
-            wire: _Wire = exchange.original.wire
-            exchange.params = {**exchange.params, "function_call" if wire.legacy else "tool_choice": "none"}
+        """Take the tools `own` out, or forbid all calls."""
+        wire: _Wire = exchange.original.wire
+        withhold(exchange, own, {"function_call" if wire.legacy else "tool_choice": "none"})
 
     def stream(self, *, separate: bool = False) -> ChatStream:
         """A reader for one streamed answer."""

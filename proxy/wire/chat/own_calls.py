@@ -18,6 +18,7 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
+from proxy.wire.bodies import as_raw
 from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, tool_calls
 from proxy.wire.dialect import OwnToolTurn
 from proxy.wire.usage import summed
@@ -263,7 +264,7 @@ class ChatCallFilter:
         raw = dict(_RAW_FIELDS.decode(body))
         if self._stripping:
             first, *others = _RAW_ITEMS.decode(raw["choices"])
-            raw["choices"] = _raw([_stripped_choice(first, self._message.calls.parts), *others])
+            raw["choices"] = as_raw([_stripped_choice(first, self._message.calls.parts), *others])
         if self._before is not None and self._usage is not None:
             raw["usage"] = msgspec.Raw(orjson.dumps(summed(self._before, self._usage)))
         return msgspec.json.encode(raw)
@@ -279,7 +280,7 @@ def _stripped_choice(raw: msgspec.Raw, parts: Sequence[CallParts]) -> msgspec.Ra
     if "tool_calls" in message:
         entries = [item for item in _RAW_ITEMS.decode(message["tool_calls"]) if bytes(item).startswith(b"{")]
         kept = [_renumbered(item, part) for item, part in zip(entries, parts, strict=False) if not part.own]
-        message["tool_calls"] = _raw(kept)
+        message["tool_calls"] = as_raw(kept)
         if not kept:
             del message["tool_calls"]
     if not left:
@@ -287,8 +288,8 @@ def _stripped_choice(raw: msgspec.Raw, parts: Sequence[CallParts]) -> msgspec.Ra
             choice["finish_reason"] = msgspec.Raw(b'"stop"')
         if bytes(message.get("content", b"null")) == b"null":
             message["content"] = msgspec.Raw(b'""')
-    choice["message"] = _raw(message)
-    return _raw(choice)
+    choice["message"] = as_raw(message)
+    return as_raw(choice)
 
 
 def _renumbered(raw: msgspec.Raw, part: CallParts) -> msgspec.Raw:
@@ -296,7 +297,7 @@ def _renumbered(raw: msgspec.Raw, part: CallParts) -> msgspec.Raw:
     if "index" not in call:
         return raw
     call["index"] = msgspec.Raw(b"%d" % part.new_index)
-    return _raw(call)
+    return as_raw(call)
 
 
 def _ended_plainly(event: _Event) -> _Event:
@@ -305,10 +306,6 @@ def _ended_plainly(event: _Event) -> _Event:
     if event.chunk is None or choice is None or choice.get("finish_reason") not in _CALLED:
         return event
     return _Event(b"", _with(event.chunk, {**choice, "finish_reason": "stop"}))
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))
 
 
 def _object(data: bytes) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import orjson
 
 from proxy.exchange.wishes import Wishes
+from proxy.wire.bodies import is_number, object_of
 
 _CONSTRAINTS = ("guided_regex", "guided_choice", "guided_grammar", "structural_tag", "grammar", "regex", "ebnf")
 _STRUCTURED = ("regex", "choice", "grammar", "structural_tag")
@@ -25,7 +26,7 @@ Calls = Literal["auto", "none", "required"]
 
 def wishes_of(params: Mapping[str, Any]) -> Wishes:
     """Read from them."""
-    options, form = _object(params.get("stream_options")), _object(params.get("response_format"))
+    options, form = object_of(params.get("stream_options")), object_of(params.get("response_format"))
     schemas = list(_schemas(params, form))
     limits = [limit for name in ("max_completion_tokens", "max_tokens") if (limit := _whole(params.get(name))) is not None]
     return Wishes(
@@ -37,7 +38,7 @@ def wishes_of(params: Mapping[str, Any]) -> Wishes:
         choices=_choices(params.get("n")),
         max_output_tokens=limits[0] if limits else None,
         stream_usage=options.get("include_usage") is True,
-        sampling={name: params[name] for name in _SAMPLING if _is_number(params.get(name))},
+        sampling={name: params[name] for name in _SAMPLING if is_number(params.get(name))},
     )
 
 
@@ -48,7 +49,7 @@ def _schemas(params: Mapping[str, Any], form: Mapping[str, Any]) -> Iterator[Any
         described = form.get("json_schema")
         beside = form.get("schema", form.get("value", None if kind in ("json_object", "json_schema") else True))
         yield described.get("schema") if isinstance(described, Mapping) else beside
-    structured = _object(params.get("structured_outputs"))
+    structured = object_of(params.get("structured_outputs"))
     for given in (structured.get("json"), params.get("guided_json"), params.get("json_schema")):
         if given not in (None, ""):
             yield _parsed(given)
@@ -65,7 +66,7 @@ def _parsed(schema: Any) -> Any:
 
 
 def _is_constrained(params: Mapping[str, Any], form: Mapping[str, Any]) -> bool:
-    structured = _object(params.get("structured_outputs"))
+    structured = object_of(params.get("structured_outputs"))
     by_form = form.get("type") not in (None, "text")
     return by_form or any(params.get(name) for name in _CONSTRAINTS) or any(structured.get(name) for name in _STRUCTURED)
 
@@ -97,7 +98,7 @@ def _chosen(params: Mapping[str, Any]) -> Iterator[str]:
         if isinstance(choice, Mapping):
             listed = (_allowed(choice) or choice).get("tools")
             for entry in (choice, *(listed if isinstance(listed, list) else ())):
-                for part in (entry, _object(entry).get("function"), _object(entry).get("custom")):
+                for part in (entry, object_of(entry).get("function"), object_of(entry).get("custom")):
                     if isinstance(part, Mapping) and isinstance(part.get("name"), str):
                         yield part["name"]
 
@@ -112,11 +113,3 @@ def _choices(n: object) -> int:
 
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

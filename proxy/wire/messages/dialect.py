@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 import orjson
 
 from proxy.errors import ProxyError
-from proxy.exchange import Answer, Exchange, Request, tool_name
+from proxy.exchange import Answer, Exchange, Request
+from proxy.wire.bodies import withhold
 from proxy.wire.messages import answers, events, prompts
 from proxy.wire.messages.errors import code_of, envelope
 from proxy.wire.messages.own_calls import MessagesCallFilter
@@ -75,12 +76,8 @@ class MessagesDialect:
         return MessagesCallFilter(whole=whole or exchange.wants.form != "text")
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
-        """Take the tools `own` out; where there are no others, leave them, since the API wants to see the tools of earlier calls."""
-        others = [tool for tool in exchange.tools if tool_name(tool) not in own]
-        if others:
-            exchange.tools = others
-        else:
-            exchange.params = {**exchange.params, "tool_choice": {"type": "none"}}
+        """Take the tools `own` out, or forbid all calls."""
+        withhold(exchange, own, {"tool_choice": {"type": "none"}})
 
     def stream(self, *, separate: bool = False) -> MessagesStream:
         """A reader for one streamed answer, whose events do one thing each."""

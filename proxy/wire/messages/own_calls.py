@@ -17,6 +17,7 @@ import orjson
 
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
+from proxy.wire.bodies import as_raw
 from proxy.wire.dialect import OwnToolTurn
 from proxy.wire.messages import events
 from proxy.wire.messages.blocks import THINKING, input_of
@@ -204,11 +205,11 @@ class MessagesCallFilter:
         raw = dict(_RAW_FIELDS.decode(body))
         if self._has_own:
             blocks = _RAW_ITEMS.decode(raw["content"])
-            raw["content"] = _raw([block for i, block in enumerate(blocks) if self._places[i] is not None])
+            raw["content"] = as_raw([block for i, block in enumerate(blocks) if self._places[i] is not None])
             if not self.turn.mixed and self._reason == "tool_use":
-                raw["stop_reason"] = _raw("end_turn")
+                raw["stop_reason"] = as_raw("end_turn")
         if self._before is not None and self._usage is not None:
-            raw["usage"] = _raw(summed(self._before, self._usage))
+            raw["usage"] = as_raw(summed(self._before, self._usage))
         return msgspec.json.encode(raw)
 
 
@@ -243,7 +244,3 @@ def _ended(payload: dict[str, Any], plainly: bool) -> dict[str, Any]:
     if not plainly or not isinstance(delta, dict) or delta.get("stop_reason") != "tool_use":
         return payload
     return {**payload, "delta": {**delta, "stop_reason": "end_turn"}}
-
-
-def _raw(value: object) -> msgspec.Raw:
-    return msgspec.Raw(msgspec.json.encode(value))

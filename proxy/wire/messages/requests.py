@@ -15,7 +15,7 @@ from typing import Any
 
 from proxy.errors import InvalidRequest
 from proxy.exchange import Message, Request, Tool
-from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, typed
+from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, typed
 from proxy.wire.messages.blocks import THINKING, Block, call_of, part_of
 from proxy.wire.messages.wishes import wishes_of
 
@@ -87,9 +87,7 @@ def read_request(body: bytes) -> Request:
     fields = load(body)
     if not typed(fields, "model", str, "a string"):
         raise InvalidRequest("model: expected a name", param="model")
-    stream = fields.get("stream")
-    if stream is not None and not isinstance(stream, bool):
-        raise InvalidRequest("stream: expected true or false", param="stream")
+    stream = flag(fields, "stream")
     wire = Wire(body, fields)
     reader = _Reader(wire)
     reader.system(fields.get("system"))
@@ -107,7 +105,7 @@ def read_request(body: bytes) -> Request:
         messages=tuple(reader.messages),
         tools=_tools(fields.get("tools")),
         params=params,
-        stream=bool(stream),
+        stream=stream,
         wants=read_wants(params),
         read_wants=read_wants,
         passages=passages_of(extension),

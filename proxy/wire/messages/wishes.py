@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from proxy.exchange.wishes import Wishes
+from proxy.wire.bodies import is_number, object_of
 
 _SAMPLING = ("temperature", "top_p")
 _CALLS: Mapping[str, Literal["auto", "none", "required"]] = {"any": "required", "tool": "required", "none": "none"}
@@ -17,8 +18,8 @@ _CALLS: Mapping[str, Literal["auto", "none", "required"]] = {"any": "required", 
 
 def wishes_of(params: Mapping[str, Any], *, prefilled: bool = False) -> Wishes:
     """Read from them; `prefilled` is whether the conversation ends with the answer's beginning."""
-    form = _object(_object(params.get("output_config")).get("format")) or _object(params.get("output_format"))
-    choice = _object(params.get("tool_choice"))
+    form = object_of(object_of(params.get("output_config")).get("format")) or object_of(params.get("output_format"))
+    choice = object_of(params.get("tool_choice"))
     json = str(form.get("type")).startswith("json")
     name, limit = choice.get("name"), params.get("max_tokens")
     return Wishes(
@@ -28,13 +29,5 @@ def wishes_of(params: Mapping[str, Any], *, prefilled: bool = False) -> Wishes:
         chosen_tools=frozenset((name,)) if isinstance(name, str) and choice.get("type") == "tool" else frozenset(),
         max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
         stream_usage=True,
-        sampling={key: params[key] for key in _SAMPLING if _is_number(params.get(key))},
+        sampling={key: params[key] for key in _SAMPLING if is_number(params.get(key))},
     )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

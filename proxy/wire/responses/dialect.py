@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
-from proxy.wire.bodies import EXTENSION, kind_of, load, passages_of, same, typed
+from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
 from proxy.wire.chat.own_answer import own_answer
 from proxy.wire.http.forwarding import error_code
 from proxy.wire.responses.items import Origin, Reading, read
@@ -121,12 +121,8 @@ class ResponsesDialect:
         return ResponsesCallFilter(whole=whole or exchange.wants.form != "text", stored=stored)
 
     def refuse_calls(self, exchange: Exchange, own: Collection[str]) -> None:
-        """Take the tools `own` out; where there are no others, leave them, since providers want to see the tools of earlier calls."""
-        others = [tool for tool in exchange.tools if tool_name(tool) not in own]
-        if others:
-            exchange.tools = others
-        else:
-            exchange.params = {**exchange.params, "tool_choice": "none"}
+        """Take the tools `own` out, or forbid all calls."""
+        withhold(exchange, own, {"tool_choice": "none"})
 
     def stream(self, *, separate: bool = False) -> ResponsesStream:
         """A reader for one streamed answer; every event does one thing."""
@@ -148,9 +144,7 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
     """A body as a request, with what is `known` of the items that it only names."""
     model = _model(fields)
     reading = read(fields.get("instructions"), fields.get("input"), known)
-    stream = fields.get("stream")
-    if stream is not None and not isinstance(stream, bool):
-        raise InvalidRequest("stream: expected true or false", param="stream")
+    stream = flag(fields, "stream")
     params = {name: value for name, value in fields.items() if name not in _READ}
     wire = _Wire(body, reading, extended=EXTENSION in fields)
     request = Request(
@@ -158,7 +152,7 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
         messages=tuple(reading.messages),
         tools=_tools(fields.get("tools")),
         params=params,
-        stream=bool(stream),
+        stream=stream,
         wants=wishes_of(params),
         read_wants=wishes_of,
         passages=passages_of(fields.get(EXTENSION)),

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from proxy.exchange.wishes import Wishes
+from proxy.wire.bodies import is_number, object_of
 
 _SAMPLING = ("temperature", "top_p")
 
 
 def wishes_of(params: Mapping[str, Any]) -> Wishes:
     """Read from them."""
-    form = _object(_object(params.get("text")).get("format"))
+    form = object_of(object_of(params.get("text")).get("format"))
     kind = str(form.get("type", "text"))
     limit = params.get("max_output_tokens")
     return Wishes(
@@ -27,7 +28,7 @@ def wishes_of(params: Mapping[str, Any]) -> Wishes:
         chosen_tools=frozenset(_chosen(params.get("tool_choice"))),
         max_output_tokens=limit if isinstance(limit, int) and not isinstance(limit, bool) and limit > 0 else None,
         stream_usage=True,
-        sampling={name: params[name] for name in _SAMPLING if _is_number(params.get(name))},
+        sampling={name: params[name] for name in _SAMPLING if is_number(params.get(name))},
     )
 
 
@@ -44,11 +45,3 @@ def _chosen(choice: object) -> Iterator[str]:
         for entry in (choice, *(listed if isinstance(listed, list) else ())):
             if isinstance(entry, Mapping) and entry.get("type") in ("function", "custom") and isinstance(entry.get("name"), str):
                 yield entry["name"]
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
