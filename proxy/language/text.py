@@ -231,3 +231,14 @@ def _is_end(text: str, match: re.Match[str]) -> bool:
         ordinal = len(last) < 3 and before.lower().split()[-2:-1] in _BEFORE_ORDINALS
         return not (ordinal or following[0].islower() or following.strip(".,;:").lower() in _GERMAN_MONTHS)
     return True
+
+
+def whole_characters(text: str) -> str:
+    """`text` with U+FFFD for lone surrogates (JSON can name half a character; no encoder takes it), and both halves of one joined."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import msgspec
 from sqlalchemy import Select, select
 
+from proxy.language.text import whole_characters
 from proxy.store.database import Database
 from proxy.store.detail import RecordDetail, RecordTexts, read
 from proxy.store.masking import mask_body, mask_json
@@ -171,7 +172,7 @@ def _encoded(detail: Any) -> bytes:
 def _tidy(value: Any, depth: int) -> Any:
     """`value` as plain JSON types without lone surrogates, cut below 100 levels."""
     if isinstance(value, str):
-        return "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in value)
+        return whole_characters(value)
     if value is None or isinstance(value, bool | int | float):
         return value
     if depth > 100:

