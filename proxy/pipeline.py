@@ -172,7 +172,7 @@ class Pipeline:
         if telling is None:
             return
         await telling.done()
-        del self._telling[exchange.id]
+        self._telling.pop(exchange.id, None)  # two may have waited
         place = {stage.name: i for i, stage in enumerate(self.stages)}
         exchange.verdicts.sort(key=lambda verdict: place.get(verdict.stage, len(place)))
         telling.task.result()

@@ -123,22 +123,28 @@ async def deliver_body(d: Delivery) -> None:
         await d.responder.whole(d.reply.status, d.headers("pending"), body)
         await _check(d)
         return
-    if exchange.answer is not None:
-        checking = asyncio.create_task(_check(d))
-        try:
-            await asyncio.wait((checking,), timeout=None if exchange.inline else PATIENCE_S)
-            if not checking.done():  # nobody waits long for what changes nothing: the record will have it
-                exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
-                await d.responder.whole(d.reply.status, d.headers("pending"), body)
-                await checking
-                return
-            checking.result()
-        finally:
+    if exchange.answer is None:
+        await _leave(d, body, last_byte, d.verdict)
+        return
+    checking = asyncio.create_task(_check(d))
+    try:
+        await asyncio.wait((checking,), timeout=None if exchange.inline else PATIENCE_S)
+        if checking.done():
+            inline = d.inline() if exchange.inline else None
+            body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
+            await _leave(d, body, last_byte, d.verdict)
+        else:  # nobody waits long for what changes nothing: the record will have it
+            await _leave(d, body, last_byte, "pending")
+        await checking
+    finally:
+        if not checking.done():  # the client has gone
             checking.cancel()
-        inline = d.inline() if exchange.inline else None
-        body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
-    exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
-    await d.responder.whole(d.reply.status, d.headers(d.verdict), body)
+            await asyncio.wait((checking,))
+
+
+async def _leave(d: Delivery, body: bytes, last_byte: float, verdict: str) -> None:
+    d.exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
+    await d.responder.whole(d.reply.status, d.headers(verdict), body)
 
 
 async def _check(d: Delivery) -> None:
@@ -147,9 +153,10 @@ async def _check(d: Delivery) -> None:
     try:
         await d.pipeline.told(d.exchange)
         await d.pipeline.answer(d.exchange)
-    except PolicyBlocked as error:
+    except ProxyError as error:
         log.warning("%s: would be refused, but leaves (tap): %s", d.exchange.id, error.message)
-    d.exchange.answer = before
+    finally:
+        d.exchange.answer = before
 
 
 async def deliver_tap(d: Delivery) -> None:

@@ -64,7 +64,7 @@ class Continuations:
             async with asyncio.timeout(TIMEOUT_S):
                 history = await self._find(request.goes_on_from, client)
         except (StoreUnavailable, TimeoutError) as error:
-            log.warning("what a request goes on from cannot be looked up: %s", error)
+            log.warning("client %s: what a request goes on from cannot be looked up: %s", client, error)
             history = History()
         detail = {"turns": len(history.turns), "messages": sum(len(turn.messages) for turn in history.turns), **unseen}
         whole = history.whole and not unseen
@@ -81,7 +81,7 @@ class Continuations:
                 await asyncio.gather(*(keeping.done.wait() for keeping in leaving))
                 known = await self._histories.items(request.references, client=client)
         except (StoreUnavailable, TimeoutError) as error:
-            log.warning("what a request names cannot be looked up: %s", error)
+            log.warning("client %s: what a request names cannot be looked up: %s", client, error)
             return request
         return request.with_items(known) if known else request
 

@@ -112,6 +112,8 @@ def test_limits_are_shares_of_the_conversations() -> None:
     harmed = harmless.figures(harmless.Result("agent", quiet | {"b": [outcome(blocked=True)]}, {}), [])
     assert [] == harmless.passed(warned)
     assert ["agent: harmed 1 of 100, limit 0%"] == harmless.passed(harmed)
+    late = harmless.figures(harmless.Result("agent", quiet | {f"b-{i}": [told("error", "check_timeout")] for i in range(6)}, {}), [])
+    assert ["agent: late 6 of 105, limit 5%"] == harmless.passed(late)
 
 
 def harmful(type_: str, what: str = "name") -> Conversation:

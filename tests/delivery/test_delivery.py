@@ -6,6 +6,7 @@ import json
 import pytest
 
 from proxy.delivery import tap
+from proxy.errors import Overloaded
 from proxy.exchange import Exchange, Sentence, Verdict
 from proxy.ports.stage import SentenceStage, Stage
 from proxy.stages.registry import STAGES
@@ -388,3 +389,17 @@ async def test_a_tapped_stream_begins_although_a_check_of_the_request_still_runs
         got = await proxy.post({**CHAT, "stream": True})
         record = await proxy.record(got)
     assert ("pending", "warn") == (got.verdict, record["outcome"])
+
+
+class Full(Stage):
+    name = "full"
+
+    async def on_answer(self, exchange: Exchange) -> Verdict:
+        raise Overloaded("the queue of checks is full")
+
+
+async def test_under_tap_a_whole_answer_leaves_although_its_check_ends_in_an_error(start: Start) -> None:
+    async with start(policy="name: p\ndelivery: tap\nstages: [full]\n", stages=[Full]) as proxy:
+        got = await proxy.post()
+        record = await proxy.record(got)
+    assert (200, completion()["choices"], "block") == (got.status, got.json["choices"], record["outcome"])
