@@ -73,14 +73,15 @@ class ClaimReader:
         """The claims of the next sentence, which `offset` characters of the choice's text precede."""
         body = sentence.strip()
         head = sentence[: len(sentence) - len(sentence.lstrip())]
-        indent = _width(self._indent + head) if self._line_start else 0
-        starts_line, self._line_start = self._line_start, False
+        starts_line = self._line_start
+        indent = _width(self._indent + head) if starts_line else 0
+        self._line_start = starts_line and not body
         found = self._of_line(body, offset + len(head), indent, starts_line) if body else []
         self._after(sentence, body)
         return found
 
     def _after(self, sentence: str, body: str) -> None:
-        tail = sentence[len(sentence.rstrip()) :] if body else sentence
+        tail = sentence[len(sentence.rstrip()) :]
         if "\n" in tail:
             self._blank = tail.count("\n") > 1 or (not body and (self._blank or self._line_start))
             self._line_start, self._indent = True, tail[tail.rfind("\n") + 1 :]

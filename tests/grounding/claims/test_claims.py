@@ -155,6 +155,55 @@ def test_nested_items_get_all_their_lead_ins() -> None:
     assert "The office is open on: Weekdays: 9 to 5" in texts("The office is open on:\n- Weekdays:\n  - 9 to 5\n- Sunday")
 
 
+def test_a_lead_in_goes_with_the_items_under_it_alone() -> None:
+    assert ["The office is open on: Monday", "It is closed in May.", "Sunday"] == texts(
+        "The office is open on:\n- Monday\nIt is closed in May.\n- Sunday"
+    )
+    assert ["It has new stairs.", "Sunday"] == texts("The office is open on:\n  It has new stairs.\n- Sunday")
+    nested = "- The office is open on:\n  - Monday\n  The stairs are new.\n  - Friday"
+    assert ["The office is open on: Monday", "The stairs are new.", "The office is open on: Friday"] == texts(nested)
+
+
+def test_a_short_line_with_a_colon_alone_is_a_lead_in() -> None:
+    assert "Monday" == texts("The tower is old.\n- Monday")[-1]
+    assert "Monday" == texts(f"{'very ' * 80}long is this:\n- Monday")[-1]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "cut"),
+    [
+        ("Towers are tall; it is grey.", True),
+        ("Towers rise; it is grey.", False),
+        ("Towers are tall; it is.", False),
+    ],
+)
+def test_a_clause_has_three_words_at_least(sentence: str, cut: bool) -> None:
+    assert (2 if cut else 1) == len(parts(sentence))
+
+
+@pytest.mark.parametrize(("words", "topic"), [(6, True), (7, False)])
+def test_a_topic_has_six_words_at_most(words: int, topic: bool) -> None:
+    subject = f"The {'old ' * (words - 2)}tower"
+    assert (f"{subject}: It opened in 1889." if topic else "It opened in 1889.") == texts(f"{subject} is in Paris, and it opened in 1889.")[
+        -1
+    ]
+
+
+def test_a_row_without_words_or_figures_says_nothing() -> None:
+    assert ["empty", ""] == reasons("| Name | Free |\n|---|---|\n| ✓ | ✗ |\n| Ada | ✓ |")
+
+
+def test_a_table_may_go_without_outer_bars() -> None:
+    assert ["a: 1; b: 2"] == texts("a | b\n--|--\n1 | 2")
+
+
+def test_an_indented_first_line_is_code_however_it_comes() -> None:
+    assert ["code"] == reasons("    x = 1")
+    reader = ClaimReader()
+    assert [] == reader.read("    ", 0)
+    assert ["code"] == [claim.reason for claim in reader.read("x = 1", 4)]
+
+
 def test_a_row_is_told_with_its_columns() -> None:
     assert ["Name: Ada. L.; Born: 1815", "Name: Bob"] == texts("| Name | Born |\n|:--|--:|\n| **Ada. L.** | 1815 [1] |\n| Bob | – |\n")
 
