@@ -135,3 +135,19 @@ def test_a_sentence_of_a_stream(sentence: str, before: str, marker: str, expecte
 @given(st.text(max_size=60))
 def test_an_untouched_sentence_stays(sentence: str) -> None:
     assert sentence == redacted_sentence(sentence, [], "[x]")
+
+
+@pytest.mark.parametrize(
+    ("text", "gone", "left"),
+    [
+        ("- The tower is tall; the bridge is old.", "the bridge is old", "- The tower is tall."),
+        ("> # 12. The tower is tall; the bridge is old.", "The tower is tall", "> # 12. The bridge is old."),
+        ("**The tower is tall. The bridge** is old.", "The tower is tall.", "The bridge is old."),
+        ("The tower is tall. – The bridge is old.", "The tower is tall.", "– The bridge is old."),
+        ("A | B\n--|--\nx | y\n\nC | D\n--|--\nz | w\n", "x | y", "C | D\n--|--\nz | w\n"),
+        ("A | B\n--|--\nx | y\n\nC | D\n--|--\nz | w\n", "z | w", "A | B\n--|--\nx | y\n"),
+    ],
+    ids=["a last clause", "a first clause behind marks", "half of what is bold", "a dash", "the first table", "the second table"],
+)
+def test_what_stays_stands_by_itself(text: str, gone: str, left: str) -> None:
+    assert left == cut(text, gone)
