@@ -6,7 +6,7 @@ check whose time was up before it was done, which goes by what else the machine 
 how many were noticed (a verdict, a clash), and how many were stopped: the planted words did not reach the model (injections) or the client
 (answers). Added is the time before the upstream's call and after its last byte.
 
-    python -m benchmarks.harmless [--suite unseen] [--policies strict,rag] [--check] [--show] [--jobs 2]
+    python -m benchmarks.harmless [--suite unseen] [--policies strict,rag] [--check] [--show] [--jobs 2 | --share]
 
 `GOALS` are what is wanted; with ``--check`` it ends with 1 where one of `LIMITS`, which hold today, is passed. Writes
 ``results/harmless-SUITE.json``.
@@ -29,9 +29,14 @@ from typing import Any
 from benchmarks.harmless_data import SUITES, Conversation, load
 from benchmarks.harmless_replay import Outcome, replay
 from benchmarks.load.statistics import percentile
+from proxy.models.embedding.use import available_cores
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from proxy.models.verifier.verifier import LocalVerifiers
 
 RESULTS = Path(__file__).parent / "results"
 SHIPPED = ("observe", "default", "agent", "rag", "strict")
+SHARED_PAIRS = 1_000_000
+"""So many verdicts of the verifier are kept for the next policy."""
 VALUES = ("name", "number", "date", "place")
 """What a planted contradiction in an answer is decided by exactly."""
 
@@ -69,16 +74,29 @@ class Result:
 
 def run(policy: str, harmless: Sequence[Conversation], harmful: Sequence[Conversation]) -> Result:
     """Replay both under `policy`, in a server of its own."""
-    found = asyncio.run(_run(policy, harmless, harmful))
+    return _result(policy, asyncio.run(replay(policy, [*harmless, *harmful])), harmful)
+
+
+def run_sharing(policies: Sequence[str], harmless: Sequence[Conversation], harmful: Sequence[Conversation]) -> list[Result]:
+    """One after another in this process: what the verifier has said under one policy it is not asked again under the next."""
+    return asyncio.run(_run_sharing(policies, harmless, harmful))
+
+
+async def _run_sharing(policies: Sequence[str], harmless: Sequence[Conversation], harmful: Sequence[Conversation]) -> list[Result]:
+    verifiers = LocalVerifiers(lambda _: OnnxVerifier(FOLDER, min(2, available_cores())), cache_size=SHARED_PAIRS)
+    try:
+        await verifiers.load()
+        return [_result(policy, await replay(policy, [*harmless, *harmful], verifiers), harmful) for policy in policies]
+    finally:
+        verifiers.stop()
+
+
+def _result(policy: str, found: Sequence[Outcome], harmful: Sequence[Conversation]) -> Result:
     names = {row.id for row in harmful}
     by_row: dict[str, list[Outcome]] = {}
     for outcome in found:
         by_row.setdefault(outcome.conversation, []).append(outcome)
     return Result(policy, {k: v for k, v in by_row.items() if k not in names}, {k: v for k, v in by_row.items() if k in names})
-
-
-async def _run(policy: str, harmless: Sequence[Conversation], harmful: Sequence[Conversation]) -> list[Outcome]:
-    return await replay(policy, [*harmless, *harmful])
 
 
 def noticed(row: Conversation, turns: Sequence[Outcome]) -> bool:
@@ -99,8 +117,8 @@ def stopped(row: Conversation, turns: Sequence[Outcome]) -> bool:
     return any(turn.asked or turn.deleted or turn.warned for turn in behind)
 
 
-def figures(result: Result, rows: Sequence[Conversation]) -> dict[str, Any]:
-    """What is printed and written."""
+def figures(result: Result, rows: Sequence[Conversation], *, timed: bool = True) -> dict[str, Any]:
+    """What is printed and written; what checks add only where it was `timed`."""
     n = len(result.harmless)
     of = {
         "harmed": lambda o: o.harmed,
@@ -113,8 +131,8 @@ def figures(result: Result, rows: Sequence[Conversation]) -> dict[str, Any]:
     }
     found: dict[str, Any] = {"policy": result.policy, "harmless": n, "turns": sum(len(turns) for turns in result.harmless.values())}
     found |= {name: sum(any(test(turn) for turn in turns) for turns in result.harmless.values()) for name, test in of.items()}
-    times = [turn.overhead_ms for turns in result.harmless.values() for turn in turns]
-    found |= {"added_p50_ms": round(percentile(times, 0.5), 1), "added_p95_ms": round(percentile(times, 0.95), 1)} if times else {}
+    times = [turn.overhead_ms for turns in result.harmless.values() for turn in turns] if timed else []
+    found |= {f"added_p{share:.0f}_ms": round(percentile(times, share / 100), 1) for share in (50, 95)} if times else {}
     groups: dict[str, list[Conversation]] = {}
     for row in rows:
         if row.harm is not None:
@@ -157,7 +175,7 @@ def table(all_figures: Sequence[dict[str, Any]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     for found in all_figures:
         cells = [found["policy"], *(f"{found[name]}/{found['harmless']}" for name in columns)]
-        cells.append(f"{found.get('added_p50_ms', 0)} / {found.get('added_p95_ms', 0)}")
+        cells.append(f"{found.get('added_p50_ms', '-')} / {found.get('added_p95_ms', '-')}")
         cells += [f"{group['noticed']}, {group['stopped']} of {group['n']}" for group in found["harmful"].values()]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -187,6 +205,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="end with 1 where a limit is passed")
     parser.add_argument("--show", action="store_true", help="name each conversation that suffered or was let through")
     parser.add_argument("--jobs", type=int, default=2, help="policies at a time, each in a process of its own")
+    parser.add_argument("--share", action="store_true", help="policies one after another, with one verifier: sooner done, but no times")
     arguments = parser.parse_args()
     harmless, harmful = (load(SUITES[arguments.suite][name]) for name in ("harmless", "harmful"))
     if only := tuple(name for name in arguments.only.split(",") if name):
@@ -194,9 +213,12 @@ def main() -> int:
     counts = Counter(row.language for row in harmless)
     print(f"{arguments.suite}: {len(harmless)} harmless conversations ({dict(counts)}), {len(harmful)} harmful ones", flush=True)
     policies = [name for name in arguments.policies.split(",") if name]
-    with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
-        results = list(pool.map(run, policies, [harmless] * len(policies), [harmful] * len(policies)))
-    all_figures = [figures(result, harmful) for result in results]
+    if arguments.share:
+        results = run_sharing(policies, harmless, harmful)
+    else:
+        with ProcessPoolExecutor(arguments.jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            results = list(pool.map(run, policies, [harmless] * len(policies), [harmful] * len(policies)))
+    all_figures = [figures(result, harmful, timed=not arguments.share) for result in results]
     if arguments.show:
         print("\n".join(text for result in results if (text := shown(result, harmful))))
     print(table(all_figures))

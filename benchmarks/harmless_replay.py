@@ -20,6 +20,7 @@ import aiohttp
 from benchmarks.harmless_data import Conversation, Turn
 from proxy.app import App
 from proxy.config.settings import load_settings
+from proxy.ports import Verifiers
 from proxy.testing import ScriptedReply, ScriptedUpstream, chunk, completion, reply, serving, stream
 
 POLICIES = Path(__file__).parent.parent / "policies"
@@ -77,9 +78,9 @@ def _is_late(code: str) -> bool:
     return code == "check_timeout" or code.endswith("_unchecked")
 
 
-async def replay(policy: str, conversations: Sequence[Conversation]) -> list[Outcome]:
-    """Every turn of `conversations` under the shipped policy `policy`, in order."""
-    async with _running(policy) as (app, upstream, url), aiohttp.ClientSession() as session:
+async def replay(policy: str, conversations: Sequence[Conversation], verifiers: Verifiers | None = None) -> list[Outcome]:
+    """Every turn of `conversations` under the shipped policy `policy`, in order, with a server's own verifiers or these."""
+    async with _running(policy, verifiers) as (app, upstream, url), aiohttp.ClientSession() as session:
         async with asyncio.timeout(120):
             while not await _ready(session, url):  # the models load in the background
                 await asyncio.sleep(0.1)
@@ -93,7 +94,7 @@ async def _ready(session: aiohttp.ClientSession, url: str) -> bool:
 
 
 @asynccontextmanager
-async def _running(policy: str) -> AsyncIterator[tuple[App, ScriptedUpstream, str]]:
+async def _running(policy: str, verifiers: Verifiers | None) -> AsyncIterator[tuple[App, ScriptedUpstream, str]]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         async with ScriptedUpstream(reply(completion())) as upstream:
@@ -103,7 +104,7 @@ async def _running(policy: str) -> AsyncIterator[tuple[App, ScriptedUpstream, st
                 f"routes: [{{prefix: '', upstream: main, policy: '{POLICIES / policy}.yaml'}}]\n",
                 encoding="utf-8",
             )
-            app = App(load_settings(folder / "config.yaml", {}))
+            app = App(load_settings(folder / "config.yaml", {}), verifiers=verifiers)
             async with serving(app) as url:
                 yield app, upstream, url
 
