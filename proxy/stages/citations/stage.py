@@ -11,9 +11,8 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from msgspec import Meta
 from msgspec.structs import replace
 
 from proxy.context.faithful import detect_context_ignoring
@@ -21,86 +20,27 @@ from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
 from proxy.grounding.citations import scores
 from proxy.grounding.citations.checking import CitationJudge
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citing import Citation, CitationReader, CitedStatement, statements_of, without_marks
-from proxy.grounding.citations.quotations import invented_quotations
+from proxy.grounding.citations.citing import CitationReader, CitedStatement, without_marks
 from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
-from proxy.grounding.judging.options import VerifierOptions, asks, make_verifier
+from proxy.grounding.judging.options import asks, make_verifier
 from proxy.grounding.quality import refresh, support
 from proxy.language.detection import language, load
-from proxy.language.json.strings import strings_of
 from proxy.offloop import SENTENCES, Breather, aside
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
-from proxy.ports.stage import Action, ActionKind, Positive, SentenceStage, Share
+from proxy.ports.stage import Action, ActionKind, SentenceStage
+from proxy.stages.citations.options import CitationsOptions
+from proxy.stages.citations.reading import JSON, QUOTATION, Case, codes_of, is_unchecked, json_strings, quotations, read_statements
 
 BLOCKED = "citations_invalid"
-QUOTATION = "quotation"
-"""The kind of a citation that is a quotation which is not in the context."""
-_JSON = re.compile(r"\s*(?:\{|\[\s*[\[{\"])")
 _TOGETHER = 64
 """Statements that are judged at a time."""
 _MARK = re.compile(r"[\[【\"“„«]")
 """A text without any of these cites and quotes nothing."""
 _MAX_LISTED = 100
 """Citations that the record lists one by one."""
-
-
-class CitationsOptions(VerifierOptions, frozen=True, kw_only=True):
-    """``citations:``"""
-
-    action: Annotated[
-        Literal["annotate", "redact", "block"],
-        Meta(
-            description="what becomes of citations that do not hold: annotate (headers and record), redact (their marks go, the text "
-            "stays), block (400 policy_blocked)"
-        ),
-    ] = "annotate"
-    fail_on: Annotated[
-        Literal["invented", "unsupported"],
-        Meta(
-            description="which citations do not hold, so that the answer is warned of or acted upon: those of a passage or source that is "
-            "not there, and quotations of the context that are not in it, or also those that the cited passage does not seem to support"
-        ),
-    ] = "invented"
-    require: Annotated[
-        bool, Meta(description="whether a sentence that states something must cite something: else citations_missing; block refuses it")
-    ] = False
-    min_precision: Annotated[
-        Share,
-        Meta(
-            description="block with fail_on: unsupported: share of citations that must be relevant to their sentence, as ALCE counts them"
-        ),
-    ] = 1.0
-    min_recall: Annotated[
-        Share, Meta(description="block: share of the sentences that state something which their citations must support")
-    ] = 0.0
-    ignored_below: Annotated[
-        Share,
-        Meta(
-            description="mean support below which an answer that neither cites its passages nor admits to not knowing ignores the context"
-        ),
-    ] = 0.5
-    min_support: Annotated[Share, Meta(description="probability from which a passage counts as supporting a claim")] = 0.5
-    embed: Annotated[bool, Meta(description="find the place in a long passage by similarity too, not by words alone")] = True
-    max_citations: Annotated[Positive, Meta(description="citations judged of one answer; the rest is an error, not a pass")] = 60
-
-
-class _Case:
-    """What is kept of one exchange while it lasts."""
-
-    def __init__(self, judge: CitationJudge, said: Sequence[str], question: str) -> None:
-        self.judge = judge
-        self.said = said
-        """All that was said in the request."""
-        self.question = question
-        self.readers: dict[int, CitationReader] = {}
-        """By choice: what has been read of it, sentence by sentence."""
-        self.tongues: dict[int, str] = {}
-        """By choice, ISO 639-1."""
-        self.json: set[int] = set()
-        """Choices that turn out to be JSON while they stream."""
 
 
 COUNTERS = {
@@ -139,7 +79,7 @@ class Citations(SentenceStage[CitationsOptions]):
         super().__init__(options, ports)
         load()
         self._verifier = make_verifier(options, ports)
-        self._cases: dict[str, _Case] = {}
+        self._cases: dict[str, Case] = {}
         """By exchange id, while it lasts."""
 
     @classmethod
@@ -182,7 +122,7 @@ class Citations(SentenceStage[CitationsOptions]):
     async def on_sentence(self, exchange: Exchange, sentence: Sentence) -> Verdict | None:
         """Judge the citations in it before it leaves: those of the sentence before, too, that stand behind its full stop."""
         case = await self._case(exchange)
-        if sentence.index == 0 and _JSON.match(sentence.text):
+        if sentence.index == 0 and JSON.match(sentence.text):
             case.json.add(sentence.choice)
         if not self.judges_sentences or sentence.choice in case.json:
             return None
@@ -191,7 +131,7 @@ class Citations(SentenceStage[CitationsOptions]):
         case.tongues.setdefault(sentence.choice, language(sentence.text, default=language(question)))
         touched = reader.read(sentence.text, sentence.offset, sentence.index)
         judged = await self._judge(case, sentence.choice, [s for s in touched if s.citations])
-        judged += _quotations(sentence.text, sentence.offset, case.said)
+        judged += quotations(sentence.text, sentence.offset, case.said)
         end = sentence.offset + len(sentence.text)
         here = [f for f in scores.findings(judged) if sentence.offset <= f.citation.start < end]
         orphaned = [f for one in judged if one.statement.orphan and self.options.action == "redact" for f in one.findings]
@@ -203,7 +143,7 @@ class Citations(SentenceStage[CitationsOptions]):
     ) -> Verdict | None:
         """What becomes of a sentence with bad citations."""
         detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
-        code = next(iter(_codes(bad)), "")
+        code = next(iter(codes_of(bad)), "")
         if self.options.action == "block":
             if self.options.min_precision < 1 and all(finding.exists for finding in bad):
                 return None  # whether it is too many, the whole answer tells
@@ -248,12 +188,12 @@ class Citations(SentenceStage[CitationsOptions]):
 
     # ---- judging ----
 
-    async def _case(self, exchange: Exchange) -> _Case:
+    async def _case(self, exchange: Exchange) -> Case:
         if exchange.id not in self._cases:
             self._cases[exchange.id] = await aside(exchange.original.size, self._made, exchange)
         return self._cases[exchange.id]
 
-    def _made(self, exchange: Exchange) -> _Case:
+    def _made(self, exchange: Exchange) -> Case:
         grounder = Grounder(
             self._verifier.for_client(exchange.client),
             embedder=self.ports.embedder if self.options.embed else None,
@@ -262,9 +202,9 @@ class Citations(SentenceStage[CitationsOptions]):
         evidence = gather(exchange)
         citable = Citable(exchange.messages, evidence, exchange.passages, exchange.retrieval_tools)
         judge = CitationJudge(grounder, citable, self.options.max_citations)
-        return _Case(judge, [one.content for one in evidence], question_of(exchange))
+        return Case(judge, [one.content for one in evidence], question_of(exchange))
 
-    async def _judge(self, case: _Case, choice: int, statements: Sequence[CitedStatement]) -> list[Judged]:
+    async def _judge(self, case: Case, choice: int, statements: Sequence[CitedStatement]) -> list[Judged]:
         tongue, found, breather = case.tongues.get(choice, ""), list[Judged](), Breather()
         for at in range(0, len(statements), _TOGETHER):
             some = statements[at : at + _TOGETHER]
@@ -272,7 +212,7 @@ class Citations(SentenceStage[CitationsOptions]):
             await breather.breathe()
         return found
 
-    async def _judge_choice(self, exchange: Exchange, case: _Case, choice: Choice) -> list[Judged]:
+    async def _judge_choice(self, exchange: Exchange, case: Case, choice: Choice) -> list[Judged]:
         """All statements of a choice; what the verifier has said of a sentence before it remembers."""
         reader = case.readers.get(choice.index) if exchange.gated else None
         question = case.question
@@ -280,14 +220,14 @@ class Citations(SentenceStage[CitationsOptions]):
         size = len(choice.text) * SENTENCES
         statements = reader.statements if reader is not None else []
         if reader is None:
-            statements = await aside(size, _statements, choice, question, bool(case.judge.citable.passages))
+            statements = await aside(size, read_statements, choice, question, bool(case.judge.citable.passages))
         case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
-        quoted = await aside(size, _quotations, choice.text, 0, case.said)
+        quoted = await aside(size, quotations, choice.text, 0, case.said)
         if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
             return quoted
         return [*await self._judge(case, choice.index, statements), *quoted]
 
-    def _context_use(self, exchange: Exchange, case: _Case, found: Mapping[int, Sequence[Judged]]) -> tuple[float | None, bool]:
+    def _context_use(self, exchange: Exchange, case: Case, found: Mapping[int, Sequence[Judged]]) -> tuple[float | None, bool]:
         """The part of the quality, and whether a choice ignores the passages that the model saw: it says something, cites nothing, admits
         nothing and has little support. 1 where every choice admits, or cites what holds; else the least mean support of the others.
         """
@@ -344,7 +284,7 @@ class Citations(SentenceStage[CitationsOptions]):
         for choice in exchange.answer.choices:
             every = scores.findings(found[choice.index])
             bad = [finding.citation for finding in every if self._fails(finding) and finding.citation.kind != QUOTATION]
-            if not bad or _strings(choice.text) is not None:
+            if not bad or json_strings(choice.text) is not None:
                 continue
             text = without_marks(choice.text, 0, bad, [finding.citation for finding in every if not self._fails(finding)])
             exchange.answer = exchange.answer.with_text(choice.index, text)
@@ -382,10 +322,10 @@ class Citations(SentenceStage[CitationsOptions]):
     ) -> Verdict:
         """One verdict with everything; each other code is a warning of its own before it."""
         found = scores.findings(judged)
-        codes = _codes([finding for finding in found if self._fails(finding)])
+        codes = codes_of([finding for finding in found if self._fails(finding)])
         codes += ["citations_missing"] if missing else []
         codes += ["context_ignored"] if ignored else []
-        unchecked = any(finding.error for finding in found) or any(_unchecked(one) for one in judged)
+        unchecked = any(finding.error for finding in found) or any(is_unchecked(one) for one in judged)
         self._count_missing(len(missing), ignored)
         score = scores.verified(judged)[0] / len(found) if found else None
         last: tuple[Outcome, str] = (
@@ -399,40 +339,3 @@ class Citations(SentenceStage[CitationsOptions]):
             self.ports.counters.count("citations.missing_count", missing)
         if ignored:
             self.ports.counters.count("citations.context_ignored_count")
-
-
-def _quotations(text: str, offset: int, said: Sequence[str]) -> list[Judged]:
-    """The invented ones, as citations of what is not there."""
-    found = []
-    for start, end in () if _JSON.match(text) else invented_quotations(text, said):
-        cited = Citation(offset + start, offset + end, QUOTATION, None, text[start:end])
-        found.append(Judged(CitedStatement(cited.start, cited.end, (), [cited]), None, (CitationFinding(cited, exists=False),)))
-    return found
-
-
-def _codes(bad: Sequence[CitationFinding]) -> list[str]:
-    found = ["citation_invented"] if any(not finding.exists for finding in bad) else []
-    return found + (["citation_unsupported"] if any(finding.supports is False for finding in bad) else [])
-
-
-def _unchecked(judged: Judged) -> bool:
-    """Whether nobody could tell what its citations, which exist, say to it together."""
-    return judged.statement.needs_citation and bool(judged.statement.cited) and judged.supported is None
-
-
-def _strings(text: str) -> list[Any] | None:
-    return strings_of(text) if _JSON.match(text) else None
-
-
-def _statements(choice: Choice, question: str, numbered: bool) -> list[CitedStatement]:
-    """Of a whole choice; of each string of a JSON answer, with the literal's place for its citations."""
-    strings = _strings(choice.text)
-    if strings is None:
-        return statements_of(choice.text, question, numbered=numbered)
-    found = []
-    for string in strings:
-        for statement in statements_of(string.value, question, numbered=numbered):
-            statement.start, statement.end = string.start, string.end
-            statement.citations = [replace(citation, start=string.start, end=string.end) for citation in statement.citations]
-            found.append(statement)
-    return found
