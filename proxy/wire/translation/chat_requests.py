@@ -34,9 +34,15 @@ from proxy.wire.translation.neutral import (
 )
 from proxy.wire.translation.wishes import chat_form, openai_choice, stops_of, to_chat_choice, to_chat_form, user_of
 
-EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 CACHES = "a hint to the provider's cache"
-DEFAULT = "asks for what is so anyway"
+CACHE_OPTIONS = (
+    Field("prompt_cache_options.mode", note=CACHES),
+    Field("prompt_cache_options.ttl", note=CACHES),
+    Field("prompt_cache_options.comparison_response_id", note="asks how the cache was used"),
+)
+MARKS = ("cache_control", "prompt_cache_breakpoint")
+"""Of a part: hints to a cache."""
 FIELDS: tuple[Field, ...] = (
     Field("max_tokens", "max_tokens", note="`max_completion_tokens` before OpenAI and Azure"),
     Field("max_completion_tokens", "max_tokens"),
@@ -55,6 +61,7 @@ FIELDS: tuple[Field, ...] = (
     Field("store", "store", nothing=(False,)),
     Field("prompt_cache_key", note=CACHES),
     Field("prompt_cache_retention", note=CACHES),
+    *CACHE_OPTIONS,
     Field("stream_options.include_usage", "include_usage", nothing=(False,), note="the answer's writer goes by it"),
     Field("stream_options.include_obfuscation", note="pads a stream"),
     Field("n", "choices", nothing=(1,)),
@@ -122,7 +129,7 @@ def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
 def _read_part(at: str, part: Mapping[str, Any], bounds: Bounds) -> Part | None:
     kind = part.get("type")
     if kind == "text":
-        bounds.others(part, ("type", "text", "cache_control"), at)
+        bounds.others(part, ("type", "text", *MARKS), at)
         return text_of(part, at)
     if kind == "refusal":
         return Refusal(string(part, "refusal", at), at)

@@ -106,7 +106,8 @@ class MessagesReader:
         if isinstance(reason := given.get("stop_reason"), str):
             yield Finished(FINISHES.get(reason, "stop"), words(given.get("stop_sequence")) or None)
         read, written = number(self._usage, "cache_read_input_tokens"), number(self._usage, "cache_creation_input_tokens")
-        yield Used(number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written)
+        thought = number(self._usage, "output_tokens_details", "thinking_tokens")
+        yield Used(number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought)
 
     def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
         """The pieces of a message."""

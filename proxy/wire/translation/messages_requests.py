@@ -42,8 +42,8 @@ from proxy.wire.translation.wishes import messages_choice, messages_form, to_mes
 
 
 def _thinking(value: Any) -> None:
-    """What leaves it to the model asks for nothing; a budget has no counterpart."""
-    if not isinstance(value, Mapping) or value.get("type") not in ("adaptive", "disabled"):
+    """What sets no budget leaves it to the model, as the other APIs do; a budget has no counterpart."""
+    if not isinstance(value, Mapping) or value.get("type") not in ("adaptive", "between_tools", "disabled"):
         raise ValueError("has no budget for thinking")
 
 
@@ -59,9 +59,11 @@ FIELDS: tuple[Field, ...] = (
     Field("tool_choice", "tool_choice", read=messages_choice, write=to_messages_choice),
     Field("tool_choice.disable_parallel_tool_use", "parallel", note="turned around"),
     Field("metadata.user_id", "user"),
-    Field("thinking", "thinking", read=_thinking, note="`adaptive` and `disabled` ask for nothing; a budget is refused"),
+    Field("thinking", "thinking", read=_thinking, note="a budget is refused"),
     Field("service_tier", "anthropics_tier", nothing=("auto",)),
+    Field("speed", "speed", nothing=("standard",)),
     Field("cache_control", note=CACHES),
+    Field("diagnostics", note="asks how the cache was used"),
 )
 _ELSEWHERE = ("model", "messages", "system", "tools", "stream")
 _WRITTEN_ELSEWHERE = ("parallel", "include_usage")
@@ -118,7 +120,9 @@ def _read_block(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | Non
         bounds.others({**block, "citations": block.get("citations") or None}, ("type", "text", _MARK), at)
         return text_of(block, at)
     if kind == "tool_use":
-        bounds.others({**block, "caller": None}, ("type", "id", "name", "input", _MARK), at)
+        caller = block.get("caller")
+        direct = isinstance(caller, Mapping) and caller.get("type") == "direct"
+        bounds.others({**block, "caller": None if direct else caller}, ("type", "id", "name", "input", _MARK), at)
         arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
         return Call(string(block, "id", at), string(block, "name", at), arguments, f"{at}.input")
     if kind == "tool_result":
@@ -162,13 +166,14 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
     if tool.get("type") not in (None, "custom"):
         bounds.refuse(f"{at}.type", f"has no tool {tool.get('type')!r}")
         return Tool("", at)
-    bounds.others({**tool, "defer_loading": tool.get("defer_loading") or None}, _TOOL, at)
+    callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
+    bounds.others({**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}, _TOOL, at)
     return Tool(string(tool, "name", at), at, tool.get("description"), tool.get("input_schema"), tool.get("strict"))
 
 
 def write(ask: Ask, bounds: Bounds, *, limit: int | None = None) -> dict[str, Any]:
     """The body; `limit` is the longest answer of the model, in tokens, if it is known. Raises `InvalidRequest`."""
-    system, turns = _parted(ask.turns, bounds)
+    system, turns = _parted(ask.turns)
     body: dict[str, Any] = {"model": ask.model, "max_tokens": limit or MAX_TOKENS}
     if system:
         body["system"] = system[0]["text"] if len(system) == 1 else system
@@ -186,17 +191,10 @@ def write(ask: Ask, bounds: Bounds, *, limit: int | None = None) -> dict[str, An
     return body | ({"stream": True} if ask.stream else {})
 
 
-def _parted(turns: list[Turn], bounds: Bounds) -> tuple[list[dict[str, Any]], list[Turn]]:
-    """The system's words, which the API takes in front alone, and the rest."""
+def _parted(turns: list[Turn]) -> tuple[list[dict[str, Any]], list[Turn]]:
+    """The system's words in front of the conversation, which are a field of their own, and the rest."""
     begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
-    system = [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, Text)]
-    rest = []
-    for turn in turns[begin:]:
-        if turn.role == "system":
-            bounds.refuse(turn.at, "takes the system's words in front of the conversation alone")
-        else:
-            rest.append(turn)
-    return system, rest
+    return [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, Text)], turns[begin:]
 
 
 def _write_turns(turns: list[Turn], bounds: Bounds) -> list[dict[str, Any]]:

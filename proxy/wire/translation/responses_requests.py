@@ -11,7 +11,7 @@ from typing import Any
 
 from proxy.ports.upstream import Past
 from proxy.wire.responses.items import item_type
-from proxy.wire.translation.chat_requests import CACHES, EFFORTS, read_turns
+from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
 from proxy.wire.translation.fields import Field, among, read_fields, written
 from proxy.wire.translation.neutral import (
     Ask,
@@ -47,6 +47,8 @@ FIELDS: tuple[Field, ...] = (
     Field("parallel_tool_calls", "parallel", nothing=(True,)),
     Field("reasoning.effort", "effort", write=among(*EFFORTS)),
     Field("reasoning.summary", "summary", nothing=("auto",), note="what the server tells of its reasoning is the summary"),
+    Field("reasoning.context", "thoughts_kept", nothing=("auto",)),
+    Field("reasoning.mode", "reasoning_mode", nothing=("standard",)),
     Field("reasoning.generate_summary", "summary", nothing=("auto",)),
     Field("user", "user", write=user_of, note="one of more than 64 characters as its SHA-256"),
     Field("safety_identifier", "user"),
@@ -59,6 +61,8 @@ FIELDS: tuple[Field, ...] = (
     Field("background", "background", nothing=(False,)),
     Field("prompt_cache_key", note=CACHES),
     Field("prompt_cache_retention", note=CACHES),
+    *CACHE_OPTIONS,
+    Field("prompt_cache_options.prewarm", "prewarm", nothing=(False,)),
     Field("client_metadata", note="tells the provider of the client"),
     Field("stream_options.include_obfuscation", note="pads a stream"),
 )
@@ -111,18 +115,24 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> tuple[str, l
         bounds.others(item, _ITEM, at)
         return str(role), _read_content(f"{at}.content", item.get("content"), bounds)
     if kind in ("function_call", "custom_tool_call"):
-        bounds.others(item, ("type", "id", "status", "call_id", "name", "arguments", "input"), at)
+        bounds.others(_direct(item), ("type", "id", "status", "call_id", "name", "arguments", "input"), at)
         custom = kind == "custom_tool_call"
         name = "input" if custom else "arguments"
         return "assistant", [Call(string(item, "call_id", at), string(item, "name", at), string(item, name, at), f"{at}.{name}", custom)]
     if kind in ("function_call_output", "custom_tool_call_output"):
-        bounds.others(item, ("type", "id", "status", "call_id", "output"), at)
+        bounds.others(_direct(item), ("type", "id", "status", "call_id", "name", "output"), at)
         content = tuple(p for p in _read_content(f"{at}.output", item.get("output"), bounds) if isinstance(p, Text | Image | File))
         return "user", [Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
     bounds.refuse(f"{at}.type", f"has no item {kind!r}")
     return "", []
+
+
+def _direct(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A call, or its result, without saying that it is the model that called."""
+    caller = item.get("caller")
+    return {**item, "caller": None} if isinstance(caller, Mapping) and caller.get("type") == "direct" else item
 
 
 def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[Part]:
@@ -146,15 +156,15 @@ def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
 def _read_part(at: str, part: Mapping[str, Any], bounds: Bounds) -> Part | None:
     kind = part.get("type")
     if kind in _TEXTS:
-        bounds.others({**part, "annotations": None, "logprobs": None}, ("type", "text"), at)
+        bounds.others({**part, "annotations": None, "logprobs": None}, ("type", "text", *MARKS), at)
         return text_of(part, at)
     if kind == "refusal":
         return Refusal(string(part, "refusal", at), at)
     if kind == "input_image":
-        bounds.others(part, ("type", "image_url", "detail"), at)
+        bounds.others(part, ("type", "image_url", "detail", *MARKS), at)
         return Image(string(part, "image_url", at), at, str(part.get("detail") or "auto"))
     if kind == "input_file":
-        bounds.others(part, ("type", "file_data", "file_url", "filename"), at)
+        bounds.others(part, ("type", "file_data", "file_url", "filename", *MARKS), at)
         url = part.get("file_data") or part.get("file_url")
         if not isinstance(url, str):
             raise malformed(f"{at}.file_data", "a string")
@@ -171,7 +181,9 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
     if kind != "function":
         bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
         return Tool("", at)
-    bounds.others(tool, ("type", "name", "description", "parameters", "strict"), at)
+    callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
+    plain = {**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}
+    bounds.others(plain, ("type", "name", "description", "parameters", "strict"), at)
     return Tool(string(tool, "name", at), at, tool.get("description"), tool.get("parameters"), tool.get("strict"))
 
 

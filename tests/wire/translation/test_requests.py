@@ -63,6 +63,11 @@ def test_instructions_and_what_the_developer_says_are_the_system_prompt() -> Non
     assert [{"role": "user", "content": "Hi"}] == found["messages"]
 
 
+def test_what_the_system_says_in_between_stays_there() -> None:
+    body = chat(QUESTION, {"role": "assistant", "content": "At noon."}, {"role": "system", "content": "Now in verse."}, QUESTION)
+    assert ["user", "assistant", "system", "user"] == [m["role"] for m in asked("chat", "messages", body)["messages"]]
+
+
 def test_an_input_that_is_a_string_is_the_users_message() -> None:
     assert [QUESTION] == asked("responses", "chat", {"model": "m", "input": QUESTION["content"]})["messages"]
 
@@ -74,6 +79,13 @@ def test_hints_to_a_cache_are_left_out() -> None:
     found = asked("messages", "chat", messages({"role": "user", "content": [block]}, system=[block], tools=[tool]))
     assert [{"role": "system", "content": "Hi"}, {"role": "user", "content": "Hi"}] == found["messages"]
     assert [{"type": "function", "function": {"name": "read", "parameters": SCHEMA}}] == found["tools"]
+
+
+def test_hints_to_openais_cache_too() -> None:
+    options = {"prompt_cache_options": {"mode": "explicit", "ttl": "12h", "prewarm": False}, "prompt_cache_key": "k"}
+    part = {"type": "input_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    found = asked("responses", "messages", responses({"role": "user", "content": [part]}, **options))
+    assert {"model": "m", "max_tokens": 4096, "messages": [{"role": "user", "content": "Hi"}]} == found
 
 
 @pytest.mark.parametrize(
