@@ -27,7 +27,6 @@ from proxy.wire.translation.pieces import (
     Sealed,
     Thinking,
     Used,
-    is_whole,
     listed,
     number,
     payload_of,
@@ -45,12 +44,14 @@ class MessagesReader:
         self._usage: dict[str, Any] = {}
         self._seen: list[str] = []
         """The types of the blocks so far."""
+        self._empty: set[int] = set()
+        """The calls without arguments so far."""
 
     def event(self, event: Event) -> Iterator[Piece]:
         """The pieces of an event."""
         payload = payload_of(event)
         kind = payload.get("type") if payload is not None else None
-        if payload is None or kind in ("ping", "content_block_stop"):
+        if payload is None or kind == "ping":
             return
         if kind == "message_start" and isinstance(payload.get("message"), Mapping):
             yield Begun(words(payload["message"].get("id")), words(payload["message"].get("model")))
@@ -59,6 +60,9 @@ class MessagesReader:
             yield from self._block(number(payload, "index"), payload["content_block"], whole=False)
         elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
             yield from self._delta(number(payload, "index"), payload["delta"])
+        elif kind == "content_block_stop":
+            if (index := number(payload, "index")) in self._empty:
+                yield CallGiven(index, "{}")
         elif kind == "message_delta":
             yield from self._end(payload.get("delta"), payload.get("usage"))
         elif kind == "message_stop":
@@ -82,6 +86,8 @@ class MessagesReader:
             yield CallBegun(index, words(block.get("id")), words(block.get("name")))
             if whole or block.get("input"):
                 yield CallGiven(index, orjson.dumps(block.get("input") or {}).decode())
+            else:
+                self._empty.add(index)
         else:
             raise ValueError(f"a block of the type {kind[:60]!r}")
 
@@ -94,6 +100,7 @@ class MessagesReader:
         elif kind == "signature_delta":
             yield Sealed("messages", words(delta.get("signature")))
         elif kind == "input_json_delta" and (given := words(delta.get("partial_json"))):
+            self._empty.discard(index)
             yield CallGiven(index, given)
 
     def _add_usage(self, usage: object) -> None:
@@ -132,12 +139,12 @@ class MessagesWriter:
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
         self._blocks: list[dict[str, Any]] = []
-        self._open: set[int] = set()
-        """Blocks that have not ended: one, or calls whose arguments are not whole."""
-        self._given: dict[int, str] = {}
-        """The arguments of calls, by their block."""
-        self._calls: dict[int, int] = {}
-        """The blocks of calls, by key."""
+        self._is_open = False
+        """Whether the last block has not ended."""
+        self._given = ""
+        """The arguments of the last call."""
+        self._calls = False
+        """Whether there are any."""
         self._finished = Finished("stop")
         self._refused = False
         self._usage = Used(0, 0)
@@ -170,7 +177,7 @@ class MessagesWriter:
         elif isinstance(piece, Failed):
             yield {"type": "error", "error": {"type": _error_type(piece.code), "message": piece.message}}
         elif isinstance(piece, Closed):
-            yield from self._close(final=True)
+            yield from self._close()
             end = {"stop_reason": self._reason(), "stop_sequence": self._finished.stop}
             self._message |= {**end, "usage": _usage(self._usage)}
             yield {"type": "message_delta", "delta": end, "usage": self._message["usage"]}
@@ -178,7 +185,7 @@ class MessagesWriter:
 
     def _more(self, kind: str, delta: str, name: str, text: str, *, apart: bool = False) -> Iterator[dict[str, Any]]:
         index = len(self._blocks) - 1
-        if apart or index not in self._open or self._blocks[index]["type"] != kind:
+        if apart or not self._is_open or self._blocks[index]["type"] != kind:
             yield from self._close()
             index += 1
             yield self._start({"type": kind, name: ""} | ({"signature": ""} if kind == "thinking" else {}))
@@ -187,13 +194,13 @@ class MessagesWriter:
 
     def _start(self, block: dict[str, Any]) -> dict[str, Any]:
         self._blocks.append(block)
-        self._open.add(len(self._blocks) - 1)
+        self._is_open = True
         return events.started(len(self._blocks) - 1, dict(block))
 
     def _seal(self, piece: Sealed) -> Iterator[dict[str, Any]]:
         index = len(self._blocks) - 1
         seal = piece.data if piece.kind in ("messages", "redacted") else sealed(piece.kind, piece.data)
-        if index in self._open and self._blocks[index]["type"] == "thinking" and piece.kind != "redacted":
+        if self._is_open and self._blocks[index]["type"] == "thinking" and piece.kind != "redacted":
             yield self._signed(index, seal)
             yield from self._close()
         else:
@@ -209,24 +216,24 @@ class MessagesWriter:
         if isinstance(piece, CallBegun):
             yield from self._close()
             yield self._start({"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}})
-            self._calls[piece.key] = len(self._blocks) - 1
-            self._given[len(self._blocks) - 1] = ""
-        elif (index := self._calls[piece.key]) in self._open:
-            self._given[index] += piece.text
-            yield {"type": "content_block_delta", "index": index, "delta": {"type": "input_json_delta", "partial_json": piece.text}}
+            self._calls, self._given = True, ""
+        else:
+            self._given += piece.text
+            delta = {"type": "input_json_delta", "partial_json": piece.text}
+            yield {"type": "content_block_delta", "index": len(self._blocks) - 1, "delta": delta}
 
-    def _close(self, *, final: bool = False) -> Iterator[dict[str, Any]]:
-        """End what is open; a call whose arguments may go on stays so until the end."""
-        for index in sorted(self._open):
-            block = self._blocks[index]
-            if index in self._given:
-                if not final and not is_whole(self._given[index]):
-                    continue
-                block["input"] = _input(self._given[index])
-            elif block["type"] == "thinking" and not block["signature"]:
-                yield self._signed(index, sealed("chat", ""))
-            self._open.discard(index)
-            yield events.stopped(index)
+    def _close(self) -> Iterator[dict[str, Any]]:
+        """End the last block."""
+        if not self._is_open:
+            return
+        index = len(self._blocks) - 1
+        block = self._blocks[index]
+        if block["type"] == "tool_use":
+            block["input"] = _input(self._given)
+        elif block["type"] == "thinking" and not block["signature"]:
+            yield self._signed(index, sealed("chat", ""))
+        self._is_open = False
+        yield events.stopped(index)
 
     def _reason(self) -> str:
         if self._finished.stop is not None:

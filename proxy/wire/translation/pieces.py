@@ -117,7 +117,56 @@ class AnswerWriter(Protocol):
         """All pieces so far as a body."""
 
 
-def is_whole(arguments: str) -> bool:
+class InTurn:
+    """Puts the pieces of calls one call after another: chat may send those of several by turns, the other APIs do not.
+
+    What comes while a call's arguments are not whole, and is not of that call, waits until they are, or the answer ends.
+    """
+
+    def __init__(self) -> None:
+        self._call: int | None = None
+        """The call that is being told."""
+        self._given = ""
+        self._waiting: list[Piece] = []
+
+    def feed(self, piece: Piece) -> Iterator[Piece]:
+        """The pieces whose turn it is."""
+        if isinstance(piece, Finished | Failed | Closed):
+            yield from self._rest()
+            yield piece
+        elif isinstance(piece, Begun | Used):
+            yield piece
+        elif isinstance(piece, CallGiven) and piece.key == self._call:
+            self._given += piece.text
+            yield piece
+            yield from self._next()
+        else:
+            self._waiting.append(piece)
+            yield from self._next()
+
+    def _next(self) -> Iterator[Piece]:
+        """What waits, up to a call that is not whole."""
+        while self._waiting and (self._call is None or _is_whole(self._given)):
+            first = self._waiting.pop(0)
+            self._call, self._given = None, ""
+            if isinstance(first, CallGiven):  # space behind a call that was told
+                continue
+            yield first
+            if isinstance(first, CallBegun):
+                self._call = first.key
+                own = [one for one in self._waiting if isinstance(one, CallGiven) and one.key == first.key]
+                self._given = "".join(one.text for one in own)
+                self._waiting = [one for one in self._waiting if not isinstance(one, CallGiven) or one.key != first.key]
+                yield from own
+
+    def _rest(self) -> Iterator[Piece]:
+        """All that waits: nothing more comes."""
+        while self._waiting:
+            self._call = None
+            yield from self._next()
+
+
+def _is_whole(arguments: str) -> bool:
     """Whether a call's arguments are complete, so that nothing but space can follow."""
     try:
         return isinstance(orjson.loads(arguments), dict)

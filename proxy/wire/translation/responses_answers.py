@@ -100,8 +100,8 @@ class ResponsesReader:
         kind = words(item.get("type"))
         if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
             yield Sealed("responses", seal)
-        elif kind in _CALLS and self._given.get(index) is False and (given := words(item.get(_CALLS[kind]))):
-            yield CallGiven(index, given)
+        elif kind in _CALLS and self._given.get(index) is False:
+            yield CallGiven(index, words(item.get(_CALLS[kind])) or ("{}" if kind == "function_call" else ""))
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[Piece]:
         if response.get("status") == "failed" or response.get("error"):

@@ -23,7 +23,6 @@ from proxy.wire.translation.pieces import (
     Sealed,
     Thinking,
     Used,
-    is_whole,
     prefixed,
 )
 
@@ -41,10 +40,8 @@ class ResponsesWriter:
         self._number = 0
         self._head: Payload = {}
         self._output: list[Payload] = []
-        self._open: set[int] = set()
-        """Items that have not ended: one, or calls whose arguments are not whole."""
-        self._calls: dict[int, int] = {}
-        """The items of calls, by key."""
+        self._is_open = False
+        """Whether the last item has not ended."""
         self._finished = Finished("stop")
         self._usage: Used | None = None
         self._response: Payload = {}
@@ -81,7 +78,7 @@ class ResponsesWriter:
             error = {"code": piece.code, "message": piece.message}
             yield {"type": "response.failed", "response": {**self._told("failed"), "error": error}}
         elif isinstance(piece, Closed):
-            yield from self._close(final=True)
+            yield from self._close()
             status = "incomplete" if self._finished.reason in _INCOMPLETE else "completed"
             self._response = self._told(status)
             yield {"type": f"response.{status}", "response": self._response}
@@ -109,7 +106,7 @@ class ResponsesWriter:
         index = len(self._output)
         made = {"id": f"{prefix}_{str(self._head.get('id', '')).removeprefix('resp_')}_{index}", **item, "status": "in_progress"}
         self._output.append(made)
-        self._open.add(index)
+        self._is_open = True
         return {"type": events.ITEM, "output_index": index, "item": _copy(made)}
 
     def _at(self, index: int, **more: int) -> Payload:
@@ -118,7 +115,7 @@ class ResponsesWriter:
     def _last(self, kind: str) -> int | None:
         """The last item, where it is of this type and has not ended."""
         index = len(self._output) - 1
-        return index if index in self._open and self._output[index]["type"] == kind else None
+        return index if self._is_open and self._output[index]["type"] == kind else None
 
     def _message(self, piece: Said | Refused) -> Iterator[Payload]:
         refuses = isinstance(piece, Refused)
@@ -186,31 +183,31 @@ class ResponsesWriter:
             yield from self._close()
             kind, name = ("custom_tool_call", "input") if piece.custom else ("function_call", "arguments")
             yield self._start("ctc" if piece.custom else "fc", {"type": kind, "call_id": piece.id, "name": piece.name, name: ""})
-            self._calls[piece.key] = len(self._output) - 1
-        elif (index := self._calls[piece.key]) in self._open:
+        else:
+            index = len(self._output) - 1
             kind, name = _given(self._output[index])
             self._output[index][name] += piece.text
             yield {"type": f"{kind}.delta", **self._at(index), "delta": piece.text}
 
-    def _close(self, *, final: bool = False) -> Iterator[Payload]:
-        """End what is open; a call whose arguments may go on stays so until the end."""
-        for index in sorted(self._open):
-            item = self._output[index]
-            if item["type"] == "message":
-                yield from self._part_done(index)
-            elif item["type"] == "reasoning":
-                yield from self._summary_done(index)
-                item.setdefault("encrypted_content", sealed("chat", ""))
-            else:
-                kind, name = _given(item)
-                if not final and not is_whole(item[name]):
-                    continue
-                item[name] = item[name] or ("{}" if name == "arguments" else "")
-                named = {"name": item["name"]} if name == "arguments" else {}
-                yield {"type": f"{kind}.done", **self._at(index), **named, name: item[name]}
-            item["status"] = "completed" if self._finished.reason != "length" or index < len(self._output) - 1 else "incomplete"
-            self._open.discard(index)
-            yield {"type": events.ITEM_DONE, "output_index": index, "item": _copy(item)}
+    def _close(self) -> Iterator[Payload]:
+        """End the last item."""
+        if not self._is_open:
+            return
+        index = len(self._output) - 1
+        item = self._output[index]
+        if item["type"] == "message":
+            yield from self._part_done(index)
+        elif item["type"] == "reasoning":
+            yield from self._summary_done(index)
+            item.setdefault("encrypted_content", sealed("chat", ""))
+        else:
+            kind, name = _given(item)
+            item[name] = item[name] or ("{}" if name == "arguments" else "")
+            named = {"name": item["name"]} if name == "arguments" else {}
+            yield {"type": f"{kind}.done", **self._at(index), **named, name: item[name]}
+        item["status"] = "incomplete" if self._finished.reason == "length" else "completed"
+        self._is_open = False
+        yield {"type": events.ITEM_DONE, "output_index": index, "item": _copy(item)}
 
     def whole(self) -> bytes:
         """The response."""

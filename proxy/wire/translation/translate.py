@@ -21,7 +21,7 @@ from proxy.wire.translation import chat_requests, errors, messages_requests, res
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Ask, Bounds
-from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, Piece
+from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, InTurn, Piece
 from proxy.wire.translation.responses_answers import ResponsesReader
 from proxy.wire.translation.responses_writing import ResponsesWriter
 
@@ -57,6 +57,7 @@ class Exchange:
         self._splitter = EventSplitter()
         self._reader: AnswerReader = _READERS[server.api]()
         self._writer: AnswerWriter | None = None
+        self._in_turn = InTurn() if client != "chat" else None
         self._finished = self._closed = False
 
     def request(self, body: bytes, past: Past) -> bytes:
@@ -101,7 +102,7 @@ class Exchange:
             for piece in self._reader.whole(fields):
                 if isinstance(piece, Failed):
                     raise UpstreamUnreachable(f"upstream {self._server.name} failed: {piece.message}")
-                writer.feed(piece)
+                self._write(writer, piece)
         except ValueError as error:
             raise self._unreadable(error) from error
         return writer.whole()
@@ -129,7 +130,12 @@ class Exchange:
             self._made_writer().feed(Begun("", ""))
         self._finished = self._finished or isinstance(piece, Finished)
         self._closed = isinstance(piece, Closed | Failed)
-        return self._made_writer().feed(piece)
+        return self._write(self._made_writer(), piece)
+
+    def _write(self, writer: AnswerWriter, piece: Piece) -> bytes:
+        if self._in_turn is None:
+            return writer.feed(piece)
+        return b"".join(writer.feed(one) for one in self._in_turn.feed(piece))
 
     def error(self, status: int, body: bytes) -> bytes:
         """The server's error."""

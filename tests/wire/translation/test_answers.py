@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
+from proxy.wire.translation.pieces import CallBegun, CallGiven, Closed, Finished, InTurn, Piece, Said
 from proxy.wire.translation.translate import APIS, Exchange
 from tests import messages, responses_api
 from tests.wire.translation import chat_api
@@ -255,13 +256,53 @@ def test_calls_whose_arguments_come_by_turns_lose_none(client: Api) -> None:
     found = begun(client, "chat")
     stream = first + second + b"".join(given) + chat_api.chunk({}, "tool_calls") + b"data: [DONE]\n\n"
     told = found.feed(stream) + found.finish()
-    if client == "responses":
-        done = [e for e in responses_api.decoded(told) if e["type"] == "response.output_item.done"]
-        assert ['{"a":1}', '{"b":2}'] == [event["item"]["arguments"] for event in done]
-    else:
-        deltas = [e for e in messages.payloads(told) if e["type"] == "content_block_delta"]
-        joined = ["".join(e["delta"]["partial_json"] for e in deltas if e["index"] == index) for index in (0, 1)]
-        assert ['{"a":1}', '{"b":2}'] == joined
+    calls = gist(client, {**read(client, told), "model": "m", "usage": chat_usage(client)})["calls"]
+    assert [("call_0", "f", {"a": 1}), ("call_1", "f", {"b": 2})] == calls
+
+
+@given(st.data())
+def test_pieces_of_calls_in_any_order_are_told_one_call_after_another(data: st.DataObject) -> None:
+    """Whatever comes between them."""
+    calls = data.draw(st.lists(st.sampled_from(["{}", '{"a": 1}', '{"b": [{"c": "}"}]}', ""]), min_size=1, max_size=4))
+    left = {key: [CallBegun(key, f"call_{key}", "f"), *(CallGiven(key, char) for char in given)] for key, given in enumerate(calls)}
+    row: list[Piece] = []
+    while left:
+        key = (
+            min(left)
+            if not row
+            else data.draw(
+                st.sampled_from(
+                    [
+                        k
+                        for k in left
+                        if not any(isinstance(p, CallBegun) for p in left[k])
+                        or k == min(k for k in left if isinstance(left[k][0], CallBegun))
+                    ]
+                )
+            )
+        )
+        row.append(left[key].pop(0))
+        left = {k: pieces for k, pieces in left.items() if pieces}
+        if data.draw(st.booleans()):
+            row.append(Said("x"))
+    turn = InTurn()
+    told = [one for piece in [*row, Finished("stop"), Closed()] for one in turn.feed(piece)]
+    at: int | None = None
+    given = dict.fromkeys(range(len(calls)), "")
+    for piece in told:
+        if isinstance(piece, CallBegun):
+            at = piece.key
+        elif isinstance(piece, CallGiven):
+            assert at == piece.key
+            given[piece.key] += piece.text
+        elif isinstance(piece, Said):
+            at = None
+    assert list(calls) == list(given.values())
+    assert sum(isinstance(piece, Said) for piece in row) == sum(isinstance(piece, Said) for piece in told)
+
+
+def chat_usage(client: Api) -> dict[str, Any]:
+    return responses_api.USAGE if client == "responses" else messages.USAGE
 
 
 @pytest.mark.parametrize("client", ["responses", "messages"])
