@@ -47,6 +47,14 @@ def _thinking(value: Any) -> None:
         raise ValueError("has no budget for thinking")
 
 
+def _context_management(value: Any) -> None:
+    """What keeps all thinking changes nothing, as no other API takes any away."""
+    edits = value.get("edits") if isinstance(value, Mapping) else None
+    for edit in edits if isinstance(edits, list) else [None]:
+        if not isinstance(edit, Mapping) or not str(edit.get("type")).startswith("clear_thinking") or edit.get("keep") != "all":
+            raise ValueError("edits no conversation")
+
+
 FIELDS: tuple[Field, ...] = (
     Field("max_tokens", "max_tokens", note="where the client sets none: the model's own limit, else 4,096"),
     Field("temperature", "temperature", write=at_most(1)),
@@ -62,6 +70,7 @@ FIELDS: tuple[Field, ...] = (
     Field("thinking", "thinking", read=_thinking, note="a budget is refused"),
     Field("service_tier", "anthropics_tier", nothing=("auto",)),
     Field("speed", "speed", nothing=("standard",)),
+    Field("context_management", "context_management", read=_context_management),
     Field("cache_control", note=CACHES),
     Field("diagnostics", note="asks how the cache was used"),
 )

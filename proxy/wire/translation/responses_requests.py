@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from msgspec import structs
+
 from proxy.ports.upstream import Past
 from proxy.wire.responses.items import item_type
 from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
@@ -70,7 +72,10 @@ _ELSEWHERE = ("model", "input", "instructions", "tools", "stream", "previous_res
 _OF_OTHERS = ("include_usage", "store")
 _CALL_ID_CHARS = 64
 _TEXTS = ("input_text", "output_text", "text")
-_ITEM = ("type", "id", "status", "role", "content", "phase")
+_ABOUT = ("type", "id", "status", "internal_chat_message_metadata_passthrough")
+"""Of an item: what says nothing to the model."""
+NAMESPACE = "__"
+"""Between the name of a namespace and that of a tool in it, where an API has tools alone."""
 
 
 def read(body: Mapping[str, Any], bounds: Bounds, past: Past) -> Ask:
@@ -83,7 +88,7 @@ def read(body: Mapping[str, Any], bounds: Bounds, past: Past) -> Ask:
     if body.get("previous_response_id") is not None:
         ask.turns += read_turns(list(past.messages or ()), bounds, "previous_response_id")
     ask.turns += _read_input(body.get("input"), past, bounds)
-    ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
+    ask.tools = [one for at, tool in objects(body.get("tools") or [], "tools") for one in _read_tools(at, tool, bounds)]
     read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
     return ask
 
@@ -112,15 +117,17 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> tuple[str, l
         if role not in ("system", "user", "assistant"):
             bounds.refuse(f"{at}.role")
             return "", []
-        bounds.others(item, _ITEM, at)
+        bounds.others(item, (*_ABOUT, "role", "content", "phase"), at)
         return str(role), _read_content(f"{at}.content", item.get("content"), bounds)
     if kind in ("function_call", "custom_tool_call"):
-        bounds.others(_direct(item), ("type", "id", "status", "call_id", "name", "arguments", "input"), at)
+        bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "arguments", "input"), at)
         custom = kind == "custom_tool_call"
         name = "input" if custom else "arguments"
-        return "assistant", [Call(string(item, "call_id", at), string(item, "name", at), string(item, name, at), f"{at}.{name}", custom)]
+        return "assistant", [
+            Call(string(item, "call_id", at), flat_name(item, string(item, "name", at)), string(item, name, at), f"{at}.{name}", custom)
+        ]
     if kind in ("function_call_output", "custom_tool_call_output"):
-        bounds.others(_direct(item), ("type", "id", "status", "call_id", "name", "output"), at)
+        bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "output"), at)
         content = tuple(p for p in _read_content(f"{at}.output", item.get("output"), bounds) if isinstance(p, Text | Image | File))
         return "user", [Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
@@ -171,6 +178,38 @@ def _read_part(at: str, part: Mapping[str, Any], bounds: Bounds) -> Part | None:
         return File(url, at, str(part.get("filename") or ""))
     bounds.refuse(f"{at}.type", f"has no {kind!r}")
     return None
+
+
+def _read_tools(at: str, tool: Mapping[str, Any], bounds: Bounds) -> list[Tool]:
+    """One, or those of a namespace under its name, with what is said of it."""
+    if tool.get("type") != "namespace":
+        return [_read_tool(at, tool, bounds)]
+    bounds.others(tool, ("type", "name", "description", "tools"), at)
+    name, about = string(tool, "name", at), tool.get("description")
+    inner = [_read_tool(where, one, bounds) for where, one in objects(tool.get("tools"), f"{at}.tools")]
+    return [
+        structs.replace(
+            one, name=name + NAMESPACE + one.name, description="\n\n".join(said for said in (about, one.description) if said) or None
+        )
+        for one in inner
+        if one.name
+    ]
+
+
+def flat_name(item: Mapping[str, Any], name: str) -> str:
+    """The name of the tool that a call is of, its namespace in front."""
+    space = item.get("namespace")
+    return f"{space}{NAMESPACE}{name}" if isinstance(space, str) and space else name
+
+
+def spaces_of(tools: object) -> dict[str, tuple[str, str]]:
+    """The namespace and name of each tool that stands in one, by the name that it has where there are none."""
+    found = {}
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, Mapping) and tool.get("type") == "namespace":
+            for one in tool.get("tools") or ():
+                found[f"{tool['name']}{NAMESPACE}{one['name']}"] = (str(tool["name"]), str(one["name"]))
+    return found
 
 
 def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:

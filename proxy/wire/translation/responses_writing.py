@@ -25,6 +25,7 @@ from proxy.wire.translation.pieces import (
     Used,
     prefixed,
 )
+from proxy.wire.translation.responses_requests import spaces_of
 
 Payload = dict[str, Any]
 _INCOMPLETE: Mapping[str, str] = {"length": "max_output_tokens", "content_filter": "content_filter"}
@@ -37,6 +38,7 @@ class ResponsesWriter:
     def __init__(self, created: int, asked: Mapping[str, Any]) -> None:
         """`created` in seconds since the epoch; `asked` are the fields of the client's request, of which the response repeats some."""
         self._created, self._asked = created, asked
+        self._spaces = spaces_of(asked.get("tools"))
         self._number = 0
         self._head: Payload = {}
         self._output: list[Payload] = []
@@ -182,7 +184,9 @@ class ResponsesWriter:
         if isinstance(piece, CallBegun):
             yield from self._close()
             kind, name = ("custom_tool_call", "input") if piece.custom else ("function_call", "arguments")
-            yield self._start("ctc" if piece.custom else "fc", {"type": kind, "call_id": piece.id, "name": piece.name, name: ""})
+            space, tool = self._spaces.get(piece.name, ("", piece.name))
+            named = {"namespace": space, "name": tool} if space else {"name": tool}
+            yield self._start("ctc" if piece.custom else "fc", {"type": kind, "call_id": piece.id, **named, name: ""})
         else:
             index = len(self._output) - 1
             kind, name = _given(self._output[index])

@@ -324,6 +324,15 @@ def test_anthropics_thoughts_go_back_with_their_signatures() -> None:
     assert answer["content"] == found["messages"][1]["content"]
 
 
+def test_a_call_of_a_tool_in_a_namespace_names_it() -> None:
+    space = {"type": "namespace", "name": "files", "description": "Of files.", "tools": AGENT["responses"]["tools"]}
+    found = exchange("responses", "chat")
+    found.request(json.dumps({"model": "m", "input": "Hi", "tools": [space]}).encode(), Past())
+    answer = chat_api.whole(None, tool_calls=[chat_api.call("files__read")])
+    (call,) = json.loads(found.answer(json.dumps(answer).encode()))["output"]
+    assert ("files", "read") == (call["namespace"], call["name"])
+
+
 def test_the_stop_sequence_is_named_where_the_server_names_it() -> None:
     answer = chat_api.whole("At")
     answer["choices"][0]["stop_reason"] = "noon"

@@ -10,6 +10,7 @@ from tests.wire.translation.pairs import AGENT, PNG, QUESTION, SCHEMA, asked, ch
 
 TOOL = {"type": "function", "function": {"name": "read", "parameters": SCHEMA}}
 ITEM = said("Hi")
+CLEARS = {"edits": [{"type": "clear_tool_uses_20250919"}]}
 
 
 def blocks(*content: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +54,7 @@ CASES: list[tuple[Api, Api, dict[str, Any], str]] = [
     ("messages", "chat", {**messages(QUESTION), "top_k": 5}, "top_k"),
     ("messages", "chat", messages(QUESTION, thinking={"type": "enabled", "budget_tokens": 2000}), "thinking"),
     ("messages", "chat", messages(QUESTION, output_config={"effort": "utmost"}), "output_config.effort"),
-    ("messages", "chat", messages(QUESTION, context_management={"edits": []}), "context_management"),
+    ("messages", "chat", messages(QUESTION, context_management=CLEARS), "context_management"),
     ("messages", "chat", messages(QUESTION, mcp_servers=[{}]), "mcp_servers"),
     ("messages", "responses", messages(QUESTION, stop_sequences=["x"]), "stop_sequences"),
     ("messages", "chat", messages(QUESTION, {"role": "assistant", "content": "The tide"}), "messages[1]"),
@@ -127,7 +128,8 @@ def test_a_field_without_a_counterpart_is_named(client: Api, server: Api, body: 
     ("dropped", "body"),
     [
         ("thinking", messages(QUESTION, thinking={"type": "enabled", "budget_tokens": 2000})),
-        ("context_management", messages(QUESTION, context_management={"edits": []})),
+        ("context_management", messages(QUESTION, context_management=CLEARS)),
+        ("tools.type", {**messages(QUESTION), "tools": [AGENT["messages"]["tools"][0], {"type": "web_search_20260209", "name": "w"}]}),
         ("tools.defer_loading", messages(QUESTION, tools=[{**AGENT["messages"]["tools"][0], "defer_loading": True}])),
         ("messages.content", messages(QUESTION, {"role": "user", "content": [{"type": "search_result"}]})),
     ],

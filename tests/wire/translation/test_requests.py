@@ -154,9 +154,32 @@ def test_a_custom_tool_with_a_grammar_stays_between_openais_apis() -> None:
     assert ([flat], [call, output]) == (back["tools"], back["input"][1:])
 
 
+def test_what_claude_code_sends_is_served_by_chat() -> None:
+    body = messages(
+        QUESTION,
+        thinking={"type": "adaptive"},
+        context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        output_config={"effort": "high"},
+        metadata={"user_id": "u"},
+        stream=True,
+    )
+    found = asked("messages", "chat", body)
+    assert {"model", "messages", "max_tokens", "reasoning_effort", "user", "stream", "stream_options"} == found.keys()
+
+
+def test_tools_of_a_namespace_have_its_name_where_there_are_none() -> None:
+    tool = AGENT["responses"]["tools"][0]
+    space = {"type": "namespace", "name": "files", "description": "Of files.", "tools": [tool]}
+    call = {"type": "function_call", "call_id": "call_1", "namespace": "files", "name": "read", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+    found = asked("responses", "chat", responses(said("Hi"), call, output, tools=[space]))
+    assert [("files__read", "Of files.\n\nTo read.")] == [(t["function"]["name"], t["function"]["description"]) for t in found["tools"]]
+    assert "files__read" == found["messages"][1]["tool_calls"][0]["function"]["name"]
+
+
 def test_what_codex_sends_is_served_by_chat() -> None:
     body = responses(
-        said("Hi"),
+        {**said("Hi"), "internal_chat_message_metadata_passthrough": {"turn_id": "1"}},
         instructions="You code.",
         tools=AGENT["responses"]["tools"],
         tool_choice="auto",
@@ -165,6 +188,7 @@ def test_what_codex_sends_is_served_by_chat() -> None:
         store=False,
         include=["reasoning.encrypted_content"],
         prompt_cache_key="c",
+        client_metadata={"turn_id": "1"},
         text={"verbosity": "low"},
     )
     found = asked("responses", "chat", body)
