@@ -208,7 +208,7 @@ def spaces_of(tools: object) -> dict[str, tuple[str, str]]:
     for tool in tools if isinstance(tools, list) else ():
         if isinstance(tool, Mapping) and tool.get("type") == "namespace":
             for one in tool.get("tools") or ():
-                found[f"{tool['name']}{NAMESPACE}{one['name']}"] = (str(tool["name"]), str(one["name"]))
+                found[flat_name({"namespace": tool["name"]}, str(one.get("name")))] = (str(tool["name"]), str(one.get("name")))
     return found
 
 
