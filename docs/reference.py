@@ -27,6 +27,9 @@ from proxy.observe.metrics.names import DOTTED, prometheus_name
 from proxy.ports.stage import Stage, StageOptions
 from proxy.stages.registry import STAGES
 from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
+from proxy.wire.translation import chat_requests, messages_requests, responses_requests
+from proxy.wire.translation.fields import Field
+from proxy.wire.translation.translate import APIS, TITLES
 
 SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("server", settings.ServerSettings),
@@ -214,7 +217,33 @@ def _command(name: str, parser: argparse.ArgumentParser, said: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def translation() -> str:
+    """Which field of each API says the same."""
+    tables = [module.FIELDS for module in (chat_requests, responses_requests, messages_requests)]
+    wishes = dict.fromkeys(field.wish for fields in tables for field in fields if field.wish)
+    shared = [w for w in wishes if sum(any(field.wish == w for field in fields) for fields in tables) > 1]
+    rows = [[_names(fields, wish) for fields in tables] for wish in shared]
+    return table([TITLES[api] for api in APIS], rows)
+
+
+def _names(fields: Iterable[Field], wish: str) -> str:
+    """A cell: the fields of one API that say something, and what is to be known of that."""
+    found = [field for field in fields if field.wish == wish]
+    notes = "; ".join(field.note for field in found if field.note)
+    named = ", ".join(f"`{field.name}`" for field in found) or "refused"
+    return f"{named} ({notes})" if notes else named
+
+
+def left_out() -> str:
+    """Fields that say nothing to an answer."""
+    tables = {"chat": chat_requests.FIELDS, "responses": responses_requests.FIELDS, "messages": messages_requests.FIELDS}
+    rows = [[TITLES[api], f"`{one.name}`", one.note] for api in APIS for one in tables[api] if not one.wish]
+    return table(["API", "field", "what it is"], rows)
+
+
 TABLES = {
+    "translation": translation,
+    "translation-left-out": left_out,
     "response-headers": response_headers,
     "request-headers": request_headers,
     "stages": stages,

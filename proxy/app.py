@@ -80,6 +80,7 @@ from proxy.upstreams.anthropic import AnthropicUpstream
 from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.openai import OpenAIUpstream
 from proxy.upstreams.resilience import Resilient, Slots
+from proxy.upstreams.translating import Translating, is_openai, translated_paths
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
@@ -295,9 +296,17 @@ class App:
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
         slots = Slots(settings.max_concurrency, settings.max_queue)
-        upstream = self._make_upstream(name, settings)
+        upstream = Translating(
+            self._make_upstream(name, settings),
+            settings.spoken,
+            newest=isinstance(settings, OpenAISettings) and is_openai(settings.base_url),
+            limit_of=lambda model: self.tokens.model(upstream.catalogue_name(model)).max_output_tokens,
+            dropped=settings.drop_fields,
+            max_bytes=self.settings.server.max_answer_bytes,
+        )
+        figures = self.metrics.upstream(name)
         return Resilient(
-            upstream, settings.retries, slots, settings.fallback, self.metrics, settings.timeouts.total_s, self.metrics.upstream(name)
+            upstream, settings.retries, slots, settings.fallback, self.metrics, settings.timeouts.total_s, figures, upstream.takes
         )
 
     def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
@@ -331,7 +340,9 @@ class App:
             own = not self.settings.keys and not self.settings.server.allow_anonymous and spends(self.settings, route.upstream)
             rules = PathRules(route.passthrough)
             upstream, default = self.upstreams[route.upstream], activate(found.default, route)
-            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, own_machine_only=own))
+            chain = (route.upstream, *self.settings.upstreams[route.upstream].fallback)
+            translated = frozenset(path for name in chain for path in translated_paths(self.settings.upstreams[name].spoken))
+            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, translated, own))
         return routes
 
 

@@ -155,6 +155,7 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
         policies: dict[str, str] | None = None,
         config: str = "",
         upstream_options: str = "retries: {attempts: 0}",
+        apis: str = "[chat, responses, messages]",
         api_key: str = "sk-upstream-secret",
         route_options: str = "allow_skip: true",
         stages: Sequence[type[Stage]] = STAGES,
@@ -170,7 +171,7 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
             (tmp_path / "config.yaml").write_text(
                 f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: true}}\n"
                 f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', {upstream_options}, "
-                f"api_key: {api_key}}}}}\n"
+                f"api_key: {api_key}, apis: {apis}}}}}\n"
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,
                 encoding="utf-8",
             )

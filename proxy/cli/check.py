@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proxy.config.problems import Problems
-from proxy.config.settings import RouteSettings, read_settings
+from proxy.config.settings import RouteSettings, Settings, read_settings
 from proxy.errors import ConfigError
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, load_policy
 from proxy.policy.precision import below_floor
 from proxy.server.startup import check_exposure
 from proxy.store.database import Database
+from proxy.wire.translation.translate import APIS, TITLES
 
 REFUSED = 2
 
@@ -33,6 +34,7 @@ def check(path: Path) -> int:
         for i, route in enumerate(settings.routes):
             policies = reading.route(i, route)
             lines += _route(route, policies) if policies is not None else ()
+        lines += _translations(settings)
         found.found += reading.problems.found
         used = {file.resolve() for file in reading.read}
         folders = {file.parent.resolve() for file in used} | {Path(settings.folder) / "policies"}
@@ -72,6 +74,19 @@ def _unused(files: list[Path], found: Problems) -> Iterator[str]:
 
 def _in_short(policy: Policy) -> str:
     return f"{policy.delivery}: {', '.join(spec.stage.name for spec in policy.stages) or 'no stages'}"
+
+
+def _translations(settings: Settings) -> Iterator[str]:
+    """Which clients an upstream that routes lead to is asked for in another API than their own."""
+    named = [name for route in settings.routes for name in (route.upstream, *_fallback(route, settings))]
+    for name in dict.fromkeys(name for name in named if name in settings.upstreams):
+        spoken = settings.upstreams[name].spoken
+        if others := [TITLES[api] for api in APIS if api not in spoken]:
+            yield f"  {name}: {' and '.join(others)} translated to {TITLES[spoken[0]]}"
+
+
+def _fallback(route: RouteSettings, settings: Settings) -> tuple[str, ...]:
+    return settings.upstreams[route.upstream].fallback if route.upstream in settings.upstreams else ()
 
 
 def _route(route: RouteSettings, found: RoutePolicies) -> Iterator[str]:

@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
@@ -27,6 +27,8 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
 _RESERVED_PREFIXES = ("/groundwire", "/dashboard", "/health", "/ready", "/metrics", "/v1")
 
 Seconds = Annotated[float, Meta(gt=0)]
+Api = Literal["chat", "responses", "messages"]
+"""OpenAI's chat completions and Responses, Anthropic's Messages."""
 
 
 class ServerSettings(Section, frozen=True, kw_only=True):
@@ -102,6 +104,13 @@ class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
     """Calls at a time."""
     max_queue: Count = 1024
     """Requests that may wait for a place; past it the answer is 503 ``overloaded``."""
+    drop_fields: tuple[str, ...] = ()
+    """Fields of clients of other APIs that a translation may leave out, as ``[thinking]``; else one without a counterpart is a 400."""
+
+    @property
+    def spoken(self) -> tuple[Api, ...]:
+        """The APIs that its server speaks; what comes in another is translated to the first."""
+        return ("chat",)
 
 
 class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
@@ -115,12 +124,21 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     """Under which the model catalogue lists this server's models, as ``azure/``; never sent."""
     headers: Mapping[str, str] = {}
     """Extra headers for every call."""
+    apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("chat", "responses")
+    """What the server speaks itself, byte for byte: ``chat``, ``responses``, ``messages``; other clients are translated to the first."""
+
+    @property
+    def spoken(self) -> tuple[Api, ...]:
+        """As configured."""
+        return self.apis
 
 
 class AnthropicSettings(OpenAISettings, frozen=True, kw_only=True, tag="anthropic"):
     """Anthropic's API, or a server that speaks it, byte for byte: the key goes as ``x-api-key``."""
 
     base_url: str = "https://api.anthropic.com/v1"
+    apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("messages",)
+    """What the server speaks itself, byte for byte; clients of another API are translated to the first."""
 
 
 class LiteLLMSettings(_Upstream, frozen=True, kw_only=True, tag="litellm"):

@@ -162,6 +162,10 @@ class Request(Struct, frozen=True):
     """The same request with what is remembered of that before its own messages."""
     held: tuple[Message, ...] = ()
     """Those of its messages that are the provider's: nothing of them is sent, and no change of them would be."""
+    held_whole: bool = False
+    """Whether they are all that was said before."""
+    known_items: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What is known of what it only names, by id."""
     keeps: bool = False
     """Whether the provider keeps it and its answer, so that a later request can go on from them by name."""
     size: int = 0

@@ -6,8 +6,8 @@ runs a small model beside this process. `resilience.py` wraps them with retries,
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -17,6 +17,15 @@ Headers = Sequence[tuple[str, str]]
 def is_event_stream(headers: Headers) -> bool:
     """Whether an answer with these headers is a stream of server-sent events."""
     return next((value for name, value in headers if name == "content-type"), "").strip().lower().startswith("text/event-stream")
+
+
+class Past(Struct, frozen=True):
+    """What a body only names of its conversation, as far as it came by here, for a server that does not keep it."""
+
+    messages: Sequence[Mapping[str, Any]] | None = None
+    """In chat form, what goes before the body's own; None where not all of it is known."""
+    items: Mapping[str, Mapping[str, Any]] = {}
+    """Items of answers, by their ids."""
 
 
 class Call(Struct, frozen=True):
@@ -33,6 +42,7 @@ class Call(Struct, frozen=True):
     """Whether server-sent events were asked for."""
     raw: bool = False
     """Pass-through: the answer's bytes are wanted as they are, content encoding included."""
+    past: Past = Past()
 
 
 class Reply(Protocol):

@@ -44,7 +44,7 @@ from proxy.observe.recording import inline_detail
 from proxy.observe.tracing.context import parent_of
 from proxy.offloop import aside
 from proxy.policy.loading import Delivery
-from proxy.ports.upstream import Call, Reply, is_event_stream
+from proxy.ports.upstream import Call, Past, Reply, is_event_stream
 from proxy.server.continuations import Keeping, unchanged
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.upstreams.resilience import retry_after_s
@@ -165,18 +165,23 @@ class _Job:
 
     async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
-        if not self._policy.pipeline.stages:
+        if not self._policy.pipeline.stages and not self._translates:
             return request, None
         if request.keeps:
             self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.ended)
         return await self._s.continuations.joined(request, self._client)
+
+    @property
+    def _translates(self) -> bool:
+        """Whether the provider does not keep what the client's API keeps."""
+        return self._dialect is not None and self._dialect.path in self.route.translated
 
     async def _keep(self, exchange: Exchange) -> None:
         """The client may go on from this answer by its name alone."""
         if self._keeping is None:
             return
         try:
-            if self._error is None and exchange.unanswered is None and self._policy.pipeline.ran(exchange):
+            if self._error is None and exchange.unanswered is None and (self._translates or self._policy.pipeline.ran(exchange)):
                 await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
         finally:
             self._s.continuations.end(self._client, self._keeping)
@@ -222,7 +227,9 @@ class _Job:
         started = time.perf_counter()
         later, self._calls = self._calls, self._calls + 1
         body = await aside(exchange.original.size, dialect.render_request, exchange)
-        call = Call("POST", self.path, following(headers, later) if later else headers, body, exchange.original.stream)
+        request = exchange.original
+        past = Past(request.held if request.held_whole else None, request.known_items)
+        call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past)
         now = time.perf_counter()
         if later:
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000

@@ -46,6 +46,8 @@ class Route:
     allowed: Mapping[str, ActivePolicy]
     allow_skip: bool
     paths: PathRules
+    translated: frozenset[str] = frozenset()
+    """Paths whose API its upstream, or one that stands in for it, does not speak: what a request only names must be remembered here."""
     own_machine_only: bool = False
     """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
 

@@ -31,7 +31,7 @@ from proxy.upstreams.openai import OpenAIUpstream
 
 log = logging.getLogger(__name__)
 
-_PATHS = frozenset(("/models", "/chat/completions", "/completions", "/embeddings", "/responses", "/messages", "/messages/count_tokens"))
+_PATHS = frozenset(("/models", "/chat/completions", "/completions", "/embeddings", "/messages/count_tokens"))
 """What is passed on. llama.cpp's further paths (slots, resumable streams) would show one client another one's prompts."""
 _SENT_HEADERS = frozenset(("content-type", "accept"))
 """No others: llama.cpp gives some a meaning, such as a generation that outlives its client."""

@@ -12,7 +12,7 @@ import email.utils
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 
 from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamUnreachable
@@ -74,7 +74,9 @@ class Resilient:
         counters: Counters,
         total_s: float = 1800.0,
         figures: UpstreamFigures | None = None,
+        takes: Callable[[Call], bool] = lambda call: True,
     ) -> None:
+        """`takes` tells whether a call can be put to its server at all."""
         self.upstream = upstream
         self.name = upstream.name
         self.fallback = fallback
@@ -84,33 +86,33 @@ class Resilient:
         self._slots = slots
         self._counters = counters
         self._figures = figures or _NoFigures()
+        self._takes = takes
 
     async def send(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
-        """Try this upstream, then its fallbacks. Raises what the last one raised when none gave a reply.
+        """Try this upstream, then those of its fallbacks that can take the call. Raises what the last one raised when none gave a reply.
 
         A pass-through whose body is a stream of pieces is tried once, as its pieces cannot be sent twice.
         """
         if not self.fallback or not isinstance(call.body, bytes):
             return await self._send(call)
-        chain = [self, *(others[name] for name in self.fallback)]
-        tries = 0
-        for position, candidate in enumerate(chain):
-            last = position == len(chain) - 1
+        candidate, waiting, tries = self, [others[name] for name in self.fallback], 0
+        while True:
             try:
                 reply = await candidate._send(call)
             except (UpstreamUnreachable, Overloaded) as error:
-                if last:
+                following = _taking(call, waiting)
+                if following is None:
                     raise
-                self._next(candidate)
                 tries += error.attempts
-                continue
-            tries += reply.attempts
-            if reply.status not in RETRIED or last:
-                reply.attempts = tries
-                return reply
+            else:
+                tries += reply.attempts
+                following = _taking(call, waiting) if reply.status in RETRIED else None
+                if following is None:
+                    reply.attempts = tries
+                    return reply
+                await reply.close()
             self._next(candidate)
-            await reply.close()
-        raise AssertionError("unreachable: the chain is never empty")
+            candidate = following
 
     def _next(self, failed: Resilient) -> None:
         """A fallback's turn has come."""
@@ -159,6 +161,15 @@ class Resilient:
             self._counters.count("upstream.retry_count")
             self._figures.retried()
             await asyncio.sleep(pause)
+
+
+def _taking(call: Call, waiting: list[Resilient]) -> Resilient | None:
+    """The next of those `waiting` that can take the call; they leave the list."""
+    while waiting:
+        candidate = waiting.pop(0)
+        if candidate._takes(call):
+            return candidate
+    return None
 
 
 def backoff_s(attempt: int, retries: Retries) -> float:

@@ -95,8 +95,22 @@ def test_each_route_is_shown_with_its_policy(tmp_path: Path, capsys: Captured) -
     assert f"{config}: ok" == lines[0]
     assert [True, True] == [
         bool(re.fullmatch(rf"  {path} -> main, empty@[0-9a-f]{{8}} \(tap: no stages\)", line))
-        for path, line in zip(("/rag/v1", "/v1"), lines[1:], strict=True)
+        for path, line in zip(("/rag/v1", "/v1"), lines[1:3], strict=True)
     ]
+
+
+def test_it_says_whose_clients_are_translated(folder: Path, capsys: Captured) -> None:
+    upstreams = """
+    {chat: {kind: openai, base_url: 'http://x/v1', apis: [chat], fallback: [claude]}, claude: {kind: anthropic},
+     all: {kind: openai, base_url: 'http://x/v1', apis: [messages, chat, responses]}, unused: {kind: embedded}}"""
+    routes = "[{prefix: /a, upstream: chat, policy: policies/rag.yaml}, {upstream: all, policy: policies/rag.yaml}]"
+    (folder / "config.yaml").write_text(f"upstreams: {upstreams}\nroutes: {routes}\n")
+    assert 0 == main(["check", "--config", str(folder / "config.yaml")])
+    said = [line.strip() for line in capsys.readouterr().out.splitlines() if "translated" in line]
+    assert [
+        "chat: Responses and Messages translated to Chat Completions",
+        "claude: Chat Completions and Responses translated to Messages",
+    ] == said
 
 
 def test_a_policy_that_no_route_uses_is_named_where_all_is_well(folder: Path, capsys: Captured) -> None:

@@ -13,12 +13,16 @@ from typing import Any
 
 import pytest
 
-from proxy.config.settings import EmbeddedSettings
+from proxy.config.settings import Api, EmbeddedSettings
 from proxy.errors import ConfigError, UpstreamUnreachable
-from proxy.ports.upstream import Call
+from proxy.ports.upstream import Call, Upstream
 from proxy.upstreams import embedded
 from proxy.upstreams.embedded import EmbeddedUpstream, envelope_from
 from proxy.upstreams.gguf import fetch_model
+from proxy.upstreams.translating import Translating
+from tests.wire.translation.test_answers import gist, read
+
+QUESTION = {"role": "user", "content": "Which planet is the largest?"}
 
 
 def call(content: dict[str, Any], path: str = "/chat/completions", method: str = "POST") -> Call:
@@ -90,7 +94,7 @@ async def local(model: Path) -> AsyncIterator[EmbeddedUpstream]:
     await upstream.stop()
 
 
-async def answer(upstream: EmbeddedUpstream, made: Call) -> tuple[int, bytes]:
+async def answer(upstream: Upstream, made: Call) -> tuple[int, bytes]:
     reply = await upstream.send(made)
     body = await reply.read()
     await reply.close()
@@ -114,6 +118,17 @@ class TestModel:
         assert len(chunks) > 10
         assert not [chunk for chunk in chunks if "usage" in chunk]
         assert chunks[-1]["choices"][0]["finish_reason"] in ("stop", "length")
+
+    @pytest.mark.parametrize("api", ["messages", "responses"])
+    async def test_clients_of_other_apis_are_answered_in_them(self, local: EmbeddedUpstream, api: Api) -> None:
+        asked = {"messages": {"max_tokens": 16, "messages": [QUESTION]}, "responses": {"max_output_tokens": 16, "input": [QUESTION]}}
+        body = {"model": "any", "temperature": 0, **asked[api]}
+        every = Translating(local, ["chat"])
+        status, whole = await answer(every, call(body, "/" + api))
+        _, stream = await answer(every, call({**body, "stream": True}, "/" + api))
+        said = gist(api, json.loads(whole))
+        assert (200, True) == (status, "Jupiter" in said["text"])
+        assert said["text"] == gist(api, read(api, stream))["text"]
 
     async def test_usage_is_streamed_when_asked_for(self, local: EmbeddedUpstream) -> None:
         _, body = await answer(local, call(ask("hi", stream=True, stream_options={"include_usage": True})))
@@ -187,7 +202,7 @@ class TestModel:
 PROGRAM = """
 import asyncio, json, sys
 from proxy.config.settings import EmbeddedSettings
-from proxy.ports.upstream import Call
+from proxy.ports.upstream import Call, Upstream
 from proxy.upstreams.embedded import EmbeddedUpstream
 
 async def main(end):

@@ -12,9 +12,10 @@ from aiohttp import web
 
 from proxy.config.settings import LiteLLMSettings, Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
-from proxy.ports.upstream import Call
+from proxy.ports.upstream import Call, Upstream
 from proxy.upstreams.litellm import _MODEL, LiteLLMUpstream
 from proxy.upstreams.litellm_answers import clean_answer, clean_chunk, error_reply, scrubber, without_secrets
+from proxy.upstreams.translating import Translating
 
 KEY = "sk-the-operators-key"
 CLIENT_KEY = "sk-the-clients-own-key"
@@ -90,7 +91,7 @@ def cold() -> LiteLLMUpstream:
     return LiteLLMUpstream("claude", LiteLLMSettings(model_prefix="anthropic/", api_key=KEY, models=("a", "b")))
 
 
-async def answer(upstream: LiteLLMUpstream, made: Call) -> tuple[int, Any]:
+async def answer(upstream: Upstream, made: Call) -> tuple[int, Any]:
     reply = await upstream.send(made)
     content = json.loads(await reply.read())
     await reply.close()
@@ -242,6 +243,10 @@ class Provider:
         return web.json_response({"object": "list", "model": "e", "data": data, "usage": {"prompt_tokens": 1, "total_tokens": 1}})
 
 
+OTHERS = [
+    ("/messages", {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}),
+    ("/responses", {"model": "m", "input": "hi"}),
+]
 USAGE = {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}
 NEEDS_LITELLM = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -325,6 +330,16 @@ class TestProvider:
         sent = provider.requests[0][1]
         assert (200, "Hé") == (status, content["choices"][0]["message"]["content"])
         assert (0.5, []) == (sent["temperature"], [name for name in ("foo", "extra_body") if name in sent])
+
+    @pytest.mark.parametrize(("path", "body"), OTHERS)
+    async def test_clients_of_other_apis_are_answered_in_them(
+        self, upstream: LiteLLMUpstream, path: str, body: dict[str, Any], provider: Provider
+    ) -> None:
+        every = Translating(upstream, ["chat"])
+        status, content = await answer(every, Call("POST", path, [], json.dumps(body).encode()))
+        said = content["content"] if path == "/messages" else content["output"][0]["content"]
+        assert (200, "Hé") == (status, said[0]["text"])
+        assert [{"role": "user", "content": "hi"}] == provider.requests[0][1]["messages"]
 
     async def test_a_forwarded_key_is_the_clients(self, address: str, provider: Provider) -> None:
         upstream = LiteLLMUpstream("other", settings(address, api_key="forward"))

@@ -13,7 +13,7 @@ import orjson
 from proxy.errors import ContextLengthExceeded, ProxyError
 from proxy.wire.http.forwarding import error_code
 
-_TYPES: Mapping[int, str] = {
+TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
@@ -24,13 +24,14 @@ _TYPES: Mapping[int, str] = {
     503: "overloaded_error",
     504: "timeout_error",
 }
+"""The API's word for an error, by its status."""
 _TOO_LONG = ("prompt is too long", "exceed context limit", "exceeds the context")
 """How the API says that a prompt does not fit its model's window: its type is that of any invalid request."""
 
 
 def envelope(error: ProxyError) -> dict[str, Any]:
     """The body for `error`."""
-    about = {"type": _TYPES.get(error.status, "api_error"), "message": error.message, "param": error.param, "code": error.code}
+    about = {"type": TYPES.get(error.status, "api_error"), "message": error.message, "param": error.param, "code": error.code}
     return {"type": "error", "error": about}
 
 

@@ -164,6 +164,7 @@ def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[st
         unseen_items=reading.unseen,
         references=tuple(reading.references),
         with_items=partial(_request, body, fields) if reading.references and not known else None,
+        known_items=known,
         keeps=fields.get("store") is not False,
         size=len(body),
     )
@@ -199,6 +200,7 @@ def _with_history(request: Request, history: History) -> Request:
         request,
         messages=tuple(reading.messages),
         held=tuple(held),
+        held_whole=history.whole,
         message_hints=reading.hints,
         wire=_Wire(wire.body, reading, extended=wire.extended, goes_on_from=last),
     )

@@ -13,7 +13,7 @@ import orjson
 from proxy.exchange import Answer, Exchange, Usage
 from proxy.wire.responses import events
 
-_ECHOED: Mapping[str, Any] = {
+ECHOED: Mapping[str, Any] = {
     "instructions": None,
     "max_output_tokens": None,
     "metadata": {},
@@ -74,7 +74,7 @@ def _item(exchange: Exchange, answer: Answer) -> dict[str, Any]:
 
 def _response(exchange: Exchange, answer: Answer, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
     asked = {**exchange.original.params, **_asked(exchange)}
-    echoed = {name: asked[name] if asked.get(name) is not None else value for name, value in _ECHOED.items()}
+    echoed = {name: asked[name] if asked.get(name) is not None else value for name, value in ECHOED.items()}
     created = int(exchange.received_at)
     return {
         "id": own_id(exchange),

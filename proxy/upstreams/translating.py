@@ -1,0 +1,162 @@
+"""An upstream for clients of every API: what its server does not speak itself is translated (`proxy.wire.translation`).
+
+In: a `Call` in the client's API. Out: a reply in the same. A call in an API that the server speaks goes on as it is, and so does every
+path that belongs to none. What the server's API has no form for is a 400 that names the client's field.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from urllib.parse import urlsplit
+
+from msgspec.structs import replace
+
+from proxy.config.settings import Api
+from proxy.errors import InvalidRequest, NotFound, UpstreamUnreachable
+from proxy.offloop import aside
+from proxy.ports.upstream import Call, Headers, Reply, Upstream, is_event_stream
+from proxy.wire.translation.translate import PATHS, TITLES, Exchange, Server
+
+_MAX_ERROR_BYTES = 2**20
+_BELONG = {"content-length", "content-encoding", "content-type"}
+_CLIENTS_OWN = ("anthropic-", "openai-", "x-stainless-")
+"""Beginnings of headers that speak to the client's own API, or of its library."""
+_REQUEST_IDS = {"request-id": "x-request-id", "x-request-id": "request-id"}
+_APIS: Mapping[str, Api] = {path: api for api, path in PATHS.items()}
+_KEPT = ("/responses/", "/conversations")
+"""Paths of what a server of Responses keeps."""
+
+
+def translated_paths(speaks: Sequence[Api]) -> frozenset[str]:
+    """The paths of the APIs that a server does not speak."""
+    return frozenset(path for path, api in _APIS.items() if api not in speaks)
+
+
+def is_openai(base_url: str) -> bool:
+    """Whether a server is OpenAI's own, or Azure's."""
+    host = urlsplit(base_url).hostname or ""
+    return host.endswith((".openai.com", ".openai.azure.com", ".services.ai.azure.com"))
+
+
+class Translating:
+    """Implements `proxy.ports.upstream.Upstream` around another."""
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        speaks: Sequence[Api],
+        *,
+        newest: bool = False,
+        limit_of: Callable[[str], int | None] = lambda model: None,
+        dropped: tuple[str, ...] = (),
+        max_bytes: int = 100_000_000,
+    ) -> None:
+        """`speaks` are the APIs of its server; clients of another are translated to the first. `max_bytes` is the longest answer."""
+        self.inner = upstream
+        self.name = upstream.name
+        self._speaks = tuple(speaks)
+        self._server = Server(upstream.name, self._speaks[0], newest, limit_of, dropped)
+        self._max_bytes = max_bytes
+        self._translated = {path: _APIS[path] for path in translated_paths(self._speaks)}
+
+    def catalogue_name(self, model: str) -> str:
+        """The other's."""
+        return self.inner.catalogue_name(model)
+
+    async def start(self) -> None:
+        """Raises `ConfigError`."""
+        await self.inner.start()
+
+    async def stop(self) -> None:
+        """Close it."""
+        await self.inner.stop()
+
+    def takes(self, call: Call) -> bool:
+        """Whether its server's API has a form for all that a call says; of those in its own API that is for the server to say."""
+        client = self._client(call)
+        try:
+            if client is not None and isinstance(call.body, bytes):
+                Exchange(client, self._server, 0).request(call.body, call.past)
+        except InvalidRequest:
+            return False
+        return True
+
+    def _client(self, call: Call) -> Api | None:
+        """The API that is to be translated; None where there is nothing to translate."""
+        return self._translated.get(call.path.partition("?")[0]) if call.method == "POST" else None
+
+    async def send(self, call: Call) -> Reply:
+        """Make the call. Raises `InvalidRequest` for what cannot be translated, `UpstreamUnreachable`, `UpstreamTimeout`."""
+        client = self._client(call)
+        if client is None:
+            if "responses" not in self._speaks and call.path.startswith(_KEPT):
+                raise NotFound(f"upstream {self.name} keeps no responses: it is asked in the API {TITLES[self._server.api]}")
+            return await self.inner.send(call)
+        body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
+        exchange = Exchange(client, self._server, int(time.time()))
+        asked = await aside(len(body), exchange.request, body, call.past)
+        reply = await self.inner.send(
+            replace(call, path=PATHS[self._server.api], body=asked, headers=_headers(call.headers, self._server.api))
+        )
+        return _Translated(reply, exchange, self._max_bytes)
+
+
+def _headers(headers: Headers, api: Api) -> Headers:
+    """A client's, for a server of another API: the key where that API has it, and nothing that speaks to the client's own."""
+    found = [(name, value) for name, value in headers if not name.startswith(_CLIENTS_OWN)]
+    keys = dict(found)
+    bearer, plain = keys.get("authorization", ""), keys.get("x-api-key", "")
+    if api == "messages":
+        scheme, _, token = bearer.partition(" ")
+        if plain or scheme.lower() != "bearer":
+            return found
+        return [(name, value) for name, value in found if name != "authorization"] + [("x-api-key", token.strip())]
+    rest = [(name, value) for name, value in found if name != "x-api-key"]
+    return rest + ([("authorization", f"Bearer {plain}")] if plain and not bearer else [])
+
+
+class _Translated:
+    """Implements `proxy.ports.upstream.Reply`."""
+
+    __slots__ = ("_exchange", "_max_bytes", "_reply", "_streams", "attempts", "headers", "status", "upstream")
+
+    def __init__(self, reply: Reply, exchange: Exchange, max_bytes: int) -> None:
+        self._reply, self._exchange = reply, exchange
+        self.status, self.upstream, self.attempts = reply.status, reply.upstream, reply.attempts
+        self._streams = is_event_stream(reply.headers) and 200 <= reply.status < 300
+        self._max_bytes = max_bytes if 200 <= reply.status < 300 else _MAX_ERROR_BYTES
+        kind = "text/event-stream; charset=utf-8" if self._streams else "application/json"
+        kept = [(_REQUEST_IDS.get(name, name), value) for name, value in reply.headers if name not in _BELONG]
+        self.headers: Headers = [*kept, ("content-type", kind)]
+
+    async def read(self) -> bytes:
+        """The whole body."""
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body in the client's API, in the pieces that it arrives in. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""
+        if not self._streams:
+            yield await self._whole()
+            return
+        async for chunk in self._reply.chunks():
+            if told := self._exchange.feed(chunk):
+                yield told
+        if left := self._exchange.finish():
+            yield left
+
+    async def _whole(self) -> bytes:
+        chunks, size = [], 0
+        async for chunk in self._reply.chunks():
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise UpstreamUnreachable(f"the upstream's answer is longer than {self._max_bytes} bytes (server.max_answer_bytes)")
+            chunks.append(chunk)
+        body = b"".join(chunks)
+        if 200 <= self.status < 300:
+            return await aside(size, self._exchange.answer, body)
+        return self._exchange.error(self.status, body)
+
+    async def close(self) -> None:
+        """Give the connection up."""
+        await self._reply.close()

@@ -1,0 +1,217 @@
+"""Chat completions' answers: read into pieces, and written from them.
+
+Reference: https://platform.openai.com/docs/api-reference/chat/object and …/chat-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from proxy.wire import sse
+from proxy.wire.translation.pieces import (
+    Begun,
+    CallBegun,
+    CallGiven,
+    Closed,
+    Failed,
+    Finished,
+    Piece,
+    Refused,
+    Said,
+    Thinking,
+    Used,
+    listed,
+    number,
+    payload_of,
+    prefixed,
+    words,
+)
+
+_PARTED = "\n\n"
+"""Between two texts that another API keeps apart."""
+
+
+class ChatReader:
+    """Implements `proxy.wire.translation.pieces.AnswerReader`."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._calls: dict[int, str] = {}
+        """The names of the calls that have begun."""
+
+    def event(self, event: sse.Event) -> Iterator[Piece]:
+        """The pieces of a chunk."""
+        if event.done:
+            yield Closed()
+            return
+        chunk = payload_of(event)
+        if chunk is not None:
+            yield from self._chunk(chunk)
+
+    def _chunk(self, chunk: Mapping[str, Any]) -> Iterator[Piece]:
+        if chunk.get("error") is not None:
+            yield failed(chunk["error"])
+            return
+        if not self._begun:
+            self._begun = True
+            yield Begun(words(chunk.get("id")), words(chunk.get("model")))
+        for choice in listed(chunk.get("choices")):
+            if number(choice, "index") == 0:
+                delta = choice.get("delta")
+                yield from self._delta(delta if isinstance(delta, Mapping) else {})
+                yield from _end(choice)
+        yield from used(chunk.get("usage"))
+
+    def _delta(self, delta: Mapping[str, Any]) -> Iterator[Piece]:
+        if thought := words(delta.get("reasoning_content")) or words(delta.get("reasoning")):
+            yield Thinking(thought)
+        if text := text_in(delta.get("content")):
+            yield Said(text)
+        if refusal := words(delta.get("refusal")):
+            yield Refused(refusal)
+        for position, call in enumerate(listed(delta.get("tool_calls"))):
+            yield from self._call(number(call, "index") if "index" in call else position, call)
+
+    def _call(self, key: int, call: Mapping[str, Any]) -> Iterator[Piece]:
+        custom = call.get("type") == "custom" or isinstance(call.get("custom"), Mapping)
+        inner = call.get("custom" if custom else "function")
+        inner = inner if isinstance(inner, Mapping) else {}
+        if key not in self._calls:
+            self._calls[key] = words(inner.get("name"))
+            yield CallBegun(key, words(call.get("id")) or f"call_{key}", self._calls[key], custom)
+        if given := words(inner.get("input" if custom else "arguments")):
+            yield CallGiven(key, given)
+
+    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
+        """The pieces of a completion."""
+        choices = listed(body.get("choices"))
+        if not choices:
+            raise ValueError("not a chat completion")
+        yield Begun(words(body.get("id")), words(body.get("model")))
+        message = choices[0].get("message")
+        yield from self._delta(message if isinstance(message, Mapping) else {})
+        yield from _end({"finish_reason": "stop", **choices[0]})
+        yield from used(body.get("usage"))
+        yield Closed()
+
+
+def _end(choice: Mapping[str, Any]) -> Iterator[Piece]:
+    if isinstance(reason := choice.get("finish_reason"), str):
+        stop = choice.get("stop_reason")  # vLLM's
+        reason = {"function_call": "tool_calls"}.get(reason, reason)
+        yield Finished(reason, stop if isinstance(stop, str) and reason == "stop" else None)
+
+
+def text_in(content: object) -> str:
+    """A message's words, a string or parts."""
+    return words(content) or "".join(words(part.get("text")) for part in listed(content))
+
+
+def used(usage: object) -> Iterator[Piece]:
+    """The usage that a chunk, or a completion, reports."""
+    if isinstance(usage, Mapping):
+        yield Used(
+            number(usage, "prompt_tokens"),
+            number(usage, "completion_tokens"),
+            number(usage, "prompt_tokens_details", "cached_tokens"),
+            reasoning=number(usage, "completion_tokens_details", "reasoning_tokens"),
+        )
+
+
+def failed(error: object) -> Failed:
+    """An ``error`` object, or its words."""
+    if not isinstance(error, Mapping):
+        return Failed(words(error) or "the server failed")
+    code = words(error.get("code")) or words(error.get("type")) or "server_error"
+    return Failed(words(error.get("message")) or "the server failed", code)
+
+
+class ChatWriter:
+    """Implements `proxy.wire.translation.pieces.AnswerWriter`."""
+
+    def __init__(self, created: int, *, usage: bool) -> None:
+        """`created` in seconds since the epoch; `usage` is whether a stream's client asked for it."""
+        self._created, self._wants_usage = created, usage
+        self._head: dict[str, Any] = {}
+        self._message: dict[str, Any] = {"role": "assistant", "content": None}
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._reason: str | None = None
+        self._usage: dict[str, Any] | None = None
+
+    def feed(self, piece: Piece) -> bytes:
+        """The chunks for a piece."""
+        if isinstance(piece, Begun):
+            self._head = {"id": prefixed(piece.id, "chatcmpl-"), "created": self._created, "model": piece.model}
+            return self._chunk({"role": "assistant", "content": ""})
+        if isinstance(piece, Said):
+            apart = _PARTED if piece.apart and self._message["content"] else ""
+            return self._more("content", apart + piece.text)
+        if isinstance(piece, Refused):
+            return self._more("refusal", piece.text)
+        if isinstance(piece, Thinking):
+            apart = _PARTED if piece.apart and self._message.get("reasoning_content") else ""
+            return self._more("reasoning_content", apart + piece.text)
+        if isinstance(piece, CallBegun | CallGiven):
+            return self._call(piece)
+        if isinstance(piece, Used):
+            self._usage = _usage(piece)
+        elif isinstance(piece, Finished):
+            self._reason = "tool_calls" if self._calls and piece.reason == "stop" else piece.reason
+            return self._chunk({}, self._reason)
+        elif isinstance(piece, Failed):
+            return sse.encode(orjson.dumps(envelope(piece)))
+        elif isinstance(piece, Closed):
+            told = self._wants_usage and self._usage is not None
+            return (self._event([], usage=self._usage) if told else b"") + sse.DONE
+        return b""
+
+    def _more(self, name: str, text: str) -> bytes:
+        self._message[name] = (self._message.get(name) or "") + text
+        return self._chunk({name: text})
+
+    def _call(self, piece: CallBegun | CallGiven) -> bytes:
+        if isinstance(piece, CallBegun):
+            kind, name = ("custom", "input") if piece.custom else ("function", "arguments")
+            index = len(self._calls)
+            begun = {"id": piece.id, "type": kind}
+            self._calls[piece.key] = {**begun, kind: {"name": piece.name, name: ""}}
+            return self._chunk({"tool_calls": [{"index": index, **begun, kind: {"name": piece.name, name: ""}}]})
+        call = self._calls[piece.key]
+        name = "input" if call["type"] == "custom" else "arguments"
+        call[call["type"]][name] += piece.text
+        index = list(self._calls).index(piece.key)
+        return self._chunk({"tool_calls": [{"index": index, call["type"]: {name: piece.text}}]})
+
+    def _chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
+        return self._event([{"index": 0, "delta": delta, "finish_reason": reason}])
+
+    def _event(self, choices: list[dict[str, Any]], **more: object) -> bytes:
+        return sse.encode(orjson.dumps({**self._head, "object": "chat.completion.chunk", "choices": choices, **more}))
+
+    def whole(self) -> bytes:
+        """The completion."""
+        for call in self._calls.values():
+            if call["type"] == "function":
+                call["function"]["arguments"] = call["function"]["arguments"] or "{}"
+        calls = {"tool_calls": list(self._calls.values())} if self._calls else {}
+        choice = {"index": 0, "message": {**self._message, **calls}, "logprobs": None, "finish_reason": self._reason}
+        usage = {} if self._usage is None else {"usage": self._usage}
+        return orjson.dumps({**self._head, "object": "chat.completion", "choices": [choice], **usage})
+
+
+def _usage(used: Used) -> dict[str, Any]:
+    return {
+        "prompt_tokens": used.input,
+        "completion_tokens": used.output,
+        "total_tokens": used.input + used.output,
+        "prompt_tokens_details": {"cached_tokens": used.cached},
+        "completion_tokens_details": {"reasoning_tokens": used.reasoning},
+    }
+
+
+def envelope(error: Failed) -> dict[str, Any]:
+    """OpenAI's error body."""
+    return {"error": {"message": error.message, "type": "server_error", "param": None, "code": error.code}}

@@ -1,0 +1,276 @@
+"""Messages' answers: read into pieces, and written from them.
+
+Reference: https://docs.anthropic.com/en/api/messages and …/messages-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from proxy.wire.messages import events
+from proxy.wire.messages.answers import FINISHES
+from proxy.wire.sse import Event
+from proxy.wire.translation.neutral import sealed
+from proxy.wire.translation.pieces import (
+    Begun,
+    CallBegun,
+    CallGiven,
+    Closed,
+    Failed,
+    Finished,
+    Piece,
+    Refused,
+    Said,
+    Sealed,
+    Thinking,
+    Used,
+    listed,
+    number,
+    payload_of,
+    prefixed,
+    words,
+)
+
+_REASONS: Mapping[str, str] = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+
+
+class MessagesReader:
+    """Implements `proxy.wire.translation.pieces.AnswerReader`."""
+
+    def __init__(self) -> None:
+        self._usage: dict[str, Any] = {}
+        self._seen: list[str] = []
+        """The types of the blocks so far."""
+        self._empty: set[int] = set()
+        """The calls without arguments so far."""
+
+    def event(self, event: Event) -> Iterator[Piece]:
+        """The pieces of an event."""
+        payload = payload_of(event)
+        kind = payload.get("type") if payload is not None else None
+        if payload is None or kind == "ping":
+            return
+        if kind == "message_start" and isinstance(payload.get("message"), Mapping):
+            yield Begun(words(payload["message"].get("id")), words(payload["message"].get("model")))
+            self._add_usage(payload["message"].get("usage"))
+        elif kind == "content_block_start" and isinstance(payload.get("content_block"), Mapping):
+            yield from self._block(number(payload, "index"), payload["content_block"], whole=False)
+        elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
+            yield from self._delta(number(payload, "index"), payload["delta"])
+        elif kind == "content_block_stop":
+            if (index := number(payload, "index")) in self._empty:
+                yield CallGiven(index, "{}")
+        elif kind == "message_delta":
+            yield from self._end(payload.get("delta"), payload.get("usage"))
+        elif kind == "message_stop":
+            yield Closed()
+        elif kind == "error":
+            yield failed(payload.get("error"))
+
+    def _block(self, index: int, block: Mapping[str, Any], *, whole: bool) -> Iterator[Piece]:
+        kind, before = words(block.get("type")), self._seen[-1] if self._seen else ""
+        self._seen.append(kind)
+        if kind == "text":
+            if (text := words(block.get("text"))) or before not in ("", "text"):
+                yield Said(text, apart=before not in ("", "text"))
+        elif kind == "thinking":
+            yield Thinking(words(block.get("thinking")), apart=True)
+            if signature := words(block.get("signature")):
+                yield Sealed("messages", signature)
+        elif kind == "redacted_thinking":
+            yield Sealed("redacted", words(block.get("data")))
+        elif kind == "tool_use":
+            yield CallBegun(index, words(block.get("id")), words(block.get("name")))
+            if whole or block.get("input"):
+                yield CallGiven(index, orjson.dumps(block.get("input") or {}).decode())
+            else:
+                self._empty.add(index)
+        else:
+            raise ValueError(f"a block of the type {kind[:60]!r}")
+
+    def _delta(self, index: int, delta: Mapping[str, Any]) -> Iterator[Piece]:
+        kind = delta.get("type")
+        if kind == "text_delta":
+            yield Said(words(delta.get("text")))
+        elif kind == "thinking_delta":
+            yield Thinking(words(delta.get("thinking")))
+        elif kind == "signature_delta":
+            yield Sealed("messages", words(delta.get("signature")))
+        elif kind == "input_json_delta" and (given := words(delta.get("partial_json"))):
+            self._empty.discard(index)
+            yield CallGiven(index, given)
+
+    def _add_usage(self, usage: object) -> None:
+        if isinstance(usage, Mapping):
+            self._usage |= {name: value for name, value in usage.items() if value is not None}
+
+    def _end(self, delta: object, usage: object) -> Iterator[Piece]:
+        self._add_usage(usage)
+        given = delta if isinstance(delta, Mapping) else {}
+        if isinstance(reason := given.get("stop_reason"), str):
+            yield Finished(FINISHES.get(reason, "stop"), words(given.get("stop_sequence")) or None)
+        read, written = number(self._usage, "cache_read_input_tokens"), number(self._usage, "cache_creation_input_tokens")
+        thought = number(self._usage, "output_tokens_details", "thinking_tokens")
+        yield Used(number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought)
+
+    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
+        """The pieces of a message."""
+        if not isinstance(body.get("content"), list):
+            raise ValueError("not a message")
+        yield Begun(words(body.get("id")), words(body.get("model")))
+        for index, block in enumerate(listed(body["content"])):
+            yield from self._block(index, block, whole=True)
+        yield from self._end(body, body.get("usage"))
+        yield Closed()
+
+
+def failed(error: object) -> Failed:
+    """An ``error`` object."""
+    given = error if isinstance(error, Mapping) else {}
+    return Failed(words(given.get("message")) or "the server failed", words(given.get("code")) or words(given.get("type")) or "api_error")
+
+
+class MessagesWriter:
+    """Implements `proxy.wire.translation.pieces.AnswerWriter`: blocks open and close in order."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._blocks: list[dict[str, Any]] = []
+        self._is_open = False
+        """Whether the last block has not ended."""
+        self._given = ""
+        """The arguments of the last call."""
+        self._calls = False
+        """Whether there are any."""
+        self._finished = Finished("stop")
+        self._refused = False
+        self._usage = Used(0, 0)
+
+    def feed(self, piece: Piece) -> bytes:
+        """The events for a piece."""
+        return b"".join(events.encode(payload) for payload in self._payloads(piece))
+
+    def _payloads(self, piece: Piece) -> Iterator[dict[str, Any]]:
+        if isinstance(piece, Begun):
+            head = {"id": prefixed(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
+            self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(self._usage)}
+            yield {"type": "message_start", "message": self._message}
+        elif isinstance(piece, Said | Refused):
+            self._refused = self._refused or isinstance(piece, Refused)
+            if piece.text:
+                apart = isinstance(piece, Said) and piece.apart
+                yield from self._more("text", "text_delta", "text", piece.text, apart=apart)
+        elif isinstance(piece, Thinking):
+            if piece.text:
+                yield from self._more("thinking", "thinking_delta", "thinking", piece.text, apart=piece.apart)
+        elif isinstance(piece, Sealed):
+            yield from self._seal(piece)
+        elif isinstance(piece, CallBegun | CallGiven):
+            yield from self._call(piece)
+        elif isinstance(piece, Finished):
+            self._finished = piece
+        elif isinstance(piece, Used):
+            self._usage = piece
+        elif isinstance(piece, Failed):
+            yield {"type": "error", "error": {"type": _error_type(piece.code), "message": piece.message}}
+        elif isinstance(piece, Closed):
+            yield from self._close()
+            end = {"stop_reason": self._reason(), "stop_sequence": self._finished.stop}
+            self._message |= {**end, "usage": _usage(self._usage)}
+            yield {"type": "message_delta", "delta": end, "usage": self._message["usage"]}
+            yield {"type": events.STOP}
+
+    def _more(self, kind: str, delta: str, name: str, text: str, *, apart: bool = False) -> Iterator[dict[str, Any]]:
+        index = len(self._blocks) - 1
+        if apart or not self._is_open or self._blocks[index]["type"] != kind:
+            yield from self._close()
+            index += 1
+            yield self._start({"type": kind, name: ""} | ({"signature": ""} if kind == "thinking" else {}))
+        self._blocks[index][name] += text
+        yield {"type": "content_block_delta", "index": index, "delta": {"type": delta, name: text}}
+
+    def _start(self, block: dict[str, Any]) -> dict[str, Any]:
+        self._blocks.append(block)
+        self._is_open = True
+        return events.started(len(self._blocks) - 1, dict(block))
+
+    def _seal(self, piece: Sealed) -> Iterator[dict[str, Any]]:
+        index = len(self._blocks) - 1
+        seal = piece.data if piece.kind in ("messages", "redacted") else sealed(piece.kind, piece.data)
+        if self._is_open and self._blocks[index]["type"] == "thinking" and piece.kind != "redacted":
+            yield self._signed(index, seal)
+            yield from self._close()
+        else:
+            yield from self._close()
+            yield self._start({"type": "redacted_thinking", "data": seal})
+            yield from self._close()
+
+    def _signed(self, index: int, seal: str) -> dict[str, Any]:
+        self._blocks[index]["signature"] = seal
+        return {"type": "content_block_delta", "index": index, "delta": {"type": "signature_delta", "signature": seal}}
+
+    def _call(self, piece: CallBegun | CallGiven) -> Iterator[dict[str, Any]]:
+        if isinstance(piece, CallBegun):
+            yield from self._close()
+            yield self._start({"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}})
+            self._calls, self._given = True, ""
+        else:
+            self._given += piece.text
+            delta = {"type": "input_json_delta", "partial_json": piece.text}
+            yield {"type": "content_block_delta", "index": len(self._blocks) - 1, "delta": delta}
+
+    def _close(self) -> Iterator[dict[str, Any]]:
+        """End the last block."""
+        if not self._is_open:
+            return
+        index = len(self._blocks) - 1
+        block = self._blocks[index]
+        if block["type"] == "tool_use":
+            block["input"] = _input(self._given)
+        elif block["type"] == "thinking" and not block["signature"]:
+            yield self._signed(index, sealed("chat", ""))
+        self._is_open = False
+        yield events.stopped(index)
+
+    def _reason(self) -> str:
+        if self._finished.stop is not None:
+            return "stop_sequence"
+        if self._refused:
+            return "refusal"
+        if self._calls and self._finished.reason == "stop":
+            return "tool_use"
+        return _REASONS.get(self._finished.reason, "end_turn")
+
+    def whole(self) -> bytes:
+        """The message."""
+        return orjson.dumps({**self._message, "content": self._blocks})
+
+
+def _input(given: str) -> Any:
+    """Arguments as an object; what is none, as a model may write it, as the text that it is."""
+    if not given:
+        return {}
+    try:
+        found = orjson.loads(given)
+    except orjson.JSONDecodeError:
+        return {"input": given}
+    return found if isinstance(found, dict) else {"input": found}
+
+
+def _usage(used: Used) -> dict[str, Any]:
+    return {
+        "input_tokens": max(0, used.input - used.cached - used.written),
+        "cache_creation_input_tokens": used.written,
+        "cache_read_input_tokens": used.cached,
+        "output_tokens": used.output,
+    }
+
+
+def _error_type(code: str) -> str:
+    """The API's own word, as far as it has one."""
+    if code.endswith("_error"):
+        return "api_error" if code == "server_error" else code
+    return {"rate_limit_exceeded": "rate_limit_error", "overloaded": "overloaded_error"}.get(code, "api_error")

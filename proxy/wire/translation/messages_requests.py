@@ -1,0 +1,279 @@
+"""Messages' requests: read into the neutral form, and written from it.
+
+Reference: https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from proxy.wire.translation.chat_requests import CACHES
+from proxy.wire.translation.fields import Field, among, at_most, read_fields, written
+from proxy.wire.translation.neutral import (
+    Ask,
+    Bounds,
+    Call,
+    Choice,
+    File,
+    Image,
+    Part,
+    Refusal,
+    Result,
+    Text,
+    Thought,
+    Tool,
+    Turn,
+    Wish,
+    arguments_of,
+    fitting,
+    malformed,
+    objects,
+    sealed,
+    split_data_url,
+    string,
+    text_of,
+    unsealed,
+)
+from proxy.wire.translation.wishes import messages_choice, messages_form, to_messages_choice, to_messages_form
+
+
+def _thinking(value: Any) -> None:
+    """What sets no budget leaves it to the model, as the other APIs do; a budget has no counterpart."""
+    if not isinstance(value, Mapping) or value.get("type") not in ("adaptive", "between_tools", "disabled"):
+        raise ValueError("has no budget for thinking")
+
+
+def _context_management(value: Any) -> None:
+    """What keeps all thinking changes nothing, as no other API takes any away."""
+    edits = value.get("edits") if isinstance(value, Mapping) else None
+    for edit in edits if isinstance(edits, list) else [None]:
+        if not isinstance(edit, Mapping) or not str(edit.get("type")).startswith("clear_thinking") or edit.get("keep") != "all":
+            raise ValueError("edits no conversation")
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("max_tokens", "max_tokens", note="where the client sets none: the model's own limit, else 4,096"),
+    Field("temperature", "temperature", write=at_most(1)),
+    Field("top_p", "top_p"),
+    Field("top_k", "top_k"),
+    Field("stop_sequences", "stop", nothing=([],)),
+    Field("output_config.format", "form", read=messages_form, write=to_messages_form),
+    Field("output_config.effort", "effort", write=among("low", "medium", "high", "xhigh", "max")),
+    Field("output_format", "form", read=messages_form),
+    Field("tool_choice", "tool_choice", read=messages_choice, write=to_messages_choice),
+    Field("tool_choice.disable_parallel_tool_use", "parallel", note="turned around"),
+    Field("metadata.user_id", "user"),
+    Field("thinking", "thinking", read=_thinking, note="a budget is refused"),
+    Field("service_tier", "anthropics_tier", nothing=("auto",)),
+    Field("speed", "speed", nothing=("standard",)),
+    Field("context_management", "context_management", read=_context_management),
+    Field("cache_control", note=CACHES),
+    Field("diagnostics", note="asks how the cache was used"),
+)
+_ELSEWHERE = ("model", "messages", "system", "tools", "stream")
+_WRITTEN_ELSEWHERE = ("parallel", "include_usage")
+_MARK = "cache_control"
+_TOOL = ("type", "name", "description", "input_schema", "strict", _MARK, "eager_input_streaming")
+_ID = re.compile(r"[A-Za-z0-9_-]+")
+_ID_CHARS = 64
+MAX_TOKENS = 4096
+"""Of an answer whose client sets no limit and whose model is not known: the API wants one, and every model of it can write as much."""
+
+
+def read(body: Mapping[str, Any], bounds: Bounds) -> Ask:
+    """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
+    ask = Ask(string(body, "model", ""), stream=body.get("stream") is True)
+    if system := _read_content("system", body.get("system"), bounds):
+        ask.turns.append(Turn("system", system, "system"))
+    ask.turns += [turn for at, item in objects(body.get("messages"), "messages") if (turn := _read_item(at, item, bounds)) is not None]
+    _refuse_prefill(ask, bounds)
+    ask.tools = [_read_tool(at, tool, bounds) for at, tool in objects(body.get("tools") or [], "tools")]
+    read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
+    choice = body.get("tool_choice")
+    if isinstance(choice, Mapping) and choice.get("disable_parallel_tool_use") is True:
+        ask.wishes["parallel"] = Wish(False, "tool_choice.disable_parallel_tool_use")
+    return ask
+
+
+def _refuse_prefill(ask: Ask, bounds: Bounds) -> None:
+    last = ask.turns[-1] if ask.turns else None
+    if last is not None and last.role == "assistant" and not any(isinstance(part, Call) for part in last.parts):
+        bounds.refuse(last.at, "does not go on with a begun answer")
+
+
+def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> Turn | None:
+    bounds.others(item, ("role", "content"), at)
+    role = item.get("role")
+    if role not in ("user", "assistant", "system"):
+        bounds.refuse(f"{at}.role")
+        return None
+    return Turn(str(role), _read_content(f"{at}.content", item.get("content"), bounds), at)
+
+
+def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Text(content, at)] if content else []
+    parts = [_read_block(where, block, bounds) for where, block in objects(content, at)]
+    return [part for part in parts if part is not None]
+
+
+def _read_block(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | None:
+    kind = block.get("type")
+    if kind == "text":
+        bounds.others({**block, "citations": block.get("citations") or None}, ("type", "text", _MARK), at)
+        return text_of(block, at)
+    if kind == "tool_use":
+        caller = block.get("caller")
+        direct = isinstance(caller, Mapping) and caller.get("type") == "direct"
+        bounds.others({**block, "caller": None if direct else caller}, ("type", "id", "name", "input", _MARK), at)
+        arguments = orjson.dumps(block.get("input") if block.get("input") is not None else {}).decode()
+        return Call(string(block, "id", at), string(block, "name", at), arguments, f"{at}.input")
+    if kind == "tool_result":
+        bounds.others(block, ("type", "tool_use_id", "content", "is_error", _MARK), at)
+        content = _read_content(f"{at}.content", block.get("content"), bounds)
+        shown = tuple(part for part in content if isinstance(part, Text | Image | File))
+        return Result(string(block, "tool_use_id", at), shown, at, block.get("is_error") is True)
+    if kind == "thinking":
+        return Thought(string(block, "thinking", at), _seal(block.get("signature"), "messages"), at)
+    if kind == "redacted_thinking":
+        return Thought("", _seal(block.get("data"), "redacted"), at)
+    if kind in ("image", "document"):
+        return _read_source(at, block, bounds)
+    bounds.refuse(f"{at}.type", f"has no block {kind!r}")
+    return None
+
+
+def _seal(given: object, kind: str) -> str:
+    return str(given) if unsealed(given) is not None else sealed(kind, str(given or ""))
+
+
+def _read_source(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | None:
+    source, image = block.get("source"), block.get("type") == "image"
+    if not isinstance(source, Mapping):
+        raise malformed(f"{at}.source", "an object")
+    citations = block.get("citations")
+    asks = citations if isinstance(citations, Mapping) and citations.get("enabled") else None
+    bounds.others({**block, "citations": asks}, ("type", "source", "title", _MARK), at)
+    kind = source.get("type")
+    if kind == "base64" and (image or source.get("media_type") == "application/pdf"):
+        url = f"data:{source.get('media_type')};base64,{string(source, 'data', f'{at}.source')}"
+    elif kind == "url":
+        url = string(source, "url", f"{at}.source")
+    else:
+        bounds.refuse(f"{at}.source.type", f"has no source {kind!r}")
+        return None
+    return Image(url, at) if image else File(url, at, str(block.get("title") or ""))
+
+
+def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
+    if tool.get("type") not in (None, "custom"):
+        bounds.refuse(f"{at}.type", f"has no tool {tool.get('type')!r}")
+        return Tool("", at)
+    callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
+    bounds.others({**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}, _TOOL, at)
+    return Tool(string(tool, "name", at), at, tool.get("description"), tool.get("input_schema"), tool.get("strict"))
+
+
+def write(ask: Ask, bounds: Bounds, *, limit: int | None = None) -> dict[str, Any]:
+    """The body; `limit` is the longest answer of the model, in tokens, if it is known. Raises `InvalidRequest`."""
+    system, turns = _parted(ask.turns)
+    body: dict[str, Any] = {"model": ask.model, "max_tokens": limit or MAX_TOKENS}
+    if system:
+        body["system"] = system[0]["text"] if len(system) == 1 else system
+    body["messages"] = _write_turns(turns, bounds)
+    if ask.tools:
+        body["tools"] = [_write_tool(tool, bounds) for tool in ask.tools if tool.name]
+    effort = ask.wishes.get("effort")
+    if effort is not None and effort.value == "none":
+        body["thinking"] = {"type": "disabled"}
+    skipped = ("effort",) if "thinking" in body else ()
+    body |= written(ask, FIELDS, (*_WRITTEN_ELSEWHERE, *skipped), bounds)
+    parallel = ask.wishes.get("parallel")
+    if parallel is not None and ask.tools and (choice := body.setdefault("tool_choice", to_messages_choice(Choice("auto")))):
+        body["tool_choice"] = choice if choice["type"] == "none" else {**choice, "disable_parallel_tool_use": not parallel.value}
+    return body | ({"stream": True} if ask.stream else {})
+
+
+def _parted(turns: list[Turn]) -> tuple[list[dict[str, Any]], list[Turn]]:
+    """The system's words in front of the conversation, which are a field of their own, and the rest."""
+    begin = next((i for i, turn in enumerate(turns) if turn.role != "system"), len(turns))
+    return [{"type": "text", "text": part.text} for turn in turns[:begin] for part in turn.parts if isinstance(part, Text)], turns[begin:]
+
+
+def _write_turns(turns: list[Turn], bounds: Bounds) -> list[dict[str, Any]]:
+    """One message for each side's turn: the results of parallel calls stand in one."""
+    found: list[dict[str, Any]] = []
+    for turn in turns:
+        blocks = [block for part in turn.parts if (block := _write_part(part, bounds)) is not None]
+        if not blocks:
+            continue
+        if found and found[-1]["role"] == turn.role:
+            found[-1]["content"] += blocks
+        else:
+            found.append({"role": turn.role, "content": blocks})
+    return [{**one, "content": _plain(one["content"])} for one in found]
+
+
+def _plain(blocks: list[dict[str, Any]]) -> Any:
+    return blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+
+
+def _write_part(part: Part, bounds: Bounds) -> dict[str, Any] | None:
+    if isinstance(part, Text | Refusal):
+        return {"type": "text", "text": part.text} if part.text.strip() else None
+    if isinstance(part, Call):
+        return {"type": "tool_use", "id": _id(part.id), "name": part.name, "input": arguments_of(part, bounds)}
+    if isinstance(part, Result):
+        return _write_result(part, bounds)
+    if isinstance(part, Thought):
+        return _write_thought(part, bounds)
+    return _write_source(part, bounds)
+
+
+def _write_result(result: Result, bounds: Bounds) -> dict[str, Any]:
+    blocks = [block for part in result.content if (block := _write_part(part, bounds)) is not None]
+    failed = {"is_error": True} if result.failed else {}
+    return {"type": "tool_result", "tool_use_id": _id(result.id), "content": _plain(blocks) if blocks else "", **failed}
+
+
+def _write_thought(thought: Thought, bounds: Bounds) -> dict[str, Any] | None:
+    kind, data = unsealed(thought.seal) or ("", "")
+    if kind == "messages":
+        return {"type": "thinking", "thinking": thought.text, "signature": data}
+    if kind == "redacted":
+        return {"type": "redacted_thinking", "data": data}
+    bounds.refuse(thought.at, "cannot read what another API's model has thought")
+    return None
+
+
+def _write_source(part: Image | File, bounds: Bounds) -> dict[str, Any] | None:
+    if isinstance(part, Image) and part.detail != "auto":
+        bounds.refuse(part.at, f"has no detail {part.detail!r} of an image")
+    inline = split_data_url(part.url)
+    if isinstance(part, File) and inline is not None and inline[0] != "application/pdf":
+        bounds.refuse(part.at, "takes PDF files alone")
+        return None
+    source = {"type": "url", "url": part.url}
+    if inline is not None:
+        source = {"type": "base64", "media_type": inline[0], "data": inline[1]}
+    if isinstance(part, Image):
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source} | ({"title": part.name} if part.name else {})
+
+
+def _write_tool(tool: Tool, bounds: Bounds) -> dict[str, Any]:
+    if tool.custom is not None:
+        bounds.refuse(tool.at, "has no custom tools")
+    said = {"description": tool.description, "strict": tool.strict or None}
+    schema = tool.parameters if isinstance(tool.parameters, Mapping) else {"type": "object", "properties": {}}
+    return {"name": tool.name} | {name: value for name, value in said.items() if value is not None} | {"input_schema": schema}
+
+
+def _id(identity: str) -> str:
+    return fitting(identity, "toolu_", _ID_CHARS, _ID)

@@ -1,0 +1,238 @@
+"""A request in no API's own form: turns, tools and wishes, each with the place in the client's body where it stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from hashlib import sha256
+from typing import Any
+
+import orjson
+from msgspec import Struct, field
+
+from proxy.errors import InvalidRequest
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+class Text(Struct, frozen=True):
+    """Words."""
+
+    text: str
+    at: str
+
+
+class Image(Struct, frozen=True):
+    """A picture."""
+
+    url: str
+    """Of the web, or a data URL."""
+    at: str
+    detail: str = "auto"
+
+
+class File(Struct, frozen=True):
+    """A file whose content is in the request, or at an address."""
+
+    url: str
+    """Of the web, or a data URL."""
+    at: str
+    name: str = ""
+
+
+class Thought(Struct, frozen=True):
+    """What the model thought in an earlier turn."""
+
+    text: str
+    seal: str
+    """See `sealed`."""
+    at: str
+
+
+class Refusal(Struct, frozen=True):
+    """What the model said instead of an answer."""
+
+    text: str
+    at: str
+
+
+class Call(Struct, frozen=True):
+    """A call of a tool of the client's."""
+
+    id: str
+    name: str
+    arguments: str
+    """As the model wrote them: JSON, or any text where the tool is a custom one."""
+    at: str
+    custom: bool = False
+
+
+class Result(Struct, frozen=True):
+    """What a tool gave back."""
+
+    id: str
+    """Of the call."""
+    content: tuple[Text | Image | File, ...]
+    at: str
+    failed: bool = False
+
+
+Part = Text | Image | File | Thought | Refusal | Call | Result
+
+
+class Turn(Struct):
+    """What one side said."""
+
+    role: str
+    """``system``, ``user`` or ``assistant``; the result of a call is the user's."""
+    parts: list[Part]
+    at: str
+
+
+class Tool(Struct, frozen=True):
+    """A tool of the client's."""
+
+    name: str
+    at: str
+    description: str | None = None
+    parameters: Any = None
+    """JSON Schema."""
+    strict: bool | None = None
+    custom: Mapping[str, Any] | None = None
+    """For a custom tool, which takes any text: the fields of its own."""
+
+
+class Choice(Struct, frozen=True):
+    """Whether tools are to be called, and which."""
+
+    mode: str
+    """``auto``, ``none``, ``required``, or ``tool`` for the one that is named."""
+    name: str = ""
+    custom: bool = False
+    allowed: tuple[str, ...] | None = None
+    """Names of the only ones that may be called."""
+
+
+class Form(Struct, frozen=True):
+    """The form that the answer is to have: JSON."""
+
+    schema: Any = None
+    """None for any object."""
+    name: str = ""
+    description: str | None = None
+    strict: bool | None = None
+
+
+class Wish(Struct, frozen=True):
+    """What the client set."""
+
+    value: Any
+    at: str
+
+
+class Ask(Struct):
+    """A request."""
+
+    model: str
+    turns: list[Turn] = field(default_factory=list)
+    tools: list[Tool] = field(default_factory=list)
+    wishes: dict[str, Wish] = field(default_factory=dict)
+    stream: bool = False
+
+
+class Bounds:
+    """What the server's API has no form for: refused, unless the operator lets it be left out."""
+
+    def __init__(self, server: str, dropped: Collection[str] = ()) -> None:
+        """`server` says whom the request cannot be put to; `dropped` are fields without positions, as ``messages.content.citations``."""
+        self._server, self._dropped = server, frozenset(dropped)
+
+    def refuse(self, at: str, why: str = "has nothing for it") -> None:
+        """Returns where it may be left out. Raises `InvalidRequest` with the field."""
+        plain = _INDEX.sub("", at)
+        if not any(plain == name or plain.startswith(name + ".") for name in self._dropped):
+            raise InvalidRequest(f"{at}: {self._server}, which {why}", param=at)
+
+    def others(self, given: Mapping[str, Any], known: Collection[str], at: str) -> None:
+        """Refuse the fields of an object that are set and not `known`."""
+        for name, value in given.items():
+            if name not in known and value is not None:
+                self.refuse(f"{at}.{name}" if at else name)
+
+
+def malformed(at: str, expected: str) -> InvalidRequest:
+    """The client's own mistake."""
+    return InvalidRequest(f"{at}: expected {expected}", param=at)
+
+
+def objects(value: object, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a list, each with its place. Raises `InvalidRequest`."""
+    if not isinstance(value, list):
+        raise malformed(at, "a list")
+    for i, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise malformed(f"{at}[{i}]", "an object")
+        yield f"{at}[{i}]", item
+
+
+def string(given: Mapping[str, Any], name: str, at: str) -> str:
+    """A field that must be a string. Raises `InvalidRequest`."""
+    value = given.get(name)
+    if not isinstance(value, str):
+        raise malformed(f"{at}.{name}" if at else name, "a string")
+    return value
+
+
+def text_of(part: Mapping[str, Any], at: str, name: str = "text") -> Text:
+    """The words of a part."""
+    return Text(string(part, name, at), f"{at}.{name}")
+
+
+def arguments_of(call: Call, bounds: Bounds) -> dict[str, Any]:
+    """A call's arguments as an object."""
+    try:
+        found = orjson.loads(call.arguments or "{}")
+    except orjson.JSONDecodeError:
+        found = None
+    if isinstance(found, dict) and not call.custom:
+        return found
+    bounds.refuse(call.at, "knows calls with a JSON object alone")
+    return {}
+
+
+def with_failure(result: Result) -> tuple[Text | Image | File, ...]:
+    """A result's content for an API without a field for a call that failed: its words say so."""
+    first = result.content[0] if result.content else None
+    if not result.failed or (isinstance(first, Text) and "error" in first.text[:40].lower()):
+        return result.content
+    if not isinstance(first, Text):
+        return (Text("Error: the call failed.", result.at), *result.content)
+    return (Text("Error: " + first.text, first.at), *result.content[1:])
+
+
+_SEAL = "groundwire:"
+
+
+def sealed(kind: str, data: str) -> str:
+    """What a client brings back with a thought, so that it goes to the API that it came from: ``chat``, ``messages``, ``redacted`` (of
+    Messages) or ``responses``, and what that API gave with it."""
+    return f"{_SEAL}{kind}:{data}"
+
+
+def unsealed(seal: object) -> tuple[str, str] | None:
+    """The kind and data of a seal; None for what was not sealed here."""
+    kind, parted, data = seal.removeprefix(_SEAL).partition(":") if isinstance(seal, str) and seal.startswith(_SEAL) else ("", "", "")
+    return (kind, data) if parted else None
+
+
+def fitting(identity: str, prefix: str, longest: int, allowed: re.Pattern[str] | None = None) -> str:
+    """An id that another API takes: itself where it is short and plain enough, else a name made of it, the same every time."""
+    if len(identity) <= longest and (allowed is None or allowed.fullmatch(identity)):
+        return identity
+    return prefix + sha256(identity.encode()).hexdigest()[:24]
+
+
+def split_data_url(url: str) -> tuple[str, str] | None:
+    """Media type and base64 data; None for any other address."""
+    head, found, data = url.partition(";base64,")
+    return (head.removeprefix("data:"), data) if found and head.startswith("data:") else None

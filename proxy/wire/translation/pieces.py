@@ -1,0 +1,206 @@
+"""An answer in no API's own form: a row of pieces, as a stream brings them; a whole answer is read as the same row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+import orjson
+from msgspec import Struct
+
+from proxy.wire.sse import Event
+
+
+class Begun(Struct, frozen=True):
+    """The answer begins."""
+
+    id: str
+    model: str
+
+
+class Said(Struct, frozen=True):
+    """Some of its text."""
+
+    text: str
+    apart: bool = False
+    """Whether another text begins, as behind a call."""
+
+
+class Refused(Struct, frozen=True):
+    """Some of what it says instead of an answer."""
+
+    text: str
+
+
+class Thinking(Struct, frozen=True):
+    """Some of what the model thinks, as far as it is told."""
+
+    text: str
+    apart: bool = False
+
+
+class Sealed(Struct, frozen=True):
+    """Ends a thought, or stands for one that is not told: what its API wants back with it (`neutral.sealed`)."""
+
+    kind: str
+    data: str
+
+
+class CallBegun(Struct, frozen=True):
+    """A call of a tool begins."""
+
+    key: int
+    """Which of the answer's calls."""
+    id: str
+    name: str
+    custom: bool = False
+
+
+class CallGiven(Struct, frozen=True):
+    """Some of a call's arguments."""
+
+    key: int
+    text: str
+
+
+class Finished(Struct, frozen=True):
+    """Why it ends, in chat's words: ``stop``, ``length``, ``tool_calls``, ``content_filter``."""
+
+    reason: str
+    stop: str | None = None
+    """The stop sequence that ended it, where it is told."""
+
+
+class Used(Struct, frozen=True):
+    """Tokens."""
+
+    input: int
+    """All of the prompt, cached or not."""
+    output: int
+    cached: int = 0
+    written: int = 0
+    """Of the prompt, what the provider put into its cache."""
+    reasoning: int = 0
+
+
+class Failed(Struct, frozen=True):
+    """The server ended the answer with an error."""
+
+    message: str
+    code: str = "server_error"
+
+
+class Closed(Struct, frozen=True):
+    """All of it has come."""
+
+
+Piece = Begun | Said | Refused | Thinking | Sealed | CallBegun | CallGiven | Finished | Used | Failed | Closed
+
+
+class AnswerReader(Protocol):
+    """Reads one answer of an API."""
+
+    def event(self, event: Event) -> Iterator[Piece]:
+        """The pieces of an event. Raises `ValueError` for what is none of this API's."""
+
+    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
+        """The pieces of a whole answer. Raises `ValueError`."""
+
+
+class AnswerWriter(Protocol):
+    """Writes one answer of an API."""
+
+    def feed(self, piece: Piece) -> bytes:
+        """The events for a piece, in order."""
+
+    def whole(self) -> bytes:
+        """All pieces so far as a body."""
+
+
+class InTurn:
+    """Puts the pieces of calls one call after another: chat may send those of several by turns, the other APIs do not.
+
+    What comes while a call's arguments are not whole, and is not of that call, waits until they are, or the answer ends.
+    """
+
+    def __init__(self) -> None:
+        self._call: int | None = None
+        """The call that is being told."""
+        self._given = ""
+        self._waiting: list[Piece] = []
+
+    def feed(self, piece: Piece) -> Iterator[Piece]:
+        """The pieces whose turn it is."""
+        if isinstance(piece, Finished | Failed | Closed):
+            yield from self._rest()
+            yield piece
+        elif isinstance(piece, Begun | Used):
+            yield piece
+        elif isinstance(piece, CallGiven) and piece.key == self._call:
+            self._given += piece.text
+            yield piece
+            yield from self._next()
+        else:
+            self._waiting.append(piece)
+            yield from self._next()
+
+    def _next(self) -> Iterator[Piece]:
+        """What waits, up to a call that is not whole."""
+        while self._waiting and (self._call is None or _is_whole(self._given)):
+            first = self._waiting.pop(0)
+            self._call, self._given = None, ""
+            if isinstance(first, CallGiven):  # space behind a call that was told
+                continue
+            yield first
+            if isinstance(first, CallBegun):
+                self._call = first.key
+                own = [one for one in self._waiting if isinstance(one, CallGiven) and one.key == first.key]
+                self._given = "".join(one.text for one in own)
+                self._waiting = [one for one in self._waiting if not isinstance(one, CallGiven) or one.key != first.key]
+                yield from own
+
+    def _rest(self) -> Iterator[Piece]:
+        """All that waits: nothing more comes."""
+        while self._waiting:
+            self._call = None
+            yield from self._next()
+
+
+def _is_whole(arguments: str) -> bool:
+    """Whether a call's arguments are complete, so that nothing but space can follow."""
+    try:
+        return isinstance(orjson.loads(arguments), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
+def number(given: object, *path: str) -> int:
+    """A figure in an object of objects; 0 for what is none."""
+    for name in path:
+        given = given.get(name) if isinstance(given, Mapping) else None
+    return given if isinstance(given, int) else 0
+
+
+def words(given: object) -> str:
+    """A text; "" for what is none."""
+    return given if isinstance(given, str) else ""
+
+
+def listed(given: object) -> list[Mapping[str, Any]]:
+    """The objects of a list; none for what is no list."""
+    return [one for one in given if isinstance(one, Mapping)] if isinstance(given, list) else []
+
+
+def payload_of(event: Event) -> dict[str, Any] | None:
+    """An event's data; None for a comment. Raises `ValueError` for what is no object."""
+    if event.data is None:
+        return None
+    found = orjson.loads(event.data)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def prefixed(identity: str, prefix: str) -> str:
+    """An answer's id as an API writes them, always the same for the same id."""
+    return identity if identity.startswith(prefix) else prefix + identity

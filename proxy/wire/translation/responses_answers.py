@@ -1,0 +1,137 @@
+"""Responses' answers: read into pieces.
+
+Reference: https://platform.openai.com/docs/api-reference/responses/object and …/responses-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from proxy.wire.responses import events
+from proxy.wire.responses.output import finish_reason
+from proxy.wire.sse import Event
+from proxy.wire.translation.chat_answers import failed
+from proxy.wire.translation.pieces import (
+    Begun,
+    CallBegun,
+    CallGiven,
+    Closed,
+    Finished,
+    Piece,
+    Refused,
+    Said,
+    Sealed,
+    Thinking,
+    Used,
+    listed,
+    number,
+    payload_of,
+    words,
+)
+
+_CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
+_CALL_DELTAS = (events.ARGUMENTS, "response.custom_tool_call_input.delta")
+
+
+class ResponsesReader:
+    """Implements `proxy.wire.translation.pieces.AnswerReader`."""
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._texts: set[tuple[int, ...]] = set()
+        """The places of the texts so far."""
+        self._thoughts: set[tuple[int, ...]] = set()
+        self._given: dict[int, bool] = {}
+        """The calls that have begun, by their item, and whether any of their arguments have come."""
+        self._refused = False
+
+    def event(self, event: Event) -> Iterator[Piece]:
+        """The pieces of an event."""
+        payload = payload_of(event) if not event.done else None
+        if payload is None:
+            return
+        kind, index = words(payload.get("type")), number(payload, "output_index")
+        if kind in events.BEGINS and not self._begun:
+            yield self._begin(events.response_of(payload))
+        elif kind == events.ITEM and isinstance(payload.get("item"), Mapping):
+            yield from self._item(index, payload["item"])
+        elif kind == events.TEXT:
+            yield self._said((index, number(payload, "content_index")), words(payload.get("delta")))
+        elif kind == events.REFUSAL:
+            yield Refused(words(payload.get("delta")))
+        elif kind in events.THOUGHTS:
+            place = (index, number(payload, "summary_index"), number(payload, "content_index"))
+            yield self._thought(place, words(payload.get("delta")))
+        elif kind in _CALL_DELTAS and index in self._given and payload.get("delta"):
+            self._given[index] = True
+            yield CallGiven(index, words(payload["delta"]))
+        elif kind == events.ITEM_DONE and isinstance(payload.get("item"), Mapping):
+            yield from self._item_done(index, payload["item"])
+        elif kind in events.ENDS:
+            yield from self._end(events.response_of(payload))
+        elif kind == "error":
+            yield failed(payload.get("error") or payload)
+
+    def _begin(self, response: Mapping[str, Any]) -> Begun:
+        self._begun = True
+        return Begun(words(response.get("id")), words(response.get("model")))
+
+    def _said(self, place: tuple[int, ...], text: str) -> Said:
+        apart = bool(self._texts) and place not in self._texts
+        self._texts.add(place)
+        return Said(text, apart)
+
+    def _thought(self, place: tuple[int, ...], text: str) -> Thinking:
+        apart = bool(self._thoughts) and place not in self._thoughts
+        self._thoughts.add(place)
+        return Thinking(text, apart)
+
+    def _item(self, index: int, item: Mapping[str, Any]) -> Iterator[Piece]:
+        """An item begins."""
+        kind = words(item.get("type"))
+        if kind in _CALLS:
+            self._given[index] = False
+            yield CallBegun(index, words(item.get("call_id")), words(item.get("name")), custom=kind == "custom_tool_call")
+        elif kind not in ("message", "reasoning"):
+            raise ValueError(f"an item of the type {kind[:60]!r}")
+
+    def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[Piece]:
+        kind = words(item.get("type"))
+        if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
+            yield Sealed("responses", seal)
+        elif kind in _CALLS and self._given.get(index) is False:
+            yield CallGiven(index, words(item.get(_CALLS[kind])) or ("{}" if kind == "function_call" else ""))
+
+    def _end(self, response: Mapping[str, Any]) -> Iterator[Piece]:
+        if response.get("status") == "failed" or response.get("error"):
+            yield failed(response.get("error"))
+            return
+        yield Finished(finish_reason(response, bool(self._given)) or "stop")
+        if isinstance(usage := response.get("usage"), Mapping):
+            yield Used(
+                number(usage, "input_tokens"),
+                number(usage, "output_tokens"),
+                number(usage, "input_tokens_details", "cached_tokens"),
+                number(usage, "input_tokens_details", "cache_write_tokens"),
+                number(usage, "output_tokens_details", "reasoning_tokens"),
+            )
+        yield Closed()
+
+    def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
+        """The pieces of a response."""
+        if not isinstance(body.get("output"), list):
+            raise ValueError("not a response")
+        yield self._begin(body)
+        for index, item in enumerate(listed(body["output"])):
+            yield from self._item(index, item)
+            for position, part in enumerate(listed(item.get("content")) if item.get("type") == "message" else ()):
+                if part.get("type") == "refusal":
+                    yield Refused(words(part.get("refusal")))
+                elif part.get("type") == "output_text":
+                    yield self._said((index, position), words(part.get("text")))
+            if item.get("type") == "reasoning":
+                for position, part in enumerate([*listed(item.get("summary")), *listed(item.get("content"))]):
+                    yield self._thought((index, position), words(part.get("text")))
+            yield from self._item_done(index, item)
+        yield from self._end(body)

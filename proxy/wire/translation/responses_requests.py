@@ -1,0 +1,317 @@
+"""Responses' requests: read into the neutral form, and written from it.
+
+What a request only names of its conversation (``previous_response_id``, references) must have come by here, and is given to `read` as
+messages: no other server knows it. Reference: https://platform.openai.com/docs/api-reference/responses/create
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from msgspec import structs
+
+from proxy.ports.upstream import Past
+from proxy.wire.responses.items import item_type
+from proxy.wire.translation.chat_requests import CACHE_OPTIONS, CACHES, EFFORTS, MARKS, read_turns
+from proxy.wire.translation.fields import Field, among, read_fields, written
+from proxy.wire.translation.neutral import (
+    Ask,
+    Bounds,
+    Call,
+    File,
+    Image,
+    Part,
+    Refusal,
+    Result,
+    Text,
+    Thought,
+    Tool,
+    Turn,
+    fitting,
+    malformed,
+    objects,
+    sealed,
+    string,
+    text_of,
+    unsealed,
+    with_failure,
+)
+from proxy.wire.translation.wishes import openai_choice, responses_form, to_responses_choice, to_responses_form, user_of
+
+FIELDS: tuple[Field, ...] = (
+    Field("max_output_tokens", "max_tokens"),
+    Field("temperature", "temperature"),
+    Field("top_p", "top_p"),
+    Field("text.format", "form", nothing=({"type": "text"},), read=responses_form, write=to_responses_form),
+    Field("text.verbosity", "verbosity", nothing=("medium",)),
+    Field("tool_choice", "tool_choice", read=openai_choice, write=to_responses_choice),
+    Field("parallel_tool_calls", "parallel", nothing=(True,)),
+    Field("reasoning.effort", "effort", write=among(*EFFORTS)),
+    Field("reasoning.summary", "summary", nothing=("auto",), note="what the server tells of its reasoning is the summary"),
+    Field("reasoning.context", "thoughts_kept", nothing=("auto",)),
+    Field("reasoning.mode", "reasoning_mode", nothing=("standard",)),
+    Field("reasoning.generate_summary", "summary", nothing=("auto",)),
+    Field("user", "user", write=user_of, note="one of more than 64 characters as its SHA-256"),
+    Field("safety_identifier", "user"),
+    Field("metadata", "metadata", nothing=({},)),
+    Field("service_tier", "service_tier", nothing=("auto",)),
+    Field("store", note="whether the proxy keeps the turn, so that a request can go on from it"),
+    Field("include", "include", nothing=([], ["reasoning.encrypted_content"]), note="`reasoning.encrypted_content` alone"),
+    Field("top_logprobs", "logprobs_of_parts", nothing=(0,)),
+    Field("truncation", "truncation", nothing=("disabled",)),
+    Field("background", "background", nothing=(False,)),
+    Field("prompt_cache_key", note=CACHES),
+    Field("prompt_cache_retention", note=CACHES),
+    *CACHE_OPTIONS,
+    Field("prompt_cache_options.prewarm", "prewarm", nothing=(False,)),
+    Field("client_metadata", note="tells the provider of the client"),
+    Field("stream_options.include_obfuscation", note="pads a stream"),
+)
+_ELSEWHERE = ("model", "input", "instructions", "tools", "stream", "previous_response_id")
+_OF_OTHERS = ("include_usage", "store")
+_CALL_ID_CHARS = 64
+_TEXTS = ("input_text", "output_text", "text")
+_ABOUT = ("type", "id", "status", "internal_chat_message_metadata_passthrough")
+"""Of an item: what says nothing to the model."""
+NAMESPACE = "__"
+"""Between the name of a namespace and that of a tool in it, where an API has tools alone."""
+
+
+def read(body: Mapping[str, Any], bounds: Bounds, past: Past) -> Ask:
+    """With what the body only names. Raises `InvalidRequest` with the field."""
+    ask = Ask(string(body, "model", ""), stream=body.get("stream") is True)
+    if isinstance(body.get("instructions"), str):
+        ask.turns.append(Turn("system", [Text(body["instructions"], "instructions")], "instructions"))
+    if body.get("previous_response_id") is not None and past.messages is None:
+        bounds.refuse("previous_response_id", "does not keep conversations, and not all of this one has come by here")
+    if body.get("previous_response_id") is not None:
+        ask.turns += read_turns(list(past.messages or ()), bounds, "previous_response_id")
+    ask.turns += _read_input(body.get("input"), past, bounds)
+    ask.tools = [one for at, tool in objects(body.get("tools") or [], "tools") for one in _read_tools(at, tool, bounds)]
+    read_fields(ask, body, FIELDS, _ELSEWHERE, bounds)
+    return ask
+
+
+def _read_input(given: object, past: Past, bounds: Bounds) -> list[Turn]:
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [Turn("user", [Text(given, "input")], "input")]
+    turns: list[Turn] = []
+    for at, item in objects(given, "input"):
+        known = past.items.get(str(item.get("id"))) if item_type(item) == "item_reference" else None
+        role, parts = _read_item(at, item if known is None else known, bounds)
+        if turns and role == "assistant" == turns[-1].role:  # items of one turn
+            turns[-1].parts += parts
+        elif role:
+            turns.append(Turn(role, parts, at))
+    return turns
+
+
+def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> tuple[str, list[Part]]:
+    """Who says it, and what; "" for nobody."""
+    kind = item_type(item)
+    if kind == "message":
+        role = {"developer": "system"}.get(str(item.get("role")), item.get("role"))
+        if role not in ("system", "user", "assistant"):
+            bounds.refuse(f"{at}.role")
+            return "", []
+        bounds.others(item, (*_ABOUT, "role", "content", "phase"), at)
+        return str(role), _read_content(f"{at}.content", item.get("content"), bounds)
+    if kind in ("function_call", "custom_tool_call"):
+        bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "arguments", "input"), at)
+        custom = kind == "custom_tool_call"
+        name = "input" if custom else "arguments"
+        return "assistant", [
+            Call(string(item, "call_id", at), flat_name(item, string(item, "name", at)), string(item, name, at), f"{at}.{name}", custom)
+        ]
+    if kind in ("function_call_output", "custom_tool_call_output"):
+        bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "output"), at)
+        content = tuple(p for p in _read_content(f"{at}.output", item.get("output"), bounds) if isinstance(p, Text | Image | File))
+        return "user", [Result(string(item, "call_id", at), content, at)]
+    if kind == "reasoning":
+        return "assistant", _read_reasoning(at, item)
+    bounds.refuse(f"{at}.type", f"has no item {kind!r}")
+    return "", []
+
+
+def _direct(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A call, or its result, without saying that it is the model that called."""
+    caller = item.get("caller")
+    return {**item, "caller": None} if isinstance(caller, Mapping) and caller.get("type") == "direct" else item
+
+
+def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[Part]:
+    """Nothing where the item only says that there was a thought."""
+    said = [part.get("text") for name in ("summary", "content") for _, part in objects(item.get(name) or [], f"{at}.{name}")]
+    seal = item.get("encrypted_content")
+    own = str(seal) if unsealed(seal) is not None else sealed("responses", str(seal or ""))
+    text = "\n\n".join(text for text in said if isinstance(text, str))
+    return [Thought(text, own, at)] if text or seal else []
+
+
+def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Text(content, at)] if content else []
+    parts = [_read_part(where, part, bounds) for where, part in objects(content, at)]
+    return [part for part in parts if part is not None]
+
+
+def _read_part(at: str, part: Mapping[str, Any], bounds: Bounds) -> Part | None:
+    kind = part.get("type")
+    if kind in _TEXTS:
+        bounds.others({**part, "annotations": None, "logprobs": None}, ("type", "text", *MARKS), at)
+        return text_of(part, at)
+    if kind == "refusal":
+        return Refusal(string(part, "refusal", at), at)
+    if kind == "input_image":
+        bounds.others(part, ("type", "image_url", "detail", *MARKS), at)
+        return Image(string(part, "image_url", at), at, str(part.get("detail") or "auto"))
+    if kind == "input_file":
+        bounds.others(part, ("type", "file_data", "file_url", "filename", *MARKS), at)
+        url = part.get("file_data") or part.get("file_url")
+        if not isinstance(url, str):
+            raise malformed(f"{at}.file_data", "a string")
+        return File(url, at, str(part.get("filename") or ""))
+    bounds.refuse(f"{at}.type", f"has no {kind!r}")
+    return None
+
+
+def _read_tools(at: str, tool: Mapping[str, Any], bounds: Bounds) -> list[Tool]:
+    """One, or those of a namespace under its name, with what is said of it."""
+    if tool.get("type") != "namespace":
+        return [_read_tool(at, tool, bounds)]
+    bounds.others(tool, ("type", "name", "description", "tools"), at)
+    name, about = string(tool, "name", at), tool.get("description")
+    inner = [_read_tool(where, one, bounds) for where, one in objects(tool.get("tools"), f"{at}.tools")]
+    return [
+        structs.replace(
+            one, name=name + NAMESPACE + one.name, description="\n\n".join(said for said in (about, one.description) if said) or None
+        )
+        for one in inner
+        if one.name
+    ]
+
+
+def flat_name(item: Mapping[str, Any], name: str) -> str:
+    """The name of the tool that a call is of, its namespace in front."""
+    space = item.get("namespace")
+    return f"{space}{NAMESPACE}{name}" if isinstance(space, str) and space else name
+
+
+def spaces_of(tools: object) -> dict[str, tuple[str, str]]:
+    """The namespace and name of each tool that stands in one, by the name that it has where there are none."""
+    found = {}
+    for tool in tools if isinstance(tools, list) else ():
+        if isinstance(tool, Mapping) and tool.get("type") == "namespace":
+            for one in tool.get("tools") or ():
+                found[flat_name({"namespace": tool["name"]}, str(one.get("name")))] = (str(tool["name"]), str(one.get("name")))
+    return found
+
+
+def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
+    kind = tool.get("type")
+    if kind == "custom":
+        described = {name: value for name, value in tool.items() if name != "type"}
+        return Tool(string(tool, "name", at), at, tool.get("description"), custom=_chat_grammar(described))
+    if kind != "function":
+        bounds.refuse(f"{at}.type", f"has no tool {kind!r}")
+        return Tool("", at)
+    callers = tool.get("allowed_callers") if tool.get("allowed_callers") != ["direct"] else None
+    plain = {**tool, "allowed_callers": callers, "defer_loading": tool.get("defer_loading") or None}
+    bounds.others(plain, ("type", "name", "description", "parameters", "strict"), at)
+    return Tool(string(tool, "name", at), at, tool.get("description"), tool.get("parameters"), tool.get("strict"))
+
+
+def _chat_grammar(described: dict[str, Any]) -> dict[str, Any]:
+    """A custom tool in chat's form, where a grammar stands one object deeper."""
+    given = described.get("format")
+    if not isinstance(given, Mapping) or given.get("type") != "grammar":
+        return described
+    return {**described, "format": {"type": "grammar", "grammar": {name: value for name, value in given.items() if name != "type"}}}
+
+
+def write(ask: Ask, bounds: Bounds) -> dict[str, Any]:
+    """The body. Raises `InvalidRequest`."""
+    custom = {part.id for turn in ask.turns for part in turn.parts if isinstance(part, Call) and part.custom}
+    body: dict[str, Any] = {"model": ask.model, "input": [item for turn in ask.turns for item in _write_turn(turn, custom, bounds)]}
+    if ask.tools:
+        body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
+    body |= written(ask, FIELDS, _OF_OTHERS, bounds)
+    kept = ask.wishes.get("store")
+    body["store"] = kept is not None and kept.value is True  # the other APIs keep nothing unless they are asked to
+    return body | ({"stream": True} if ask.stream else {})
+
+
+def _write_turn(turn: Turn, custom: Collection[str], bounds: Bounds) -> list[dict[str, Any]]:
+    """A turn's items: its words as one message, what else it has in its place."""
+    items: list[dict[str, Any]] = []
+    for part in turn.parts:
+        if isinstance(part, Call):
+            items.append(_write_call(part))
+        elif isinstance(part, Result):
+            items.append(_write_result(part, custom, bounds))
+        elif isinstance(part, Thought):
+            items += _write_thought(part, bounds)
+        elif (shown := _write_part(part, turn.role, bounds)) is not None:
+            if items and items[-1].get("role") == turn.role:
+                items[-1]["content"].append(shown)
+            else:
+                items.append({"type": "message", "role": turn.role, "content": [shown]})
+    return items
+
+
+def _write_part(part: Text | Image | File | Refusal, role: str, bounds: Bounds) -> dict[str, Any] | None:
+    if isinstance(part, Text):
+        return {"type": "output_text" if role == "assistant" else "input_text", "text": part.text} if part.text else None
+    if isinstance(part, Refusal):
+        return {"type": "refusal", "refusal": part.text}
+    if isinstance(part, Image):
+        return {"type": "input_image", "image_url": part.url, "detail": part.detail}
+    where = "file_data" if part.url.startswith("data:") else "file_url"
+    named = {"filename": part.name or "file.pdf"} if where == "file_data" else {}
+    return {"type": "input_file", where: part.url, **named}
+
+
+def _write_call(call: Call) -> dict[str, Any]:
+    kind, name = ("custom_tool_call", "input") if call.custom else ("function_call", "arguments")
+    return {"type": kind, "call_id": _call_id(call.id), "name": call.name, name: call.arguments}
+
+
+def _write_result(result: Result, custom: Collection[str], bounds: Bounds) -> dict[str, Any]:
+    content = with_failure(result)
+    shown = [one for part in content if (one := _write_part(part, "user", bounds)) is not None]
+    plain = not shown or (len(shown) == 1 and shown[0]["type"] == "input_text")
+    output: Any = (shown[0]["text"] if shown else "") if plain else shown
+    kind = "custom_tool_call_output" if result.id in custom else "function_call_output"
+    return {"type": kind, "call_id": _call_id(result.id), "output": output}
+
+
+def _write_thought(thought: Thought, bounds: Bounds) -> list[dict[str, Any]]:
+    kind, data = unsealed(thought.seal) or ("", "")
+    if kind != "responses" or not data:
+        bounds.refuse(thought.at, "cannot read what another API's model has thought")
+        return []
+    summary = [{"type": "summary_text", "text": thought.text}] if thought.text else []
+    return [{"type": "reasoning", "summary": summary, "encrypted_content": data}]
+
+
+def _write_tool(tool: Tool) -> dict[str, Any]:
+    if tool.custom is not None:
+        return {"type": "custom", **_flat_grammar(tool.custom)}
+    parameters = tool.parameters if tool.parameters is not None else {"type": "object", "properties": {}}
+    said = {"description": tool.description, "parameters": parameters}
+    return {"type": "function", "name": tool.name, "strict": tool.strict is True} | {k: v for k, v in said.items() if v is not None}
+
+
+def _flat_grammar(described: Mapping[str, Any]) -> dict[str, Any]:
+    given = described.get("format")
+    inner = given.get("grammar") if isinstance(given, Mapping) else None
+    return {**described, "format": {"type": "grammar", **inner}} if isinstance(inner, Mapping) else dict(described)
+
+
+def _call_id(identity: str) -> str:
+    return fitting(identity, "call_", _CALL_ID_CHARS)

@@ -1,0 +1,147 @@
+"""One exchange between two APIs: the request in the server's, the answer in the client's.
+
+In: a client's body as it would go to a server of its own API, and the server's answer in bytes. Out: the server's body, and the answer as
+the client's API writes it, whole, or event by event as it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
+
+import orjson
+from msgspec import Struct
+
+from proxy.config.settings import Api
+from proxy.errors import UpstreamUnreachable
+from proxy.ports.upstream import Past
+from proxy.wire.bodies import EXTENSION, load
+from proxy.wire.sse import EventSplitter
+from proxy.wire.translation import chat_requests, errors, messages_requests, responses_requests
+from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
+from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
+from proxy.wire.translation.neutral import Ask, Bounds
+from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, InTurn, Piece
+from proxy.wire.translation.responses_answers import ResponsesReader
+from proxy.wire.translation.responses_writing import ResponsesWriter
+
+APIS: tuple[Api, ...] = get_args(Api)
+PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
+"""Below ``/v1``."""
+TITLES: Mapping[Api, str] = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
+_READERS: Mapping[Api, Callable[[], AnswerReader]] = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader}
+
+
+class Server(Struct, frozen=True):
+    """Whom a request is put to."""
+
+    name: str
+    """Of the upstream."""
+    api: Api
+    newest: bool = False
+    """Whether chat's limit goes as ``max_completion_tokens``, which OpenAI wants and other servers do not know."""
+    limit_of: Callable[[str], int | None] = lambda model: None
+    """The longest answer of a model, in tokens."""
+    dropped: tuple[str, ...] = ()
+    """Fields of clients that may be left out."""
+
+
+class Exchange:
+    """One request with its answer."""
+
+    def __init__(self, client: Api, server: Server, created: int) -> None:
+        """`created` is the time of the answer, in seconds since the epoch."""
+        self._client, self._server, self._created = client, server, created
+        self._fields: dict[str, Any] = {}
+        self._usage = False
+        self._splitter = EventSplitter()
+        self._reader: AnswerReader = _READERS[server.api]()
+        self._writer: AnswerWriter | None = None
+        self._in_turn = InTurn() if client != "chat" else None
+        self._finished = self._closed = False
+
+    def request(self, body: bytes, past: Past) -> bytes:
+        """The server's body; what it only names of its conversation stands in `past`.
+        Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
+        self._fields = fields = load(body)
+        fields.pop(EXTENSION, None)
+        server = self._server
+        bounds = Bounds(f"upstream {server.name} is asked in the API {TITLES[server.api]}", server.dropped)
+        if self._client == "responses":
+            ask = responses_requests.read(fields, bounds, past)
+        else:
+            ask = (chat_requests if self._client == "chat" else messages_requests).read(fields, bounds)
+        self._usage = "include_usage" in ask.wishes
+        return orjson.dumps(self._written(ask, bounds))
+
+    def _written(self, ask: Ask, bounds: Bounds) -> dict[str, Any]:
+        server = self._server
+        if server.api == "messages":
+            return messages_requests.write(ask, bounds, limit=server.limit_of(ask.model))
+        if server.api == "responses":
+            return responses_requests.write(ask, bounds)
+        return chat_requests.write(ask, bounds, newest=server.newest)
+
+    def _made_writer(self) -> AnswerWriter:
+        if self._writer is None:
+            if self._client == "chat":
+                self._writer = ChatWriter(self._created, usage=self._usage)
+            elif self._client == "responses":
+                self._writer = ResponsesWriter(self._created, self._fields)
+            else:
+                self._writer = MessagesWriter()
+        return self._writer
+
+    def answer(self, body: bytes) -> bytes:
+        """A whole answer. Raises `UpstreamUnreachable` for what is none of the server's API."""
+        writer = self._made_writer()
+        try:
+            fields = orjson.loads(body)
+            if not isinstance(fields, dict):
+                raise ValueError("not an object")
+            for piece in self._reader.whole(fields):
+                if isinstance(piece, Failed):
+                    raise UpstreamUnreachable(f"upstream {self._server.name} failed: {piece.message}")
+                self._write(writer, piece)
+        except ValueError as error:
+            raise self._unreadable(error) from error
+        return writer.whole()
+
+    def feed(self, chunk: bytes) -> bytes:
+        """Some of a streamed answer: the client's events for what it completes. Raises `UpstreamUnreachable`."""
+        try:
+            return b"".join(self._put(piece) for event in self._splitter.feed(chunk) for piece in self._reader.event(event))
+        except ValueError as error:
+            raise self._unreadable(error) from error
+
+    def finish(self) -> bytes:
+        """The stream is over: what is left of it, and its end where the server left that out. One that broke off gets none."""
+        try:
+            last = self._splitter.finish()
+            left = b"".join(self._put(piece) for piece in self._reader.event(last)) if last is not None else b""
+        except ValueError:  # half an event
+            left = b""
+        return left + (self._put(Closed()) if self._finished else b"")
+
+    def _put(self, piece: Piece) -> bytes:
+        if self._closed or (isinstance(piece, Closed) and not self._finished):
+            return b""
+        if self._writer is None and not isinstance(piece, Begun):
+            self._made_writer().feed(Begun("", ""))
+        self._finished = self._finished or isinstance(piece, Finished)
+        self._closed = isinstance(piece, Closed | Failed)
+        return self._write(self._made_writer(), piece)
+
+    def _write(self, writer: AnswerWriter, piece: Piece) -> bytes:
+        if self._in_turn is None:
+            return writer.feed(piece)
+        return b"".join(writer.feed(one) for one in self._in_turn.feed(piece))
+
+    def error(self, status: int, body: bytes) -> bytes:
+        """The server's error."""
+        if (self._client == "messages") == (self._server.api == "messages"):
+            return body
+        return errors.to_messages(status, body) if self._client == "messages" else errors.to_openai(status, body)
+
+    def _unreadable(self, error: ValueError) -> UpstreamUnreachable:
+        return UpstreamUnreachable(f"upstream {self._server.name}: its answer cannot be told in the client's API ({error})")

@@ -1,0 +1,127 @@
+"""Libraries of one API, unchanged but for their base URL, before a server of another: text, tools, streams, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from proxy.config.settings import Api
+from proxy.testing import ReceivedCall, reply, stream
+from tests.conftest import Start
+from tests.wire.translation.pairs import SCHEMA
+from tests.wire.translation.test_answers import TEXT, WHOLE, streamed
+
+pytestmark = pytest.mark.clients
+GATE = "name: gate\ndelivery: gate\nstages: [budget, claims]\n"
+CALLS = [("read", {"path": "a.txt"}), ("list", {})]
+HELLO = [{"role": "user", "content": "Hi"}]
+TOLD = "It turns at noon."
+
+
+def provider(server: Api) -> Any:
+    """Calls tools where there are any and no results, refuses one model, and says a text else."""
+
+    async def answer(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
+        body = call.json
+        if body["model"] == "busy":
+            await reply({"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}, 429)(writer, call)
+            return
+        found = WHOLE["calls" if body.get("tools") and TOLD not in call.body.decode() else "text"][server]
+        await (stream([streamed(server, found)]) if body.get("stream") else reply(found))(writer, call)
+
+    return answer
+
+
+@asynccontextmanager
+async def openai(start: Start, server: Api) -> AsyncIterator[Any]:
+    library = pytest.importorskip("openai")
+    served = start(provider(server), policy=GATE, apis=f"[{server}]")
+    async with served as proxy, library.AsyncOpenAI(base_url=proxy.url + "/v1", api_key="k", max_retries=0) as client:
+        yield client
+
+
+@asynccontextmanager
+async def anthropic(start: Start, server: Api) -> AsyncIterator[Any]:
+    library = pytest.importorskip("anthropic")
+    served = start(provider(server), policy=GATE, apis=f"[{server}]")
+    async with served as proxy, library.AsyncAnthropic(base_url=proxy.url, api_key="k", max_retries=0) as client:
+        yield client
+
+
+@pytest.mark.parametrize("server", ["chat", "messages"])
+async def test_openai_responses(start: Start, server: Api) -> None:
+    tools: Any = [{"type": "function", "name": name, "parameters": SCHEMA, "strict": False} for name, _ in CALLS]
+    async with openai(start, server) as client:
+        whole = await client.responses.create(model="m", input="Hi")
+        assert (TEXT, "completed") == (whole.output_text, whole.status)
+        async with client.responses.stream(model="m", input="Hi", tools=tools) as events:
+            deltas = [event.delta async for event in events if event.type == "response.output_text.delta"]
+            asked = await events.get_final_response()
+        assert "I look." == "".join(deltas)
+        calls = [item for item in asked.output if item.type == "function_call"]
+        assert CALLS == [(call.name, json.loads(call.arguments)) for call in calls]
+        results: Any = [{"type": "function_call_output", "call_id": call.call_id, "output": TOLD} for call in calls]
+        told = await client.responses.create(model="m", input=results, tools=tools, previous_response_id=asked.id)
+        assert TEXT == told.output_text
+        brought = [{"role": "user", "content": "Hi"}, *(item.model_dump(exclude_none=True) for item in asked.output), *results]
+        assert TEXT == (await client.responses.create(model="m", input=brought, tools=tools, store=False)).output_text
+
+
+@pytest.mark.parametrize("server", ["responses", "messages"])
+async def test_openai_chat(start: Start, server: Api) -> None:
+    tools: Any = [{"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name, _ in CALLS]
+    async with openai(start, server) as client:
+        whole = await client.chat.completions.create(model="m", messages=HELLO)
+        assert (TEXT, "stop") == (whole.choices[0].message.content, whole.choices[0].finish_reason)
+        usage = {"include_usage": True}
+        async with client.chat.completions.stream(model="m", messages=HELLO, tools=tools, stream_options=usage) as events:
+            async for _ in events:
+                pass
+            asked = await events.get_final_completion()
+        message = asked.choices[0].message
+        assert CALLS == [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls]
+        assert asked.usage.prompt_tokens > 0
+        results: Any = [{"role": "tool", "tool_call_id": call.id, "content": TOLD} for call in message.tool_calls]
+        told = await client.chat.completions.create(model="m", messages=[*HELLO, message, *results], tools=tools)
+        assert TEXT == told.choices[0].message.content
+
+
+@pytest.mark.parametrize("server", ["chat", "responses"])
+async def test_anthropic_messages(start: Start, server: Api) -> None:
+    tools: Any = [{"name": name, "input_schema": SCHEMA} for name, _ in CALLS]
+    async with anthropic(start, server) as client:
+        whole = await client.messages.create(model="m", max_tokens=9, messages=HELLO)
+        assert (TEXT, "end_turn") == (whole.content[0].text, whole.stop_reason)
+        async with client.messages.stream(model="m", max_tokens=9, messages=HELLO, tools=tools) as events:
+            assert "I look." == "".join([text async for text in events.text_stream])
+            asked = await events.get_final_message()
+        calls = [block for block in asked.content if block.type == "tool_use"]
+        assert (CALLS, "tool_use") == ([(call.name, call.input) for call in calls], asked.stop_reason)
+        results: Any = [{"type": "tool_result", "tool_use_id": call.id, "content": TOLD} for call in calls]
+        messages = [*HELLO, {"role": "assistant", "content": asked.content}, {"role": "user", "content": results}]
+        told = await client.messages.create(model="m", max_tokens=9, messages=messages, tools=tools)
+        assert TEXT == told.content[0].text
+
+
+async def test_an_error_is_the_librarys_own(start: Start) -> None:
+    async with openai(start, "messages") as client:
+        kinds = pytest.importorskip("openai")
+        with pytest.raises(kinds.RateLimitError, match="slow down"):
+            await client.responses.create(model="busy", input="Hi")
+        with pytest.raises(kinds.BadRequestError) as refused:
+            await client.chat.completions.create(model="m", messages=HELLO, n=2)
+        assert "n" == refused.value.param
+
+
+async def test_an_error_is_anthropics_own(start: Start) -> None:
+    async with anthropic(start, "chat") as client:
+        kinds = pytest.importorskip("anthropic")
+        with pytest.raises(kinds.RateLimitError, match="slow down"):
+            await client.messages.create(model="busy", max_tokens=9, messages=HELLO)
+        with pytest.raises(kinds.BadRequestError, match="mcp_servers"):
+            await client.messages.create(model="m", max_tokens=9, messages=HELLO, extra_body={"mcp_servers": [{}]})

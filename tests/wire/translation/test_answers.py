@@ -1,0 +1,392 @@
+"""Answers of one API as answers of another: whole, and as streams that say the same."""
+
+import json
+from collections.abc import Callable, Mapping
+from itertools import permutations
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.config.settings import Api
+from proxy.errors import UpstreamUnreachable
+from proxy.ports.upstream import Past
+from proxy.wire.translation.pieces import CallBegun, CallGiven, Closed, Finished, InTurn, Piece, Said
+from proxy.wire.translation.translate import APIS, Exchange
+from tests import messages, responses_api
+from tests.wire.translation import chat_api
+from tests.wire.translation.pairs import AGENT, exchange
+
+PAIRS = list(permutations(APIS, 2))
+TEXT = "Naïve ☕ at noon."
+CALLS = [("read", '{"path":"a.txt"}', "call_1"), ("list", "{}", "call_2")]
+
+WHOLE: dict[str, dict[Api, dict[str, Any]]] = {
+    "text": {
+        "chat": chat_api.whole(TEXT),
+        "responses": responses_api.response(responses_api.text_item(TEXT)),
+        "messages": messages.message(messages.text(TEXT)),
+    },
+    "calls": {
+        "chat": chat_api.whole("I look.", tool_calls=[chat_api.call(*call) for call in CALLS]),
+        "responses": responses_api.response(
+            responses_api.text_item("I look."), *(responses_api.call_item(name, given, id) for name, given, id in CALLS)
+        ),
+        "messages": messages.message(
+            messages.text("I look."),
+            *(messages.use(name, json.loads(given), id) for name, given, id in CALLS),
+        ),
+    },
+    "cut": {
+        "chat": chat_api.whole("At no", "length"),
+        "responses": responses_api.response(
+            responses_api.text_item("At no"), status="incomplete", incomplete_details={"reason": "max_output_tokens"}
+        ),
+        "messages": messages.message(messages.text("At no"), reason="max_tokens"),
+    },
+    "filtered": {
+        "chat": chat_api.whole("At no", "content_filter"),
+        "responses": responses_api.response(
+            responses_api.text_item("At no"), status="incomplete", incomplete_details={"reason": "content_filter"}
+        ),
+        "messages": messages.message(messages.text("At no"), reason="refusal"),
+    },
+    "thinking": {
+        "chat": chat_api.whole("At noon.", reasoning_content="Hm."),
+        "responses": responses_api.response(responses_api.reasoning_item(), responses_api.text_item("At noon.")),
+        "messages": messages.message({"type": "thinking", "thinking": "Hm.", "signature": "EqQB"}, messages.text("At noon.")),
+    },
+}
+"""The same answer in the three APIs."""
+
+Gist = dict[str, Any]
+
+
+def gist(api: Api, answer: Mapping[str, Any]) -> Gist:
+    """What an answer says, whatever the API."""
+    found = {"chat": _chat_gist, "responses": _responses_gist, "messages": _messages_gist}[api](answer)
+    return {**found, "model": bool(answer["model"]), "usage": _tokens(api, answer["usage"])}
+
+
+def _chat_gist(answer: Mapping[str, Any]) -> Gist:
+    message = answer["choices"][0]["message"]
+    calls = [(c["id"], c["function"]["name"], json.loads(c["function"]["arguments"])) for c in message.get("tool_calls") or ()]
+    thought, reason = message.get("reasoning_content") or "", answer["choices"][0]["finish_reason"]
+    return {"text": message["content"] or "", "calls": calls, "thought": thought, "reason": reason}
+
+
+def _responses_gist(answer: Mapping[str, Any]) -> Gist:
+    output = answer["output"]
+    calls = [(i["call_id"], i["name"], json.loads(i["arguments"])) for i in output if i["type"] == "function_call"]
+    text = "".join(part["text"] for item in output if item["type"] == "message" for part in item["content"])
+    thought = "".join(part["text"] for item in output if item["type"] == "reasoning" for part in item["summary"])
+    ends = {"max_output_tokens": "length", "content_filter": "content_filter"}
+    details = answer["incomplete_details"]
+    return {"text": text, "calls": calls, "thought": thought, "reason": ends[details["reason"]] if details else _reason(calls)}
+
+
+def _messages_gist(answer: Mapping[str, Any]) -> Gist:
+    blocks = answer["content"]
+    calls = [(b["id"], b["name"], b["input"]) for b in blocks if b["type"] == "tool_use"]
+    text = "".join(b["text"] for b in blocks if b["type"] == "text")
+    thought = "".join(b["thinking"] for b in blocks if b["type"] == "thinking")
+    ends = {"end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls", "refusal": "content_filter"}
+    return {"text": text, "calls": calls, "thought": thought, "reason": ends[answer["stop_reason"]]}
+
+
+def _reason(calls: list[Any]) -> str:
+    return "tool_calls" if calls else "stop"
+
+
+def _tokens(api: Api, usage: Mapping[str, Any]) -> tuple[int, int, int]:
+    """All of the prompt, its cached part, the answer."""
+    if api == "chat":
+        return usage["prompt_tokens"], usage["prompt_tokens_details"]["cached_tokens"], usage["completion_tokens"]
+    cached = usage["cache_read_input_tokens"] if api == "messages" else usage["input_tokens_details"]["cached_tokens"]
+    return usage["input_tokens"] + (cached if api == "messages" else 0), cached, usage["output_tokens"]
+
+
+def streamed(api: Api, answer: Mapping[str, Any]) -> bytes:
+    """A whole answer as its server would stream it."""
+    if api == "chat":
+        return b"".join(chat_api.chunks(answer))
+    if api == "messages":
+        reason = answer["stop_reason"]
+        return b"".join(messages.streamed(*answer["content"], reason=reason))
+    more = {"incomplete_details": answer["incomplete_details"]} if answer["incomplete_details"] else {}
+    return b"".join(responses_api.events(*answer["output"], ends=answer["status"], **more))
+
+
+def read(api: Api, stream: bytes) -> dict[str, Any]:
+    """A client's stream as the answer that it comes to; it must follow the API's rules."""
+    if api == "messages":
+        return messages.read(stream)
+    if api == "chat":
+        found = chat_api.read(stream)
+        return {**found, "choices": [{"message": found["message"], "finish_reason": found["finish_reason"]}]}
+    events = responses_api.decoded(stream)
+    assert list(range(len(events))) == [event["sequence_number"] for event in events]
+    response: dict[str, Any] = events[-1]["response"]
+    _check_items(events, response["output"])
+    return response
+
+
+def _check_items(events: list[dict[str, Any]], output: list[dict[str, Any]]) -> None:
+    """Items come one after another, each as it stands in the response, its deltas adding up to it."""
+    done = [event for event in events if event["type"] == "response.output_item.done"]
+    assert list(range(len(output))) == [event["output_index"] for event in done]
+    assert output == [event["item"] for event in done]
+    for index, item in enumerate(output):
+        deltas = "".join(e["delta"] for e in events if e.get("output_index") == index and e["type"].endswith(".delta"))
+        told = item.get("arguments") or "".join(part["text"] for part in item.get("content") or item.get("summary") or ())
+        assert told == deltas
+
+
+def begun(client: Api, server: Api) -> Exchange:
+    found = exchange(client, server)
+    asked = {**AGENT[client], "stream": True}
+    found.request(json.dumps(asked | ({"stream_options": {"include_usage": True}} if client == "chat" else {})).encode(), Past())
+    return found
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_a_whole_answer_says_the_same(client: Api, server: Api, kind: str) -> None:
+    told = json.loads(begun(client, server).answer(json.dumps(WHOLE[kind][server]).encode()))
+    assert gist(server, WHOLE[kind][server]) == gist(client, told)
+
+
+@pytest.mark.parametrize("kind", WHOLE)
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_a_streamed_answer_is_the_whole_one(client: Api, server: Api, kind: str) -> None:
+    found, answer = begun(client, server), WHOLE[kind][server]
+    told = read(client, found.feed(streamed(server, answer)) + found.finish())
+    assert gist(client, json.loads(begun(client, server).answer(json.dumps(answer).encode()))) == gist(client, told)
+
+
+@given(st.data())
+def test_a_stream_split_anywhere_is_the_same_stream(data: st.DataObject) -> None:
+    client, server = data.draw(st.sampled_from(PAIRS))
+    stream = streamed(server, WHOLE[data.draw(st.sampled_from(list(WHOLE)))][server])
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=5)))
+    whole, split = begun(client, server), begun(client, server)
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert whole.feed(stream) + whole.finish() == b"".join(split.feed(piece) for piece in pieces) + split.finish()
+
+
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_a_stream_split_at_every_byte_is_the_same_stream(client: Api, server: Api) -> None:
+    stream = streamed(server, WHOLE["calls"][server])
+    whole, split = begun(client, server), begun(client, server)
+    assert whole.feed(stream) + whole.finish() == b"".join(split.feed(bytes((byte,))) for byte in stream) + split.finish()
+
+
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_a_stream_that_breaks_off_gets_no_end(client: Api, server: Api) -> None:
+    stream = streamed(server, WHOLE["text"][server])
+    ends = {"chat": b'"finish_reason"', "responses": b"event: response.completed", "messages": b"event: message_delta"}
+    found = begun(client, server)
+    told = found.feed(stream[: stream.rindex(ends[server])]) + found.finish()
+    if client == "chat":
+        assert {None} == {choice["finish_reason"] for one in chat_chunks(told) for choice in one["choices"]}
+    assert not any(mark in told for mark in (b"[DONE]", b"message_stop", b"message_delta", b"response.completed"))
+
+
+def chat_chunks(stream: bytes) -> list[dict[str, Any]]:
+    return [json.loads(part.removeprefix("data: ")) for part in stream.decode().split("\n\n") if part]
+
+
+ERRORS: dict[Api, bytes] = {
+    "chat": chat_api.event({"error": {"message": "too busy", "type": "server_error", "code": "overloaded"}}),
+    "responses": responses_api.encode({"type": "error", "code": "overloaded", "message": "too busy", "param": None, "sequence_number": 9}),
+    "messages": messages.event({"type": "error", "error": {"type": "overloaded_error", "message": "too busy"}}),
+}
+TOLD: dict[Api, Callable[[bytes], str]] = {
+    "chat": lambda stream: chat_chunks(stream)[-1]["error"]["message"],
+    "responses": lambda stream: responses_api.decoded(stream)[-1]["response"]["error"]["message"],
+    "messages": lambda stream: messages.payloads(stream)[-1]["error"]["message"],
+}
+
+
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_an_error_in_mid_stream_is_told_in_the_clients_words(client: Api, server: Api) -> None:
+    stream, found = streamed(server, WHOLE["text"][server]), begun(client, server)
+    told = found.feed(stream[: len(stream) // 2].rpartition(b"\n\n")[0] + b"\n\n" + ERRORS[server]) + found.finish()
+    assert "too busy" == TOLD[client](told)
+
+
+def test_a_failed_response_is_an_error() -> None:
+    failed = {**responses_api.response(status="failed"), "error": {"code": "server_error", "message": "too busy"}}
+    with pytest.raises(UpstreamUnreachable, match="too busy"):
+        begun("chat", "responses").answer(json.dumps(failed).encode())
+
+
+@pytest.mark.parametrize("client", ["responses", "messages"])
+def test_a_stream_without_its_end_mark_ends_all_the_same(client: Api) -> None:
+    stream = b"".join(chat_api.chunks(WHOLE["text"]["chat"])[:-1])
+    found = begun(client, "chat")
+    assert gist("chat", WHOLE["text"]["chat"]) == gist(client, read(client, found.feed(stream) + found.finish()))
+
+
+def test_a_refusal_is_a_refusal_in_each() -> None:
+    answer = chat_api.whole(None, refusal="I can't.")
+    told = json.loads(begun("messages", "chat").answer(json.dumps(answer).encode()))
+    assert (["I can't."], "refusal") == (messages.says(told["content"]), told["stop_reason"])
+    told = json.loads(begun("responses", "chat").answer(json.dumps(answer).encode()))
+    assert [{"type": "refusal", "refusal": "I can't."}] == told["output"][0]["content"]
+    found = begun("responses", "chat")
+    events = responses_api.decoded(found.feed(b"".join(chat_api.chunks(answer))) + found.finish())
+    assert "response.refusal.done" in [event["type"] for event in events]
+    back = responses_api.response(responses_api.refusal_item("I can't."))
+    assert "I can't." == json.loads(begun("chat", "responses").answer(json.dumps(back).encode()))["choices"][0]["message"]["refusal"]
+
+
+@pytest.mark.parametrize("client", ["responses", "messages"])
+def test_calls_whose_arguments_come_by_turns_lose_none(client: Api) -> None:
+    """As the API allows, and its servers do not do."""
+    first, second = (
+        chat_api.chunk({"tool_calls": [{"index": i, "id": f"call_{i}", "type": "function", "function": {"name": "f", "arguments": ""}}]})
+        for i in (0, 1)
+    )
+    given = [
+        chat_api.chunk({"tool_calls": [{"index": i, "function": {"arguments": text}}]})
+        for i, text in ((0, '{"a":'), (1, '{"b":'), (0, "1}"), (1, "2}"))
+    ]
+    found = begun(client, "chat")
+    stream = first + second + b"".join(given) + chat_api.chunk({}, "tool_calls") + b"data: [DONE]\n\n"
+    told = found.feed(stream) + found.finish()
+    calls = gist(client, {**read(client, told), "model": "m", "usage": chat_usage(client)})["calls"]
+    assert [("call_0", "f", {"a": 1}), ("call_1", "f", {"b": 2})] == calls
+
+
+@given(st.data())
+def test_pieces_of_calls_in_any_order_are_told_one_call_after_another(data: st.DataObject) -> None:
+    """Whatever comes between them."""
+    calls = data.draw(st.lists(st.sampled_from(["{}", '{"a": 1}', '{"b": [{"c": "}"}]}', ""]), min_size=1, max_size=4))
+    left = {key: [CallBegun(key, f"call_{key}", "f"), *(CallGiven(key, char) for char in given)] for key, given in enumerate(calls)}
+    row: list[Piece] = []
+    while left:
+        key = (
+            min(left)
+            if not row
+            else data.draw(
+                st.sampled_from(
+                    [
+                        k
+                        for k in left
+                        if not any(isinstance(p, CallBegun) for p in left[k])
+                        or k == min(k for k in left if isinstance(left[k][0], CallBegun))
+                    ]
+                )
+            )
+        )
+        row.append(left[key].pop(0))
+        left = {k: pieces for k, pieces in left.items() if pieces}
+        if data.draw(st.booleans()):
+            row.append(Said("x"))
+    turn = InTurn()
+    told = [one for piece in [*row, Finished("stop"), Closed()] for one in turn.feed(piece)]
+    at: int | None = None
+    given = dict.fromkeys(range(len(calls)), "")
+    for piece in told:
+        if isinstance(piece, CallBegun):
+            at = piece.key
+        elif isinstance(piece, CallGiven):
+            assert at == piece.key
+            given[piece.key] += piece.text
+        elif isinstance(piece, Said):
+            at = None
+    assert list(calls) == list(given.values())
+    assert sum(isinstance(piece, Said) for piece in row) == sum(isinstance(piece, Said) for piece in told)
+
+
+def chat_usage(client: Api) -> dict[str, Any]:
+    return responses_api.USAGE if client == "responses" else messages.USAGE
+
+
+@pytest.mark.parametrize("client", ["responses", "messages"])
+def test_a_thought_that_goes_back_goes_to_where_it_came_from(client: Api) -> None:
+    answer = json.loads(begun(client, "chat").answer(json.dumps(WHOLE["thinking"]["chat"]).encode()))
+    if client == "messages":
+        body = {**AGENT[client], "messages": [{"role": "assistant", "content": answer["content"]}, {"role": "user", "content": "And?"}]}
+    else:
+        body = {**AGENT[client], "input": [*answer["output"], {"role": "user", "content": "And?"}]}
+    found = json.loads(exchange(client, "chat").request(json.dumps(body).encode(), Past()))
+    assert ("At noon.", "Hm.") == tuple(found["messages"][-2][name] for name in ("content", "reasoning_content"))
+
+
+def test_anthropics_thoughts_go_back_with_their_signatures() -> None:
+    answer = messages.message(messages.THINKING, {"type": "redacted_thinking", "data": "Emc="}, messages.text("At noon."))
+    told = json.loads(begun("responses", "messages").answer(json.dumps(answer).encode()))
+    body = {**AGENT["responses"], "input": [{"role": "user", "content": "Hi"}, *told["output"], {"role": "user", "content": "And?"}]}
+    found = json.loads(exchange("responses", "messages").request(json.dumps(body).encode(), Past()))
+    assert answer["content"] == found["messages"][1]["content"]
+
+
+def test_a_call_of_a_tool_in_a_namespace_names_it() -> None:
+    space = {"type": "namespace", "name": "files", "description": "Of files.", "tools": AGENT["responses"]["tools"]}
+    found = exchange("responses", "chat")
+    found.request(json.dumps({"model": "m", "input": "Hi", "tools": [space]}).encode(), Past())
+    answer = chat_api.whole(None, tool_calls=[chat_api.call("files__read")])
+    (call,) = json.loads(found.answer(json.dumps(answer).encode()))["output"]
+    assert ("files", "read") == (call["namespace"], call["name"])
+
+
+def test_the_stop_sequence_is_named_where_the_server_names_it() -> None:
+    answer = chat_api.whole("At")
+    answer["choices"][0]["stop_reason"] = "noon"
+    told = json.loads(begun("messages", "chat").answer(json.dumps(answer).encode()))
+    assert ("stop_sequence", "noon") == (told["stop_reason"], told["stop_sequence"])
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"choices": []}', b"<html>"])
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_what_is_no_answer_is_said_so(client: Api, server: Api, body: bytes) -> None:
+    with pytest.raises(UpstreamUnreachable, match="cannot be told"):
+        begun(client, server).answer(body)
+
+
+def test_a_block_that_no_other_api_has_is_said_so() -> None:
+    answer = messages.message({"type": "server_tool_use", "id": "1", "name": "web_search", "input": {}})
+    with pytest.raises(UpstreamUnreachable, match="server_tool_use"):
+        begun("chat", "messages").answer(json.dumps(answer).encode())
+
+
+ENVELOPES = [
+    (
+        "messages",
+        "chat",
+        429,
+        {"error": {"message": "slow", "type": "requests", "code": "rate_limit_exceeded"}},
+        ("rate_limit_error", None),
+    ),
+    ("chat", "messages", 429, {"type": "error", "error": {"type": "rate_limit_error", "message": "slow"}}, ("rate_limit_error",) * 2),
+    (
+        "responses",
+        "messages",
+        529,
+        {"type": "error", "error": {"type": "overloaded_error", "message": "slow"}},
+        ("server_error", "overloaded_error"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("client", "server", "status", "body", "expected"), ENVELOPES)
+def test_a_servers_error_has_the_clients_envelope(client: Api, server: Api, status: int, body: Any, expected: Any) -> None:
+    error = json.loads(exchange(client, server).error(status, json.dumps(body).encode()))["error"]
+    assert ("slow", *expected) == (error["message"], error["type"], error.get("code"))
+
+
+def test_a_full_window_is_told_as_each_api_tells_it() -> None:
+    openai = {"error": {"message": "9 tokens of 8", "type": "invalid_request_error", "code": "context_length_exceeded"}}
+    told = json.loads(exchange("messages", "chat").error(400, json.dumps(openai).encode()))
+    assert "prompt is too long: 9 tokens of 8" == told["error"]["message"]
+    back = json.loads(exchange("chat", "messages").error(400, json.dumps(told).encode()))
+    assert "context_length_exceeded" == back["error"]["code"]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'"x"', b'{"error": "x"}', b'{"error": {"code": 5}}'])
+@pytest.mark.parametrize(("client", "server"), [("messages", "chat"), ("chat", "messages")])
+def test_any_error_body_becomes_an_envelope(client: Api, server: Api, body: bytes) -> None:
+    assert json.loads(exchange(client, server).error(502, body))["error"]["message"] is not None

@@ -1,0 +1,225 @@
+"""Requests of one API as requests of another."""
+
+import hashlib
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+from proxy.config.settings import Api
+from proxy.ports.upstream import Past
+from proxy.wire.translation.translate import APIS
+from tests.wire.translation.pairs import AGENT, PNG, QUESTION, SCHEMA, SEEN, asked, chat, messages, responses, said
+
+PAIRS = list(permutations(APIS, 2))
+
+
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_an_agents_request_is_the_same_request(client: Api, server: Api) -> None:
+    assert AGENT[server] == asked(client, server, AGENT[client])
+
+
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_pictures_files_and_a_form_are_the_same(client: Api, server: Api) -> None:
+    expected = SEEN[server]
+    if client == "messages":  # the form has no name there
+        for form in (expected.get("response_format", {}).get("json_schema"), expected.get("text", {}).get("format")):
+            if form is not None:
+                expected = {**expected, **_named(server, form)}
+    assert expected == asked(client, server, SEEN[client])
+
+
+def _named(server: Api, form: dict[str, Any]) -> dict[str, Any]:
+    named = {**form, "name": "answer"}
+    return {"response_format": {"type": "json_schema", "json_schema": named}} if server == "chat" else {"text": {"format": named}}
+
+
+@pytest.mark.parametrize(("client", "server"), [(client, server) for client, server in PAIRS if server != "messages"])
+def test_a_stream_is_asked_for_with_its_usage(client: Api, server: Api) -> None:
+    found = asked(client, server, {**AGENT[client], "stream": True})
+    assert found["stream"] is True
+    assert ({"include_usage": True} if server == "chat" else None) == found.get("stream_options")
+
+
+def test_a_chat_client_that_wants_usage_asks_nothing_more_of_messages() -> None:
+    body = chat(QUESTION, stream=True, stream_options={"include_usage": True}, max_tokens=5)
+    assert {"model": "m", "max_tokens": 5, "messages": [QUESTION], "stream": True} == asked("chat", "messages", body)
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(None, 4096), (64000, 64000)])
+def test_messages_gets_the_models_own_limit_where_the_client_sets_none(limit: int | None, expected: int) -> None:
+    assert expected == asked("chat", "messages", chat(QUESTION), limit_of=lambda model: limit)["max_tokens"]
+
+
+@pytest.mark.parametrize(("newest", "name"), [(True, "max_completion_tokens"), (False, "max_tokens")])
+def test_the_limit_has_the_name_that_the_server_knows(newest: bool, name: str) -> None:
+    assert 100 == asked("messages", "chat", messages(QUESTION), newest=newest)[name]
+
+
+def test_instructions_and_what_the_developer_says_are_the_system_prompt() -> None:
+    body = responses({"role": "developer", "content": "Cite."}, said("Hi"), instructions="Be brief.")
+    found = asked("responses", "messages", body)
+    assert [{"type": "text", "text": "Be brief."}, {"type": "text", "text": "Cite."}] == found["system"]
+    assert [{"role": "user", "content": "Hi"}] == found["messages"]
+
+
+def test_what_the_system_says_in_between_stays_there() -> None:
+    body = chat(QUESTION, {"role": "assistant", "content": "At noon."}, {"role": "system", "content": "Now in verse."}, QUESTION)
+    assert ["user", "assistant", "system", "user"] == [m["role"] for m in asked("chat", "messages", body)["messages"]]
+
+
+def test_an_input_that_is_a_string_is_the_users_message() -> None:
+    assert [QUESTION] == asked("responses", "chat", {"model": "m", "input": QUESTION["content"]})["messages"]
+
+
+def test_hints_to_a_cache_are_left_out() -> None:
+    mark = {"cache_control": {"type": "ephemeral"}}
+    block = {"type": "text", "text": "Hi", **mark}
+    tool = {"name": "read", "input_schema": SCHEMA, **mark}
+    found = asked("messages", "chat", messages({"role": "user", "content": [block]}, system=[block], tools=[tool]))
+    assert [{"role": "system", "content": "Hi"}, {"role": "user", "content": "Hi"}] == found["messages"]
+    assert [{"type": "function", "function": {"name": "read", "parameters": SCHEMA}}] == found["tools"]
+
+
+def test_hints_to_openais_cache_too() -> None:
+    options = {"prompt_cache_options": {"mode": "explicit", "ttl": "12h", "prewarm": False}, "prompt_cache_key": "k"}
+    part = {"type": "input_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}
+    found = asked("responses", "messages", responses({"role": "user", "content": [part]}, **options))
+    assert {"model": "m", "max_tokens": 4096, "messages": [{"role": "user", "content": "Hi"}]} == found
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [("no such file", "Error: no such file"), ("An error: no such file", "An error: no such file"), ([], "Error: the call failed.")],
+)
+def test_a_call_that_failed_says_so_where_there_is_no_field_for_it(content: Any, told: str) -> None:
+    result = {"type": "tool_result", "tool_use_id": "call_1", "content": content, "is_error": True}
+    body = messages(*AGENT["messages"]["messages"][:2], {"role": "user", "content": [result]})
+    assert {"role": "tool", "tool_call_id": "call_1", "content": told} == asked("messages", "chat", body)["messages"][-1]
+
+
+def test_a_picture_that_a_tool_gave_goes_where_results_have_pictures() -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG.partition(",")[2]}}
+    result = {"type": "tool_result", "tool_use_id": "call_1", "content": [{"type": "text", "text": "See:"}, image]}
+    body = messages(*AGENT["messages"]["messages"][:2], {"role": "user", "content": [result]})
+    shown = [{"type": "input_text", "text": "See:"}, {"type": "input_image", "image_url": PNG, "detail": "auto"}]
+    assert shown == asked("messages", "responses", body)["input"][-1]["output"]
+
+
+def test_an_id_that_the_server_would_refuse_is_replaced_in_the_call_and_its_result() -> None:
+    call = {"id": "functions.read:0", "type": "function", "function": {"name": "read", "arguments": ""}}
+    body = chat(QUESTION, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": call["id"], "content": "x"})
+    _, used, result = asked("chat", "messages", body)["messages"]
+    expected = "toolu_" + hashlib.sha256(b"functions.read:0").hexdigest()[:24]
+    assert [expected, expected] == [used["content"][0]["id"], result["content"][0]["tool_use_id"]]
+    assert {} == used["content"][0]["input"]
+
+
+def test_a_users_name_that_is_too_long_is_hashed() -> None:
+    name = "user_" + "0" * 80
+    found = asked("messages", "chat", messages(QUESTION, metadata={"user_id": name}))
+    assert hashlib.sha256(name.encode()).hexdigest() == found["user"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "chats", "responses_"),
+    [
+        ({"type": "auto"}, None, None),
+        ({"type": "any"}, "required", "required"),
+        ({"type": "none"}, "none", "none"),
+        ({"type": "tool", "name": "read"}, {"type": "function", "function": {"name": "read"}}, {"type": "function", "name": "read"}),
+    ],
+)
+def test_every_choice_of_messages_has_its_counterparts(choice: dict[str, Any], chats: Any, responses_: Any) -> None:
+    body = messages(QUESTION, tools=AGENT["messages"]["tools"], tool_choice=choice)
+    assert [chats, responses_] == [asked("messages", server, body).get("tool_choice") for server in ("chat", "responses")]
+
+
+def test_allowed_tools_stay_between_openais_apis() -> None:
+    flat = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "read"}]}
+    nested = {"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [{"type": "function", "function": {"name": "read"}}]}}
+    assert nested == asked("responses", "chat", {**AGENT["responses"], "tool_choice": flat})["tool_choice"]
+    assert flat == asked("chat", "responses", {**AGENT["chat"], "tool_choice": nested})["tool_choice"]
+
+
+def test_a_custom_tool_with_a_grammar_stays_between_openais_apis() -> None:
+    grammar = {"syntax": "lark", "definition": "start: /x/"}
+    flat = {"type": "custom", "name": "patch", "format": {"type": "grammar", **grammar}}
+    call = {"type": "custom_tool_call", "call_id": "call_1", "name": "patch", "input": "x"}
+    output = {"type": "custom_tool_call_output", "call_id": "call_1", "output": "done"}
+    found = asked("responses", "chat", responses(said("Hi"), call, output, tools=[flat]))
+    assert [{"type": "custom", "custom": {"name": "patch", "format": {"type": "grammar", "grammar": grammar}}}] == found["tools"]
+    assert {"id": "call_1", "type": "custom", "custom": {"name": "patch", "input": "x"}} == found["messages"][1]["tool_calls"][0]
+    back = asked("chat", "responses", found)
+    assert ([flat], [call, output]) == (back["tools"], back["input"][1:])
+
+
+def test_what_claude_code_sends_is_served_by_chat() -> None:
+    body = messages(
+        QUESTION,
+        thinking={"type": "adaptive"},
+        context_management={"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        output_config={"effort": "high"},
+        metadata={"user_id": "u"},
+        stream=True,
+    )
+    found = asked("messages", "chat", body)
+    assert {"model", "messages", "max_tokens", "reasoning_effort", "user", "stream", "stream_options"} == found.keys()
+
+
+def test_tools_of_a_namespace_have_its_name_where_there_are_none() -> None:
+    tool = AGENT["responses"]["tools"][0]
+    space = {"type": "namespace", "name": "files", "description": "Of files.", "tools": [tool]}
+    call = {"type": "function_call", "call_id": "call_1", "namespace": "files", "name": "read", "arguments": "{}"}
+    output = {"type": "function_call_output", "call_id": "call_1", "output": "x"}
+    found = asked("responses", "chat", responses(said("Hi"), call, output, tools=[space]))
+    assert [("files__read", "Of files.\n\nTo read.")] == [(t["function"]["name"], t["function"]["description"]) for t in found["tools"]]
+    assert "files__read" == found["messages"][1]["tool_calls"][0]["function"]["name"]
+
+
+def test_what_codex_sends_is_served_by_chat() -> None:
+    body = responses(
+        {**said("Hi"), "internal_chat_message_metadata_passthrough": {"turn_id": "1"}},
+        instructions="You code.",
+        tools=AGENT["responses"]["tools"],
+        tool_choice="auto",
+        parallel_tool_calls=True,
+        reasoning={"effort": "medium", "summary": "auto"},
+        store=False,
+        include=["reasoning.encrypted_content"],
+        prompt_cache_key="c",
+        client_metadata={"turn_id": "1"},
+        text={"verbosity": "low"},
+    )
+    found = asked("responses", "chat", body)
+    assert {"model", "messages", "tools", "reasoning_effort", "verbosity"} == found.keys()
+
+
+@pytest.mark.parametrize("server", ["chat", "messages"])
+def test_what_a_request_names_goes_before_its_own(server: Api) -> None:
+    past = Past(messages=({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}))
+    body = responses(said("And now?"), instructions="Be brief.", previous_response_id="resp_1")
+    found = asked("responses", server, body, past)["messages"]
+    assert ["Hi", "Hello.", "And now?"] == [message["content"] for message in found if message["role"] != "system"]
+
+
+def test_items_that_are_named_are_those_that_came_by() -> None:
+    items = {
+        "fc_1": {"id": "fc_1", "type": "function_call", "call_id": "call_1", "name": "read", "arguments": "{}"},
+        "rs_1": {"id": "rs_1", "type": "reasoning"},
+    }
+    body = responses(
+        said("Hi"),
+        {"type": "item_reference", "id": "rs_1"},
+        {"type": "item_reference", "id": "fc_1"},
+        {"type": "function_call_output", "call_id": "call_1", "output": "x"},
+    )
+    found = asked("responses", "chat", body, Past(items=items))["messages"]
+    assert ["user", "assistant", "tool"] == [message["role"] for message in found]
+    assert "call_1" == found[1]["tool_calls"][0]["id"]
+
+
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+def test_the_proxys_own_field_does_not_leave(client: Api, server: Api) -> None:
+    body = {**AGENT[client], "groundwire": {"context": [{"content": "x"}]}}
+    assert AGENT[server] == asked(client, server, body)
