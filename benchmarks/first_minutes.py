@@ -15,6 +15,7 @@ import json
 import os
 import pty
 import re
+import resource
 import select
 import shlex
 import signal
@@ -52,6 +53,8 @@ class Walk(Struct):
     moments: list[Moment]
     answer: str
     verdict: str
+    cpu_s: float = 0.0
+    """Of all that ran for it, the server's until it was told to stop: what a busy machine does not change."""
 
 
 def walk(folder: Path, environment: dict[str, str]) -> Walk:
@@ -130,7 +133,16 @@ def _runs(count: int, cold: bool) -> Iterator[Walk]:
         for number in range(count):
             with tempfile.TemporaryDirectory(prefix="first-minutes-") as folder:
                 empty = {"PIP_CACHE_DIR": f"{caches}/pip-{number}", "UV_CACHE_DIR": f"{caches}/uv-{number}"} if cold else {}
-                yield walk(Path(folder), {**kept, **empty, "GROUNDWIRE_CACHE": f"{folder}/cache"})
+                before = _cpu_s()
+                made = walk(Path(folder), {**kept, **empty, "GROUNDWIRE_CACHE": f"{folder}/cache"})
+                made.cpu_s = _cpu_s() - before
+                yield made
+
+
+def _cpu_s() -> float:
+    """Of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -147,7 +159,7 @@ def main() -> None:
         print(f"\nrun {number}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors")
         for moment in made.moments:
             print(f"  {moment.at_s:6.1f} s  {moment.said}")
-        print(f"  verdict {made.verdict!r}: {made.answer[:100]}")
+        print(f"  verdict {made.verdict!r}: {made.answer[:100]}\n  {made.cpu_s:.1f} s of CPU")
     median: Callable[[list[float]], float] = statistics.median
     answer_s, still_s = median([made.answer_s for made in walks]), median([made.still_s for made in walks])
     print(
