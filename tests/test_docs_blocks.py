@@ -25,9 +25,9 @@ import yaml
 from jsonschema import Draft202012Validator
 from starlette.routing import Match
 
-from docs import openapi
+from docs import openapi, openapi_clients
 from proxy.__main__ import _parser
-from proxy.app import App
+from proxy.app import DIALECTS, App
 from proxy.config.settings import Settings, load_settings
 from proxy.policy.loading import load_policy
 from proxy.testing import ReceivedCall, ScriptedUpstream, completion, reply, serving
@@ -171,10 +171,22 @@ def test_the_description_of_the_http_api_is_openapi() -> None:
     described = json.loads(openapi.text())
     for schema in described["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
-    named = set(re.findall(r'"\$ref": "#/components/schemas/(\w+)"', openapi.text()))
-    assert named <= set(described["components"]["schemas"])
-    operations = [operation["operationId"] for path in described["paths"].values() for operation in path.values()]
-    assert len(operations) == len(set(operations)) == len(openapi.OPERATIONS)
+    for kind in ("schemas", "headers", "parameters", "responses"):
+        named = set(re.findall(rf'"\$ref": "#/components/{kind}/([\w-]+)"', openapi.text()))
+        assert named <= set(described["components"][kind])
+    operations = [
+        (path, one["operationId"]) for path, entry in described["paths"].items() for one in entry.values() if isinstance(one, dict)
+    ]
+    assert len(operations) == len({name for _, name in operations})
+    assert len(openapi.OPERATIONS) == sum(not path.startswith("/v1/") for path, _ in operations)
+
+
+def test_the_description_has_what_clients_call() -> None:
+    described = json.loads(openapi.text())["paths"]
+    policed = {path for path, entry in described.items() if "through the policy" in entry.get("post", {}).get("summary", "")}
+    assert {f"/v1{dialect.path}" for dialect in DIALECTS} == policed == {f"/v1{path}" for path in openapi_clients.BODIES}
+    assert {"get", "servers"} == set(described["/v1/models"])
+    assert {"delete", "get", "post", "servers"} == set(described["/v1/responses/{below}"])
 
 
 # ---- Python ----
@@ -326,6 +338,30 @@ def test_the_server_answers_as_the_description_says(made: openapi.Operation, run
         if kind == "application/json":
             schema = {**content[kind]["schema"], "components": described["components"]}
             assert [] == [error.message for error in Draft202012Validator(schema).iter_errors(json.load(answer))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat/completions", {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Where is the Eiffel Tower?"}]}),
+        ("/v1/responses", {"model": "gpt-4o-mini", "input": "Where is the Eiffel Tower?"}),
+        ("/v1/messages", {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Where is the Eiffel Tower?"}]}),
+    ],
+)
+def test_a_client_is_answered_as_the_description_says(path: str, body: dict[str, Any], running: str) -> None:
+    described = json.loads(openapi.text())
+    operation = described["paths"][path]["post"]
+    wanted = {**operation["requestBody"]["content"]["application/json"]["schema"], "components": described["components"]}
+    body |= {"groundwire": {"context": [{"content": "The Eiffel Tower is in Paris, France.", "source": "towers.md"}]}}
+    assert [] == [error.message for error in Draft202012Validator(wanted).iter_errors(body)]
+    assert list(Draft202012Validator(wanted).iter_errors({"model": 1}))
+    prefix = "/anthropic" if path == "/v1/messages" else "/openai"
+    asked = urllib.request.Request(f"{running}{prefix}{path}", json.dumps(body).encode(), {"content-type": "application/json"})
+    with urllib.request.urlopen(asked) as answer:
+        said = {name for name in answer.headers if name.startswith("x-groundwire-")}
+        assert (200, set()) == (answer.status, said - set(operation["responses"]["200"]["headers"]))
+        assert {"x-groundwire-id", "x-groundwire-verdict"} <= said  # the others, where the checks are done in time
 
 
 @pytest.mark.slow

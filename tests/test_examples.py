@@ -99,6 +99,20 @@ def test_questions_that_the_documents_cannot_answer(capsys: pytest.CaptureFixtur
     assert re.search(r"the model was asked; relevance: 0\.[4-9].*verdict: pass, warnings: -", said["a document that fits"])
 
 
+def test_a_coding_agent_whose_turns_are_a_run(capsys: pytest.CaptureFixture[str]) -> None:
+    said = run("coding_agent", capsys)
+    assert ["read_file", "run_tests", "edit_file", "run_tests", "area multiplies now, and its test passes."] == [
+        head.partition(":")[0] for head in said
+    ]
+    assert "5 turns of one run" in said["area multiplies now, and its test passes."]
+
+
+def test_a_verifier_of_ones_own(capsys: pytest.CaptureFixture[str]) -> None:
+    said = run("custom_verifier", capsys)
+    assert "verdict: pass, faithfulness: 1.00\n  supported by by-words-1" in said["in the passage's words"]
+    assert "unsure by by-words-1: Passengers sleep in cabins" in said["of something else"]
+
+
 @pytest.mark.process
 def test_a_script_is_a_program_of_its_own() -> None:
     done = subprocess.run([sys.executable, "examples/failure_memory.py"], cwd=EXAMPLES.parent, capture_output=True, text=True, check=True)
@@ -109,4 +123,4 @@ def test_every_script_is_listed_and_short() -> None:
     scripts = {path.name: len(path.read_text("utf-8").splitlines()) for path in EXAMPLES.glob("*.py") if path.name != "scripted.py"}
     page = (EXAMPLES / "README.md").read_text("utf-8")
     assert [] == [name for name, lines in scripts.items() if lines >= 80 or f"`{name}`" not in page]
-    assert 5 == len(scripts)
+    assert 7 == len(scripts)

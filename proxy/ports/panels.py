@@ -47,6 +47,9 @@ class Panel(Struct, frozen=True, kw_only=True):
     detail: tuple[str, ...] = ()
     unit: Unit = "count"
     series: tuple[Series, ...] = ()
+    """Counts and amounts are drawn as bars, everything else as lines."""
+    parts: bool = False
+    """Whether the series are parts of a whole, so that their bars stand on each other; otherwise each stands before those before it."""
     hint: str = ""
     """Where nothing was measured: what would measure it."""
 

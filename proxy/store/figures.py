@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 MAX_BUCKETS = 1000
 MAX_DETAILS = 200_000
 """Records whose detail one call reads, the newest first."""
+AT_ONCE = 500_000
+"""Exchanges that one query goes through: about a second on SQLite. A single bucket is never divided."""
 _PAGE = 2000
 _SETTLED_S = 600.0
 """After its end, until when a bucket may still get records: those that waited for a store that was away come later."""
@@ -79,10 +81,12 @@ class DatabaseFigures:
         panels: Sequence[type[StagePanel]] = (),
         *,
         max_details: int = MAX_DETAILS,
+        at_once: int = AT_ONCE,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`panels` are those of the stages, which read the records' details."""
+        """`panels` are those of the stages, which read the records' details; `at_once` is how many exchanges a query may go through."""
         self._database, self._panels, self._max_details, self._clock = database, panels, max_details, clock
+        self._at_once = at_once
         self._known: LRU[Bucket] = LRU(2 * MAX_BUCKETS)
         self._lock = asyncio.Lock()
 
@@ -103,23 +107,44 @@ class DatabaseFigures:
             return []
         async with self._lock:
             found = {start: known for start in starts if (known := self._known.get(_key(start, bucket_s))) is not None}
-            missing = [start for start in starts if start not in found]
-            if missing:
-                found |= await self._read(missing[0], min(until, missing[-1] + bucket_s), bucket_s)
+            found |= await self._missing([start for start in starts if start not in found], until, bucket_s)
             made = {start: replace(found[start], **{name: {} for name in _REVIEWED}) for start in starts}
             await self._reviewed(made, starts[0], until, bucket_s)
         return [made[start] for start in starts]
 
-    async def _read(self, since: float, until: float, bucket_s: int) -> dict[float, Bucket]:
-        """What the records say; what is settled is remembered."""
+    async def _missing(self, starts: Sequence[float], until: float, bucket_s: int) -> dict[float, Bucket]:
+        """These buckets, the newest first and as many at a time as one query can go through: what is read is remembered, come what may."""
+        found: dict[float, Bucket] = {}
+        todo, details_left = [[*starts]] if starts else [], self._max_details
+        while todo:
+            some = todo.pop()
+            gap = next((i for i in range(1, len(some)) if some[i] - some[i - 1] > bucket_s), 0)
+            half = gap or (len(some) // 2 if await self._are_many(some[0], min(until, some[-1] + bucket_s)) else 0)
+            if half:
+                todo += [some[:half], some[half:]]
+                continue
+            made = await self._read(some[0], min(until, some[-1] + bucket_s), bucket_s, details_left)
+            details_left -= sum(bucket.details for bucket in made.values())
+            found |= made
+        return found
+
+    async def _are_many(self, since: float, until: float) -> bool:
+        """Whether so many exchanges came in this time that they are read in parts."""
+        c = records.c
+        query = select(c.created_at).where(c.created_at >= since, c.created_at < until).order_by(c.created_at).offset(self._at_once)
+        async with self._database.transaction(_TIMEOUT_S) as connection:
+            return (await connection.execute(query.limit(1))).first() is not None
+
+    async def _read(self, since: float, until: float, bucket_s: int, most_details: int) -> dict[float, Bucket]:
+        """What the records say; what is settled is remembered, also where there are more details than are read."""
         number = math.ceil((until - since) / bucket_s)
         made = {start: Bucket(start=start, seconds=bucket_s) for start in (since + i * bucket_s for i in range(number))}
         await self._columns(made, since, until, bucket_s)
         await self._times(made, since, until, bucket_s)
-        await self._details(made, since, until, bucket_s)
+        all_read = await self._details(made, since, until, bucket_s, most_details) < most_details
         for start, bucket in made.items():
-            end = start + bucket_s
-            if end <= until and end + _SETTLED_S <= self._clock() and bucket.details == bucket.exchanges:
+            end, whole = start + bucket_s, bucket.details == bucket.exchanges or not all_read
+            if end <= until and end + _SETTLED_S <= self._clock() and whole:
                 self._known.put(_key(start, bucket_s), bucket)
         return made
 
@@ -186,11 +211,11 @@ class DatabaseFigures:
             raise_count(bucket.provider_ms, str(provider), int(number))
             raise_count(bucket.own_ms, str(own), int(number))
 
-    async def _details(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
-        """Add up what only the details have, the newest first."""
+    async def _details(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int, most: int) -> int:
+        """Add up what only the details have, the newest first and at most so many; how many they were."""
         c, read = records.c, 0
         page: Sequence[Any] = ()
-        while read < self._max_details:
+        while read < most:
             query = select(c.created_at, c.id, c.detail).where(c.created_at >= since)
             if page:
                 at, last = page[-1][0], page[-1][1]
@@ -198,13 +223,14 @@ class DatabaseFigures:
                 query = query.where(c.created_at <= at, or_(c.created_at < at, and_(c.created_at == at, c.id < last)))
             else:
                 query = query.where(c.created_at < until)
-            query = query.order_by(c.created_at.desc(), c.id.desc()).limit(min(_PAGE, self._max_details - read))
+            query = query.order_by(c.created_at.desc(), c.id.desc()).limit(min(_PAGE, most - read))
             async with self._database.transaction(_TIMEOUT_S) as connection:
                 page = (await connection.execute(query)).all()
             if not page:
-                return
+                break
             await asyncio.to_thread(self._add_details, made, page, since, bucket_s)
             read += len(page)
+        return read
 
     async def _reviewed(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
         """Add clashes, quarantined pieces and what people said of findings, as they stand now."""

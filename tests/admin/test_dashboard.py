@@ -1,5 +1,6 @@
 """The pages, as a browser without scripts gets them: what they show, what they escape, what they say where there is nothing."""
 
+import asyncio
 import csv
 import io
 import json
@@ -8,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from proxy.admin.dashboard.exchanges import arriving
 from proxy.admin.dashboard.overview import LATEST
 from proxy.admin.dashboard.panels import Period, report
+from proxy.errors import StoreUnavailable
 from proxy.ports import FailureEvent
 from proxy.ports.failure_kinds import Failure
 from proxy.ports.review import ClashRecord, QuarantineItem
@@ -142,6 +145,29 @@ async def test_exchanges_are_filtered(start: Start) -> None:
     assert {query: {r.id for r in made if expected(r)} for query, expected in FILTERS} == {
         query: {row["data-id"] for row in page.all("tr") if "data-id" in row} for query, page in pages.items()
     }
+
+
+async def test_a_search_that_takes_its_time_lets_what_is_above_its_list_go_first(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = "/dashboard/exchanges?run=research-0&model=gpt-4o-mini"
+    async with start() as proxy, Browser(proxy) as browser:
+        await filled(proxy, number=5)
+        whole = (await browser.page(path)).html
+        monkeypatch.setattr("proxy.admin.dashboard.routes._SEARCH_WAIT_S", 0.0)
+        late = (await browser.page(path)).html
+    above, looking, below = late.partition('<p class="looking" role="status">Looking through the exchanges …</p>')
+    assert (True, True) == (bool(looking), '<form method="get" action="/dashboard/exchanges"' in above)
+    assert below == whole[whole.index('<section id="found"') :]
+
+
+async def test_a_search_that_fails_late_says_so_on_its_page() -> None:
+    async def failing() -> str:
+        raise StoreUnavailable("the store is away")
+
+    nothing = '<main><form></form><section id="found">none</section></main>'
+    said = "".join([part async for part in arriving(nothing, asyncio.create_task(failing()))])
+    assert said.startswith("<main><form></form><p ")
+    assert said.endswith("</section></main>")
+    assert ("the store is away" in said, "none" in said) == (True, False)
 
 
 async def test_an_exchange_that_the_provider_failed_is_never_shown_as_passed(start: Start) -> None:

@@ -176,7 +176,8 @@ def take(url: str, record: str) -> None:
     for made in (pages, PICTURES):
         made.mkdir(parents=True, exist_ok=True)
     paths = {"overview": "/dashboard", "record": f"/dashboard/records/{record}#answer"}
-    others = {name: f"/dashboard/{name}" for name in ("exchanges", "quarantine", "clashes")} | {"run": "/dashboard/runs/printers"}
+    others = {name: f"/dashboard/{name}" for name in ("exchanges", "quarantine", "clashes", "failures")}
+    others |= {"run": "/dashboard/runs/printers", "start": "/"}
     chromium = next(path for name in BROWSERS if (path := shutil.which(name)))
     given = {"chromium": chromium, "url": url, "shown": paths, "all": paths | others, "pictures": str(PICTURES), "pages": str(pages)}
     _node(given)

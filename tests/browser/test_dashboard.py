@@ -54,6 +54,23 @@ def test_a_new_exchange_shows_up_by_itself(site: MakeSite, case: Case) -> None:
     assert found["took"] < 5000
 
 
+def test_the_servers_address_leads_to_the_dashboard(site: MakeSite, case: Case) -> None:
+    running = site(one)
+    done = case("front", url=running.url)
+    assert [] == done["troubles"]
+    assert {
+        "title": "Groundwire",
+        "bases": [f"{running.url}/v1"],
+        "overflow": 0,
+        "address": f"{running.url}/dashboard",
+    } == done["found"]
+
+
+def test_parts_of_a_bar_stand_on_each_other(site: MakeSite, case: Case) -> None:
+    done = case("stacked", url=site(some).url)
+    assert {"ends": [[1, None, 2], [3, 3, None], [7, None, 3]], "legend": ["refused", "with a warning"]} == done["found"]
+
+
 def test_a_range_that_is_dragged_over_a_chart_is_shown(site: MakeSite, case: Case) -> None:
     done = case("drag", url=site(some).url)
     assert ([], "The time that you chose") == (done["troubles"], done["found"]["shown"])
@@ -115,8 +132,8 @@ def test_empty_pages_are_accessible_too(site: MakeSite, case: Case) -> None:
     assert [] == [found for found in done["found"] if found["impact"] in ("serious", "critical")]
 
 
-def test_the_form_that_asks_for_the_key_is_accessible(site: MakeSite, case: Case) -> None:
-    done = case("axe", url=site(one, key=KEY).url, paths={"sign-in": "/dashboard"})
+def test_the_start_page_and_the_form_that_asks_for_the_key_are_accessible(site: MakeSite, case: Case) -> None:
+    done = case("axe", url=site(one, key=KEY).url, paths={"start": "/", "sign-in": "/dashboard"})
     assert [] == [found for found in done["found"] if found["impact"] in ("serious", "critical")]
 
 

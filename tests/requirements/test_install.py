@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from requirements.install import BUILD_LOCK, LOCK, Progress, _pip, pins
+from requirements.install import BUILD_LOCK, LOCK, UV_LOCK, Progress, _run, _told, pins
 
 TEXT = """\
 a-b==1.0 \\
@@ -30,6 +30,7 @@ def test_every_package_of_the_lock_is_installed_and_what_builds_it() -> None:
     text = LOCK.read_text("utf-8")
     assert sum("==" in line and not line.startswith((" ", "#")) for line in text.splitlines()) == len(pins(text))
     assert 1 == len(pins(BUILD_LOCK.read_text("utf-8"), ["setuptools"]))
+    assert 1 == len(pins(UV_LOCK.read_text("utf-8"), ["uv"]))
 
 
 def test_without_a_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,12 +43,25 @@ def test_without_a_terminal_each_step_is_a_line(capsys: pytest.CaptureFixture[st
 
 
 @pytest.mark.process
-def test_what_pip_names_is_counted_and_its_words_are_shown_where_it_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_the_installer_names_is_counted_and_its_words_are_shown_where_it_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "pip.py"
     script.write_text("print('Collecting numpy==2 (from -r x)'); print('ERROR: no network'); raise SystemExit(3)")
     said: list[str] = []
     progress = Progress(1)
     progress.more = said.append  # type: ignore[method-assign]
-    assert 3 == _pip([sys.executable, str(script)], 2, progress)
+    assert 3 == _run([sys.executable, str(script)], 2, progress)
     assert ["1 of 2 packages: numpy"] == said
     assert "ERROR: no network" in capsys.readouterr().out
+
+
+def test_uv_is_told_of_the_mirror_that_pip_is_told_of_and_the_environment_goes_first() -> None:
+    config = """\
+:env:.index-url='https://mirror.example/simple'
+global.cert='/etc/ssl/certs/ca-certificates.crt'
+global.extra-index-url='https://a.example/simple\\nhttps://b.example/simple'
+global.index-url='https://pypi.org/simple'
+"""
+    extra = ["--extra-index-url", "https://a.example/simple", "--extra-index-url", "https://b.example/simple"]
+    assert [*extra, "--index-url", "https://mirror.example/simple"] == _told(config)

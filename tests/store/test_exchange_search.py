@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from proxy.errors import InvalidRequest
 from proxy.store.database import Database
-from proxy.store.exchange_search import ExchangeFilters, ExchangeSearch, cursor_of, place_of, words_of
+from proxy.store.exchange_search import ExchangeFilters, ExchangeSearch, _conditions, cursor_of, place_of, words_of
 from proxy.store.records import NOTHING
 from proxy.store.writer import RecordWriter
 from tests.store.conftest import CountingCounters, make_record
@@ -104,11 +104,13 @@ async def test_words_are_looked_for_in_what_was_asked_and_answered(database: Dat
     assert [[1], [2, 1], [2], [], [1], []] == [await _found(database, text=one) for one in asked]
 
 
-async def test_a_list_reads_the_index_alone(database: Database) -> None:
+@pytest.mark.parametrize("wanted", [wanted for wanted, _ in WANTED if "run" not in wanted], ids=str)
+async def test_a_list_reads_the_index_alone(database: Database, wanted: dict[str, Any]) -> None:
     if not database.is_sqlite:
         pytest.skip("how PostgreSQL goes about it depends on how much there is")
     search = ExchangeSearch(database)
-    query = search._places(ExchangeFilters(model="m"), [], (NOW, "x"), (NOW - 9, "a"))
+    filters = ExchangeFilters(**wanted)
+    query = search._places(filters, _conditions(filters), (NOW, "x"), (NOW - 9, "a"))
     async with database.transaction() as connection:
         sql = str(query.compile(connection.engine.sync_engine, compile_kwargs={"literal_binds": True}))
         plan = [row[-1] for row in (await connection.execute(text(f"EXPLAIN QUERY PLAN {sql}"))).all()]

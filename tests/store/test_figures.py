@@ -192,6 +192,25 @@ async def test_only_so_many_details_are_read_and_the_newest_first(database: Data
     assert [(6, 1), (6, 6)] == [(bucket.exchanges, bucket.details) for bucket in found]
 
 
+async def test_many_exchanges_are_read_in_parts_and_what_was_read_stays_read(database: Database) -> None:
+    await store(database, *(record(n, START + n * 600, {"facts": {"quality": 1.0}}) for n in range(36)))
+    whole = await figures(database).between(START, START + 6 * HOUR, HOUR)
+    parts = figures(database, at_once=7, max_details=20)
+    found = await parts.between(START, START + 6 * HOUR, HOUR)
+    assert [(6, 0), (6, 0), (6, 2), (6, 6), (6, 6), (6, 6)] == [(bucket.exchanges, bucket.details) for bucket in found]
+    assert [bucket.verdicts for bucket in whole] == [bucket.verdicts for bucket in found]
+    await store(database, record(90, START + 1))
+    assert 36 == sum(bucket.exchanges for bucket in await parts.between(START, START + 6 * HOUR, HOUR))
+
+
+async def test_what_is_missing_between_known_hours_is_read_alone(database: Database) -> None:
+    await store(database, *(record(n, START + n * HOUR) for n in range(5)))
+    seen = figures(database)
+    await seen.between(START + HOUR, START + 2 * HOUR, HOUR)
+    await seen.between(START + 3 * HOUR, START + 4 * HOUR, HOUR)
+    assert [1] * 5 == [bucket.exchanges for bucket in await seen.between(START, START + 5 * HOUR, HOUR)]
+
+
 async def test_pages_leave_out_no_record_of_the_same_time(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("proxy.store.figures._PAGE", 3)
     await store(database, *(record(n, START + n // 5, {"facts": {"quality": 1.0}}) for n in range(20)))

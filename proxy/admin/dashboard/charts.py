@@ -53,7 +53,7 @@ def _usage_table(points: Sequence[RecordSummary]) -> Html:
 
 def panel_chart(panel: Panel, starts: Sequence[float]) -> Html:
     """A panel's course."""
-    given = {"starts": starts, "unit": panel.unit, "series": panel.series}
+    given = {"starts": starts, "unit": panel.unit, "parts": panel.parts, "series": panel.series}
     return join(
         (
             el(

@@ -7,7 +7,7 @@ as nobody has decided anew since.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import msgspec
 from starlette.requests import Request
@@ -29,6 +29,8 @@ QUARANTINE, CLASHES = "/dashboard/quarantine", "/dashboard/clashes"
 _DECISIONS: dict[str, QuarantineStatus] = {"approve": "approved", "reject": "rejected"}
 Decided = tuple[str, int, str]
 """Id, version and status of what a decision was made on."""
+Work: TypeAlias = Callable[[Mapping[str, str], Sequence[str]], Awaitable[list[Decided]]]
+"""What a form asks for: its fields and the entries that are ticked in it."""
 
 
 class DecidingPages:
@@ -92,13 +94,7 @@ class DecidingPages:
         return item.id, item.version, item.status
 
     async def _items_undone(self, request: Request, view: View) -> Response:
-        async def undo(fields: Mapping[str, str], chosen: Sequence[str]) -> list[Decided]:
-            by = fields.get("by", "").strip() or "admin"
-            for name, version in map(_named, chosen):
-                await self._items.undo(name, by, int(version))
-            return []
-
-        return await self._answer(request, view, undo, QUARANTINE, "pending", self._queue_page)
+        return await self._answer(request, view, _undoing(self._items), QUARANTINE, "pending", self._queue_page)
 
     # ---- clashes ----
 
@@ -130,19 +126,13 @@ class DecidingPages:
         return record.id, record.version, record.status
 
     async def _clashes_undone(self, request: Request, view: View) -> Response:
-        async def undo(fields: Mapping[str, str], chosen: Sequence[str]) -> list[Decided]:
-            by = fields.get("by", "").strip() or "admin"
-            for name, version in map(_named, chosen):
-                await self._records.undo(name, by, int(version))
-            return []
-
-        return await self._answer(request, view, undo, CLASHES, "open", self._clash_page)
+        return await self._answer(request, view, _undoing(self._records), CLASHES, "open", self._clash_page)
 
     async def _answer(
         self,
         request: Request,
         view: View,
-        work: Callable[[Mapping[str, str], Sequence[str]], Awaitable[list[Decided]]],
+        work: Work,
         path: str,
         first: str,
         again: Callable[..., Awaitable[Response]],
@@ -161,6 +151,16 @@ class DecidingPages:
         undo = ",".join(f"{name}.{version}" for name, version, _ in decided)
         done = decided[0][2] if decided else "undone"
         return RedirectResponse(with_query(path, status=status, done=done, undo=undo) if status.isalpha() else path, 303)
+
+
+def _undoing(api: QuarantineApi | ClashesApi) -> Work:
+    async def undo(fields: Mapping[str, str], chosen: Sequence[str]) -> list[Decided]:
+        by = fields.get("by", "").strip() or "admin"
+        for name, version in map(_named, chosen):
+            await api.undo(name, by, int(version))
+        return []
+
+    return undo
 
 
 def _said(request: Request) -> ShownStatement:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -13,7 +14,7 @@ from proxy.admin.dashboard.html import Child, Html, el
 from proxy.admin.dashboard.reasons import REASONS, in_words
 from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.words import moment, seconds_of, with_query
-from proxy.errors import InvalidRequest
+from proxy.errors import InvalidRequest, ProxyError, StoreUnavailable
 from proxy.store.exchange_search import ExchangeFilters
 
 PER_PAGE = 50
@@ -35,6 +36,8 @@ _HAPPENED = {
 }
 _STATUS = re.compile(r"[1-5]\d\d|[1-5]xx")
 _PATH = "/dashboard/exchanges"
+_FOUND = "found"
+"""The id of the section with the list."""
 _MORE = ("run", "status", "reason", "tokens", "usd", "ms", "since", "until")
 """Filters that stand folded away until one is given."""
 
@@ -142,10 +145,26 @@ def exchanges(view: View, shown: Listed, filters: ListFilters) -> Html:
         heading("Exchanges", _downloads(filters) if rows else None),
         _form(filters, shown),
         fresh,
-        el("section", body, _looked(shown, older), aria_label="Exchanges", class_="card"),
+        el("section", body, _looked(shown, older), id=_FOUND, aria_label="Exchanges", class_="card"),
         here="Exchanges",
         live_after=newest,
     )
+
+
+async def arriving(nothing: str, found: asyncio.Task[str]) -> AsyncIterator[str]:
+    """A page whose search takes its time: all above the list at once, the list when it is there, and why not where it is not.
+
+    `nothing` is the page without a list.
+    """
+    mark = f'<section id="{_FOUND}"'
+    above, _, rest = nothing.partition(mark)
+    yield above + str(el("p", "Looking through the exchanges …", class_="looking", role="status"))
+    try:
+        yield mark + (await found).partition(mark)[2]
+    except (ProxyError, StoreUnavailable) as error:
+        yield str(el("section", notice(str(error), "problem"), id=_FOUND, class_="card")) + rest.partition("</section>")[2]
+    finally:
+        found.cancel()
 
 
 def _looked(shown: Listed, older: str | None) -> Html | None:

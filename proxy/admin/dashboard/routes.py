@@ -14,7 +14,7 @@ from proxy.admin.clashes import ClashesApi
 from proxy.admin.dashboard.deciding import DecidingPages, form_body
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed
-from proxy.admin.dashboard.exchanges import FORMATS, Listed, exchanges, filters_of
+from proxy.admin.dashboard.exchanges import FORMATS, Listed, ListFilters, arriving, exchanges, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
 from proxy.admin.dashboard.export import exported
 from proxy.admin.dashboard.failures import FailurePages
@@ -35,13 +35,15 @@ from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InvalidRequest, NotFound
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.exchange_search import ExchangeSearch
+from proxy.store.exchange_search import ExchangePage, ExchangeSearch
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.wire.http.headers import ResponseHeaders
 
-_FIGURES_WAIT_S = 0.2
+_FIGURES_WAIT_S = 0.08
 """How long the first page waits for its figures; its script asks for them when they take longer."""
+_SEARCH_WAIT_S = 0.1
+"""How long the list of exchanges waits for a search; what is above the list leaves then."""
 
 
 class Dashboard:
@@ -134,9 +136,24 @@ class Dashboard:
 
     async def _exchanges(self, request: Request, view: View) -> Response:
         filters, after = filters_of(request.query_params), request.query_params.get("after", "")
-        found = await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after)
-        rows, (newest, _) = [summary(row) for row in found.rows], await self._records.list(limit=1)
-        shown = Listed(
+        rows, _ = await self._records.list(limit=1)
+        newest = rows[0].id if rows else ""
+
+        def shown(found: ExchangePage) -> str:
+            return str(exchanges(view, self._listed(request, found, filters, after, newest), filters))
+
+        async def searched() -> str:
+            return shown(await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after))
+
+        text = asyncio.create_task(searched(), name="dashboard-search")
+        done, _ = await asyncio.wait((text,), timeout=_SEARCH_WAIT_S)
+        if done:
+            return HTMLResponse(text.result())
+        return StreamingResponse(arriving(shown(ExchangePage([], "", 0.0)), text), media_type="text/html")
+
+    def _listed(self, request: Request, found: ExchangePage, filters: ListFilters, after: str, newest: str) -> Listed:
+        rows = [summary(row) for row in found.rows]
+        return Listed(
             rows=rows,
             next=found.next,
             looked_back_to=found.looked_back_to,
@@ -144,9 +161,8 @@ class Dashboard:
             routes=sorted({prefix or "/" for prefix in self._routes} | {s.route for s in rows}),
             bodies=self._bodies or any(s.question for s in rows) or bool(filters.q),
             first_call=self._first_call(request),
-            newest=newest[0].id if newest else "",
+            newest=newest,
         )
-        return _html(exchanges(view, shown, filters))
 
     async def _export(self, request: Request, view: View) -> Response:
         form = request.query_params.get("format", "csv")

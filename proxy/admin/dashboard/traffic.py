@@ -97,6 +97,7 @@ def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         meaning="answers with a status of 400 or more",
         detail=said(most_common(whole.statuses), f"{many(unable, 'exchange')} in which a check could not run" if unable else ""),
         series=_lines(buckets, lines) if statuses else (),
+        parts=True,
         hint="" if statuses or unable else "Nothing went wrong.",
     )
 
@@ -112,6 +113,7 @@ def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         meaning="exchanges refused, or with a warning",
         detail=said(most_common(codes)),
         series=_lines(buckets, {words: _count_of("verdicts", name) for name, words in names.items()}) if sum(found.values()) else (),
+        parts=True,
         hint="" if sum(found.values()) else "No check had anything to say.",
     )
 
@@ -130,6 +132,7 @@ def _feedback(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         meaning=f"right, of {many(right + wrong, 'finding')} that people looked at" if right + wrong else "nobody has said anything yet",
         detail=tuple(f"{stage}: {good} of {good + bad} right" for stage, (good, bad) in by_stage.items()),
         series=_lines(buckets, lines) if right + wrong else (),
+        parts=True,
         hint="" if right + wrong else "An exchange's page asks beside each finding whether it is right.",
     )
 

@@ -13,7 +13,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 
 /** @typedef {{id: string, at: number, route: string, run: string, share: number | null, tokens: number | null, window: number | null}} Point */
 
-/** @typedef {{starts: number[], unit: string, series: {name: string, values: (number | null)[]}[]}} Course */
+/** @typedef {{starts: number[], unit: string, parts: boolean, series: {name: string, values: (number | null)[]}[]}} Course */
 
 /** @param {string} name */
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
@@ -237,7 +237,7 @@ export function drawPanels() {
 /** @param {HTMLElement} place */
 function drawPanel(place) {
   if (!uPlot) return;
-  let course = /** @type {Course} */ (given(place, {starts: [], unit: 'count', series: []}));
+  let course = /** @type {Course} */ (given(place, {starts: [], unit: 'count', parts: false, series: []}));
   const again = drawn(place, (width, height) => plotPanel(place, course, width, height));
   place.addEventListener('groundwire:data', event => {
     course = /** @type {CustomEvent} */ (event).detail;
@@ -245,19 +245,27 @@ function drawPanel(place) {
   });
 }
 
+/** Where each part of a bar ends that stands on those before it; nothing where the part is nothing.
+ * @param {(number | null)[][]} parts @returns {(number | null)[][]} */
+export const stack = parts => parts.map((values, index) =>
+  values.map((value, at) => value ? parts.slice(0, index + 1).reduce((sum, part) => sum + (part[at] ?? 0), 0) : null));
+
 /** @param {HTMLElement} place @param {Course} course @param {number} width @param {number} height */
-function plotPanel(place, {starts, unit, series}, width, height) {
+function plotPanel(place, {starts, unit, parts, series}, width, height) {
   const bare = !series.length || !starts.length;
   place.classList.toggle('bare', bare);
   if (bare) return null;
-  const most = Math.max(0, ...series.flatMap(s => s.values.map(v => v ?? 0)));
+  const barred = unit === 'count' || unit === 'usd', values = series.map(s => barred ? s.values.map(v => v || null) : s.values);
+  const sums = barred && parts ? stack(values) : values;
+  const most = Math.max(0, ...sums.flatMap(values => values.map(v => v ?? 0)));
   const top = unit === 'count' ? Math.max(1, most) : unit === 'ms' || unit === 'usd' ? most || 1 : 1;
   const [from, to] = range(starts);
-  const bars = unit === 'count' || unit === 'usd' ? uPlot.paths.bars({size: [0.7, 40]}) : undefined;
+  const bars = barred ? uPlot.paths.bars({size: [0.7, 40]}) : undefined;
   const lines = series.map((s, index) => ({
     label: s.name, stroke: lineColour(index), width: bars ? 1 : 2, dash: bars ? [] : DASHES[index], spanGaps: false, paths: bars,
-    fill: bars ? `color-mix(in srgb, ${lineColour(index)} 35%, transparent)` : undefined, points: {show: !bars, size: 4, fill: lineColour(index)},
+    fill: bars ? `color-mix(in srgb, ${lineColour(index)} 35%, ${colour('--card')})` : undefined, points: {show: !bars, size: 4, fill: lineColour(index)},
   }));
+  if (barred && parts) [lines, sums].forEach(list => list.reverse());  // the whole bar first, and what is below it over it
   const options = {
     width, height, padding: [6, 4, 0, 0], legend: {show: false}, series: [{}, ...lines],
     cursor: {y: false, points: {show: false}, drag: {x: true, y: false, setScale: false}}, hooks: {setSelect: [chosen(starts)]},
@@ -265,6 +273,5 @@ function plotPanel(place, {starts, unit, series}, width, height) {
     axes: [{...axis(22, moments(to - from)), space: 60}, {...axis(unit === 'ms' || unit === 'usd' ? 58 : 38, UNITS[unit]), splits: () => [0, top / 2, top].filter(v => unit !== 'count' || Number.isInteger(v))}],
   };
   key(place, series);
-  const values = series.map(s => bars ? s.values.map(v => v || null) : s.values);
-  return new uPlot(options, [starts, ...values], place);
+  return new uPlot(options, [starts, ...sums], place);
 }

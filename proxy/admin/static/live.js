@@ -147,7 +147,7 @@ function show(report) {
     const plot = /** @type {HTMLElement | null} */ (card?.querySelector('[data-chart]') ?? null);
     if (!plot) continue;
     plot.setAttribute('aria-label', panel.label);
-    plot.dispatchEvent(new CustomEvent('groundwire:data', {detail: {starts: report.starts, unit: panel.unit, series: panel.series}}));
+    plot.dispatchEvent(new CustomEvent('groundwire:data', {detail: {starts: report.starts, unit: panel.unit, parts: panel.parts, series: panel.series}}));
   }
 }
 

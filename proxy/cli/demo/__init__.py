@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import textwrap
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +20,7 @@ from rich.text import Text
 from proxy.app import App
 from proxy.cli.demo.exchanges import KNOWLEDGE, WINDOW_TOKENS, DemoExchange, exchanges
 from proxy.cli.terminal import Terminal, harmless
+from proxy.cli.waiting import Waiting
 from proxy.config.settings import ServerSettings, Settings, load_settings
 from proxy.server.preflight import check_port
 from proxy.testing import ScriptedUpstream, completion, reply, serving
@@ -51,7 +52,9 @@ async def _tour(policies: Path, port: int, shown: Shows, columns: int, *, stay: 
     shown.line(Text("Groundwire's tour: five exchanges with a model whose answers are prepared.", "bold"))
     shown.line(Text("The server starts and reads its models ...", "dim"))
     with tempfile.TemporaryDirectory(prefix="groundwire-demo-") as folder:
-        async with touring(Path(folder), policies, port) as (url, upstream):
+        async with AsyncExitStack() as stack:
+            with Waiting("reading"):
+                url, upstream = await stack.enter_async_context(touring(Path(folder), policies, port))
             for number, one in enumerate(exchanges(), 1):
                 told = await exchanged(url, upstream, one)
                 for line in lines(number, one, told, url, columns):

@@ -73,6 +73,47 @@ const cases = {
     return {paint: paints[Math.floor(paints.length / 2)], worst: paints.at(-1), moved: Math.max(...moved), shifts, ...sizes};
   },
 
+  /** The median of five first contentful paints of each path. */
+  async paints(browser) {
+    const found = [];
+    for (const path of args.paths) {
+      const paints = [];
+      for (let round = 0; round < 5; round++) {
+        const page = await open(browser);
+        await page.goto(args.url + path, {waitUntil: 'load'});
+        paints.push(await page.evaluate(() => new Promise(resolve => {
+          new PerformanceObserver(list => { if (list.getEntriesByName('first-contentful-paint').length) resolve(list.getEntriesByName('first-contentful-paint')[0].startTime); })
+            .observe({type: 'paint', buffered: true});
+        })));
+        await page.context().close();
+      }
+      found.push(paints.sort((a, b) => a - b)[2]);
+    }
+    return {paints: found};
+  },
+
+  /** Who opens the server's address finds where clients point to, and the dashboard. */
+  async front(browser) {
+    const page = await open(browser, {viewport: PHONE});
+    await page.goto(`${args.url}/`);
+    const found = {title: await page.title(), bases: await page.locator('main code').allTextContents(), overflow: await overflow(page)};
+    await page.click('main a[href="/dashboard"]');
+    await isLive(page);
+    return {...found, address: page.url()};
+  },
+
+  /** Where the parts of bars end, as the page's own script works it out; and how tall the drawn bars of a panel are. */
+  async stacked(browser) {
+    const page = await open(browser);
+    await page.goto(`${args.url}/dashboard`);
+    await page.waitForSelector('[data-panel=caught] canvas');
+    return page.evaluate(async () => {
+      const dashboard = [...document.scripts].find(script => script.src.endsWith('dashboard.js')).src;
+      const {stack} = await import(dashboard.replace('dashboard.js', 'charts.js'));
+      return {ends: stack([[1, null, 2], [2, 3, 0], [4, null, 1]]), legend: [...document.querySelectorAll('[data-panel=caught] .key li')].map(li => li.textContent)};
+    });
+  },
+
   /** An exchange shows up in the list, in the chart and in the figures, without anything moving. */
   async live(browser) {
     const page = await open(browser);

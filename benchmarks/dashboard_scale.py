@@ -1,0 +1,250 @@
+"""Does the dashboard stay quick in a large store? A page's time at the server and until something is painted, with 20 million exchanges.
+
+    python -m benchmarks.dashboard_scale [--records 20000000] [--keep FOLDER] [--no-paint]
+
+Data: that many exchanges over 30 days in SQLite, made of 997 different ones: three routes, five models, 40 clients, 2% of them errors
+of the provider, 4% refused, 9% with a warning, details of about 500 bytes, runs of 20, no bodies. They are written by SQL, the indexes
+after the rows; `--keep` leaves the store in a folder, and takes it from there the next time. The server is `groundwire serve`, in a
+process of its own. Time at the server: from the request until the last byte, 9 times, median and worst; the first load of a page apart, as
+nothing is known then. Paint: first contentful paint in Chromium, the median of five loads, where `make test-browser` has installed
+playwright. Goal: a paint within 300 ms; what the start page takes, for which nothing is read, is the browser's and the machine's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import platform
+import random
+import shutil
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+from msgspec.structs import replace
+
+from benchmarks.load.processes import free_port
+from benchmarks.records import make_record
+from proxy.store.database import Database
+from proxy.store.records import to_row
+from proxy.store.tables import records as table
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = Path(__file__).resolve().parent / "results" / "dashboard_scale.json"
+NODE = ROOT / "tests" / "browser" / "node"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+GOAL_MS, ROUNDS, FIGURES_S = 300.0, 9, 900.0
+DAYS, RUN, KINDS = 30, 20, 997
+BATCH = 1_000_000
+CONFIG = """
+server: {{port: {port}}}
+store: {{url: 'sqlite+aiosqlite:///{store}', retention_days: 3650}}
+upstreams: {{main: {{kind: openai, base_url: 'http://127.0.0.1:9/v1', api_key: unused}}}}
+routes:
+  - {{prefix: '', upstream: main, policy: '{policies}/observe.yaml'}}
+"""
+
+
+# ---- the store ----
+
+
+async def empty(path: Path) -> None:
+    """With its tables."""
+    database = Database(f"sqlite:///{path}")
+    await database.start()
+    await database.stop()
+
+
+def fill(path: Path, count: int, seed: int = 7) -> None:
+    """`count` exchanges, the last of them just now."""
+    with sqlite3.connect(path) as base:
+        base.execute("PRAGMA journal_mode = OFF")
+        base.execute("PRAGMA synchronous = OFF")
+        indexes = base.execute(
+            "select name, sql from sqlite_master where type = 'index' and tbl_name = 'records' and sql is not null"
+        ).fetchall()
+        for name, _ in indexes:
+            base.execute(f"drop index {name}")
+        names = [column.name for column in table.columns]
+        base.execute("create temp table kinds as select 0 as kind, * from records limit 0")
+        base.executemany(f"insert into kinds values ({', '.join('?' * (len(names) + 1))})", _kinds(random.Random(seed)))
+        base.execute("create unique index temp.by_kind on kinds (kind)")
+        made = {
+            "id": "printf('gw_%026x', n)",
+            "created_at": f"{time.time() - 60.0!r} - ({count} - n) * {DAYS * 86_400.0 / count!r}",
+            "run_id": f"printf('run_%016x', n / {RUN})",
+            "step_id": f"cast(n % {RUN} + 1 as text)",
+        }
+        chosen = ", ".join(made.get(name, name) for name in names)
+        for first in range(0, count, BATCH):
+            last = min(first + BATCH, count) - 1
+            base.execute(
+                f"with recursive numbers(n) as (select {first} union all select n + 1 from numbers where n < {last}) "
+                f"insert into records select {chosen} from numbers join kinds on kind = (n * 7919) % {KINDS}"
+            )
+            base.commit()
+            print(f"\r{last + 1:,} of {count:,} exchanges", end="", flush=True)
+        for name, made_by in indexes:
+            print(f"\rindex {name}                    ", end="", flush=True)
+            base.execute(made_by)
+        print(f"\r{count:,} exchanges, {path.stat().st_size / 1e9:.1f} GB             ")
+
+
+def _kinds(source: random.Random) -> list[tuple[Any, ...]]:
+    found = []
+    for number in range(KINDS):
+        drawn = source.random()
+        outcome = "upstream_error" if drawn < 0.02 else "block" if drawn < 0.06 else "warn" if drawn < 0.15 else "pass"
+        record = replace(
+            make_record(source, number),
+            outcome=outcome,
+            status={"upstream_error": 502, "block": 400}.get(outcome, 200),
+            reason={"upstream_error": "upstream_502", "block": "hallucination_detected", "warn": "context_usage_high"}.get(outcome, ""),
+            route=source.choice(("", "/rag", "/agent")),
+            model=f"model-{source.randrange(5)}",
+            client=f"key-{int(40 * source.random() ** 2)}",
+            overhead_ms=2.0 + source.random() * 5,
+            cost_usd=0.001 * source.random(),
+        )
+        found.append((number, *to_row(record)))
+    return found
+
+
+# ---- the server and its pages ----
+
+
+class Serving:
+    """`groundwire serve` over a store."""
+
+    def __init__(self, folder: Path, store: Path) -> None:
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        config = folder / "config.yaml"
+        config.write_text(CONFIG.format(port=self.port, store=store, policies=ROOT / "policies"), encoding="utf-8")
+        command = [sys.executable, "-m", "proxy", "serve", "--config", str(config)]
+        self._process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=(folder / "log").open("w"))
+
+    def __enter__(self) -> Serving:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline:
+            try:
+                urllib.request.urlopen(f"{self.url}/ready", timeout=5).close()
+                return self
+            except OSError:
+                time.sleep(0.2)
+        raise SystemExit("the server did not come up")
+
+    def __exit__(self, *_: object) -> None:
+        self._process.terminate()
+        self._process.wait(60)
+
+    def get(self, path: str, timeout_s: float = 120.0) -> tuple[float, str]:
+        """Milliseconds, and the page."""
+        began = time.perf_counter()
+        asked = urllib.request.Request(self.url + path, headers={"accept": "text/html" if path == "/" else "*/*"})
+        with urllib.request.urlopen(asked, timeout=timeout_s) as answer:
+            text = answer.read().decode()
+        return (time.perf_counter() - began) * 1000, text
+
+
+def pages(serving: Serving) -> dict[str, str]:
+    """Name and path of what is looked at."""
+    rows = json.loads(serving.get("/groundwire/v1/records?limit=1")[1])["data"]
+    newest, run = rows[0]["id"], rows[0]["run_id"]
+    now = time.time()
+    old = f"{now - 15 * 86_400:.3f}~gw_"
+    minute = time.strftime("%Y-%m-%dT%H:%M", time.gmtime(now - 12 * 86_400))
+
+    def listed(**query: str) -> str:
+        return f"/dashboard/exchanges?{urlencode(query)}"
+
+    return {
+        "start page, nothing read": "/",
+        "overview, day": "/dashboard",
+        "overview, month": "/dashboard?span=month",
+        "exchanges": listed(),
+        "exchanges, 15 days back": listed(after=old),
+        "exchanges, refused or warned": listed(verdict="caught"),
+        "exchanges of a client": listed(client="key-39"),
+        "exchanges, before a time": listed(until=minute, status="5xx"),
+        "exchanges, none like that": listed(client="nobody"),
+        "exchange": f"/dashboard/records/{newest}",
+        "run": f"/dashboard/runs/{run}",
+        "failures": "/dashboard/failures",
+        "quarantine": "/dashboard/quarantine",
+        "clashes": "/dashboard/clashes",
+    }
+
+
+def figures(serving: Serving) -> dict[str, float]:
+    """Seconds that the figures take which the overview fetches after it is painted: the first time, and again."""
+    found = {}
+    for span in ("hour", "day", "week", "month"):
+        found[span], found[f"{span}, again"] = (serving.get(f"/dashboard/figures?span={span}", FIGURES_S)[0] / 1000 for _ in range(2))
+        print(f"figures of a {span}: {found[span]:.1f} s, again {found[f'{span}, again']:.1f} s", flush=True)
+    return found
+
+
+def paints(url: str, paths: list[str]) -> list[float]:
+    """Milliseconds until the first contentful paint of each, the median of five loads; none without a browser."""
+    chromium = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if chromium is None or not (NODE / "node_modules/playwright-core").is_dir():
+        print("no Chromium, or no playwright-core (make test-browser installs it): no paint")
+        return []
+    with tempfile.TemporaryDirectory() as profile:
+        given = {"chromium": chromium, "artefacts": profile, "profile": f"{profile}/p", "url": url, "paths": paths}
+        done = subprocess.run(["node", str(NODE / "cases.mjs"), "paints", json.dumps(given)], capture_output=True, text=True, timeout=600)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: list[float] = json.loads(done.stdout)["found"]["paints"]
+    return found
+
+
+def measure(serving: Serving, with_paint: bool) -> dict[str, Any]:
+    """Everything, printed as it is found."""
+    found: dict[str, Any] = {"pages": {}}
+    looked = pages(serving)
+    print("page | first load ms | median ms | worst ms")
+    for name, path in looked.items():
+        first, *rest = (serving.get(path)[0] for _ in range(ROUNDS + 1))
+        found["pages"][name] = {"first_ms": first, "median_ms": statistics.median(rest), "worst_ms": max(rest)}
+        print(f"{name} | {first:.0f} | {statistics.median(rest):.0f} | {max(rest):.0f}", flush=True)
+    if with_paint and (painted := paints(serving.url, list(looked.values()))):
+        for name, ms in zip(looked, painted, strict=True):
+            found["pages"][name]["paint_ms"] = ms
+            print(f"paint of {name}: {ms:.0f} ms, {ms - painted[0]:.0f} more than of the start page{'' if ms < GOAL_MS else ' (MISSED)'}")
+    found["figures_s"] = figures(serving)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--records", type=int, default=20_000_000, help="how many exchanges (default: 20 million)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="where the store stays")
+    parser.add_argument("--no-paint", action="store_true", help="without a browser")
+    given = parser.parse_args()
+    with ExitStack() as stack:
+        folder = given.keep or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
+        store = folder / f"{given.records}.db"
+        if not store.is_file():
+            asyncio.run(empty(store))
+            fill(store, given.records)
+        found = measure(stack.enter_context(Serving(folder, store)), not given.no_paint)
+    found |= {"records": given.records, "python": platform.python_version(), "sqlite": sqlite3.sqlite_version, "load": os.getloadavg()}
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(found, indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

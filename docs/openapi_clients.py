@@ -1,0 +1,141 @@
+"""The paths that clients call, in OpenAPI: the three dialects, and what a route passes on. Part of `docs.openapi`.
+
+Made from the dialects that the application serves, the paths that it passes on and the headers that it reads and writes. A body is
+described as far as the proxy asks something of it; the rest is its provider's, and goes there as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from proxy.app import DIALECTS
+from proxy.config.paths import PASSED, Passed
+from proxy.stages.registry import STAGES
+from proxy.wire.http.headers import PREFIX, REQUEST, RESPONSE
+
+SCHEMAS = "#/components/schemas/"
+TAG = "for clients"
+SERVER = {
+    "url": "http://127.0.0.1:4000{prefix}",
+    "description": "a route of config.yaml",
+    "variables": {"prefix": {"default": "", "description": "the route's prefix, as /openai; empty for the route without one"}},
+}
+_TEXT = {"type": "string"}
+_ERROR = {"$ref": "#/components/responses/ClientError"}
+_OBJECTS = {"type": "array", "items": {"type": "object"}, "minItems": 1}
+_CONTEXT: dict[str, Any] = {
+    "type": "object",
+    "description": "Groundwire's own; it never goes upstream",
+    "properties": {
+        "context": {"type": "array", "items": {"$ref": f"{SCHEMAS}ContextPassage"}, "description": "passages for this question"}
+    },
+}
+_PASSAGE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "content": _TEXT,
+        "source": {**_TEXT, "description": "where it comes from, as shown in records"},
+        "score": {"type": "number", "description": "the retriever's own"},
+        "timestamp": {"type": ["number", "string"], "description": "when it was written: seconds since the epoch, or ISO 8601"},
+        "fields": {"type": "object", "description": "what else is known of it"},
+    },
+    "required": ["content"],
+}
+BODIES: Mapping[str, tuple[str, str, Mapping[str, Any], tuple[str, ...]]] = {
+    "/chat/completions": ("ChatRequest", "OpenAI's Chat Completions", {"messages": _OBJECTS}, ("model", "messages")),
+    "/responses": ("ResponsesRequest", "OpenAI's Responses", {"input": {"type": ["string", "array"]}}, ("model",)),
+    "/messages": (
+        "MessagesRequest",
+        "Anthropic's Messages",
+        {"messages": _OBJECTS, "max_tokens": {"type": "integer", "minimum": 1}},
+        ("model", "messages", "max_tokens"),
+    ),
+}
+"""Of each dialect: the name of its request's schema, its API, and what a request has to have."""
+
+
+def paths() -> dict[str, Any]:
+    """By path: what a client can call there."""
+    found: dict[str, Any] = {f"/v1{dialect.path}": {"servers": [SERVER], "post": _policed(dialect.path)} for dialect in DIALECTS}
+    for passed in PASSED:
+        for path in _spelled(passed):
+            entry = found.setdefault(path, {"servers": [SERVER]})
+            entry |= {method.lower(): _passed(method.lower(), path, passed) for method in sorted(passed.methods - {"HEAD"})}
+    return found
+
+
+def schemas() -> dict[str, Any]:
+    """Of the requests, and of what stands in them."""
+    made: dict[str, Any] = {"ContextPassage": _PASSAGE}
+    for name, said, own, required in BODIES.values():
+        properties = {"model": _TEXT, "stream": {"type": "boolean", "default": False}, **own, "groundwire": _CONTEXT}
+        words = f"a request of {said}; every other field goes to the provider as it came"
+        made[name] = {"type": "object", "description": words, "properties": properties, "required": list(required)}
+    return made
+
+
+def components() -> dict[str, Any]:
+    """What the paths refer to, but for schemas."""
+    every = {**RESPONSE} | {header.name: header.meaning for stage in STAGES for header in stage.headers}
+    error = {"description": "an error in the dialect's own form", "headers": _headers(), "content": _json({"type": "object"})}
+    return {
+        "headers": {f"{PREFIX}{name}": {"description": meaning, "schema": _TEXT} for name, meaning in every.items()},
+        "parameters": {
+            f"{PREFIX}{name}": {"name": f"{PREFIX}{name}", "in": "header", "description": said, "schema": _TEXT}
+            for name, said in REQUEST.items()
+        },
+        "responses": {"ClientError": error},
+    }
+
+
+def _headers() -> dict[str, Any]:
+    """What comes back with every answer, as far as it is known and applies."""
+    names = [*RESPONSE, *(header.name for stage in STAGES for header in stage.headers)]
+    return {f"{PREFIX}{name}": {"$ref": f"#/components/headers/{PREFIX}{name}"} for name in names}
+
+
+def _json(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"application/json": {"schema": schema}}
+
+
+def _policed(path: str) -> dict[str, Any]:
+    name, said, _, _ = BODIES[path]
+    done = {**_json({"type": "object"}), "text/event-stream": {"schema": _TEXT}}
+    return {
+        "operationId": f"client_post{path.replace('/', '_')}",
+        "summary": f"{said}, through the policy, whole or streamed",
+        "tags": [TAG],
+        **_asked(),
+        "requestBody": {"required": True, "content": _json({"$ref": f"{SCHEMAS}{name}"})},
+        "responses": {"200": {"description": "the answer", "headers": _headers(), "content": done}, "default": _ERROR},
+    }
+
+
+def _passed(method: str, path: str, passed: Passed) -> dict[str, Any]:
+    verdict = " (refused with 403 where the policy refuses answers)" if passed.answers else ""
+    body = {"requestBody": {"content": _json({"type": "object"})}} if method == "post" else {}
+    asked = _asked()
+    if path.endswith("{below}"):
+        asked["parameters"] = [{"name": "below", "in": "path", "required": True, "schema": _TEXT}, *asked["parameters"]]
+    return {
+        "operationId": f"client_{method}{path.removeprefix('/v1').replace('/', '_').replace('{below}', 'below')}",
+        "summary": f"passed on as it is, marked {PREFIX}verdict: skipped{verdict}",
+        "tags": [TAG],
+        **asked,
+        **body,
+        "responses": {"200": {"description": "the provider's answer"}, "default": _ERROR},
+    }
+
+
+def _spelled(passed: Passed) -> Iterator[str]:
+    if passed.itself:
+        yield f"/v1/{passed.name}"
+    if passed.below:
+        yield f"/v1/{passed.name}/{{below}}"
+
+
+def _asked() -> dict[str, Any]:
+    """Who may ask, and with which headers."""
+    hints = [{"$ref": f"#/components/parameters/{PREFIX}{name}"} for name in REQUEST]
+    return {"security": [{}, {"client_key": []}], "parameters": hints}
