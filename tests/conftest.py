@@ -154,6 +154,7 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
         policy: str = EMPTY_TAP,
         policies: dict[str, str] | None = None,
         config: str = "",
+        kind: str = "openai",
         upstream_options: str = "retries: {attempts: 0}",
         api_key: str = "sk-upstream-secret",
         route_options: str = "allow_skip: true",
@@ -169,7 +170,7 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
         async with ScriptedUpstream(*(replies or [reply(completion())])) as upstream:
             (tmp_path / "config.yaml").write_text(
                 f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: true}}\n"
-                f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', {upstream_options}, "
+                f"upstreams: {{main: {{kind: {kind}, base_url: '{upstream.base_url}', {upstream_options}, "
                 f"api_key: {api_key}}}}}\n"
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,
                 encoding="utf-8",
