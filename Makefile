@@ -101,6 +101,7 @@ bench: $(VENV)/.installed  ## the measurements behind docs/speed.md
 	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.records
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.dialects
 	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.observability
 
