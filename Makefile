@@ -61,7 +61,7 @@ $(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
 	$(PYTHON) -m venv $(VENV)-clients
 	$(VENV)-clients/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/clients.txt
 	@if command -v npm >/dev/null; then npm ci --prefix tests/clients/node --loglevel=error --no-fund --no-audit; \
-	else echo "no npm here: the tests of openai-node will be skipped"; fi
+	else echo "no npm here: the tests of node clients, Codex and Claude Code will be skipped"; fi
 	touch $@
 
 test-browser: $(VENV)/.installed tests/browser/node/node_modules/.package-lock.json  ## the dashboard in Chromium (the system's), with screenshots
@@ -101,6 +101,7 @@ bench: $(VENV)/.installed  ## the measurements behind docs/speed.md
 	$(BIN)/python -m benchmarks.tokens
 	$(BIN)/python -m benchmarks.records
 	$(BIN)/python -m benchmarks.overhead
+	$(BIN)/python -m benchmarks.dialects
 	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.observability
 

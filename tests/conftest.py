@@ -22,6 +22,7 @@ from proxy.models.embedding.use import UseEncoder
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, completion, reply, serving
+from tests.apis import APIS, CHAT_PATH, Api
 from tests.examples import load_profile
 from tests.stores import in_thread, migrate
 
@@ -90,11 +91,16 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Running:
     """A running proxy with what a test asks of it."""
 
-    def __init__(self, app: App, upstream: ScriptedUpstream, url: str, session: aiohttp.ClientSession) -> None:
-        self.app, self.upstream, self.url, self._session = app, upstream, url, session
+    def __init__(self, app: App, upstream: ScriptedUpstream, url: str, session: aiohttp.ClientSession, api: Api = APIS["chat"]) -> None:
+        self.app, self.upstream, self.url, self._session, self._api = app, upstream, url, session, api
 
-    async def post(self, body: object = CHAT, path: str = "/v1/chat/completions", **headers: str) -> Answer:
-        """POST JSON (or bytes as they are); header names with _ for -."""
+    async def post(self, body: object = CHAT, path: str = CHAT_PATH, **headers: str) -> Answer:
+        """POST JSON (or bytes as they are); header names with _ for -. A chat body goes through the test's API."""
+        if path == CHAT_PATH != self._api.path and isinstance(body, dict):
+            answer = await self.post(self._api.request(body), self._api.path, **headers)
+            if answer.status == 200:
+                answer.body = self._api.chat_answer(answer.body, bool(body.get("stream")))
+            return answer
         data = {"data": io.BytesIO(body)} if isinstance(body, bytes) else {"json": body}
         named = {"content-type": "application/json"} | {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._session.post(self.url + path, headers=named, **data) as response:
@@ -145,8 +151,9 @@ Start = Callable[..., AbstractAsyncContextManager[Running]]
 
 
 @pytest.fixture
-def start(tmp_path: Path, migrated_file: Path) -> Start:
-    """``async with start(replies, policy=…, config=…) as proxy``"""
+def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -> Start:
+    """``async with start(replies, policy=…, config=…) as proxy``; with a fixture `api`, client and provider speak that API."""
+    api = request.getfixturevalue("api") if "api" in request.fixturenames else APIS["chat"]
 
     @asynccontextmanager
     async def run(
@@ -154,6 +161,7 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
         policy: str = EMPTY_TAP,
         policies: dict[str, str] | None = None,
         config: str = "",
+        kind: str = "openai",
         upstream_options: str = "retries: {attempts: 0}",
         apis: str = "[chat, responses, messages]",
         api_key: str = "sk-upstream-secret",
@@ -167,11 +175,11 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
         (tmp_path / "policy.yaml").write_text(policy, encoding="utf-8")
         for name, text in (policies or {}).items():
             (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
-        async with ScriptedUpstream(*(replies or [reply(completion())])) as upstream:
+        async with api.upstream(*(replies or [reply(completion())])) as upstream:
             (tmp_path / "config.yaml").write_text(
                 f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: true}}\n"
-                f"upstreams: {{main: {{kind: openai, base_url: '{upstream.base_url}', {upstream_options}, "
-                f"api_key: {api_key}, apis: {apis}}}}}\n"
+                f"upstreams: {{main: {{kind: {kind}, base_url: '{upstream.base_url}', {upstream_options}, "
+                f"api_key: {api_key}{', apis: ' + apis if kind == 'openai' else ''}}}}}\n"
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,
                 encoding="utf-8",
             )
@@ -179,6 +187,6 @@ def start(tmp_path: Path, migrated_file: Path) -> Start:
             if not retention:
                 app.retention.start = lambda: None
             async with serving(app) as url, aiohttp.ClientSession(auto_decompress=False) as session:
-                yield Running(app, upstream, url, session)
+                yield Running(app, upstream, url, session, api)
 
     return run

@@ -76,9 +76,9 @@ def deltas(block: dict[str, Any], size: int = 7) -> list[dict[str, Any]]:
     return made + [{"type": "citations_delta", "citation": citation} for citation in block.get("citations") or ()]
 
 
-def streamed(*blocks: dict[str, Any], reason: str | None = None) -> list[bytes]:
+def streamed(*blocks: dict[str, Any], reason: str | None = None, **more: object) -> list[bytes]:
     """The events of an answer."""
-    whole = message(*blocks, reason=reason)
+    whole = message(*blocks, reason=reason, **more)
     head = {**whole, "content": [], "stop_reason": None, "usage": {**USAGE, "output_tokens": 1}}
     found: list[dict[str, Any]] = [{"type": "message_start", "message": head}, {"type": "ping"}]
     for index, block in enumerate(whole["content"]):

@@ -28,7 +28,8 @@ from proxy.exchange import Exchange, Sentence, Verdict
 from proxy.ports.stage import SentenceStage
 from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedUpstream, serving
-from tests.clients import provider
+from tests.clients import apis
+from tests.clients.servers import serve
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
@@ -45,6 +46,25 @@ routes:
   - {{prefix: /tap, upstream: provider, policy: tap.yaml, allow_skip: true}}
   - {{prefix: /gate, upstream: provider, policy: gate.yaml, allow_skip: true}}
   - {{prefix: /hold, upstream: provider, policy: hold.yaml, allow_skip: true}}
+keys: [{{name: tests, sha256: {digest}}}]
+"""
+
+SHIPPED = """
+store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
+upstreams:
+  provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+  anthropic: {{kind: anthropic, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+  translated: {{kind: litellm, model_prefix: openai/, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+models: {{gpt-4o: {{window: 8000, encoding: o200k_base}}}}
+routes:
+  - {{prefix: /default, upstream: provider, policy: policies/default.yaml, allow_skip: true}}
+  - {{prefix: /rag, upstream: provider, policy: policies/rag.yaml, allow_skip: true}}
+  - {{prefix: /agent, upstream: provider, policy: policies/agent.yaml, allow_skip: true}}
+  - {{prefix: /strict, upstream: provider, policy: policies/strict.yaml, allow_skip: true}}
+  - {{prefix: /messages-default, upstream: anthropic, policy: policies/default.yaml, allow_skip: true}}
+  - {{prefix: /messages-agent, upstream: anthropic, policy: policies/agent.yaml, allow_skip: true}}
+  - {{prefix: /messages-strict, upstream: anthropic, policy: policies/strict.yaml, allow_skip: true}}
+  - {{prefix: /translated, upstream: translated, policy: policies/default.yaml, allow_skip: true}}
 keys: [{{name: tests, sha256: {digest}}}]
 """
 
@@ -83,7 +103,7 @@ class Proxy(threading.Thread):
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         for name in DELIVERIES:
             (self._folder / f"{name}.yaml").write_text(POLICY.format(name, WINDOW_TOKENS), encoding="utf-8")
-        async with ScriptedUpstream(provider.answer) as self.provider:
+        async with ScriptedUpstream(apis.answer) as self.provider:
             digest = hashlib.sha256(KEY.encode()).hexdigest()
             config = CONFIG.format(folder=self._folder, upstream=self.provider.base_url, provider_key=PROVIDER_KEY, digest=digest)
             (self._folder / "config.yaml").write_text(config, encoding="utf-8")
@@ -129,11 +149,11 @@ class Outcome:
     """What a script's cases got, and what the server logged as errors meanwhile."""
 
     def __init__(self, results: dict[str, dict[str, Any]]) -> None:
-        self._results = results
+        self.results = results
         self.logged: list[str] = []
 
     def __getitem__(self, name: str) -> Any:
-        result = self._results[name]
+        result = self.results[name]
         if "error" in result:
             pytest.fail(f"the client failed:\n{result['error']}", pytrace=False)
         return result["value"]
@@ -162,20 +182,21 @@ def client_python() -> Path:
     pytest.skip(f"no environment with client libraries ({found[-1].parents[1].name}): `make test-clients` makes it")
 
 
-def node() -> Path:
-    """The node command; skips without it or without the packages."""
+def node(package: str = "openai") -> Path:
+    """The node command; skips without it or without the package."""
     command = shutil.which("node")
     if command is None:
         pytest.skip("no node on this machine")
-    if not (HERE / "node/node_modules/openai").is_dir():
-        pytest.skip("no openai-node (tests/clients/node/node_modules): `make test-clients` installs it with npm")
+    if not (HERE / "node/node_modules" / package).is_dir():
+        pytest.skip(f"no {package} (tests/clients/node/node_modules): `make test-clients` installs it with npm")
     return Path(command)
 
 
 def environment(home: Path, base_url: str, **more: str) -> dict[str, str]:
     """What a client process sees: an address, a key, and nothing of this machine's settings."""
     base = {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "PYTHONUTF8": "1", "OPENAI_AGENTS_DISABLE_TRACING": "1"}
-    return {**base, "OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": KEY, **more}
+    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY}
+    return {**base, **keys, **({"OPENAI_BASE_URL": base_url} if base_url else {}), **more}
 
 
 def run_script(command: Sequence[str | Path], folder: Path, base_url: str, **more: str) -> Outcome:
@@ -192,6 +213,54 @@ def run_script(command: Sequence[str | Path], folder: Path, base_url: str, **mor
     if done.returncode or not results.exists():
         pytest.fail(f"{command[-1]} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}", pytrace=False)
     return Outcome(json.loads(results.read_text(encoding="utf-8")))
+
+
+@pytest.fixture(scope="session")
+def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """`groundwire serve` with the shipped policies, each a route of its own."""
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copytree(ROOT / "policies", folder / "policies")
+    digest = hashlib.sha256(KEY.encode()).hexdigest()
+    config = SHIPPED.format(folder=folder, upstream=proxy.provider.base_url, provider_key=PROVIDER_KEY, digest=digest)
+    (folder / "config.yaml").write_text(config, encoding="utf-8")
+    with serve(folder) as url:
+        yield url
+
+
+RESPONSES_ROUTES = ("default", "agent", "strict")
+MESSAGES_ROUTES = tuple(f"messages-{name}" for name in RESPONSES_ROUTES)
+ROUTES_OF = {
+    "openai_responses.py": RESPONSES_ROUTES,
+    "agents_responses.py": RESPONSES_ROUTES,
+    "pydantic_ai_responses.py": RESPONSES_ROUTES,
+    "agents.mjs": RESPONSES_ROUTES,
+    "anthropic_messages.py": MESSAGES_ROUTES,
+    "langchain_messages.py": MESSAGES_ROUTES,
+    "anthropic.mjs": MESSAGES_ROUTES,
+    "ai_sdk.mjs": RESPONSES_ROUTES + MESSAGES_ROUTES,
+}
+NODE = {"agents.mjs": "@openai/agents", "anthropic.mjs": "@anthropic-ai/sdk", "ai_sdk.mjs": "ai"}
+"""Packages."""
+RunByRoute = Callable[[str, str], Outcome]
+
+
+@pytest.fixture(scope="session")
+def run_by_route(address: str, tmp_path_factory: pytest.TempPathFactory) -> RunByRoute:
+    """``run_by_route("agents.mjs", "strict")``: the script's outcome on that route of the shipped policies.
+
+    A script runs once, in one process, on all of its API's routes.
+    """
+    kept: dict[str, dict[str, Outcome]] = {}
+
+    def once(script: str, route: str) -> Outcome:
+        if script not in kept:
+            command = [node(NODE[script]), HERE / "node" / script] if script in NODE else [client_python(), HERE / "scripts" / script]
+            addresses = {name: f"{address}/{name}" for name in ROUTES_OF[script]}
+            got = run_script(command, tmp_path_factory.mktemp(Path(script).stem), "", ROUTES=json.dumps(addresses))
+            kept[script] = {name: Outcome(results) for name, results in got.results.items()}
+        return kept[script][route]
+
+    return once
 
 
 RunScript = Callable[[str, str], Outcome]

@@ -3,15 +3,46 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.testing import ScriptedReply, ScriptedUpstream, serving
 
+ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 60
+
+
+@contextmanager
+def serve(folder: Path) -> Iterator[str]:
+    """`groundwire serve` with the config.yaml in `folder`, on a free port; gives its address, and ends it as an operator would."""
+    command = [sys.executable, "-m", "proxy", "serve", "--config", "config.yaml", "--port", "0"]
+    seen = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, cwd=folder, env=seen, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = ""
+        try:
+            for line in process.stderr:
+                said += line
+                if found := re.search(r"Groundwire is up at (http://\S+)", line):
+                    break
+            else:
+                pytest.fail(f"groundwire serve did not come up:\n{said}", pytrace=False)
+            threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop the server
+            yield found[1]
+        finally:
+            process.terminate()
+    assert process.returncode in (0, -signal.SIGTERM)
 
 
 class Servers(threading.Thread):

@@ -21,8 +21,7 @@ from msgspec import Struct
 
 from proxy.testing import ReceivedCall, completion, reply, stream, streamed
 from tests.clients.conftest import HERE, ROOT, client_python, run_script
-from tests.clients.servers import Servers
-from tests.clients.test_served import serve
+from tests.clients.servers import Servers, serve
 
 pytestmark = pytest.mark.clients
 

@@ -22,8 +22,7 @@ from proxy.testing import ReceivedCall, chunk, completion, reply, stream
 from proxy.upstreams.gguf import default_model_path
 from proxy.wire.chat.wishes import wishes_of
 from tests.clients.conftest import DELIVERIES, HERE, client_python, run_script
-from tests.clients.servers import Servers
-from tests.clients.test_served import serve
+from tests.clients.servers import Servers, serve
 
 pytestmark = pytest.mark.clients
 

@@ -2,75 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import re
 import shutil
-import signal
-import subprocess
-import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from proxy.upstreams.gguf import default_model_path
-from tests.clients.conftest import HERE, KEY, PROVIDER_KEY, ROOT, Outcome, Proxy, client_python, run_script
+from tests.clients.conftest import HERE, ROOT, Outcome, client_python, run_script
 from tests.clients.expected import CALLS, TOLD
 from tests.clients.provider import REPORT, SECOND, TEXT, USAGE
+from tests.clients.servers import serve
 
 pytestmark = pytest.mark.clients
 
 POLICIES = ("default", "rag", "agent", "strict")
-CONFIG = """
-store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
-upstreams:
-  provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
-  translated: {{kind: litellm, model_prefix: openai/, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
-models: {{gpt-4o: {{window: 8000, encoding: o200k_base}}}}
-routes:
-  - {{prefix: /default, upstream: provider, policy: policies/default.yaml, allow_skip: true}}
-  - {{prefix: /rag, upstream: provider, policy: policies/rag.yaml, allow_skip: true}}
-  - {{prefix: /agent, upstream: provider, policy: policies/agent.yaml, allow_skip: true}}
-  - {{prefix: /strict, upstream: provider, policy: policies/strict.yaml, allow_skip: true}}
-  - {{prefix: /translated, upstream: translated, policy: policies/default.yaml, allow_skip: true}}
-keys: [{{name: tests, sha256: {digest}}}]
-"""
-
-
-@contextmanager
-def serve(folder: Path) -> Iterator[str]:
-    """`groundwire serve` with the config.yaml in `folder`, on a free port; gives its address, and ends it as an operator would."""
-    command = [sys.executable, "-m", "proxy", "serve", "--config", "config.yaml", "--port", "0"]
-    seen = {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(command, cwd=folder, env=seen, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        said = ""
-        try:
-            for line in process.stderr:
-                said += line
-                if found := re.search(r"Groundwire is up at (http://\S+)", line):
-                    break
-            else:
-                pytest.fail(f"groundwire serve did not come up:\n{said}", pytrace=False)
-            threading.Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop the server
-            yield found[1]
-        finally:
-            process.terminate()
-    assert process.returncode in (0, -signal.SIGTERM)
-
-
-@pytest.fixture(scope="module")
-def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("served")
-    shutil.copytree(ROOT / "policies", folder / "policies")
-    digest = hashlib.sha256(KEY.encode()).hexdigest()
-    config = CONFIG.format(folder=folder, upstream=proxy.provider.base_url, provider_key=PROVIDER_KEY, digest=digest)
-    (folder / "config.yaml").write_text(config, encoding="utf-8")
-    with serve(folder) as url:
-        yield url
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,11 @@ from proxy.ports import Ports
 from proxy.stages.clash import Clash
 from proxy.testing import HashEmbedder, MemoryClashes, ScriptedVerifiers, completion, reply, stream, streamed
 from proxy.wire.chat.completions import ChatDialect
+from tests.apis import Api
 from tests.conftest import Answer, Start
 
 scenarios("clash.feature")
+pytestmark = pytest.mark.usefixtures("api")
 
 
 class Quick(Clash):
@@ -185,7 +187,9 @@ def wants_json(world: World) -> None:
 
 
 @given("the client asks for 2 choices")
-def wants_choices(world: World) -> None:
+def wants_choices(world: World, api: Api) -> None:
+    if api.name != "chat":
+        pytest.skip("only chat completions have several choices")
     world.params = {"n": 2}
 
 

@@ -17,6 +17,7 @@ from tests.claims import judged_by_words
 from tests.conftest import Answer, Start
 
 scenarios("grounding.feature")
+pytestmark = pytest.mark.usefixtures("api")
 
 POLICIES = {
     "annotates": ("hold", "action: annotate"),

@@ -25,6 +25,7 @@ from tests.conftest import Answer, Running, Start
 from tests.features.office_tools import QUESTIONS, TOOLS
 
 scenarios("tool_rag.feature")
+pytestmark = pytest.mark.usefixtures("api")
 
 FIND = "groundwire_find_tools"
 POLICY = "name: agent\ndelivery: tap\nstages: [budget: {}, tool_rag: {above: 30, top_k: 5, min_relevance: 0.7, timeout_ms: 60000}]\n"
@@ -248,7 +249,14 @@ def the_header_says(world: World, value: str) -> None:
 
 @then(parsers.parse("at least {share:d}% of its tool calls were to tools that were listed"))
 def accuracy(world: World, share: int) -> None:
-    world.figures = world.run(world.proxy.get("/groundwire/v1/metrics")).json["tool_selection"]
+    async def counted() -> dict[str, float]:
+        for _ in range(500):  # a call is counted after its answer has left
+            found = (await world.proxy.get("/groundwire/v1/metrics")).json["tool_selection"]
+            if found["calls"] == 500:
+                break
+        return dict(found)
+
+    world.figures = world.run(counted())
     assert (world.figures["requests"], world.figures["calls"]) == (500, 500)
     assert world.figures["selection_accuracy"] >= share / 100
 

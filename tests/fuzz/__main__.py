@@ -15,6 +15,7 @@ from collections.abc import Callable
 
 from proxy.stages.registry import STAGES
 from tests.fuzz import corpus
+from tests.fuzz.dialects import APIS, ApiAnswer, ApiRequest, ApiStream
 from tests.fuzz.running import Failure, attempt
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.stage_texts import StageAnswer, StageRequest, StageText
@@ -22,6 +23,11 @@ from tests.fuzz.targets import AnswerBody, AnswerStream, ConfigFile, PolicyFile,
 
 TARGETS: dict[str, Callable[[], Target]] = {
     **{target.name: target for target in (RequestBody, AnswerBody, AnswerStream, PolicyFile, ConfigFile, StageRequest, StageAnswer)},
+    **{
+        f"{api.name}-{target.kind}": (lambda target=target, api=api: target(api))
+        for api in APIS
+        for target in (ApiRequest, ApiAnswer, ApiStream)
+    },
     **{f"text-{stage.name}": (lambda name=stage.name: StageText(name)) for stage in STAGES},
 }
 
@@ -69,7 +75,7 @@ def main() -> int:
             target.close()
         failed += len(failures)
         rate = runs / (given.seconds / len(names))
-        print(f"{name:18} {runs:8} runs {rate:8.1f}/s   slowest {slowest * 1000:6.0f} ms CPU   {len(failures)} failures", flush=True)
+        print(f"{name:19} {runs:8} runs {rate:8.1f}/s   slowest {slowest * 1000:6.0f} ms CPU   {len(failures)} failures", flush=True)
     return 1 if failed else 0
 
 

@@ -201,21 +201,20 @@ class Inside:
         (folder / "config.yaml").write_text(json.dumps(settings), encoding="utf-8")
         return App(load_settings(folder / "config.yaml", {}), (*STAGES, Reader, Shouter, Blanker), make=lambda name, given: self.upstream)
 
-    def post(self, route: str, body: bytes, *, inline: bool = False) -> Response:
+    def post(self, route: str, body: bytes, *, inline: bool = False, path: str = "/chat/completions") -> Response:
         """One request. Raises what the proxy caught and logged."""
         Reader.read = Read()
         with self._log:
-            return self._runner.run(self._post(route, body, inline))
+            return self._runner.run(self._post(f"/{route}/v1{path}", body, inline))
 
     def flush(self) -> None:
         """Write the records that wait."""
         self._runner.run(self._app.records_writer.flush())
         assert "" == self._app.records_writer.problem, self._app.records_writer.problem
 
-    async def _post(self, route: str, body: bytes, inline: bool) -> Response:
+    async def _post(self, path: str, body: bytes, inline: bool) -> Response:
         got: list[dict[str, Any]] = []
         sent = [{"type": "http.request", "body": body, "more_body": False}]
-        path = f"/{route}/v1/chat/completions"
         headers = [(b"host", b"127.0.0.1:4000"), (b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
         if inline:
             headers.append((b"x-groundwire-inline", b"1"))

@@ -59,7 +59,7 @@ def cut(data: bytes, rng: random.Random) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *places], [*places, len(data)], strict=True) if a < b]
 
 
-class _Through:
+class Through:
     """A target that goes through the whole proxy."""
 
     def __init__(self) -> None:
@@ -86,7 +86,7 @@ class _Through:
             self._made = None
 
 
-class RequestBody(_Through):
+class RequestBody(Through):
     """A client's body: refused with 400 and an envelope, or sent on byte for byte."""
 
     name = folder = "request"
@@ -122,7 +122,7 @@ class RequestBody(_Through):
         assert exact(sent) == before, "more than the extension is gone"
 
 
-class AnswerBody(_Through):
+class AnswerBody(Through):
     """A provider's answer that is not streamed."""
 
     name = folder = "answer"
@@ -188,7 +188,7 @@ def check_blank(shown: Shown) -> None:
         assert not text.replace(BLANK, "").strip(), f"{field} of choice {choice} was replaced and delivered all the same"
 
 
-class AnswerStream(_Through):
+class AnswerStream(Through):
     """A provider's answer as an event stream, cut anywhere."""
 
     name = folder = "stream"

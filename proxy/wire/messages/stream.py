@@ -116,6 +116,11 @@ class MessagesStream:
 
     def _event(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
         kind = payload["type"]
+        if kind in ("content_block_start", "content_block_delta", "content_block_stop"):
+            if not isinstance(payload.get("index"), int):  # clients may see it in any block
+                self._strange += 1
+            elif self._reason is not None and kind != "content_block_stop":  # it cannot wait for its checks any more
+                self._unread = self._unread or "what follows the stop reason"
         if kind == "message_start":
             self._message(payload.get("message"))
         elif kind == "content_block_start":

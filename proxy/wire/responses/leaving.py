@@ -32,8 +32,8 @@ class Leaving:
         self.arguments: dict[int, str] = {}
         """Of calls, by their items' positions, where they are other than the model's."""
         self.others: list[Mapping[str, Any]] = []
-        self.behind: list[bytes] = []
-        """What came behind the response's end: ``[DONE]``, of some servers."""
+        self.behind: list[tuple[bytes, bool]] = []
+        """What came behind the response's end, and whether it is a mark of that: ``[DONE]``, of some servers."""
         self._head: Event = {}
         self._named = True
         self._next: int | None = None
@@ -204,6 +204,7 @@ class Leaving:
             "usage": usage,
         }
         self._open.clear()
+        self.behind = [(raw, mark) for raw, mark in self.behind if mark]  # what else came there has not been judged
         self._end = b"", {"type": "response.incomplete", "response": response, "sequence_number": 0}
         return b"".join(out)
 
@@ -247,4 +248,4 @@ class Leaving:
         if self._next is None and raw and isinstance(number, int):  # the events before have left in their own bytes
             self._next = number
         ending = raw if new == response and raw and self._next in (None, number) else self._write({**event, "response": new})
-        return ending + b"".join(self.behind)
+        return ending + b"".join(raw for raw, _ in self.behind)

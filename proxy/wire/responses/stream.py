@@ -86,7 +86,7 @@ class ResponsesStream:
             if not event.done:  # clients have stopped reading, and nobody is to read what was not judged
                 self.unreadable = self.unreadable or "what follows the end of the response is not read"
             self.done = True
-            self._leaving.behind.append(event.raw)
+            self._leaving.behind.append((event.raw, event.done))
             yield StreamPiece(event.raw, done=True)
             return
         payload = event_of(event.data)

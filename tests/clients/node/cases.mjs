@@ -26,14 +26,25 @@ export async function raised(call) {
   throw new Error("nothing was raised");
 }
 
-export async function main(cases) {
+async function run(cases, ...given) {
   const results = {};
-  for (const [name, run] of Object.entries(cases)) {
+  for (const [name, one] of Object.entries(cases)) {
     try {
-      results[name] = { value: await run() };
+      results[name] = { value: await one(...given) };
     } catch (error) {
       results[name] = { error: error.stack ?? String(error) };
     }
   }
-  writeFileSync(process.argv[2], JSON.stringify(results));
+  return results;
+}
+
+const write = (results) => writeFileSync(process.argv[2], JSON.stringify(results));
+
+export const main = async (cases) => write(await run(cases));
+
+/** Runs the cases with the address of each route, which ROUTES has by name. */
+export async function mainByRoute(cases) {
+  const results = {};
+  for (const [route, url] of Object.entries(JSON.parse(process.env.ROUTES))) results[route] = await run(cases, url);
+  write(results);
 }

@@ -1,6 +1,7 @@
 """Runs a client script's cases and writes what each of them got, or its traceback, as JSON into the file named by the first argument.
 
-Every script is given its address and key as an application would be: OPENAI_BASE_URL and OPENAI_API_KEY.
+Every script is given its address and key as an application would be: OPENAI_BASE_URL and OPENAI_API_KEY. One that runs its cases on
+several routes, in one process, gets their addresses by name: ROUTES.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ import os
 import sys
 import traceback
 
-BASE_URL, KEY = os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"]
+BASE_URL, KEY = os.environ.get("OPENAI_BASE_URL", ""), os.environ["OPENAI_API_KEY"]
 HI = "Hi"
 QUESTION = "How is the weather in Zürich and in Oslo?"
 WEATHER = {"Zürich": "21.5 °C in Zürich", "Oslo": "4 °C in Oslo"}
@@ -49,12 +50,25 @@ def groundwire(headers):
 
 def main():
     """Run the cases."""
+    _write(_run())
+
+
+def main_by_route():
+    """Run the cases, each with the address of each route."""
+    _write({route: _run(url) for route, url in json.loads(os.environ["ROUTES"]).items()})
+
+
+def _run(*given):
     results = {}
     for function in _cases:
         try:
-            value = function()
+            value = function(*given)
             results[function.__name__] = {"value": asyncio.run(value) if inspect.iscoroutine(value) else value}
         except Exception:
             results[function.__name__] = {"error": traceback.format_exc()}
+    return results
+
+
+def _write(results):
     with open(sys.argv[1], "w", encoding="utf-8") as file:
         json.dump(results, file)

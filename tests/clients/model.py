@@ -1,0 +1,68 @@
+"""The model behind the providers of Responses and Messages: what it says or calls next, whatever the API that it is asked through."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from tests.clients.provider import CITIES, REPORT_JSON, TEXT
+
+FILE = re.compile(r"/\S+/tides\.txt")
+TIME = re.compile(r"\b\d\d:\d\d\b")
+SHELLS = ("exec_command", "shell", "shell_command")
+
+
+class Asked(Struct, frozen=True):
+    """A request, read by the provider of its API."""
+
+    question: str
+    """The last thing that the user said."""
+    tools: tuple[str, ...]
+    """Names."""
+    called: tuple[str, ...]
+    """Names of the tools that were called since the question."""
+    results: tuple[str, ...]
+    """What came of them."""
+    wants_json: bool = False
+
+
+Call = tuple[str, dict[str, Any]]
+
+
+def next_step(asked: Asked) -> list[Call] | str:
+    """Calls of tools, or the answer."""
+    return _calls(asked) or _text(asked)
+
+
+def _calls(asked: Asked) -> list[Call]:
+    handoffs = [name for name in asked.tools if name.startswith("transfer_to_") and name not in asked.called]
+    if "get_weather" in asked.tools and "get_weather" not in asked.called:
+        return [("get_weather", {"city": city}) for city in CITIES if city in asked.question]
+    if handoffs:
+        return [(handoffs[0], {})]
+    if asked.called:
+        return []
+    file = FILE.search(asked.question)
+    if file and "Read" in asked.tools:
+        return [("Read", {"file_path": file[0]})]
+    if file and (shell := next((name for name in SHELLS if name in asked.tools), None)):
+        return [(shell, {"cmd": f"cat {file[0]}"} if shell == "exec_command" else {"command": f"cat {file[0]}"})]
+    return []
+
+
+def _text(asked: Asked) -> str:
+    if "get_weather" in asked.called:
+        said = " ".join(f"The tool said: {result}." for result in asked.results if "°C" in result)
+        return REPORT_JSON if asked.wants_json else said
+    if FILE.search(asked.question):
+        times = [time for result in asked.results for time in TIME.findall(result)]
+        return f"High water is at {times[0]}, the file says." if times else "The file says nothing of it."
+    return REPORT_JSON if asked.wants_json else TEXT
+
+
+def arguments_json(arguments: dict[str, Any]) -> str:
+    """As the model writes them."""
+    return json.dumps(arguments, ensure_ascii=False)

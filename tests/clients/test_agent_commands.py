@@ -1,0 +1,62 @@
+"""Agents of the command line, unchanged but for their base URL: Codex and Claude Code answer a question from a file that they must read."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.clients.conftest import HERE, KEY, RESPONSES_ROUTES, SCRIPT_TIMEOUT_S, environment, node
+
+pytestmark = pytest.mark.clients
+COMMANDS = HERE / "node/node_modules/.bin"
+ANSWER = "High water is at 11:42, the file says."
+"""What the provider says when the file's content has come to it."""
+
+
+@pytest.fixture(params=RESPONSES_ROUTES)
+def policy(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> str:
+    (tmp_path / "work").mkdir()
+    file = tmp_path / "work/tides.txt"
+    file.write_text("High water in the harbour: 11:42.\n", encoding="utf-8")
+    return f"When is high water? It stands in {file}"
+
+
+def run(folder: Path, *command: str, **settings: str) -> str:
+    """What the command writes."""
+    done = subprocess.run(
+        [str(COMMANDS / command[0]), *command[1:]],
+        env=environment(folder, "", **settings),
+        cwd=folder / "work",
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=SCRIPT_TIMEOUT_S,
+    )
+    assert 0 == done.returncode, f"{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def test_codex(address: str, policy: str, question: str, tmp_path: Path) -> None:
+    node("@openai/codex")
+    options = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "--json", "-m", "gpt-5"]
+    base_url = ["-c", f"openai_base_url={address}/{policy}/v1"]
+    said = [json.loads(line) for line in run(tmp_path, "codex", "exec", *options, *base_url, question, CODEX_API_KEY=KEY).splitlines()]
+    items = [event["item"] for event in said if event["type"] == "item.completed"]
+    (command,) = (item for item in items if item["type"] == "command_execution")
+    assert (0, ANSWER) == (command["exit_code"], items[-1]["text"])
+
+
+def test_claude_code(address: str, policy: str, question: str, tmp_path: Path) -> None:
+    node("@anthropic-ai/claude-code")
+    options = ["--model", "claude-sonnet-4-6", "--allowedTools", "Read", "--output-format", "json"]
+    settings = {"ANTHROPIC_BASE_URL": f"{address}/messages-{policy}", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    said = json.loads(run(tmp_path, "claude", "-p", question, *options, **settings))
+    assert (False, 2, ANSWER) == (said["is_error"], said["num_turns"], said["result"])
