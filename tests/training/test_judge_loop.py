@@ -64,6 +64,20 @@ def test_a_training_in_two_calls_is_the_training_in_one(tmp_path: Path) -> None:
     assert ("budget", "signal", "budget") == (whole, broken_off, rest)
     for name, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
+    averages = [torch.load(tmp_path / name / "checkpoint.pt", weights_only=True)["average"] for name in ("one", "two")]
+    assert [] == [name for name, value in averages[0].items() if not torch.equal(value, averages[1][name])]
+
+
+def test_what_is_used_is_the_average_of_the_last_steps_weights(tmp_path: Path) -> None:
+    start.save(encoder(), tmp_path / "pack" / "start.npz")
+    _, last = train(tmp_path)
+    average = loop.trained(tmp_path).state_dict()
+    moved = (last.head.weight - encoder().head.weight).abs().max()
+    assert 0.02 * moved < (last.head.weight - average["head.weight"]).abs().max() < moved
+
+
+def test_the_average_is_of_more_steps_the_longer_it_goes_on() -> None:
+    assert [1.0, 2.0, 31.0, 60, 60] == [loop.averaged_over(step) for step in (0, 10, 300, 600, 9000)]
 
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:

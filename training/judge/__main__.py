@@ -89,7 +89,7 @@ def default_folder(base: Base) -> Path:
 def make_pack(given: argparse.Namespace) -> None:
     """Everything that another machine needs to train, in ``pack/``."""
     folder = given.folder / "pack"
-    shown = mix.training_examples(given.seed, given.grounding, given.written, short=given.base.short)
+    shown = mix.training_examples(given.seed, given.grounding, given.written)
     groups = [given.base.group_of(e.source, e.language) for e in shown]
     shown = [e for e, group in zip(shown, groups, strict=True) if group in given.base.shares]
     held_out = mix.development_examples(given.seed, given.grounding, given.written)
