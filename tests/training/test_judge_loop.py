@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 torch = pytest.importorskip("torch")
 
 from training.grounding.encoder import Encoder, distance_buckets  # noqa: E402 - torch comes first
-from training.grounding.export import export  # noqa: E402
+from training.grounding.export import Integers, export  # noqa: E402
 from training.grounding.train import loss_of  # noqa: E402
 from training.judge import loop, packed, quantised, start, written  # noqa: E402
 
@@ -195,6 +195,18 @@ def test_an_exported_encoder_reads_as_the_one_it_was_made_of(tmp_path: Path, mor
     assert deviation(model, exported(model, tmp_path)) < 0.2  # 8 bits
 
 
+def test_what_is_large_is_better_kept_apart(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = distant({"buckets": 8, "first_position": 2})
+    with torch.no_grad():
+        model.word.weight.copy_(torch.round(4 * model.word.weight).clamp(-7, 7))
+        model.word.weight[:, 0] = 7  # 4 bits hold these as they are
+        model.layers[0].norm1.weight[[3, 40]] *= 30
+    apart = quantised.outliers(model, data(12), 2)
+    assert [3, 40] == apart["layers.0.up"].tolist()
+    assert deviation(model, exported(model, tmp_path, apart)) < 0.85 * deviation(model, exported(model, tmp_path))
+
+
 def test_an_exported_encoder_that_reads_distances_is_not_the_one_without(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model = distant({"buckets": 8, "first_position": 2})
@@ -219,11 +231,11 @@ def distant(more: dict[str, int]) -> Encoder:
     return model
 
 
-def exported(model: Encoder, folder: Path) -> np.ndarray:
+def exported(model: Encoder, folder: Path, apart: dict[str, Integers] | None = None) -> np.ndarray:
     """The logits that onnxruntime makes of `IDS`."""
     import onnxruntime
 
-    export(model, folder / "model.onnx")
+    export(model, folder / "model.onnx", apart)
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
     given = {"input_ids": IDS.numpy(), "attention_mask": np.ones_like(IDS), "token_type_ids": np.ones_like(IDS)}
     return np.asarray(session.run(None, given)[0])
