@@ -40,7 +40,7 @@ from proxy.grounding.judging.options import local_models
 from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.models.verifier.verifier import LocalVerifiers, PairModel
+from proxy.models.verifier.verifier import LARGE, LocalVerifiers, PairModel
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
@@ -127,10 +127,7 @@ class App:
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
         self.knowledge = FolderKnowledgeBases(Path(settings.folder), self.models)
-        given = settings.grounding
-        self.verifiers = LocalVerifiers(
-            lambda name: make_pair_model(settings, name), cache_size=given.cache_size, max_waiting=given.max_waiting
-        )
+        self.verifiers = make_verifiers(settings)
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
@@ -399,6 +396,17 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
     return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb)
 
 
+def make_verifiers(settings: Settings) -> LocalVerifiers:
+    """The verifiers that ``grounding:`` describes; nothing is loaded yet."""
+    given = settings.grounding
+    return LocalVerifiers(
+        lambda name: make_pair_model(settings, name),
+        cache_size=given.cache_size,
+        max_waiting=given.max_waiting,
+        large=bool(given.large),
+    )
+
+
 def make_pair_model(settings: Settings, name: str) -> PairModel:
     """The verifier's model called `name`, or the built-in one for ""; called in its thread, where it may take its time to import."""
     from proxy.models.embedding.use import available_cores
@@ -407,8 +415,9 @@ def make_pair_model(settings: Settings, name: str) -> PairModel:
 
     given = settings.grounding
     threads = given.threads or min(2, available_cores())
-    if not name:
-        return OnnxVerifier(Path(settings.folder) / given.model if given.model else FOLDER, threads)
+    if name in ("", LARGE):
+        own = given.large if name == LARGE else given.model
+        return OnnxVerifier(Path(settings.folder) / own if own else FOLDER, threads)
     folder = Path(settings.folder) / name
     return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
 

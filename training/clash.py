@@ -80,7 +80,6 @@ SIGNS = {
     "supported_least": -1,
     "negation_differs": 1,
     "numbers_differ": 1,
-    "opposites": 1,
     "conflict_support": 1,
     "conflict_cosine": 1,
     "conflict_terms": 1,

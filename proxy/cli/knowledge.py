@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy.app import make_embedder, make_pair_model
+from proxy.app import make_embedder, make_verifiers
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange.fact_checks import FactVerdict
@@ -20,7 +20,6 @@ from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.problems import FileProblem
 from proxy.grounding.knowledge.reading import READERS
 from proxy.models.knowledge.bases import FolderKnowledgeBases
-from proxy.models.verifier.verifier import LocalVerifiers
 
 MAX_SHOWN = 50
 """Problems that are printed one by one."""
@@ -60,8 +59,7 @@ def check_claim(folder: Path, claim: str, settings: Settings) -> int:
     bases = FolderKnowledgeBases(Path(), embedder)
     base = bases.get(str(folder))
     bases.check(lambda: embedder.name)
-    given = settings.grounding
-    verifiers = LocalVerifiers(lambda name: make_pair_model(settings, name), cache_size=given.cache_size, max_waiting=given.max_waiting)
+    verifiers = make_verifiers(settings)
 
     async def run() -> FactVerdict:
         try:

@@ -37,6 +37,8 @@ class GroundingSettings(Section, frozen=True, kw_only=True):
 
     model: str = ""
     """A folder in the built-in verifier's format (`proxy.models.verifier.onnx`) in its place; a relative one starts at config.yaml."""
+    large: str = ""
+    """A folder in the same format with a larger model, which is asked about what the built-in one is unsure of, while there is time."""
     threads: Count = 0
     """Claims that each verifier judges at a time, a thread for each (sentence-transformers: threads of one); 0 for two, or one on a
     machine with a single core."""

@@ -60,6 +60,8 @@ class Support(Struct, frozen=True):
     """What a verifier that can speak says to it."""
     decides: bool = False
     """Whether its word alone is enough to call a claim contradicted: that of a model which the policy names, not the built-in one's."""
+    by: str = ""
+    """The verifier of several whose word it is; "" where there is but one, or all have a part in it."""
 
 
 class ClaimPair(Struct, frozen=True):

@@ -1,8 +1,16 @@
-"""How long a stage waits for the store: applied here, once, where a stage gets its ports, and not in each stage."""
+"""How long is waited: for the store, applied once where a stage gets its ports; and for whatever else has to know how much time is left.
+
+`within` is a deadline that the work inside it can ask about (`left_s`): a step that is good to have ends in time then, and leaves what
+there is, instead of being cut off with everything that was found before it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from msgspec.structs import replace
@@ -14,7 +22,27 @@ STORE_TIMEOUT_S = 1.0
 """For each call; past it the stage goes on as if the store were away."""
 STORE_SHARE = 0.2
 """Of the stage's own time, where that is less."""
+_UNTIL: ContextVar[float] = ContextVar("until", default=math.inf)
+"""In the event loop's time."""
 _STORES = ("scratchpad", "tool_runs", "compactions", "first_seen", "quarantine", "clashes", "failures")
+
+
+@asynccontextmanager
+async def within(seconds: float | None) -> AsyncIterator[None]:
+    """`asyncio.timeout` that `left_s` knows of. Raises `TimeoutError` past it."""
+    until = math.inf if seconds is None else asyncio.get_running_loop().time() + seconds
+    token = _UNTIL.set(min(until, _UNTIL.get()))
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    finally:
+        _UNTIL.reset(token)
+
+
+def left_s() -> float:
+    """Seconds until the nearest deadline of those that this task works within; infinite without one."""
+    until = _UNTIL.get()
+    return math.inf if until == math.inf else max(0.0, until - asyncio.get_running_loop().time())
 
 
 def with_deadline(ports: Ports, stage_timeout_ms: float) -> Ports:

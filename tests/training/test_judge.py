@@ -118,15 +118,6 @@ def test_the_card_of_the_rows_has_their_counts() -> None:
     assert described.tables(described.read()) in (written.OWN.parent / "README.md").read_text(encoding="utf-8")
 
 
-def test_a_short_view_has_fewer_pieces() -> None:
-    lengths = {short: sum(len(e.evidence) for seed in range(40) for e in short_views(seed, short=short)) for short in (False, True)}
-    assert lengths[True] < 0.9 * lengths[False]
-
-
-def short_views(seed: int, *, short: bool) -> list[Example]:
-    return [e for e in written.views(row(), random.Random(seed), short=short) if e.source == written.NEAR]
-
-
 def test_a_sentence_of_the_document_supports_itself() -> None:
     found = list(written.quoted(row(), random.Random(2)))
     assert found
@@ -146,8 +137,8 @@ def test_a_wrong_statement_is_not_changed() -> None:
 
 def test_likeness_of_words_does_not_tell_the_label() -> None:
     found = [each for each in written.rows([written.OWN]) if each.document.endswith("-03")]
-    before = [e for each in found for e in written.views(each, random.Random(3), short=True) if e.source == written.NEAR]
-    shown = written.training(found, random.Random(3), short=True)
+    before = [e for each in found for e in written.views(each, random.Random(3)) if e.source == written.NEAR]
+    shown = written.training(found, random.Random(3))
     assert ranked(before) < 0.38
     assert 0.4 < ranked(shown) < 0.55
 
@@ -191,9 +182,9 @@ def test_the_teacher_has_other_languages_in_groups_of_their_own() -> None:
     assert expected == [TEACHER.group_of(*each) for each in asked]
 
 
-def test_a_curve_of_few_rows_has_as_many_of_each_language(tokenizer: Tokenizer) -> None:
+def test_a_curve_of_few_rows_has_as_many_as_are_asked_for_of_each_view_and_language(tokenizer: Tokenizer) -> None:
     own = [Example("w1", "w2", i % 2, written.NEAR if i % 3 else "wice", "en" if i % 2 else "de") for i in range(60)]
-    found = curve.chosen(packed.pack(own, tokenizer), {"en": 4, "de": 3, "fr": 5})
+    found = curve.chosen(packed.pack(own, tokenizer), {(written.NEAR, "en"): 4, (written.NEAR, "de"): 3, (written.NEAR, "fr"): 5})
     assert {"en": 4, "de": 3} == Counter(found.languages.tolist())
     assert {written.NEAR} == set(found.sources.tolist())
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 torch = pytest.importorskip("torch")
 
 from training.grounding.encoder import Encoder, distance_buckets  # noqa: E402 - torch comes first
-from training.grounding.export import export  # noqa: E402
+from training.grounding.export import Integers, export  # noqa: E402
 from training.grounding.train import loss_of  # noqa: E402
 from training.judge import loop, packed, quantised, start, written  # noqa: E402
 
@@ -64,6 +64,20 @@ def test_a_training_in_two_calls_is_the_training_in_one(tmp_path: Path) -> None:
     assert ("budget", "signal", "budget") == (whole, broken_off, rest)
     for name, value in straight.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
+    averages = [torch.load(tmp_path / name / "checkpoint.pt", weights_only=True)["average"] for name in ("one", "two")]
+    assert [] == [name for name, value in averages[0].items() if not torch.equal(value, averages[1][name])]
+
+
+def test_what_is_used_is_the_average_of_the_last_steps_weights(tmp_path: Path) -> None:
+    start.save(encoder(), tmp_path / "pack" / "start.npz")
+    _, last = train(tmp_path)
+    average = loop.trained(tmp_path).state_dict()
+    moved = (last.head.weight - encoder().head.weight).abs().max()
+    assert 0.02 * moved < (last.head.weight - average["head.weight"]).abs().max() < moved
+
+
+def test_the_average_is_of_more_steps_the_longer_it_goes_on() -> None:
+    assert [1.0, 2.0, 31.0, 60, 60] == [loop.averaged_over(step) for step in (0, 10, 300, 600, 9000)]
 
 
 def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
@@ -181,6 +195,18 @@ def test_an_exported_encoder_reads_as_the_one_it_was_made_of(tmp_path: Path, mor
     assert deviation(model, exported(model, tmp_path)) < 0.2  # 8 bits
 
 
+def test_what_is_large_is_better_kept_apart(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    model = distant({"buckets": 8, "first_position": 2})
+    with torch.no_grad():
+        model.word.weight.copy_(torch.round(4 * model.word.weight).clamp(-7, 7))
+        model.word.weight[:, 0] = 7  # 4 bits hold these as they are
+        model.layers[0].norm1.weight[[3, 40]] *= 30
+    apart = quantised.outliers(model, data(12), 2)
+    assert [3, 40] == apart["layers.0.up"].tolist()
+    assert deviation(model, exported(model, tmp_path, apart)) < 0.85 * deviation(model, exported(model, tmp_path))
+
+
 def test_an_exported_encoder_that_reads_distances_is_not_the_one_without(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     model = distant({"buckets": 8, "first_position": 2})
@@ -205,11 +231,11 @@ def distant(more: dict[str, int]) -> Encoder:
     return model
 
 
-def exported(model: Encoder, folder: Path) -> np.ndarray:
+def exported(model: Encoder, folder: Path, apart: dict[str, Integers] | None = None) -> np.ndarray:
     """The logits that onnxruntime makes of `IDS`."""
     import onnxruntime
 
-    export(model, folder / "model.onnx")
+    export(model, folder / "model.onnx", apart)
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"))
     given = {"input_ids": IDS.numpy(), "attention_mask": np.ones_like(IDS), "token_type_ids": np.ones_like(IDS)}
     return np.asarray(session.run(None, given)[0])

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ from proxy.exchange.judgements import ClaimPair
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier, write_card
 from training.grounding import calibrate, card, data, starts, train, vocabulary
 from training.grounding.encoder import Encoder
-from training.grounding.export import export
+from training.grounding.export import Integers, export
 from training.grounding.meaning import Meaning
 
 WHEELS = Path(__file__).with_name("wheels.txt")
@@ -48,6 +48,7 @@ SECOND_SHARE = 0.55
 DEVELOPMENT_ROWS = 300
 """Of each source."""
 CardFields = Callable[[dict[str, Any], dict[str, dict[str, float]]], dict[str, Any]]
+Apart = Mapping[str, Integers]
 
 
 def main() -> None:
@@ -155,10 +156,17 @@ def trained_again(given: argparse.Namespace, model: Encoder, tokenizer: Tokenize
     train.train(model, shown, given.work / "phase3", settings, device=given.device)
 
 
-def written(out: Path, model: Encoder, tokenizer: Tokenizer, examples: list[data.Example], fields: CardFields = card.fields) -> None:
+def written(
+    out: Path,
+    model: Encoder,
+    tokenizer: Tokenizer,
+    examples: list[data.Example],
+    fields: CardFields = card.fields,
+    apart: Apart | None = None,
+) -> None:
     """The three files of the model: quantised, then calibrated as it will run. `fields` makes the card of languages and figures."""
     out.mkdir(parents=True, exist_ok=True)
-    size = export(model.cpu(), out / "model.onnx")
+    size = export(model.cpu(), out / "model.onnx", apart)
     tokenizer.no_truncation()
     tokenizer.no_padding()
     tokenizer.save(str(out / "tokenizer.json"), pretty=False)

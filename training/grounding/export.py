@@ -1,12 +1,13 @@
 """Encoder -> ONNX with quantised weights, built node by node: what is in the file is what is written here.
 
 Matrices are 8 bit with a scale for each output (``com.microsoft.DynamicQuantizeMatMul``: activations are scaled by the whole input, so that
-one pair should be run at a time), the word vectors 4 bit (``GatherBlockQuantized``), positions, norms and
-biases float32.
+one pair should be run at a time; the few inputs of a matrix that are many times larger than the others can stay in full precision, as in
+Dettmers et al. 2022, arXiv 2208.07339), the word vectors 4 bit (``GatherBlockQuantized``), positions, norms and biases float32.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -18,13 +19,16 @@ from training.grounding.encoder import LABELS, Encoder, distance_buckets
 
 WORD_BLOCK = 64
 OPSET = 20
+Integers = NDArray[np.int64]
 Floats = NDArray[np.float32]
 
 
 class _Graph:
     """Nodes and weights as they are added."""
 
-    def __init__(self) -> None:
+    def __init__(self, apart: Mapping[str, Integers]) -> None:
+        """`apart`: see `export`."""
+        self._apart = apart
         self.nodes: list[onnx.NodeProto] = []
         self.weights: list[onnx.TensorProto] = []
 
@@ -33,16 +37,14 @@ class _Graph:
         return name
 
     def node(self, kind: str, inputs: list[str], output: str, **attributes: object) -> str:
-        domain = (
-            "com.microsoft"
-            if kind in ("DynamicQuantizeMatMul", "GatherBlockQuantized", "MultiHeadAttention", "SkipLayerNormalization")
-            else ""
-        )
+        domain = "com.microsoft" if kind in ("DynamicQuantizeMatMul", "GatherBlockQuantized", "MultiHeadAttention") else ""
         self.nodes.append(helper.make_node(kind, inputs, [output], name=output, domain=domain, **attributes))
         return output
 
-    def linear(self, x: str, name: str, weight: Floats, bias: Floats) -> str:
-        """``x @ weight.T + bias``; `weight` ``(out, in)`` in int8 with a scale for each output."""
+    def linear(self, x: str, name: str, weight: Floats, bias: Floats, group: str = "") -> str:
+        """``x @ weight.T + bias``; `weight` is ``(out, in)``. Matrices of one `group`, its own name by default, share their input."""
+        columns = self._apart.get(group or name)
+        x, few = (x, "") if columns is None else self._split(x, group or name, name, weight, columns)
         scale = np.maximum(np.abs(weight).max(1), 1e-12) / 127
         codes = np.clip(np.round(weight / scale[:, None]), -127, 127).astype(np.int8)
         inputs = [
@@ -52,7 +54,18 @@ class _Graph:
             "",
             self.constant(name + ".bias", bias),
         ]
-        return self.node("DynamicQuantizeMatMul", inputs, name)
+        found = self.node("DynamicQuantizeMatMul", inputs, name + ".of many" if few else name)
+        return self.node("Add", [found, few], name) if few else found
+
+    def _split(self, x: str, group: str, name: str, weight: Floats, columns: Integers) -> tuple[str, str]:
+        """`x` without the inputs `columns`, and what those alone come to, in full precision; once for all matrices of a `group`."""
+        rest, few = group + ".rest", group + ".few"
+        if not any(node.name == rest for node in self.nodes):
+            kept = np.ones(weight.shape[1], np.float32)
+            kept[columns] = 0
+            self.node("Mul", [x, self.constant(group + ".kept", kept)], rest)
+            self.node("Gather", [x, self.constant(group + ".columns", columns)], few, axis=2)
+        return rest, self.node("MatMul", [few, self.constant(name + ".apart", weight[:, columns].T)], name + ".of few")
 
     def words(self, ids: str, table: Floats) -> str:
         """Rows of `table` in 4 bit blocks."""
@@ -91,12 +104,15 @@ def _distances(g: _Graph, table: Floats, longest: int) -> str:
     return g.node("Unsqueeze", [g.node("Transpose", [found], "relative.heads", perm=[2, 0, 1]), "axis0"], "bias")
 
 
-def export(model: Encoder, path: Path) -> int:
-    """Write `model` to `path`; its size in bytes. Inputs: int64 ``input_ids``, ``attention_mask``, ``token_type_ids``."""
+def export(model: Encoder, path: Path, apart: Mapping[str, Integers] | None = None) -> int:
+    """Write `model` to `path`; its size in bytes. Inputs: int64 ``input_ids``, ``attention_mask``, ``token_type_ids``.
+
+    `apart`: by matrix ("layers.0.up") those of its inputs that stay in full precision; none by default.
+    """
     weights = {name: value.detach().float().numpy() for name, value in model.state_dict().items()}
     heads, eps, layers = model.config["heads"], model.config["eps"], model.config["layers"]
     first_position = model.config["first_position"]
-    g = _Graph()
+    g = _Graph(apart or {})
     length = g.node("Gather", [g.node("Shape", ["input_ids"], "shape"), g.constant("one", np.array(1, np.int64))], "length", axis=0)
     zero, step = g.constant("zero", np.array(0, np.int64)), g.constant("step", np.array(1, np.int64))
     places = g.node("Range", [zero, length, step], "places")
@@ -114,7 +130,7 @@ def export(model: Encoder, path: Path) -> int:
     for i in range(layers):
         at = f"layers.{i}."
         q, k, v = (
-            g.linear(x, at + "qkv"[j], part, bias)
+            g.linear(x, at + "qkv"[j], part, bias, at + "qkv")
             for j, (part, bias) in enumerate(
                 zip(np.split(weights[at + "qkv.weight"], 3), np.split(weights[at + "qkv.bias"], 3), strict=True)
             )

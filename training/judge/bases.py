@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from training.judge import mix
 from training.judge.packed import MAX_TOKENS
+from training.judge.written import FOUND, FOUND_EVEN, NEAR, NEAR_EVEN
 
 
 @dataclass(slots=True, frozen=True)
@@ -16,22 +18,25 @@ class Base:
     starts: tuple[str, ...]
     """Names of start weights in `training.judge.start` that fit; the first unless another is asked for."""
     shares: dict[str, float]
-    short: bool
-    """Written rows in short views (`training.judge.written.views`)."""
+    group_of: Callable[[str, str], str | None]
+    """The group in `shares` of an example of a source and a language; None: it is not shown."""
     max_tokens: int
     rate: float
     batch_tokens: int
     freeze: int
     measure_minutes: float
-    curve_rows: dict[str, int] | None
-    """Rows of the learning curve by language, of the written documents alone; None: all of them, and the held-out sources."""
+    curve_rows: dict[tuple[str, str], int] | None
+    """Rows of the learning curve by view and language, of the written documents alone; None: all of them, and the held-out sources."""
+    languages: tuple[str, ...] = ("en", "de", "es", "fr")
+    """What it is calibrated for, and may judge."""
+    apart: int = 0
+    """Inputs of each matrix that stay in full precision when it is exported (`training.judge.quantised.outliers`)."""
 
-    def group_of(self, source: str, language: str) -> str | None:
-        """The group of an example in `shares`."""
-        return mix.teacher_group_of(source, language) if self.short else mix.group_of(source)
 
-
-STUDENT = Base("student", ("shipped", "multilingual"), mix.SHARES, False, MAX_TOKENS, 1e-4, 4096, 0, 25.0, None)
-TEACHER = Base("teacher", ("mpnet",), mix.TEACHER_SHARES, True, 256, 4e-5, 2048, 4, 15.0, {"en": 200, "de": 30, "es": 30, "fr": 30})
+_CURVE = {(view, "en"): 150 for view in (FOUND, FOUND_EVEN, NEAR, NEAR_EVEN)}
+STUDENT = Base(
+    "student", ("shipped", "multilingual"), mix.SHARES, lambda source, language: mix.group_of(source), MAX_TOKENS, 1e-4, 4096, 0, 25.0, None
+)
+TEACHER = Base("teacher", ("mpnet",), mix.TEACHER_SHARES, mix.teacher_group_of, 256, 4e-5, 2048, 4, 30.0, _CURVE, ("en",), 8)
 """110M parameters: some 400 tokens a second on one thread, with the lowest four layers as they are."""
 BASES = {base.name: base for base in (STUDENT, TEACHER)}

@@ -7,7 +7,6 @@ the three labels on the written rows. Not calibrated: AUROC is the figure to ste
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -22,12 +21,12 @@ Floats = NDArray[np.float64]
 Point = dict[str, dict[str, float]]
 
 
-def chosen(development: Pack, most: dict[str, int] | None) -> Pack:
-    """The rows of a curve: all but the whole documents, which are dear, and the short views; or so many of each language in short views."""
+def chosen(development: Pack, most: dict[tuple[str, str], int] | None) -> Pack:
+    """The rows of a curve: all but the whole documents, which are dear, and the short views; or so many of each view and language."""
     if most is None:
         return development.where(~np.isin(development.sources, (WHOLE, NEAR, NEAR_EVEN)))
     kept = np.zeros(len(development), bool)
-    for (language, count), source in itertools.product(most.items(), (NEAR, NEAR_EVEN)):
+    for (source, language), count in most.items():
         own = np.flatnonzero((development.sources == source) & (development.languages == language))
         kept[own[np.linspace(0, len(own) - 1, min(count, len(own))).astype(int)]] = True
     return development.where(kept)

@@ -1,8 +1,10 @@
 """The judge's training: bfloat16, one thread or a GPU, resumable at any step, budget open.
 
 The learning rate warms up, stays, and falls to nothing over the last part of the token budget (warm-up, stable, decay; Hu et al. 2024,
-arXiv 2404.06395): a budget that turns out larger or smaller is told with the next call and wastes nothing of what is done. Stops at
-SIGTERM, SIGINT, or when its minutes are over, with a checkpoint each time.
+arXiv 2404.06395): a budget that turns out larger or smaller is told with the next call and wastes nothing of what is done. What is
+measured and used is a running average of the weights, which while the rate is high is worth most of what its fall is worth (Hägele et al.
+2024, arXiv 2405.18392): a training that is stopped anywhere has a model. Stops at SIGTERM, SIGINT, or when its minutes are over, with a
+checkpoint each time.
 """
 
 from __future__ import annotations
@@ -35,6 +37,8 @@ DECAY = 0.3
 """Share of the budget, at its end, over which the rate falls."""
 TEACHERS_SHARE = 0.6
 """Of the loss, where the teacher has an opinion."""
+AVERAGED_STEPS = 60
+"""The average of the weights forgets by so many steps: early ones are a tenth as many, so that it does not drag the start along."""
 Floats = NDArray[np.float64]
 
 
@@ -79,6 +83,7 @@ class Training:
             {"params": [p for p in self._weights if p.ndim > 1], "weight_decay": 0.01},
             {"params": [p for p in self._weights if p.ndim <= 1], "weight_decay": 0.0},
         ]
+        self._average = self._copied()
         self._optimizer = torch.optim.AdamW(groups, lr=settings.rate, betas=(0.9, 0.98), eps=1e-6)
         self._state = {"tokens": 0, "step": 0, "round": 0, "batch": 0, "examples": len(data)}
         self._stop = False
@@ -147,6 +152,7 @@ class Training:
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self._weights, 1.0)
         self._optimizer.step()
+        self._average_in()
         self._losses.append(float(loss.detach()))
         size = sum(len(e.ids) for e in chosen)
         self._state["tokens"] += size
@@ -170,9 +176,30 @@ class Training:
         self._losses.clear()
         return now
 
+    def _copied(self) -> dict[str, Tensor]:
+        return {name: weight.detach().clone() for name, weight in self._model.named_parameters() if weight.requires_grad}
+
+    @torch.no_grad()
+    def _average_in(self) -> None:
+        weights = dict(self._model.named_parameters())
+        share = 1 / averaged_over(self._state["step"])
+        for name, mean in self._average.items():
+            mean.lerp_(weights[name], share)
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        """The average in the place of the weights, or back."""
+        weights = dict(self._model.named_parameters())
+        for name, mean in self._average.items():
+            held = weights[name].clone()
+            weights[name].copy_(mean)
+            mean.copy_(held)
+
     def _measure(self) -> None:
         started = time.monotonic()
+        self._swap()
         found = curve.point(self._development, probabilities(self._model, self._development, self._settings.device))
+        self._swap()
         self._model.train()
         self._log("curve.jsonl", {"tokens": self._state["tokens"], "seconds": round(time.monotonic() - started, 1), "figures": found})
         print(f"{self._state['tokens']:,} tokens, AUROC/balanced accuracy: {curve.line(found)}", flush=True)
@@ -185,7 +212,12 @@ class Training:
 
     def _save(self) -> None:
         path = self._folder / "checkpoint.pt"
-        state = {"model": self._model.state_dict(), "optimizer": self._optimizer.state_dict(), "state": self._state}
+        state = {
+            "model": self._model.state_dict(),
+            "optimizer": self._optimizer.state_dict(),
+            "state": self._state,
+            "average": self._average,
+        }
         torch.save(state, path.with_suffix(".tmp"))
         path.with_suffix(".tmp").replace(path)
 
@@ -196,6 +228,7 @@ class Training:
         saved = torch.load(path, map_location=self._settings.device, weights_only=True)
         self._model.load_state_dict(saved["model"])
         self._optimizer.load_state_dict(saved["optimizer"])
+        self._average = saved.get("average") or self._copied()
         self._state = saved["state"]
         if self._state.get("examples") != len(self._data):  # packed anew with more rows: the round that was begun is another one now
             self._state |= {"examples": len(self._data), "batch": 0}
@@ -203,12 +236,13 @@ class Training:
 
 
 def trained(folder: Path) -> Encoder:
-    """The model of the folder's checkpoint; else of the pieces in ``weights/``; else its start."""
+    """The averaged model of the folder's checkpoint; else of the pieces in ``weights/``; else its start."""
     model = start.load(folder / "pack" / "start.npz")
     if (folder / "weights").is_dir():
         start.read_pieces(model, folder / "weights")
     if (folder / "checkpoint.pt").exists():
-        model.load_state_dict(torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)["model"])
+        saved = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)
+        model.load_state_dict({**saved["model"], **saved.get("average", {})})
     return model
 
 
@@ -216,6 +250,11 @@ def rate_at(tokens: int, settings: Settings) -> float:
     """The learning rate after so many tokens."""
     left = (settings.tokens - tokens) / (DECAY * settings.tokens)
     return settings.rate * min(1.0, (tokens + 1000) / WARM_UP_TOKENS, max(left, 0.0))
+
+
+def averaged_over(step: int) -> float:
+    """How many steps the average of the weights is of, about, after so many steps."""
+    return min(AVERAGED_STEPS, 1 + step / 10)
 
 
 def distilled(logits: Tensor, targets: Tensor, soft: Tensor) -> Tensor:

@@ -3,16 +3,45 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from proxy.models.verifier.onnx import session_options
-from training.judge import curve
+from training.grounding.encoder import Encoder
+from training.judge import curve, loop
 from training.judge.packed import Pack
 
+_SEED, _LOOKED_AT = 18, 32
 Floats = NDArray[np.float64]
+
+
+def outliers(model: Encoder, data: Pack, most: int) -> dict[str, NDArray[np.int64]]:
+    """By matrix of `model` the `most` inputs that become largest on a few examples of `data`: one scale for all would be theirs alone.
+
+    A trained encoder has a few that are twenty to forty times the others (Dettmers et al. 2022, arXiv 2208.07339).
+    """
+    widest: dict[str, Tensor] = {}
+
+    def seen(name: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+        def keep(_: nn.Module, given: tuple[Tensor, ...]) -> None:
+            now = given[0].detach().float().abs().amax((0, 1))
+            widest[name] = torch.maximum(now, widest.get(name, now))
+
+        return keep
+
+    matrices = [(name, part) for name, part in model.named_modules() if isinstance(part, nn.Linear) and name.startswith("layers.")]
+    hooks = [part.register_forward_pre_hook(seen(name)) for name, part in matrices]
+    chosen = np.zeros(len(data), bool)
+    chosen[np.random.default_rng(_SEED).choice(len(data), min(_LOOKED_AT, len(data)), replace=False)] = True
+    loop.probabilities(model, data.where(chosen), "cpu")
+    for hook in hooks:
+        hook.remove()
+    return {name: np.sort(torch.topk(value, min(most, len(value))).indices.numpy()).astype(np.int64) for name, value in widest.items()}
 
 
 def run(path: Path, data: Pack) -> tuple[Floats, Floats]:

@@ -35,9 +35,9 @@ _JOINS = " [...] "
 _OTHERS = (1, 2, 3)
 """How many pieces stand beside the deciding ones in `NEAR`."""
 _FEW = (0, 1, 2)
-"""The same in short views."""
+"""The same in the held-out short views, and for quoted sentences."""
 _WITHOUT_EVERY = 2
-"""One row in so many, of those with a deciding piece, is also shown without it; in short views every supported one."""
+"""One row in so many, of those with a deciding piece, is also shown without it."""
 _QUOTED = 6
 """Sentences of a document that are claims too."""
 _ATTRIBUTED = 0.3
@@ -47,7 +47,6 @@ _CHANGED = 0.5
 _MOST = 1.6
 """How many times as many of one side there may be at a degree of likeness: in the public sources what is like is supported."""
 _TOGETHER = {NEAR: "near", QUOTED: "near", CHANGED: "near", FOUND: "found", WITHOUT: "found", WHOLE: "whole"}
-_TOGETHER_SHORT = {NEAR: "near", QUOTED: "near", CHANGED: "near", WITHOUT: "near"}
 """Views of about the same length, in which together the labels are made even."""
 _HELD_OUT_EVERY = {"es": 8}
 """One document in so many is held out too in a language that has none of the development documents of the first file."""
@@ -104,17 +103,16 @@ def _row(given: dict[str, str]) -> Row:
     )
 
 
-def training(found: Sequence[Row], rng: random.Random, *, short: bool = False) -> list[Example]:
-    """Every view of the rows whose documents are not held out (a document with one row held out is held out); `short`: see `views`.
+def training(found: Sequence[Row], rng: random.Random) -> list[Example]:
+    """Every view of the rows whose documents are not held out (a document with one row held out is held out).
 
     Supported ones and others are about as many at each degree of likeness, which alone would tell the label (`training.judge.neutral`).
     """
     apart = {row.document for row in found if row.held_out}
     own = [row for row in found if row.document not in apart]
-    shown = [example for row in own for example in views(row, rng, short=short)]
+    shown = [example for row in own for example in views(row, rng)]
     shown += [example for row in _one_of_each_document(own) for example in quoted(row, rng)]
-    together = _TOGETHER_SHORT if short else _TOGETHER
-    return neutral.even(shown, rng, lambda e: f"{e.language} {together[e.source]}", frozenset((WITHOUT,)), _MOST)
+    return neutral.even(shown, rng, lambda e: f"{e.language} {_TOGETHER[e.source]}", frozenset((WITHOUT,)), _MOST)
 
 
 def _one_of_each_document(found: Sequence[Row]) -> Iterator[Row]:
@@ -158,31 +156,24 @@ def development(found: Sequence[Row]) -> list[Example]:
     return [*made, *neutral.even(uneven, rng, lambda e: e.language + e.source)]
 
 
-def views(row: Row, rng: random.Random, *, short: bool = False) -> Iterator[Example]:
-    """The row's examples; a view in which the deciding piece is lost has no example, but for that which leaves it out.
-
-    `short`: those alone that are of a few pieces, fewer of them beside those that decide.
-    """
+def views(row: Row, rng: random.Random) -> Iterator[Example]:
+    """The row's examples; a view in which the deciding piece is lost has no example, but for that which leaves it out."""
     pieces = cut(row.context)
     index = Index([piece.shown for piece in pieces])
     deciding = places(row, pieces)
     if row.target != UNSUPPORTED and not deciding:
         return
-    if not short:
-        best = index.best(row.claim)
-        if deciding <= set(best):
-            yield _example(row, index, best, FOUND)
-        yield _example(row, index, range(len(pieces)), WHOLE)
-    others = _FEW if short else _OTHERS
-    near = _example(row, index, _near(row, index, deciding, rng, others), NEAR)
+    best = index.best(row.claim)
+    if deciding <= set(best):
+        yield _example(row, index, best, FOUND)
+    yield _example(row, index, range(len(pieces)), WHOLE)
+    near = _example(row, index, _near(row, index, deciding, rng, _OTHERS), NEAR)
     yield near
     if row.target == SUPPORTED and rng.random() < _CHANGED and (made := changed(near, rng)):
         yield made
-    every = 1 if short and row.target == SUPPORTED else _WITHOUT_EVERY
-    if deciding and len(deciding) < len(pieces) and rng.randrange(every) == 0:
+    if deciding and len(deciding) < len(pieces) and rng.randrange(_WITHOUT_EVERY) == 0:
         rest = Index(index.sentences, leave_out=deciding)
         if shown := rest.best(row.claim):
-            shown = sorted(rng.sample(shown, min(len(shown), len(deciding) + rng.choice(others)))) if short else shown
             yield _example(row, rest, shown, WITHOUT, UNSUPPORTED)
 
 

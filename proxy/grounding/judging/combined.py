@@ -1,7 +1,7 @@
 """Several verifiers as one: implements `proxy.ports.Verifier` over the verifiers that a policy lists.
 
 - ``cascade``: the first is asked for all claims, the next only for those that the one before is unsure of or cannot judge. The last
-  one's word stands; where it has none, the earlier one's.
+  one's word stands; where it has none, or does not come in good time (`SHARE_OF_TIME`), the earlier one's. Each word says whose it is.
 - ``mean``: all are asked, side by side; the mean of those that judged.
 - ``strictest``: all are asked; the word of the one that supports the claim least, with the strongest contradiction of any.
 
@@ -11,17 +11,23 @@ A verifier that fails is left out: the others' word stands where at least one ju
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from typing import Literal, Protocol, runtime_checkable
+
+from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import Verifier
+from proxy.ports.deadline import left_s
 
 Combine = Literal["cascade", "mean", "strictest"]
 Answer = Support | None
 UNSURE = (0.2, 0.8)
 """Between these a verifier is unsure."""
+SHARE_OF_TIME = 0.7
+"""Of what is left until the deadline of the check (`proxy.ports.deadline.within`): how long a cascade waits for a further verifier."""
 
 
 @runtime_checkable
@@ -69,26 +75,37 @@ class CombinedVerifier:
             open_ = [i for i, answer in enumerate(answers) if self._is_open(answer)]
             if not open_:
                 break
-            found = await _ask(member, [pairs[i] for i in open_])
+            found = await _ask(member, [pairs[i] for i in open_], None if member is self._members[0] else _time_for_more())
             if isinstance(found, ModelUnavailable):
                 failures.append(found)
                 continue
             for i, word in zip(open_, found, strict=True):
-                answers[i] = word or answers[i]
+                answers[i] = answers[i] if word is None else self._signed(word, member)
         if len(failures) == len(self._members):
             raise _all_failed(failures)
         return answers
+
+    def _signed(self, word: Support, member: Verifier) -> Support:
+        return word if word.by or len(self._members) == 1 else replace(word, by=member.name)
 
     def _is_open(self, answer: Answer) -> bool:
         low, high = self._unsure
         return answer is None or low < answer.supported < high
 
 
-async def _ask(member: Verifier, pairs: Sequence[ClaimPair]) -> list[Answer] | ModelUnavailable:
+async def _ask(member: Verifier, pairs: Sequence[ClaimPair], timeout_s: float | None = None) -> list[Answer] | ModelUnavailable:
     try:
-        return await member.verify(pairs)
+        async with asyncio.timeout(timeout_s):
+            return await member.verify(pairs)
     except ModelUnavailable as error:
         return error
+    except TimeoutError:
+        return ModelUnavailable(f"no word from {member.name} in time")
+
+
+def _time_for_more() -> float | None:
+    left = left_s()
+    return None if math.isinf(left) else left * SHARE_OF_TIME
 
 
 def _all_failed(failures: Sequence[ModelUnavailable]) -> ModelUnavailable:

@@ -24,6 +24,7 @@ from proxy.language.detection import language
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside, each
 from proxy.ports import Embedder, Verifier
+from proxy.ports.deadline import within
 
 if TYPE_CHECKING:
     import numpy as np
@@ -104,7 +105,7 @@ class Grounder:
         texts = list(distinct)
         cuts = [_Open(text, claim, Selection((), "")) for text, claim in distinct.items()]
         try:
-            async with asyncio.timeout(deadline_s):
+            async with within(deadline_s):
                 tongue = tongue or await asyncio.to_thread(language, answer or " ".join(texts))  # it loads a model the first time
                 await self._find(cuts, base)
                 await self._ask(cuts, tongue)
@@ -275,7 +276,7 @@ class Grounder:
             support.contradicted if asked else None,
             None if position is None else base.span(position),
             said,
-            self._verifier.name if asked else "",
+            (support.by or self._verifier.name) if asked else "",
             found.by,
             reason,
         )
@@ -298,7 +299,7 @@ class Grounder:
             cut.support.contradicted,
             evidence,
             said,
-            self._verifier.name,
+            cut.support.by or self._verifier.name,
             "model",
             reason or cut.support.detail,
         )

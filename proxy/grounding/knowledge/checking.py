@@ -24,6 +24,7 @@ from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.detection import language
 from proxy.ports import KnowledgeBase, Verifier
+from proxy.ports.deadline import within
 from proxy.ports.facts import Fact, FactHit
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class KnowledgeChecker:
         found: dict[str, FactVerdict] = {}
         version = [""]
         try:
-            async with asyncio.timeout(deadline_s):
+            async with within(deadline_s):
                 await self._verify(distinct, tongue, found, version)
         except TimeoutError:
             return [found.get(claim, _error("timeout", version[0])) for claim in claims]

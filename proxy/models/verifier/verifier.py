@@ -16,9 +16,11 @@ from typing import Protocol
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.grounding.judging.combined import CombinedVerifier
 from proxy.language.lru import LRU
 from proxy.language.text import whole_characters
 from proxy.models.turns import Queue, SharedTurns, TurnJob
+from proxy.ports import Verifier
 
 CACHE_SIZE = 20_000
 """Judgements, 200 to 300 bytes each."""
@@ -94,16 +96,28 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
         return [(answer,) for answer in answers]
 
 
+LARGE = "builtin, large"
+"""Name of the model that is asked about what the built-in one is unsure of."""
+
+
 class LocalVerifiers:
     """Implements `proxy.ports.Verifiers`: one verifier a model, made at its first use."""
 
-    def __init__(self, make: Callable[[str], PairModel], *, cache_size: int = CACHE_SIZE, max_waiting: int = MAX_WAITING) -> None:
-        """`make` makes the model of a name ("" for the built-in one) and is called in the verifier's thread."""
+    def __init__(
+        self, make: Callable[[str], PairModel], *, cache_size: int = CACHE_SIZE, max_waiting: int = MAX_WAITING, large: bool = False
+    ) -> None:
+        """`make` makes the model of a name ("" for the built-in one, `LARGE` where there is a `large` one) in the verifier's thread."""
         self._make, self._cache_size, self._max_waiting = make, cache_size, max_waiting
+        self._builtin = ("", LARGE) if large else ("",)
         self._made: dict[str, BatchingVerifier] = {}
 
-    def get(self, model: str = "") -> BatchingVerifier:
+    def get(self, model: str = "") -> Verifier:
         """Implements `proxy.ports.Verifiers`. Nothing is imported or loaded yet."""
+        if model or len(self._builtin) == 1:
+            return self._one(model)
+        return CombinedVerifier([self._one(name) for name in self._builtin])
+
+    def _one(self, model: str) -> BatchingVerifier:
         if model not in self._made:
             self._made[model] = BatchingVerifier(
                 lambda: self._make(model), model or "builtin", cache_size=self._cache_size, max_waiting=self._max_waiting
@@ -122,7 +136,8 @@ class LocalVerifiers:
     async def load(self, models: Iterable[str] = ("",)) -> None:
         """Load these models now. A failure is logged there, and shown by `problem`."""
         for model in models:
-            await self.get(model).load()
+            for name in self._builtin if not model else (model,):
+                await self._one(name).load()
 
     def stop(self) -> None:
         """End what runs."""

@@ -31,11 +31,13 @@ COUNTERS = {
 
 
 def detail_of(found: Sequence[FoundClaims]) -> dict[str, Any]:
-    """Counts, how many nobody is sure of, what the labels rest on, figures by choice, and the claims."""
+    """Counts, how many nobody is sure of, what the labels rest on, who judged where it was several, figures by choice, and the claims."""
     counts = Counter(one.judgement.label for one in found)
     detail: dict[str, Any] = {"counts": dict(counts), "unsure": counts["unsure"]}
     if by := Counter(one.judgement.decided_by for one in found if one.judgement.decided_by):
         detail["decided_by"] = dict(by)
+    if len(who := Counter(one.judgement.verifier for one in found if one.judgement.verifier)) > 1:
+        detail["judged_by"] = dict(who)
     choices = sorted({one.choice for one in found})
     if len(choices) > 1:
         detail["faithfulness"] = {str(index): rounded(faithfulness(of_choice(found, index))) for index in choices}

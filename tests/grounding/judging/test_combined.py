@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.grounding.judging.combined import Combine, CombinedVerifier
+from proxy.ports.deadline import within
 from proxy.testing import ScriptedVerifiers
 
 Word = Support | None
@@ -33,7 +36,8 @@ def failing(problem: str = "out of order") -> ScriptedVerifiers:
 
 
 async def judged(combine: Combine, *members: ScriptedVerifiers, n: int = 1) -> list[Word]:
-    return await CombinedVerifier(members, combine).verify(pairs(n))
+    found = await CombinedVerifier(members, combine).verify(pairs(n))
+    return [word and replace(word, by="") for word in found]
 
 
 async def test_a_cascade_asks_the_next_only_for_what_is_unsure_or_unjudged() -> None:
@@ -58,6 +62,41 @@ async def test_what_unsure_means_can_be_told(supported: float, asked: int) -> No
 async def test_an_unsure_word_stands_where_the_next_has_none() -> None:
     assert [UNSURE] == await judged("cascade", saying(UNSURE), saying(None))
     assert [UNSURE] == await judged("cascade", saying(UNSURE), failing())
+
+
+async def test_a_cascade_says_whose_word_it_is() -> None:
+    first, second = saying(SURE, UNSURE, None), saying(SURE, AGAINST, AGAINST)
+    first.name, second.name = "small@1", "large@1"
+    found = await CombinedVerifier([first, second]).verify(pairs(3))
+    assert ["small@1", "large@1", "large@1"] == [word.by for word in found if word is not None]
+
+
+async def test_a_cascade_in_a_cascade_names_the_one_inside() -> None:
+    inside, last = saying(SURE), saying(SURE)
+    inside.name = "small@1"
+    inner = CombinedVerifier([inside, saying(SURE)])
+    (found,) = await CombinedVerifier([inner, last]).verify(pairs(1))
+    assert found is not None
+    assert "small@1" == found.by
+
+
+class Slow(ScriptedVerifiers):
+    """Answers when the test is long over."""
+
+    async def verify(self, pairs: Sequence[ClaimPair]) -> list[Word]:
+        await asyncio.sleep(3600)
+        return await super().verify(pairs)
+
+
+async def test_the_word_of_the_first_stands_where_the_next_is_not_there_in_good_time() -> None:
+    async with within(0.2):
+        assert [UNSURE] == await judged("cascade", saying(UNSURE), Slow())
+
+
+async def test_a_first_that_is_too_slow_is_past_the_deadline() -> None:
+    with pytest.raises(TimeoutError):
+        async with within(0.05):
+            await judged("cascade", Slow(), saying(SURE))
 
 
 async def test_a_cascade_goes_on_past_a_failing_member() -> None:
@@ -114,7 +153,7 @@ async def test_members_that_remember_do_so_for_the_client() -> None:
 
     member = Remembering()
     combined = CombinedVerifier([member, saying(AGAINST)]).for_client("ann")
-    assert [SURE] == await combined.verify(pairs(1))
+    assert [replace(SURE, by="scripted@1")] == await combined.verify(pairs(1))
     assert (("ann",), []) == (member.clients, member.asked)
 
 

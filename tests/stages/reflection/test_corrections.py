@@ -34,10 +34,10 @@ def kind(text: str, said: str = SAID) -> str:
         ("no, eso está mal", "es"),
         ("eso no es lo que te pedi", "es"),
         ("Non, c'est faux", "fr"),
-        ("ca marche toujours pas", "fr"),
+        ("ca marche toujours pas", ""),
     ],
 )
-def test_a_rejection_is_read_in_its_language(text: str, language: str) -> None:
+def test_a_rejection_is_read_in_the_language_of_its_cue(text: str, language: str) -> None:
     found = read(text)
     assert found is not None
     assert ("rejected", language) == (found.kind, found.language)
@@ -87,21 +87,12 @@ def test_a_rejection_before_a_request_in_the_same_sentence_counts() -> None:
 
 def test_an_answer_to_the_assistants_question_is_no_rejection() -> None:
     assert kind("No, I wanted the window seat", "Is an aisle seat fine?") == ""
-    assert kind("No, I wanted the window seat", "I booked an aisle seat.") == "rejected"
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["No, the capital is Canberra", "Nein, die Hauptstadt ist Canberra", "No, la capital es Canberra", "Non, la capitale est Canberra"],
-)
-def test_a_denial_with_what_is_right_is_a_rejection(text: str) -> None:
-    assert kind(text) == "rejected"
 
 
 @pytest.mark.parametrize(
     "text", ["No, I rarely read, the last book was fine", "No children yet, the house is too small", "no worries, the room is nice"]
 )
-def test_a_denial_reaches_no_further_than_the_next_clause(text: str) -> None:
+def test_a_denial_alone_is_no_rejection(text: str) -> None:
     assert kind(text) == ""
 
 

@@ -11,9 +11,8 @@ import re
 
 from proxy.grounding.clashes.detecting.candidates import Pair
 from proxy.grounding.clashes.detecting.certainty import clash_declared
-from proxy.grounding.clashes.detecting.features import Answers, Cosines, features, have_opposites, regression, shared_terms
+from proxy.grounding.clashes.detecting.features import Answers, Cosines, features, regression, shared_terms
 from proxy.grounding.clashes.detecting.questions import LEFT_OUT, backward, forward, is_wish, sides, targets
-from proxy.grounding.clashes.detecting.wording import difference
 from proxy.grounding.clashes.kinds import ClashType, Declared, SlotValue, Statement, StatementClash
 from proxy.grounding.clashes.statements import categories
 from proxy.grounding.clashes.statements.cues import is_addition
@@ -47,13 +46,7 @@ def by_rule(pair: Pair) -> StatementClash | None:
     older, newer = pair.older, pair.newer
     if older.hash == newer.hash:
         return _said_twice(older, newer)
-    return (
-        _declared(older, newer)
-        or _made(older, newer)
-        or _two_values(older, newer)
-        or _loved_and_hated(older, newer)
-        or _one_word_apart(older, newer)
-    )
+    return _declared(older, newer) or _made(older, newer) or _two_values(older, newer) or _loved_and_hated(older, newer)
 
 
 def settled(pair: Pair) -> bool:
@@ -158,19 +151,6 @@ def _loved_and_hated(older: Statement, newer: Statement) -> StatementClash | Non
     return None
 
 
-def _one_word_apart(older: Statement, newer: Statement) -> StatementClash | None:
-    """The same sentence with another number or colour, or denied."""
-    if older.subject != newer.subject:
-        return None
-    words = difference(older.text, newer.text, newer.language)
-    if words is None:
-        return None
-    topic = topic_of(older, newer)
-    old, new = words
-    reason = f"{topic}: {old} against {new}" if old and new else f"{topic}: one denies the other"
-    return _clash(older, newer, _type(older, newer), topic, reason, critical=_is_vital(older) or _is_vital(newer))
-
-
 def _go_together(older: Statement, newer: Statement) -> bool:
     """Whether somebody likes, or has, one thing and another: nothing says that it has to be one of them."""
     if not (is_wish(older) or is_wish(newer)):
@@ -180,7 +160,7 @@ def _go_together(older: Statement, newer: Statement) -> bool:
     one, other = sides(older), sides(newer)
     likes = one.liked and other.liked and not (one.disliked or other.disliked)
     dislikes = one.disliked and other.disliked and not (one.liked or other.liked)
-    return bool(likes or dislikes) and not have_opposites(older, newer, targets(older, newer))
+    return bool(likes or dislikes)
 
 
 def _contradicted(older: Statement, newer: Statement, answers: Answers) -> float:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.grounding.clashes.detecting.questions import Targets, backward, forward, is_proposal, is_wish, targets
+from proxy.grounding.clashes.detecting.questions import backward, forward, is_proposal, targets
 from proxy.grounding.clashes.kinds import Statement
 from proxy.grounding.clashes.statements import categories
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
@@ -44,8 +44,6 @@ class Features(Struct, frozen=True):
     negation_differs: float
     numbers_differ: float
     names_differ: float
-    opposites: float
-    """1 where words of an opposite meaning stand in them: "cheap", "luxury"."""
     conflict_support: float
     """Log odds that what one is against stands in what the other is for: the most of all targets, here and below."""
     conflict_cosine: float
@@ -120,7 +118,6 @@ def features(older: Statement, newer: Statement, answers: Answers, cosines: Cosi
         negation_differs=float(is_negated(older.text, older.language) != is_negated(newer.text, newer.language)),
         numbers_differ=float(bool(differ & {"number", "date", "unit"})),
         names_differ=float("name" in differ),
-        opposites=float(have_opposites(older, newer, compared)),
         conflict_support=conflict.support,
         conflict_cosine=conflict.cosine,
         conflict_terms=conflict.terms,
@@ -157,12 +154,6 @@ def _differing(older: Statement, newer: Statement) -> frozenset[str]:
     """Kinds of values in which they differ: ``number``, ``date``, ``name``, …"""
     found = (*differences(newer.text, older.text, newer.language), *differences(older.text, newer.text, older.language))
     return frozenset(difference.kind for difference in found)
-
-
-def have_opposites(older: Statement, newer: Statement, compared: Targets) -> bool:
-    """Whether they say opposite things of one matter: both for "quiet" and "loud", and not for one and against the other."""
-    whole = () if is_wish(older) and is_wish(newer) else ((older.text, newer.text),)
-    return any(categories.are_opposites(one, other) for one, other in (*whole, *compared.agreements))
 
 
 def _log_odds(probability: float) -> float:

@@ -35,7 +35,7 @@ class Targets(Struct, frozen=True):
     """What of two statements is compared."""
 
     conflicts: tuple[tuple[str, str], ...] = ()
-    """``(what one is against, what the other is for)``; not where the other is for the opposite, or for something without it."""
+    """``(what one is against, what the other is for)``; not where the other is for something without it."""
     agreements: tuple[tuple[str, str], ...] = ()
     """What both are for, or both against."""
 
@@ -88,7 +88,7 @@ def targets(older: Statement, newer: Statement) -> Targets:
         return Targets()
     one, other = sides(older), sides(newer)
     against = [(no, yes) for no in one.disliked for yes in other.liked] + [(no, yes) for no in other.disliked for yes in one.liked]
-    conflicts = [(no, yes) for no, yes in against if not (categories.is_without(yes, no) or categories.are_opposites(no, yes))]
+    conflicts = [(no, yes) for no, yes in against if not categories.is_without(yes, no)]
     agreements = [(a, b) for a in one.liked for b in other.liked] + [(a, b) for a in one.disliked for b in other.disliked]
     limit = 2 * MAX_TARGETS
     return Targets(tuple(conflicts[:limit]), tuple(agreements[:limit]))

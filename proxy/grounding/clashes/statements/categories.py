@@ -1,7 +1,7 @@
-"""What belongs to what, and what is the opposite of what: "steak" is meat, "luxury" is not cheap.
+"""What belongs to what: "steak" is meat.
 
-In: two texts. Out: whether one names a member of what the other names, or its opposite. The lists are this project's own, small, and of
-what people state preferences about: food, animals, prices, places to learn, work, stay and be. English, German, Spanish and French.
+In: two texts. Out: whether one names a member of what the other names. The lists are this project's own, small, and of
+what people may not eat or drink. English, German, Spanish and French.
 """
 
 from __future__ import annotations
@@ -37,55 +37,6 @@ sweet sweets sugar suss zucker dulce dulces azucar sucre: sweet sugar cake cakes
 spicy scharf picante epice hot: spicy chili chilli jalapeno vindaloo sriracha habanero curry hot-sauce scharf chili picante epice
   piment szechuan kimchi cayenne
 caffeine koffein cafeina cafeine: coffee espresso cappuccino latte americano tea energy-drink kaffee cafe te matcha cola
-animals tiere animales animaux pets haustiere mascotas: dog dogs cat cats puppy kitten hamster parrot rabbit hund katze perro gato
-  chien chat zoo
-dogs dog hund perro chien: puppy puppies labrador retriever terrier poodle beagle bulldog shepherd corgi chihuahua
-cats cat katze gato chat: kitten kittens siamese persian maine-coon ragdoll bengal
-birds bird vogel pajaros aves oiseaux: parrot parakeet budgie canary cockatiel cockatoo macaw finch
-reptiles reptilien reptiles: snake lizard gecko iguana turtle tortoise python chameleon
-fly flying flights planes plane fliegen flug flugzeug flugreisen volar avion avions vol: flight fly plane airline airport airways
-  flug flieger vuelo avion vol
-online digital virtual internet: online webinar zoom virtual coursera udemy edx mooc app website e-learning streaming ebook
-animated animation cartoons anime zeichentrick dibujos: animated pixar disney anime cartoon ghibli
-horror grusel terror horreur: horror haunted slasher zombie scary ghost conjuring
-leather leder cuero cuir: leather suede leder cuero cuir
-ball sports team mannschaftssport: football soccer basketball baseball hockey volleyball rugby cricket nba nfl nhl mlb fussball
-  futbol
-crowds crowded crowd menschenmengen multitudes foule: crowded festival stadium downtown packed bustling parade
-heights height hohe alturas hauteurs: rooftop skydiving climbing bungee paragliding zipline tower skyscraper
-water swimming schwimmen nadar natation: pool swim swimming beach snorkeling diving surfing kayak
-"""
-_OPPOSITES = """
-cheap inexpensive budget affordable low-cost frugal thrifty economical gunstig billig preiswert barato barata economico pas-cher
-  economique / luxury luxurious expensive high-end premium upscale five-star deluxe designer luxus teuer luxurios lujo caro lujoso
-  luxe luxueux cher
-indoor indoors inside drinnen interior interieur / outdoor outdoors outside draussen hiking camping exterior aire-libre plein-air
-quiet calm peaceful silent tranquil ruhig leise tranquilo silencioso calme tranquille / loud noisy lively busy bustling vibrant
-  energetic laut lebhaft ruidoso animado bruyant anime
-online virtual digital remote remotely e-learning / in-person classroom on-site onsite face-to-face office offline prasenz
-  presencial presentiel
-vegan vegetarian plant-based meatless vegetarisch vegetariano vegetariana vegetarien vegetarienne / meat beef steak pork chicken
-  bacon ham lamb seafood fish fleisch carne viande
-sweet suss dulce sucre / savory savoury salty bitter herzhaft salado sale
-spicy scharf picante epice / mild bland sweet
-modern contemporary minimalist minimalistic minimalism modernist schlicht moderno moderne / traditional vintage antique rustic
-  ornate classic traditionell tradicional traditionnel
-alone solo independent individual individually single-player self-paced allein solo seul / group team teams collaborative
-  multiplayer social group-based partner gruppe team equipo groupe
-morning mornings early fruh morgens manana matin / evening evenings night late nightlife abends spat noche tarde soir
-summer warm hot sunny beach tropical heiss verano caliente calor ete chaud / winter cold snow snowy skiing cool kalt invierno frio
-  hiver froid
-city urban downtown metropolis stadt ciudad ville / countryside rural village nature remote-cabin land campo campagne
-short brief quick concise fast kurz breve corto court / long lengthy extended detailed in-depth epic lang largo long
-fiction novel novels roman novela / non-fiction nonfiction biography memoir documentary sachbuch
-physical paper printed hardcover print papier / ebook e-book kindle digital audiobook audiobooks
-small compact tiny little klein pequeno petit / large big huge spacious gross grande grand
-fast quick intense intensive high-intensity vigorous hiit / slow slow-paced relaxed relaxing gentle low-impact leisurely
-natural organic chemical-free unscented fragrance-free / synthetic artificial chemical scented perfume fragranced
-free gratis kostenlos gratuit / paid subscription premium membership
-visual visuals video videos hands-on interactive / text-based reading lecture lectures theory textbook textbooks
-car drive driving auto coche voiture / train bus bicycle bike public-transport walking zug tren
-real realistic historical documentary / fantasy sci-fi science-fiction supernatural
 """
 _SUBSTITUTES = (
     "vegan",
@@ -107,13 +58,7 @@ _FREE = re.compile(r"\b(?:[\w-]+-free|\w{3,}frei(?:e[mnrs]?)?\b|(?:free (?:of|fr
 
 
 _FREE_ENDING = re.compile(r"frei(?:e[mnrs]?)?$")
-_OF_TWO_WORDS = re.compile(r"\b(?:frutos secos|fruits a coque|fruits de mer|ice cream|hot sauce|energy drink|maine coon)\b")
-
-
-def _lines(table: str, mark: str) -> list[tuple[frozenset[str], frozenset[str]]]:
-    """The two sides of each line, as stems; an indented line belongs to the one before it."""
-    sides = [line.split(mark) for line in table.replace("\n  ", " ").strip().splitlines()]
-    return [(frozenset(map(_stem, one.split())), frozenset(map(_stem, other.split()))) for one, other in sides]
+_OF_TWO_WORDS = re.compile(r"\b(?:frutos secos|fruits a coque|fruits de mer|ice cream|hot sauce|energy drink)\b")
 
 
 def _stem(word: str) -> str:
@@ -135,12 +80,9 @@ def _animal() -> frozenset[str]:
 
 @cache
 def _members() -> list[tuple[frozenset[str], frozenset[str]]]:
-    return _lines(_MEMBERS, ":")
-
-
-@cache
-def _opposites() -> list[tuple[frozenset[str], frozenset[str]]]:
-    return _lines(_OPPOSITES, "/")
+    """The two sides of each line, as stems; an indented line belongs to the one before it."""
+    sides = [line.split(":") for line in _MEMBERS.replace("\n  ", " ").strip().splitlines()]
+    return [(frozenset(map(_stem, one.split())), frozenset(map(_stem, other.split()))) for one, other in sides]
 
 
 @lru_cache(maxsize=2048)
@@ -170,12 +112,3 @@ def names_member(whole: str, part: str) -> bool:
         return False
     replaced = _animal() if things & _substitutes() else frozenset()
     return any(kinds & names and things & (members | names) for names, members in _members() if not names & replaced)
-
-
-def are_opposites(one: str, other: str) -> bool:
-    """Whether one text has a word whose opposite stands in the other, and neither has both."""
-    a, b = stems(one), stems(other)
-    return any(
-        (a & left and b & right and not (a & right or b & left)) or (a & right and b & left and not (a & left or b & right))
-        for left, right in _opposites()
-    )

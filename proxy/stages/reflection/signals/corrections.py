@@ -124,7 +124,7 @@ def _read(head: str, tools: tuple[str, ...], said: str) -> Correction | None:
     if any(words.task.match(marked.lstrip()) for words in WORDS.values()):
         return None
     clauses, asked = list(_clauses(marked)), _asks(said)
-    return _override(clauses, names, marked, asked) or _rejected(clauses, asked) or _as_a_whole(marked, _folded(said))
+    return _override(clauses, names, marked, asked) or _rejected(clauses) or _as_a_whole(marked, _folded(said))
 
 
 def _as_a_whole(marked: str, said: str) -> Correction | None:
@@ -180,51 +180,30 @@ def _instruction(clause: _Clause, asked: bool) -> _Found | None:
     return None
 
 
-def _rejected(clauses: Sequence[_Clause], asked: bool) -> Correction | None:
-    denied = dict.fromkeys(WORDS, False)
+def _rejected(clauses: Sequence[_Clause]) -> Correction | None:
     for clause in clauses:
         for language, words in WORDS.items():
-            after_denial = denied[language] and not asked
-            denied[language] = _only_denies(clause.text, words)  # for the next clause
             if clause.question or words.aside.match(clause.before) or words.ask.match(clause.sentence):
                 continue
-            patterns = [words.rejected] if asked else [words.rejected, words.rejected_unasked]
-            if hit := _at_start(clause, words, patterns, None if asked else words.after_denial, after_denial):
+            if hit := _at_start(clause, words, [words.rejected]):
                 return Correction(kind="rejected", language=language, span=(hit.start, hit.end))
     return None
 
 
-def _only_denies(text: str, words: CorrectionWords) -> bool:
-    """Whether a clause is nothing but "oh no"."""
-    rest, denied = text.strip(_EDGES) + ", ", False
-    for _ in range(MAX_OPENERS):
-        denial = words.denial.match(rest)
-        skipped = denial or words.opener.match(rest)
-        if not skipped:
-            break
-        denied, rest = denied or denial is not None, rest[skipped.end() :].lstrip(" ,!.")
-    return denied and not rest.strip()
-
-
-def _at_start(
-    clause: _Clause, words: CorrectionWords, patterns: Sequence[LazyPattern], after_denial: LazyPattern | None = None, denied: bool = False
-) -> _Found | None:
-    """The cue with which the clause begins, openers taken off one by one; `denied` says whether a denial went before."""
+def _at_start(clause: _Clause, words: CorrectionWords, patterns: Sequence[LazyPattern]) -> _Found | None:
+    """The cue with which the clause begins, openers taken off one by one."""
     text = clause.text
     at = len(text) - len(text.lstrip(_EDGES))
     for _ in range(MAX_OPENERS):
-        wanted = [*patterns, after_denial] if after_denial and denied else patterns
-        for pattern in wanted:
+        for pattern in patterns:
             if match := pattern.match(text, at):
                 places = {
                     name: (clause.start + match.start(name), clause.start + match.end(name)) for name, v in match.groupdict().items() if v
                 }
                 return _Found("", clause.start + at, clause.start + match.end(), places)
-        denial = words.denial.match(text, at)
-        skipped = denial or words.opener.match(text, at)
+        skipped = words.denial.match(text, at) or words.opener.match(text, at)
         if not skipped:
             break
-        denied = denied or denial is not None
         rest = text[skipped.end() :]
         at = len(text) - len(rest.lstrip(" ,"))
     return None

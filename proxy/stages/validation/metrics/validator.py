@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Sequence
 from proxy.errors import ModelUnavailable
 from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, Verifier
+from proxy.ports.deadline import within
 from proxy.stages.validation.metrics.accuracy import MAX_CLAIMS, ChecksFacts, accuracy_of
 from proxy.stages.validation.metrics.candidates import Candidate
 from proxy.stages.validation.metrics.completeness import completeness
@@ -87,7 +88,7 @@ class QualityValidator:
     @staticmethod
     async def _guarded(work: Awaitable[list[Metric]], count: int, deadline_s: float | None) -> list[Metric]:
         try:
-            async with asyncio.timeout(deadline_s):
+            async with within(deadline_s):
                 return await work
         except TimeoutError:
             return [failed("timeout")] * count

@@ -78,63 +78,16 @@ ENGLISH = CorrectionWords(
         r"(?:not|wasn'?t|isn'?t) what (?:i|we) (?:asked|meant|wanted|said|ordered|requested|was|am|need|wrote)\b",
         r"(?:not (?:true|right|correct|that one|quite right)|nonsense|bullshit|rubbish|incorrect|false|untrue|wrong (?:again|answer)|"
         r"still (?:wrong|incorrect|not right))\s*(?:$|again)",
-        r"you(?:'ve| have)? (?:got|had|picked|chose|used|took|booked|gave me|opened|edited|changed|sent|took|have) (?:it|this|that|"
-        r"them|(?:the|a) wrong)(?: all| completely)?(?: wrong| backwards|(?<=wrong))\b",
         rf"(?:you(?:'re| are| were)|youre|ur){_VERY} (?:wrong|mistaken|incorrect|not listening|confus\w{{2,4}}|mixing|hallucinating|"
         rf"making (?:(?:that|this|things|it|stuff|them) up|a mistake|mistakes|an error)|misreading|misunderstanding|ignoring|"
         rf"missing the point|contradicting)\b"
         r"(?! to\b)",
         rf"you(?:'ve| have)?{_VERY} (?:misunderstood|misread|misheard|misinterpreted|confused|mixed|ignored|overlooked|"
         rf"forgot(?! nothing)|missed|made (?:a mistake|an error|that up|this up|it up)|mixed up)\b",
-        r"you (?:did not|didn'?t|don'?t|do not|never|haven'?t) (?:read|listen|understand|answer|follow|do what|get it|do it right|even)\b",
         r"(?:please )?re-?read (?:my|what|the)\b|read (?:my|what i) (?:message |question |wrote |said )?again",
         r"(?:like |as )?(?:i|we)(?:'ve| have)? (?:(?:already|literally|clearly|specifically|explicitly|just|repeatedly) ){1,2}(?:said|"
         r"told you|asked|wrote|gave you|given you|mentioned|explained|provided|specified|answered)\b"
         r"(?!,? (?:yes|ok|thanks))",
-        r"(?:i|we)(?:'ve| have)? (?:said|told you|asked|explained|mentioned)(?: [\w']{1,20}){0,4} (?:already|before|twice|three times|"
-        r"several times|multiple times)\b",
-        r"(?:i|we) told you (?:that|to|not|my|the|i|it(?:'s| is| was)|we)\b",
-        r"(?:i|we) (?:never|did not|didn'?t) (?:said|say|asked?(?: for)?|wanted|want|ordered|order|meant|mean|wrote|write) (?:that|"
-        r"this|so|anything like)\b",
-        r"(?:there must (?:be|have been) (?:a|some) (?:mistake|error)\b|my [\w ]{1,30} (?:is|was|has been) already (?:provided|given))",
-        r"(?:i|we)(?:'ve| have) (?:already|just) (?:answered|confirmed)\b|(?:i|we) already (?:answered|confirmed)\b",
-        r"there(?:'s| is| are) (?:still )?(?:a |an |some )?(?:mistakes?|errors?|bugs?) in your\b",
-        rf"{_IT} (?:does not|doesn'?t|did not|didn'?t) answer (?:my|the) question\b",
-        r"(?:completely|totally|entirely|absolutely|just|plain|simply|dead) (?:wrong|incorrect|false)\b",
-        rf"(?:{_IT}{_IS}{_VERY} )?(?:exactly |just )?(?:the (?:exact )?opposite|the other way (?:a)?round|backwards|the reverse)\b",
-        r"there(?:'s| is| has been|'s been)(?: been)? (?:a|some) (?:misunderstanding|mix-?up|confusion)\b",
-        r"(?:i|we) never (?:said|mentioned|asked|claimed|told|wrote|ordered|wanted|requested)\b(?! (?:thank|yes|no\b|you\b))",
-        r"(?:this|that|it) (?:is|was) the (?:second|third|fourth|fifth|\d(?:nd|rd|th)) time (?:you|i)\b|(?:this|that)'s the (?:second|"
-        r"third|fourth|fifth) time (?:you|i)\b",
-        r"(?:your|the|these|those) (?:numbers?|figures?|maths?|sums?) (?:do(?:es)?(?: not|n'?t) add up|(?:is|are) (?:off|wrong))\b",
-        rf"(?:i do not|i don'?t|we don'?t) (?:think|believe) (?:that )?"
-        rf"{_IT}(?:'?s| is| was| are) (?:right|correct|true|accurate)\b(?! for\b)",
-        rf"{_IT} (?:has|have|had) nothing to do with (?:my question|what i)\b",
-    ),
-    rejected_unasked=compiled(
-        r"(?:(?:that|this|it)(?:'?s| is| was) the )?(?:wrong|incorrect)(?:\s*$| (?:file|customer|one|account|order|tool|person|user|"
-        r"date|day|flight|name|number|city|language|version|table|link|url|folder|column|way|thing|answer|item|product|direction|"
-        r"month|year)\b)",
-        r"(?:it |this |that |i |i'm |im )?(?:still )?(?:getting |get |got |gives? |have )?(?:exactly |"
-        r"exact )?(?:the )?(?:exact )?same (?:error|problem|issue|mistake|exception)\b",
-        r"(?:it |this |that )?(?:is )?still (?:not work|doesn'?t work|does not work|not (?:fixed|right|correct|there)|fail|broken|"
-        r"getting (?:the|that|an) |the same\b|crash)",
-        r"(?:i|we) (?:said|asked for|wrote|meant|wanted) [\w\ue000'. :-]{1,60}?(?: and|,)? not\b",
-        r"(?:that|this)(?:'?s| is| was) (?:the|an) (?:old|outdated|previous|former|[a-z]{2,20} from last)\b",
-        r"(?:the same (?:broken|wrong|bad|buggy))\b",
-        r"(?:you still have )?my [\w ]{1,20}?(?:is |are )?(?:still )?(?:spelled |spelt |written )(?:wrong|incorrectly)\b",
-    ),
-    after_denial=compiled(
-        r"(?:i|we) (?:said|meant|wanted|asked|wrote|was (?:talking|asking)|am (?:talking|asking)|need the|mean the)\b(?! (?:to say|"
-        r"yes|ok|thanks|that'?s))",
-        r"(?:still )?not (?:that|this|the|those)\b",
-        r"(?:it|that|this)(?:'s| is) (?:the|a|an) [\w ]{1,30} (?:one|not)\b",
-        r"try (?:it )?again\b",
-        r"the (?:other|first|second|third|last|next) (?:one\b|\w{1,20}\s*$)",
-        r"it (?:should|must|has to|is supposed to|was supposed to) (?:be|have|say)\b",
-        r"(?:the|my|our) (?:[\w'-]{1,20} ){1,2}?(?:is|are|was|were|starts|begins|ends) (?!.{0,80}\b(?:fine|ok|okay|good|great|right|"
-        r"correct|enough|perfect|all)\b)",
-        r"(?:that|this|it)(?:'s| is| was) the wrong\b",
     ),
     override=compiled(
         rf"(?:run|call|use|query) \ue000{{1,128}} with {_AT_MOST} <cap>",

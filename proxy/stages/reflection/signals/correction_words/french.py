@@ -55,39 +55,9 @@ FRENCH = CorrectionWords(
         r"(?:faux|incorrect|n'importe quoi|pas vrai|toujours faux|mauvaise reponse|pas ce que j'ai \w{1,20})\s*$",
         r"(?:tu te trompes|vous vous trompez|tu t'es trompee?|vous vous etes trompee?s?|vous faites erreur|tu fais erreur)\b",
         r"(?:tu as|t'as|vous avez) (?:tort|confondu|mal (?:compris|lu|interprete)|ignore|oublie|melange|fait une erreur|invente)\b",
-        r"(?:tu|vous) (?:ne )?m'(?:as|avez|a) (?:mal|pas) compris|(?:tu|vous) (?:ne )?m'avez pas (?:compris|lu|ecoute)|(?:tu|"
-        r"vous) (?:ne )?(?:me )?(?:comprends|comprenez) pas|"
-        r"(?:tu n'as|vous n'avez|t'as) pas (?:compris|lu|repondu|ecoute)",
         r"(?:comme )?je (?:l'ai |te l'ai |t'ai |vous ai |vous l'ai |viens de |l'avais |t'avais )(?:deja )?(?:dit|ecrit|donne|explique|"
         r"precise|indique|dire|deja)\b",
-        r"(?:comme )?j'ai deja (?:dit|ecrit|donne|explique|precise)\b",
         r"relis\b|relisez\b",
-        r"(?:completement|totalement|tout a fait|absolument) (?:faux|fausse|incorrect)\b",
-        r"(?:c'est )?(?:exactement |justement |tout )?(?:l'inverse|le contraire|a l'envers)\b",
-        r"il y a (?:une|encore une) (?:erreur|faute) dans (?:ton|ta|tes|votre|vos)\b",
-        r"on ne se comprend pas\b|il y a (?:eu )?un malentendu\b",
-        r"je n'ai jamais (?:parle|dit|demande|mentionne|voulu|commande)\b",
-        rf"{_CA} n'(?:a|ont) rien a voir avec (?:ma question|ce que)\b",
-    ),
-    rejected_unasked=compiled(
-        r"mauvaise? (?:client|cliente|fichier|compte|commande|outil|personne|date|jour|vol|nom|numero|ville|langue|version|table|lien|"
-        r"dossier|direction|mois|reponse|article|produit)\b",
-        r"(?:ca |cela )?(?:ne )?(?:marche|fonctionne) (?:toujours|encore) pas\b|(?:toujours|encore) (?:pas (?:bon|corrige|regle)|faux|"
-        r"casse)",
-        r"(?:toujours |encore |c'est |exactement )?(?:la |le )?meme (?:erreur|probleme)\b",
-        r"(?:moi )?(?:j'ai (?:dit|demande|ecrit)|je voulais) [\w\ue000'. :-]{1,60}?(?: et|,)? pas\b",
-        r"je parlais (?:de|du|d'|des) [\w\ue000'. -]{1,60}?(?: et|,)? pas\b",
-        r"(?:encore|toujours) (?:le|la) meme\b",
-        r"c'est (?:l'ancien|l'ancienne|le mauvais|la mauvaise|le vieux|la vieille)\b",
-        r"(?:mon|ma|notre) \w{1,20} est (?:toujours|encore) (?:mal|faux|fausse)\b",
-    ),
-    after_denial=compiled(
-        r"(?:moi )?(?:j'ai (?:dit|demande|ecrit|parle)|je (?:voulais|parlais|veux dire|demandais|pensais))\b(?! oui)",
-        r"pas (?:celui|celle|le|la|ca|ce|cette)\b",
-        r"(?:c'est|prends) (?:l'autre|le deuxieme)\b",
-        r"(?:ca|il|cela) (?:doit|devrait) (?:etre)\b",
-        r"(?:reessaie|essaie encore)\b",
-        r"(?:la|le|mon|ma|notre) [\w-]{1,30} (?:est|sont|etait|commence) (?!.{0,80}\b(?:bien|bon|bonne|parfaite?|correcte?|ok|tout)\b)",
     ),
     override=compiled(
         r"(?:que )?\ue000{1,128} (?:renvoie|donne|rende|avec) (?:au plus|au maximum|pas plus de) <cap>",

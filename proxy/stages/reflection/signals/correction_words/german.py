@@ -60,10 +60,6 @@ GERMAN = CorrectionWords(
         rf"die frage|was ich|das,? was|gemeint|der|die|gefragt)\b",
         rf"(?:{_DAS} )?(?:stimmt|passt){_SEHR} (?:nicht|net|ned|nich|hinten und vorne nicht)(?: ganz)?\s*$",
         rf"{_DAS} (?:kann|konnen) {_SEHR}(?:nicht|net) (?:stimmen|sein|richtig sein)",
-        rf"(?:{_DAS}|so) (?:hab|habe|haben|hatte) (?:ich|wir){_SEHR} (?:nicht|nie|net)(?: so)? (?:gesagt|gefragt|gemeint|gewollt|"
-        rf"geschrieben|bestellt|verlangt|gebeten|behauptet|erwahnt)\b",
-        rf"(?:{_DAS}|so) (?:wollte|wollten|meinte) (?:ich|wir){_SEHR} (?:nicht|nie|net)\b(?! (?:wissen|sagen))",
-        rf"so war (?:das|es){_SEHR} nicht\b",
         r"(?:das )?(?:ist |war )?nicht das,? was (?:ich|wir)\b",
         r"(?:nicht (?:richtig|wahr|korrekt)|unsinn|quatsch|blodsinn|stimmt nicht|falsche antwort|immer noch falsch|wieder falsch)\s*$",
         rf"(?:du|sie) (?:irrst|irren|tauschst|tauschen|verwechselst|verwechseln|ignorierst|ignorieren|halluzinierst){_SEHR}(?: dich|"
@@ -71,45 +67,10 @@ GERMAN = CorrectionWords(
         rf"(?:du|sie) (?:hast|haben|hattest){_SEHR}(?: (?:mich|mir|das|es|die|den|meine|alles|da|beide|beiden|"
         rf"[a-z]{{2,24}})){{0,4}}? (?:missverstanden|falsch|verwechselt|vertauscht|ignoriert|ubersehen|vergessen|verdreht|"
         rf"nicht (?:verstanden|gelesen|zugehort|beantwortet))\b",
-        r"(?:da )?(?:haben sie|hast du) (?:mich|das|es|da|etwas|was)(?: \w{1,12})? (?:missverstanden|falsch|verwechselt|ubersehen|"
-        r"nicht verstanden|verstanden nicht)",
-        r"(?:du|sie) (?:liegst|liegen|bist|sind){_SEHR} (?:falsch|daneben|im irrtum)\b".replace("{_SEHR}", _SEHR),
-        r"(?:du|sie) (?:verstehst|verstehen) mich (?:nicht|falsch)",
         r"(?:das )?(?:wie )?(?:ich|wir|hab ich|habe ich) (?:(?:habe|hab|hatte|haben|sagte|es|dir|ihnen|das|dir das|ihnen das|doch|"
         r"dir doch|ihnen doch|ja|dir ja) ){0,4}(?:schon|bereits|doch|ausdrucklich|gerade erst|mehrmals)(?: \w{1,12}){0,4}? (?:gesagt|"
         r"geschrieben|erwahnt|genannt|angegeben|erklart|gegeben|mitgeteilt|sagte|schrieb)\b",
-        r"wie (?:ich )?(?:schon|bereits)(?: \w{1,12})? (?:gesagt|sagte|geschrieben|erwahnt|schrieb|erwahnte)\b",
         r"lies (?:bitte )?(?:noch ?mal|meine)",
-        r"(?:komplett|total|vollig|leider|ganz|absolut|schlicht|einfach)? ?(?:falsch|verkehrt)(?: verstanden)?(?=\s*$|\s*,)|"
-        r"(?:komplett|total|vollig|absolut) (?:falsch|verkehrt)\b",
-        rf"(?:{_DAS} ist )?(?:genau )?(?:andersrum|andersherum|anders herum|umgekehrt|das gegenteil)\b",
-        r"da (?:ist|hat sich)(?: dir| ihnen| wohl)* (?:ein fehler|ein irrtum)\b",
-        r"wir reden aneinander vorbei|(?:das|da|hier) (?:ist|liegt|war)(?: wohl)? ein missverstandnis",
-        r"(?:das )?(?:ich|wir)? ?(?:habe|hab|hatte|haben)(?: ich)? (?:das )?nie(?:mals)? (?:gesagt|behauptet|erwahnt|verlangt|bestellt)\b",
-        rf"{_DAS} (?:hat|haben) (?:mit meiner frage|damit) nichts zu tun\b",
-    ),
-    rejected_unasked=compiled(
-        r"falsche?[rsn]?(?:\s*$| (?:kunde|kundin|datei|konto|bestellung|werkzeug|person|nutzer|datum|tag|flug|name|nummer|stadt|"
-        r"sprache|version|tabelle|link|ordner|spalte|richtung|monat|jahr|artikel|produkt|antwort|zug)\b)",
-        r"(?:es |das |da )?(?:geht|funktioniert|klappt|lauft|laeuft|tut)(?: das| es| bei mir)? (?:immer noch|noch immer|"
-        r"leider immer noch|weiterhin) nicht\b",
-        r"(?:immer noch |noch immer |wieder |genau |weiterhin )?(?:der|den|das|dasselbe|derselbe|denselben)(?: gleiche[nr]?|"
-        r" selbe[nr]?)? (?:fehler|problem|fehlermeldung)\b",
-        r"ich (?:habe|hab|hatte|wollte|meinte|sagte) [\w\ue000'. :-]{1,60}?(?: und|,)? nicht\b(?! (?:storn|and|mehr|so))",
-        r"das ist (?:doch |ja |aber )?(?:die|der|das|meine?) (?:alte|veraltete|falsche|vorige)\w?\b",
-        r"(?:schon wieder|immer noch|noch immer|wieder) (?:der|die|das|den) ?(?:gleiche\w?|selbe\w?)\b|(?:schon wieder|"
-        r"immer noch) (?:dasselbe|derselbe|dieselbe|denselben)\b",
-        r"(?:mein|meine|unser|unsere) \w{1,20} (?:ist|sind|steht) (?:immer noch|noch immer|wieder|schon wieder) (?:falsch|verkehrt)\b",
-    ),
-    after_denial=compiled(
-        r"(?:ich|wir) (?:sagte|meinte|wollte|wollten|brauche|meine|rede von|sprach|fragte)\b(?! (?:nur|eigentlich nur|mich nur|bloß|"
-        r"schon))",
-        r"(?:ich|wir) (?:habe|hab|hatte|haben) (?:\w{1,20} ){1,6}?(?:gesagt|gemeint|gefragt|geschrieben|gewollt)\b(?<!ja gesagt)",
-        r"nicht (?:das|die|den|der|diese\w?)\b",
-        r"(?:das|es) (?:muss|musste|sollte|soll) \b",
-        r"versuch(?:e|s)? (?:es )?noch ?(?:ein)?mal",
-        r"eben nicht\b|doch nicht\b|(?:der|die|das|mein\w{0,2}|unser\w{0,2}) [\w-]{1,30} (?:ist|sind|war|lautet|beginnt|"
-        r"endet) (?!.{0,80}\b(?:gut|ok|okay|richtig|in ordnung|super|prima|alles|egal)\b)",
     ),
     override=compiled(
         rf"(?:{_NUTZ} )?\ue000{{1,128}} (?:bitte )?(?:nur )?mit (?:h(?:o|oe)chstens|maximal|max\.?|nicht mehr als) <cap>",

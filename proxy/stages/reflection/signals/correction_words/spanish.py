@@ -53,42 +53,10 @@ SPANISH = CorrectionWords(
         r"(?:es )?(?:falso|mentira|incorrecto|respuesta incorrecta|sigue mal|no es cierto)\s*$",
         r"(?:te|se|le|usted se|tu te) (?:equivocas|equivoca|has equivocado|ha equivocado|confundes|confunde|has confundido|"
         r"ha confundido|estas equivocando|equivocaste|confundiste|estas confundiendo)\b",
-        r"(?:tu |usted )?(?:estas|esta) (?:equivocad[oa]|confundid[oa]|en un error|confundiendo|inventando)\b",
         r"(?:(?:tu|usted) )?(?:no )?(?:me )?(?:has|ha|habeis) (?:entendido mal|malinterpretado|confundido|mezclado|ignorado|olvidado|"
         r"cambiado los|puesto mal|leido mal|hecho mal)\b",
-        r"(?:(?:tu|usted) )?no (?:me )?(?:has|ha|habeis) (?:entendido|leido|escuchado|contestado|hecho caso|respondido)\b|"
-        r"no me (?:entiendes|escuchas|entiende)|me entendiste mal|no me entendiste",
-        r"(?:como )?(?:ya )?(?:te|le|os|lo) (?:lo )?(?:ya )?(?:dije|he dicho|habia dicho|di|mencione|explique)(?: ya)? (?:que|ya|"
-        r"antes|el|la|mi|varias|dos|tres)\b",
         r"(?:como )?ya (?:te |le |os )?(?:lo )?(?:he )?(?:dije|dicho|mencionado|mencione|escrito|explicado|explique|di)\b(?! que si)",
         r"(?:vuelve a leer|lee otra vez|relee)\b",
-        r"(?:totalmente|completamente|del todo|absolutamente) (?:equivocad[oa]|incorrect[oa]|mal|fals[oa])\b",
-        r"(?:eso |esto )?(?:es )?(?:justo |exactamente )?(?:al reves|lo contrario)\b",
-        r"(?:hay|tienes) (?:un|algun) (?:error|fallo) en (?:tus?|la suma|el calculo|la respuesta|el resultado)\b",
-        r"no nos (?:entendemos|estamos entendiendo)\b|(?:hay|ha habido|hubo) un malentendido\b",
-        r"(?:yo )?(?:nunca|jamas) (?:dije|hable|pedi|mencione|he dicho|he pedido|quise)\b",
-        rf"{_ESO} no tiene (?:nada )?que ver con (?:mi pregunta|lo que)\b",
-    ),
-    rejected_unasked=compiled(
-        r"(?:incorrecto|mal|equivocado)\s*$",
-        r"(?:cliente|archivo|pedido|fecha|cuenta|vuelo|numero|ciudad|version) (?:equivocad[oa]|incorrect[oa])",
-        r"(?:sigue|todavia|aun)(?: sigue)? (?:sin funcionar|no funciona|fallando|igual|dando (?:el mismo )?error|sin ir|no va|mal)\b|"
-        r"no funciona todavia",
-        r"(?:sigue |otra vez |exactamente )?(?:con |da |sale |me da |me sale )?el mismo (?:error|problema|fallo)\b",
-        r"(?:yo )?(?:dije|pedi|queria|he dicho|escribi) [\w\ue000'. :-]{1,60}?(?: y|,)? no\b(?! (?:quiero|tengo|se)\b)",
-        r"yo (?:pregunte|pedi|dije|queria|hablaba)\b(?! que si)",
-        r"otra vez (?:el|la|lo) mism[oa]\b",
-        r"(?:esa?|ese|esto|eso) es (?:la|el|mi) [\w ]{1,20}?(?:antigu[oa]|viej[oa]|anterior|equivocad[oa])\b",
-        r"(?:mi|nuestro|nuestra) \w{1,20} (?:sigue|esta otra vez|sigue estando) (?:mal|equivocad[oa]|incorrect[oa])\b",
-    ),
-    after_denial=compiled(
-        r"(?:yo )?(?:dije|queria|quise decir|pedi|te pedi|me referia|hablaba|he dicho(?! que si)|preguntaba|pregunte)\b(?! que si)",
-        r"(?:no )?(?:es|era|ese|esa) (?:el|la|otro|otra|no)\b",
-        r"(?:el otro|la otra|ese no|esa no|asi no)\b",
-        r"(?:tiene|debe|deberia) (?:que )?ser\b",
-        r"(?:intentalo|prueba) otra vez",
-        r"que (?:la|el|es|no|mi)\b|(?:la|el|mi) [\w-]{1,30} (?:es|son|era|empieza) (?!.{0,80}\b(?:bien|perfect[oa]|correct[oa]|"
-        r"buen[oa]|vale|todo)\b)",
     ),
     override=compiled(
         r"(?:que )?\ue000{1,128} (?:devuelva|de|saque|traiga|con) (?:como maximo|como mucho|a lo sumo|no mas de) <cap>",

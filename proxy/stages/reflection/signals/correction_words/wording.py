@@ -41,10 +41,7 @@ class CorrectionWords(Struct, frozen=True):
     task: LazyPattern
     """How a message begins whose rest is material to work on: "translate", "review"."""
     rejected: LazyPattern
-    rejected_unasked: LazyPattern
-    """The same, where the assistant has not just asked something: there it may be the answer."""
-    after_denial: LazyPattern
-    """The same, with a denial before it: "no, I wanted"."""
+    """How it is said outright; the many other ways are `correction_model`'s."""
     override: LazyPattern
     cap: LazyPattern
     """A highest number of results or calls."""
