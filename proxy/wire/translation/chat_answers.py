@@ -136,8 +136,11 @@ class ChatWriter:
         """`created` in seconds since the epoch; `usage` is whether a stream's client asked for it."""
         self._created, self._wants_usage = created, usage
         self._head: dict[str, Any] = {}
-        self._message: dict[str, Any] = {"role": "assistant", "content": None}
-        self._calls: dict[int, dict[str, Any]] = {}
+        self._texts: dict[str, list[str]] = {}
+        """What the message says, by its field."""
+        self._calls: dict[int, CallBegun] = {}
+        self._given: dict[int, list[str]] = {}
+        """The arguments of calls."""
         self._reason: str | None = None
         self._usage: dict[str, Any] | None = None
 
@@ -147,12 +150,12 @@ class ChatWriter:
             self._head = {"id": prefixed(piece.id, "chatcmpl-"), "created": self._created, "model": piece.model}
             return self._chunk({"role": "assistant", "content": ""})
         if isinstance(piece, Said):
-            apart = _PARTED if piece.apart and self._message["content"] else ""
+            apart = _PARTED if piece.apart and "content" in self._texts else ""
             return self._more("content", apart + piece.text)
         if isinstance(piece, Refused):
             return self._more("refusal", piece.text)
         if isinstance(piece, Thinking):
-            apart = _PARTED if piece.apart and self._message.get("reasoning_content") else ""
+            apart = _PARTED if piece.apart and "reasoning_content" in self._texts else ""
             return self._more("reasoning_content", apart + piece.text)
         if isinstance(piece, CallBegun | CallGiven):
             return self._call(piece)
@@ -169,21 +172,17 @@ class ChatWriter:
         return b""
 
     def _more(self, name: str, text: str) -> bytes:
-        self._message[name] = (self._message.get(name) or "") + text
+        self._texts.setdefault(name, []).append(text)
         return self._chunk({name: text})
 
     def _call(self, piece: CallBegun | CallGiven) -> bytes:
         if isinstance(piece, CallBegun):
-            kind, name = ("custom", "input") if piece.custom else ("function", "arguments")
-            index = len(self._calls)
-            begun = {"id": piece.id, "type": kind}
-            self._calls[piece.key] = {**begun, kind: {"name": piece.name, name: ""}}
-            return self._chunk({"tool_calls": [{"index": index, **begun, kind: {"name": piece.name, name: ""}}]})
-        call = self._calls[piece.key]
-        name = "input" if call["type"] == "custom" else "arguments"
-        call[call["type"]][name] += piece.text
+            self._calls[piece.key], self._given[piece.key] = piece, []
+            return self._chunk({"tool_calls": [{"index": len(self._calls) - 1, **_called(piece, "")}]})
+        self._given[piece.key].append(piece.text)
+        kind, name = _kind(self._calls[piece.key])
         index = list(self._calls).index(piece.key)
-        return self._chunk({"tool_calls": [{"index": index, call["type"]: {name: piece.text}}]})
+        return self._chunk({"tool_calls": [{"index": index, kind: {name: piece.text}}]})
 
     def _chunk(self, delta: Mapping[str, Any], reason: str | None = None) -> bytes:
         return self._event([{"index": 0, "delta": delta, "finish_reason": reason}])
@@ -193,13 +192,26 @@ class ChatWriter:
 
     def whole(self) -> bytes:
         """The completion."""
-        for call in self._calls.values():
-            if call["type"] == "function":
-                call["function"]["arguments"] = call["function"]["arguments"] or "{}"
-        calls = {"tool_calls": list(self._calls.values())} if self._calls else {}
-        choice = {"index": 0, "message": {**self._message, **calls}, "logprobs": None, "finish_reason": self._reason}
+        message = {"role": "assistant", "content": None, **{name: "".join(texts) for name, texts in self._texts.items()}}
+        calls = [_called(call, "".join(self._given[key]) or ("" if call.custom else "{}")) for key, call in self._calls.items()]
+        choice = {
+            "index": 0,
+            "message": {**message, **({"tool_calls": calls} if calls else {})},
+            "logprobs": None,
+            "finish_reason": self._reason,
+        }
         usage = {} if self._usage is None else {"usage": self._usage}
         return orjson.dumps({**self._head, "object": "chat.completion", "choices": [choice], **usage})
+
+
+def _kind(call: CallBegun) -> tuple[str, str]:
+    """The type of a call, and the field of what it is given."""
+    return ("custom", "input") if call.custom else ("function", "arguments")
+
+
+def _called(call: CallBegun, given: str) -> dict[str, Any]:
+    kind, name = _kind(call)
+    return {"id": call.id, "type": kind, kind: {"name": call.name, name: given}}
 
 
 def _usage(used: Used) -> dict[str, Any]:

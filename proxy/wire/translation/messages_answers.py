@@ -44,8 +44,8 @@ class MessagesReader:
         self._usage: dict[str, Any] = {}
         self._seen: list[str] = []
         """The types of the blocks so far."""
-        self._empty: set[int] = set()
-        """The calls without arguments so far."""
+        self._given: dict[int, bool] = {}
+        """The calls that have begun, by their block, and whether any of their arguments have come."""
 
     def event(self, event: Event) -> Iterator[Piece]:
         """The pieces of an event."""
@@ -61,7 +61,7 @@ class MessagesReader:
         elif kind == "content_block_delta" and isinstance(payload.get("delta"), Mapping):
             yield from self._delta(number(payload, "index"), payload["delta"])
         elif kind == "content_block_stop":
-            if (index := number(payload, "index")) in self._empty:
+            if self._given.get(index := number(payload, "index")) is False:
                 yield CallGiven(index, "{}")
         elif kind == "message_delta":
             yield from self._end(payload.get("delta"), payload.get("usage"))
@@ -84,10 +84,9 @@ class MessagesReader:
             yield Sealed("redacted", words(block.get("data")))
         elif kind == "tool_use":
             yield CallBegun(index, words(block.get("id")), words(block.get("name")))
-            if whole or block.get("input"):
+            self._given[index] = whole or bool(block.get("input"))
+            if self._given[index]:
                 yield CallGiven(index, orjson.dumps(block.get("input") or {}).decode())
-            else:
-                self._empty.add(index)
         else:
             raise ValueError(f"a block of the type {kind[:60]!r}")
 
@@ -100,7 +99,9 @@ class MessagesReader:
         elif kind == "signature_delta":
             yield Sealed("messages", words(delta.get("signature")))
         elif kind == "input_json_delta" and (given := words(delta.get("partial_json"))):
-            self._empty.discard(index)
+            if index not in self._given:
+                raise ValueError("arguments of a call that has not begun")
+            self._given[index] = True
             yield CallGiven(index, given)
 
     def _add_usage(self, usage: object) -> None:
@@ -141,8 +142,8 @@ class MessagesWriter:
         self._blocks: list[dict[str, Any]] = []
         self._is_open = False
         """Whether the last block has not ended."""
-        self._given = ""
-        """The arguments of the last call."""
+        self._said: list[str] = []
+        """What it says so far: its words, or its call's arguments."""
         self._calls = False
         """Whether there are any."""
         self._finished = Finished("stop")
@@ -189,12 +190,12 @@ class MessagesWriter:
             yield from self._close()
             index += 1
             yield self._start({"type": kind, name: ""} | ({"signature": ""} if kind == "thinking" else {}))
-        self._blocks[index][name] += text
+        self._said.append(text)
         yield {"type": "content_block_delta", "index": index, "delta": {"type": delta, name: text}}
 
     def _start(self, block: dict[str, Any]) -> dict[str, Any]:
         self._blocks.append(block)
-        self._is_open = True
+        self._is_open, self._said = True, []
         return events.started(len(self._blocks) - 1, dict(block))
 
     def _seal(self, piece: Sealed) -> Iterator[dict[str, Any]]:
@@ -216,9 +217,9 @@ class MessagesWriter:
         if isinstance(piece, CallBegun):
             yield from self._close()
             yield self._start({"type": "tool_use", "id": piece.id, "name": piece.name, "input": {}})
-            self._calls, self._given = True, ""
+            self._calls = True
         else:
-            self._given += piece.text
+            self._said.append(piece.text)
             delta = {"type": "input_json_delta", "partial_json": piece.text}
             yield {"type": "content_block_delta", "index": len(self._blocks) - 1, "delta": delta}
 
@@ -228,9 +229,12 @@ class MessagesWriter:
             return
         index = len(self._blocks) - 1
         block = self._blocks[index]
+        said = "".join(self._said)
         if block["type"] == "tool_use":
-            block["input"] = _input(self._given)
-        elif block["type"] == "thinking" and not block["signature"]:
+            block["input"] = _input(said)
+        elif block["type"] in ("text", "thinking"):
+            block[block["type"]] = said
+        if block["type"] == "thinking" and not block["signature"]:
             yield self._signed(index, sealed("chat", ""))
         self._is_open = False
         yield events.stopped(index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
@@ -126,8 +127,9 @@ class InTurn:
     def __init__(self) -> None:
         self._call: int | None = None
         """The call that is being told."""
-        self._given = ""
-        self._waiting: list[Piece] = []
+        self._end = _ObjectEnd()
+        """Of its arguments."""
+        self._waiting: deque[Piece] = deque()
 
     def feed(self, piece: Piece) -> Iterator[Piece]:
         """The pieces whose turn it is."""
@@ -137,7 +139,7 @@ class InTurn:
         elif isinstance(piece, Begun | Used):
             yield piece
         elif isinstance(piece, CallGiven) and piece.key == self._call:
-            self._given += piece.text
+            self._end.add(piece.text)
             yield piece
             yield from self._next()
         else:
@@ -146,18 +148,25 @@ class InTurn:
 
     def _next(self) -> Iterator[Piece]:
         """What waits, up to a call that is not whole."""
-        while self._waiting and (self._call is None or _is_whole(self._given)):
-            first = self._waiting.pop(0)
-            self._call, self._given = None, ""
+        while self._waiting and (self._call is None or self._end.reached):
+            first = self._waiting.popleft()
+            self._call = None
             if isinstance(first, CallGiven):  # space behind a call that was told
                 continue
             yield first
             if isinstance(first, CallBegun):
-                self._call = first.key
-                own = [one for one in self._waiting if isinstance(one, CallGiven) and one.key == first.key]
-                self._given = "".join(one.text for one in own)
-                self._waiting = [one for one in self._waiting if not isinstance(one, CallGiven) or one.key != first.key]
-                yield from own
+                self._call, self._end = first.key, _ObjectEnd()
+                yield from self._own(first.key)
+
+    def _own(self, key: int) -> Iterator[Piece]:
+        """What waits of a call that begins to be told."""
+        waiting, self._waiting = self._waiting, deque()
+        for one in waiting:
+            if isinstance(one, CallGiven) and one.key == key:
+                self._end.add(one.text)
+                yield one
+            else:
+                self._waiting.append(one)
 
     def _rest(self) -> Iterator[Piece]:
         """All that waits: nothing more comes."""
@@ -166,12 +175,38 @@ class InTurn:
             yield from self._next()
 
 
-def _is_whole(arguments: str) -> bool:
-    """Whether a call's arguments are complete, so that nothing but space can follow."""
-    try:
-        return isinstance(orjson.loads(arguments), dict)
-    except orjson.JSONDecodeError:
-        return False
+class _ObjectEnd:
+    """Whether a JSON object that comes in pieces has ended, so that nothing but space can follow. Looks at each character once."""
+
+    def __init__(self) -> None:
+        self._unread: list[str] = []
+        self._depth = 0
+        self._in_string = self._escaped = self._begun = False
+
+    def add(self, text: str) -> None:
+        """Some more of it."""
+        self._unread.append(text)
+
+    @property
+    def reached(self) -> bool:
+        """Whether it has ended."""
+        for char in "".join(self._unread):
+            self._read(char)
+        self._unread.clear()
+        return self._begun and self._depth == 0
+
+    def _read(self, char: str) -> None:
+        if self._in_string:
+            if self._escaped or char == "\\":
+                self._escaped = not self._escaped
+            elif char == '"':
+                self._in_string = False
+        elif char == '"':
+            self._in_string = True
+        elif char in "{[":
+            self._depth, self._begun = self._depth + 1, True
+        elif char in "}]":
+            self._depth -= 1
 
 
 def number(given: object, *path: str) -> int:

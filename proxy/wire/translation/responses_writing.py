@@ -44,6 +44,8 @@ class ResponsesWriter:
         self._output: list[Payload] = []
         self._is_open = False
         """Whether the last item has not ended."""
+        self._said: list[str] = []
+        """What its last part, or its call, says so far."""
         self._finished = Finished("stop")
         self._usage: Used | None = None
         self._response: Payload = {}
@@ -76,6 +78,7 @@ class ResponsesWriter:
         elif isinstance(piece, Used):
             self._usage = piece
         elif isinstance(piece, Failed):
+            self._settle()
             yield {"type": "error", "code": piece.code, "message": piece.message, "param": None}
             error = {"code": piece.code, "message": piece.message}
             yield {"type": "response.failed", "response": {**self._told("failed"), "error": error}}
@@ -108,7 +111,7 @@ class ResponsesWriter:
         index = len(self._output)
         made = {"id": f"{prefix}_{str(self._head.get('id', '')).removeprefix('resp_')}_{index}", **item, "status": "in_progress"}
         self._output.append(made)
-        self._is_open = True
+        self._is_open, self._said = True, []
         return {"type": events.ITEM, "output_index": index, "item": _copy(made)}
 
     def _at(self, index: int, **more: int) -> Payload:
@@ -132,16 +135,25 @@ class ResponsesWriter:
         if not content or content[-1]["type"] != kind:
             yield from self._part_done(index)
             content.append({"type": kind, name: "", **more})
+            self._said = []
             yield {"type": events.PART, **self._at(index, content_index=len(content) - 1), "part": dict(content[-1])}
-        content[-1][name] += piece.text
+        self._said.append(piece.text)
         listed: Payload = {} if refuses else {"logprobs": []}
         at = self._at(index, content_index=len(content) - 1)
         yield {"type": events.REFUSAL if refuses else events.TEXT, **at, "delta": piece.text, **listed}
+
+    def _settle(self) -> None:
+        """Put what the last part says so far into it."""
+        item = self._output[-1] if self._output and self._is_open else {}
+        parts = item.get("content") or item.get("summary")
+        if parts:
+            parts[-1]["refusal" if parts[-1]["type"] == "refusal" else "text"] = "".join(self._said)
 
     def _part_done(self, index: int) -> Iterator[Payload]:
         content = self._output[index]["content"]
         if not content:
             return
+        self._settle()
         at, part = self._at(index, content_index=len(content) - 1), dict(content[-1])
         if part["type"] == "refusal":
             yield {"type": events.REFUSAL_DONE, **at, "refusal": part["refusal"]}
@@ -159,14 +171,16 @@ class ResponsesWriter:
         if piece.apart or not summary:
             yield from self._summary_done(index)
             summary.append({"type": "summary_text", "text": ""})
+            self._said = []
             at = self._at(index, summary_index=len(summary) - 1)
             yield {"type": _SUMMARY + "part.added", **at, "part": dict(summary[-1])}
-        summary[-1]["text"] += piece.text
+        self._said.append(piece.text)
         yield {"type": _SUMMARY + "text.delta", **self._at(index, summary_index=len(summary) - 1), "delta": piece.text}
 
     def _summary_done(self, index: int) -> Iterator[Payload]:
         summary = self._output[index]["summary"]
         if summary:
+            self._settle()
             at = self._at(index, summary_index=len(summary) - 1)
             yield {"type": _SUMMARY + "text.done", **at, "text": summary[-1]["text"]}
             yield {"type": _SUMMARY + "part.done", **at, "part": dict(summary[-1])}
@@ -190,7 +204,7 @@ class ResponsesWriter:
         else:
             index = len(self._output) - 1
             kind, name = _given(self._output[index])
-            self._output[index][name] += piece.text
+            self._said.append(piece.text)
             yield {"type": f"{kind}.delta", **self._at(index), "delta": piece.text}
 
     def _close(self) -> Iterator[Payload]:
@@ -206,7 +220,7 @@ class ResponsesWriter:
             item.setdefault("encrypted_content", sealed("chat", ""))
         else:
             kind, name = _given(item)
-            item[name] = item[name] or ("{}" if name == "arguments" else "")
+            item[name] = "".join(self._said) or ("{}" if name == "arguments" else "")
             named = {"name": item["name"]} if name == "arguments" else {}
             yield {"type": f"{kind}.done", **self._at(index), **named, name: item[name]}
         item["status"] = "incomplete" if self._finished.reason == "length" else "completed"
