@@ -36,6 +36,10 @@ class ChatApi:
         """A chat body as the API's."""
         return chat
 
+    def chat_request(self, body: Body) -> Body:
+        """The API's request as chat's."""
+        return body
+
     def chat_answer(self, body: bytes, streamed: bool) -> bytes:
         """The API's answer as chat's."""
         return body

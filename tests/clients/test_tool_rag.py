@@ -66,16 +66,25 @@ def called(id_: str, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"id": id_, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}}
 
 
-@pytest.fixture(scope="module", params=("tap", "gate", "hold"))
-def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Outcome, Outcome, list[Any]]]:
-    """What the client saw directly, what it saw through the proxy, and what the provider was sent through the proxy."""
+COMMAND = HERE / "scripts" / "tool_rag.py"
+
+
+@pytest.fixture(scope="module")
+def direct(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """What the client sees without a proxy."""
     python = client_python()
-    folder = tmp_path_factory.mktemp("tools")
-    with Servers(folder, provider, CONFIG, {"tools": POLICY.format(request.param)}) as servers:
-        command = [python, HERE / "scripts" / "tool_rag.py"]
-        direct = run_script(command, tmp_path_factory.mktemp("direct"), servers.provider_url, TOOLS_FILE=str(FILE))
-        servers.upstream.calls.clear()
-        through = run_script(command, tmp_path_factory.mktemp("through"), f"{servers.url}/v1", TOOLS_FILE=str(FILE))
+    with Servers(tmp_path_factory.mktemp("provider"), provider, CONFIG, {}, provider_only=True) as servers:
+        return run_script([python, COMMAND], tmp_path_factory.mktemp("direct"), servers.provider_url, TOOLS_FILE=str(FILE))
+
+
+@pytest.fixture(scope="module", params=("tap", "gate", "hold"))
+def both(
+    request: pytest.FixtureRequest, direct: Outcome, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Outcome, Outcome, list[Any]]]:
+    """What the client saw directly, what it saw through the proxy, and what the provider was sent through the proxy."""
+    with Servers(tmp_path_factory.mktemp("tools"), provider, CONFIG, {"tools": POLICY.format(request.param)}) as servers:
+        folder = tmp_path_factory.mktemp("through")
+        through = run_script([client_python(), COMMAND], folder, f"{servers.url}/v1", TOOLS_FILE=str(FILE))
         yield direct, through, [body for call in servers.upstream.calls if (body := call.json)["model"] != "warm"]
 
 

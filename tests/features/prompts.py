@@ -13,24 +13,30 @@ from msgspec.structs import replace
 
 from proxy.context.archive import READ_ARCHIVE, references_in
 from proxy.errors import ProxyError
-from proxy.exchange import Exchange, ToolCall, Verdict
+from proxy.exchange import Exchange, Prompt, ToolCall, Verdict
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.observe.metrics import Metrics
 from proxy.pipeline import Pipeline
 from proxy.ports import TokenCounter
 from proxy.ports.stage import Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
+from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.chat.wishes import wishes_of
+from proxy.wire.dialect import Dialect
+from proxy.wire.messages.dialect import MessagesDialect
+from proxy.wire.responses.dialect import ResponsesDialect
+from tests.apis import Api
 
 MODEL = "gpt-4o"
 PROMPT_TOKENS = 3
 """Of the whole prompt, for the start of the reply."""
-_MESSAGE_TOKENS = 4
+MESSAGE_TOKENS = 4
 """Around a message's content: 3, and its role."""
 _PLACES = ("Lisbon", "Vienna", "Osaka", "Tromsø", "Nairobi", "Quito", "Halifax")
 _COUNTER = TiktokenCounter({})
 
 Message = dict[str, Any]
+DIALECTS: Mapping[str, Dialect] = {"chat": ChatDialect(), "responses": ResponsesDialect(), "messages": MessagesDialect()}
 
 
 def text(tokens: int, number: int = 0) -> str:
@@ -51,7 +57,7 @@ def text(tokens: int, number: int = 0) -> str:
 
 def message(role: str, tokens: int, number: int = 0) -> Message:
     """A message that takes `tokens` tokens of a prompt."""
-    return {"role": role, "content": text(tokens - _MESSAGE_TOKENS, number)}
+    return {"role": role, "content": text(tokens - MESSAGE_TOKENS, number)}
 
 
 def dialogue(count: int, tokens: int, first: str = "user") -> list[Message]:
@@ -82,6 +88,8 @@ class Policy:
         """Of the messages that have a timestamp, by position."""
         self.metrics = Metrics()
         self.ports = make_ports(tokens=tokens, counters=self.metrics)
+        self.api: Api | None = None
+        """In whose requests the conversation comes and leaves; None where it never was on the wire."""
         self.exchange: Exchange
         self.refused: ProxyError | None = None
         self._pipeline: Pipeline
@@ -100,7 +108,7 @@ class Policy:
         """Run the request through new stages, as another worker would."""
         self.stages["budget"][1]["window"] = self.window_tokens
         self._pipeline = Pipeline([cls(_options(cls, given), self.ports) for cls, given in self.stages.values()])
-        self.exchange = exchange = make_exchange(self.messages, model=MODEL, **self.params)
+        self.exchange = exchange = self._came()
         hints = {i: {"timestamp": exchange.received_at - age} for i, age in self.ages_s.items()}
         exchange.original = replace(exchange.original, message_hints=hints)
         self.refused = None
@@ -110,12 +118,24 @@ class Policy:
             self.refused = error
         assert [] == [found for found in exchange.verdicts if found.outcome == "error"]
 
+    def _came(self) -> Exchange:
+        if self.api is None:
+            return make_exchange(self.messages, model=MODEL, **self.params)
+        body = self.api.request({"model": MODEL, "messages": self.messages, **self.params})
+        if "max_tokens" not in self.params:
+            body.pop("max_tokens", None)  # the scenarios reckon with the policy's reserve
+        request = DIALECTS[self.api.name].parse_request(json.dumps(body).encode())
+        assert not self.ages_s or len(self.messages) == len(request.messages)  # their positions are those of the messages
+        return replace(make_exchange(), original=request, prompt=Prompt(request.messages, request.tools, request.params), model=MODEL)
+
     # ---- what came of it ----
 
     @property
     def sent(self) -> list[Mapping[str, Any]]:
-        """The forwarded messages."""
-        return list(self.exchange.messages)
+        """The forwarded messages, as the provider reads them."""
+        if self.api is None:
+            return list(self.exchange.messages)
+        return list(self.api.chat_request(json.loads(DIALECTS[self.api.name].render_request(self.exchange)))["messages"])
 
     @property
     def before_tokens(self) -> int:
