@@ -195,7 +195,14 @@ class Inside:
         routes = [{"prefix": f"/{name}", "upstream": "main", "policy": f"{name}.yaml"} for name in POLICIES]
         settings = {
             "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db", "bodies": True},
-            "upstreams": {"main": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "retries": {"attempts": 0}}},
+            "upstreams": {
+                "main": {
+                    "kind": "openai",
+                    "base_url": "http://127.0.0.1:9/v1",
+                    "apis": ["chat", "responses", "messages"],
+                    "retries": {"attempts": 0},
+                }
+            },
             "routes": routes,
         }
         (folder / "config.yaml").write_text(json.dumps(settings), encoding="utf-8")
