@@ -23,6 +23,9 @@ from proxy.wire.responses.events import event_of, index_of, place_of, response_o
 from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
 from proxy.wire.responses.output import GAP, Place, finish_reason, is_read, items_of, joined, parted, token_logprobs, usage
 
+_PLACED = (events.TEXT, events.TEXT_DONE, events.REFUSAL, events.REFUSAL_DONE, events.PART_DONE)
+"""Events of a text, or refusal, that name its item's and its part's positions."""
+
 
 class ResponsesStream:
     """Implements `proxy.wire.dialect.AnswerStream`. There is one choice: 0."""
@@ -99,6 +102,8 @@ class ResponsesStream:
 
     def _event(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         kind = event["type"]
+        if kind in _PLACED and not all(isinstance(event.get(name), int) for name in ("output_index", "content_index")):
+            self.unreadable = self.unreadable or f"an event {kind} does not say which text is its own"  # clients may put it elsewhere
         if kind == events.TEXT:
             yield from self._text(raw, event)
         elif kind == events.REFUSAL:
