@@ -15,7 +15,7 @@ from copy import copy
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from proxy.exchange.answers import Answer as Answer
@@ -24,7 +24,18 @@ from proxy.exchange.answers import Sentence as Sentence
 from proxy.exchange.answers import ToolCall as ToolCall
 from proxy.exchange.answers import Usage as Usage
 from proxy.exchange.attempts import Attempts
+from proxy.exchange.facts import CompressionResult as CompressionResult
+from proxy.exchange.facts import ContextUse as ContextUse
+from proxy.exchange.facts import Facts as Facts
+from proxy.exchange.facts import ToolSelection as ToolSelection
 from proxy.exchange.histories import History
+from proxy.exchange.verdicts import OUTCOMES as OUTCOMES
+from proxy.exchange.verdicts import QUIET as QUIET
+from proxy.exchange.verdicts import Found as Found
+from proxy.exchange.verdicts import Outcome as Outcome
+from proxy.exchange.verdicts import Verdict as Verdict
+from proxy.exchange.verdicts import Would as Would
+from proxy.exchange.verdicts import warning_codes as warning_codes
 from proxy.exchange.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -36,14 +47,6 @@ Message = Mapping[str, Any]
 """One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
 Tool = Mapping[str, Any]
 """One tool in OpenAI's form: ``{"type": "function", "function": {...}}``."""
-Outcome = Literal["pass", "unchecked", "warn", "upstream_error", "error", "block"]
-OUTCOMES: tuple[Outcome, ...] = ("unchecked", "pass", "warn", "upstream_error", "error", "block")
-"""From the mildest to the worst: one check that held makes an exchange more than ``unchecked``; an upstream that failed gave no answer to
-rely on, whatever was found before; a check that could not run leaves open whether the policy would have refused; a block is certain."""
-Would = Literal["", "edit", "answer", "ask", "retry", "block"]
-"""What a stage of a policy in shadow mode would have done."""
-QUIET: tuple[Outcome, ...] = ("unchecked", "pass")
-"""Outcomes that warn of nothing: their codes are facts for the record."""
 
 
 def tool_name(tool: Tool) -> str:
@@ -51,56 +54,6 @@ def tool_name(tool: Tool) -> str:
     described = tool.get(str(tool.get("type", "function")))
     name = described.get("name") if isinstance(described, Mapping) else None
     return name if isinstance(name, str) else ""
-
-
-class Verdict(Struct, frozen=True):
-    """What one stage found.
-
-    ``pass``: something was checked, and held. ``unchecked``: there was nothing to check, nothing to check it against, or only something
-    to count. ``error``: a check could not run, which is never a ``pass``. ``upstream_error``: the upstream gave no whole answer.
-    """
-
-    stage: str
-    """The stage's name, as in the policy."""
-    outcome: Outcome
-    code: str = ""
-    """Short identifier, as in ``x-groundwire-warnings`` and in an error's ``param``: ``context_usage_high``."""
-    score: float | None = None
-    """0 to 1, where the stage has one."""
-    detail: Mapping[str, Any] = field(default_factory=dict)
-    """For the record: numbers and pointers, JSON-able, no text of the conversation unless the stage needs it."""
-    message: str = ""
-    """For the client, when the outcome is block: what is wrong and what would help."""
-    replacement: str | None = None
-    """From a sentence check: the text that goes out instead of the sentence, within its white space; "" removes both, white space alone
-    stands for both."""
-    would: Would = ""
-    """Under a policy that is not enforced: what it would have done."""
-
-
-class Found(Protocol):
-    """A verdict, of an exchange or of its record."""
-
-    @property
-    def stage(self) -> str:
-        """The stage's name."""
-
-    @property
-    def outcome(self) -> str:
-        """One of `OUTCOMES`."""
-
-    @property
-    def code(self) -> str:
-        """Short identifier."""
-
-    @property
-    def detail(self) -> Mapping[str, Any]:
-        """For the record."""
-
-
-def warning_codes(verdicts: Sequence[Found]) -> list[str]:
-    """Codes of every verdict that is not one of `QUIET`, in order, each once."""
-    return list(dict.fromkeys(v.code for v in verdicts if v.outcome not in QUIET and v.code))
 
 
 class Evidence(Struct, frozen=True):
@@ -170,77 +123,6 @@ class Request(Struct, frozen=True):
     """Whether the provider keeps it and its answer, so that a later request can go on from them by name."""
     size: int = 0
     """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
-
-
-class ContextUse(Struct, frozen=True):
-    """Tokens of a prompt against its model's window."""
-
-    used_tokens: int
-    window_tokens: int | None = None
-    """None when the model's window is not known."""
-    exact: bool = False
-    """False when the model's tokenizer is not public, or something in the request is counted by rule of thumb."""
-    components: Mapping[str, int] = field(default_factory=dict)
-    """Tokens by component, in the names of the budget's allocations."""
-
-    @property
-    def share(self) -> float:
-        """Used part of the window, 0 when it is not known."""
-        return self.used_tokens / self.window_tokens if self.window_tokens else 0.0
-
-
-class CompressionResult(Struct, frozen=True):
-    """What compression did: strategies in order, tokens before and after; or why it did nothing."""
-
-    strategies: tuple[str, ...] = ()
-    """``stored`` alone where only an earlier request's compaction was repeated."""
-    before_tokens: int = 0
-    after_tokens: int = 0
-    reason: str = ""
-    """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped`` (the window is not known), ``failed-kept-original``."""
-    found_share: float | UnsetType = UNSET
-    """Used part of the window when it set to work, with what was decided earlier repeated; not set where it had nothing to do."""
-    fitted: tuple[str, ...] | UnsetType = UNSET
-    """Components of the prompt that were above their allocation, and were brought back to it in this request."""
-
-
-class ToolSelection(Struct, frozen=True):
-    """How many of the offered tools go to the model; the reason when it is all of them."""
-
-    offered: int
-    kept: int
-    reason: str = ""
-
-
-class Facts(Struct, omit_defaults=True):
-    """The figures behind the response headers; each is None until a stage sets it."""
-
-    context_before: ContextUse | None = None
-    """The prompt as the client sent it."""
-    context: ContextUse | None = None
-    """The prompt as sent upstream."""
-    output_reserve_tokens: int | None = None
-    """Tokens of the window that are kept free for the answer."""
-    compression: CompressionResult | None = None
-    tools: ToolSelection | None = None
-    quality: float | None = None
-    """Overall score of the answer, 0 to 1."""
-    quality_parts: Mapping[str, float] | None = None
-    """What `quality` is made of, each 0 to 1 (`proxy.grounding.quality`)."""
-    faithfulness: float | None = None
-    """Share of checkable claims that the context supports, 0 to 1."""
-    citations: tuple[int, int] | None = None
-    """Verified and total."""
-    confidence: str | None = None
-    """HIGH, MEDIUM, LOW or none, with ``;overclaimed`` where the evidence does not carry it."""
-    relevance: float | None = None
-    """Calibrated relevance of the context to the question, 0 to 1."""
-    clashes: int | None = None
-    failures_injected: int | None = None
-    retries: int | None = None
-    """How often the upstream was asked for another answer."""
-    allocations: Mapping[str, int] | None = None
-    """Most tokens of each component that has an allocation of its own."""
 
 
 class FactCheck(Protocol):

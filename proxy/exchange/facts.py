@@ -1,0 +1,78 @@
+"""The figures behind the response headers, as far as stages have set them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import UNSET, Struct, UnsetType, field
+
+
+class ContextUse(Struct, frozen=True):
+    """Tokens of a prompt against its model's window."""
+
+    used_tokens: int
+    window_tokens: int | None = None
+    """None when the model's window is not known."""
+    exact: bool = False
+    """False when the model's tokenizer is not public, or something in the request is counted by rule of thumb."""
+    components: Mapping[str, int] = field(default_factory=dict)
+    """Tokens by component, in the names of the budget's allocations."""
+
+    @property
+    def share(self) -> float:
+        """Used part of the window, 0 when it is not known."""
+        return self.used_tokens / self.window_tokens if self.window_tokens else 0.0
+
+
+class CompressionResult(Struct, frozen=True):
+    """What compression did: strategies in order, tokens before and after; or why it did nothing."""
+
+    strategies: tuple[str, ...] = ()
+    """``stored`` alone where only an earlier request's compaction was repeated."""
+    before_tokens: int = 0
+    after_tokens: int = 0
+    reason: str = ""
+    """Why nothing was done: ``below-threshold``, ``nothing-left``, ``skipped`` (the window is not known), ``failed-kept-original``."""
+    found_share: float | UnsetType = UNSET
+    """Used part of the window when it set to work, with what was decided earlier repeated; not set where it had nothing to do."""
+    fitted: tuple[str, ...] | UnsetType = UNSET
+    """Components of the prompt that were above their allocation, and were brought back to it in this request."""
+
+
+class ToolSelection(Struct, frozen=True):
+    """How many of the offered tools go to the model; the reason when it is all of them."""
+
+    offered: int
+    kept: int
+    reason: str = ""
+
+
+class Facts(Struct, omit_defaults=True):
+    """The figures behind the response headers; each is None until a stage sets it."""
+
+    context_before: ContextUse | None = None
+    """The prompt as the client sent it."""
+    context: ContextUse | None = None
+    """The prompt as sent upstream."""
+    output_reserve_tokens: int | None = None
+    """Tokens of the window that are kept free for the answer."""
+    compression: CompressionResult | None = None
+    tools: ToolSelection | None = None
+    quality: float | None = None
+    """Overall score of the answer, 0 to 1."""
+    quality_parts: Mapping[str, float] | None = None
+    """What `quality` is made of, each 0 to 1 (`proxy.grounding.quality`)."""
+    faithfulness: float | None = None
+    """Share of checkable claims that the context supports, 0 to 1."""
+    citations: tuple[int, int] | None = None
+    """Verified and total."""
+    confidence: str | None = None
+    """HIGH, MEDIUM, LOW or none, with ``;overclaimed`` where the evidence does not carry it."""
+    relevance: float | None = None
+    """Calibrated relevance of the context to the question, 0 to 1."""
+    clashes: int | None = None
+    failures_injected: int | None = None
+    retries: int | None = None
+    """How often the upstream was asked for another answer."""
+    allocations: Mapping[str, int] | None = None
+    """Most tokens of each component that has an allocation of its own."""
