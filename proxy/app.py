@@ -39,8 +39,8 @@ from proxy.errors import ConfigError, NotFound
 from proxy.grounding.judging.options import local_models
 from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
+from proxy.models.making import make_embedder, make_models, make_verifiers
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.models.verifier.verifier import LARGE, LocalVerifiers, PairModel
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
@@ -52,7 +52,7 @@ from proxy.offloop import SWITCH_S
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Policy, RoutePolicies, load_policies
 from proxy.policy.shadow import ShadowPipeline, Uncounted
-from proxy.ports import Ports, ToolOutcomes, Verifiers
+from proxy.ports import Ports, Verifiers
 from proxy.ports.deadline import with_deadline
 from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
@@ -92,8 +92,7 @@ from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
 
 if TYPE_CHECKING:
-    from proxy.models.embedding.embedder import BatchingEmbedder
-    from proxy.models.tools.ranker import EmbeddingToolRanker
+    pass
 
 log = logging.getLogger("groundwire")
 
@@ -372,54 +371,6 @@ def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
     from proxy.upstreams.embedded import EmbeddedUpstream
 
     return EmbeddedUpstream(name, settings)
-
-
-def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmbedder, EmbeddingToolRanker]:
-    """What compares texts; the model itself is loaded later."""
-    from proxy.models.tools.ranker import EmbeddingToolRanker
-
-    embedder = make_embedder(settings)
-    return embedder, EmbeddingToolRanker(embedder, outcomes)
-
-
-def make_embedder(settings: Settings) -> BatchingEmbedder:
-    """The embedder that ``embeddings:`` describes; its model is loaded by `load`, or by the first text."""
-    from proxy.models.embedding.embedder import BatchingEmbedder, Encoder
-    from proxy.models.embedding.sentence_transformers import SentenceTransformersEncoder
-    from proxy.models.embedding.use import UseEncoder
-
-    given = settings.embeddings
-    folder = Path(settings.folder) / given.model
-    encoder: Encoder = UseEncoder(given.threads)
-    if given.kind == "sentence-transformers":
-        encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads)
-    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb)
-
-
-def make_verifiers(settings: Settings) -> LocalVerifiers:
-    """The verifiers that ``grounding:`` describes; nothing is loaded yet."""
-    given = settings.grounding
-    return LocalVerifiers(
-        lambda name: make_pair_model(settings, name),
-        cache_size=given.cache_size,
-        max_waiting=given.max_waiting,
-        large=bool(given.large),
-    )
-
-
-def make_pair_model(settings: Settings, name: str) -> PairModel:
-    """The verifier's model called `name`, or the built-in one for ""; called in its thread, where it may take its time to import."""
-    from proxy.models.embedding.use import available_cores
-    from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
-    from proxy.models.verifier.sentence_transformers import TransformersVerifier
-
-    given = settings.grounding
-    threads = given.threads or min(2, available_cores())
-    if name in ("", LARGE):
-        own = given.large if name == LARGE else given.model
-        return OnnxVerifier(Path(settings.folder) / own if own else FOLDER, threads)
-    folder = Path(settings.folder) / name
-    return TransformersVerifier(str(folder) if folder.is_dir() else name, threads)
 
 
 def make_tracing(settings: Settings) -> Tracing | None:

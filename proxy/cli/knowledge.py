@@ -12,7 +12,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from proxy.app import make_embedder, make_verifiers
 from proxy.config.settings import Settings
 from proxy.errors import ConfigError, ModelUnavailable
 from proxy.exchange.fact_checks import FactVerdict
@@ -20,6 +19,7 @@ from proxy.grounding.knowledge.checking import KnowledgeChecker
 from proxy.grounding.knowledge.problems import FileProblem
 from proxy.grounding.knowledge.reading import READERS
 from proxy.models.knowledge.bases import FolderKnowledgeBases
+from proxy.models.making import make_embedder, make_verifiers
 
 MAX_SHOWN = 50
 """Problems that are printed one by one."""

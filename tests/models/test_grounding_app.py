@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from proxy.app import make_pair_model
 from proxy.config.models import GroundingSettings
 from proxy.config.settings import Settings, load_settings
 from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict
 from proxy.exchange.judgements import ClaimPair
 from proxy.grounding.judging.options import VerifierOptions, make_verifier
+from proxy.models.making import make_pair_model
 from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
 from proxy.models.verifier.sentence_transformers import TransformersVerifier
 from proxy.models.verifier.verifier import LARGE
