@@ -1,6 +1,6 @@
 """The claims of an answer against its context: `stage` is the policy's stage, `reading` finds what an answer states (`arguments` the
-same for tool calls), `checks` is what is kept of one exchange while it lasts, `acting` changes the answer, `retrying` asks for a better
-one, `reporting` writes the record.
+same for tool calls), `checks` is what is kept of one exchange while it lasts, `changing` (with `acting`) changes the answer, `retrying`
+asks for a better one, `verdicts` and `reporting` say what was found.
 """
 
 from proxy.stages.claims.options import ClaimsOptions

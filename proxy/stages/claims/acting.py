@@ -9,6 +9,7 @@ from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.claims.redaction import redacted, redacted_sentence
 from proxy.language.json.strings import strings_of, with_values
 from proxy.ports.stage import Action, ActionKind
+from proxy.stages.claims.checks import FoundClaims
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.reading import AnswerStatement, failing_spans, json_part
 
@@ -24,6 +25,11 @@ _KINDS: Mapping[str, ActionKind] = {"redact": "edit", "retry": "edit", "replace"
 def fails(judgement: Judgement, fail_on: str) -> bool:
     """Whether the policy counts the claim as failing."""
     return judgement.label in _FAILING[fail_on]
+
+
+def failing_of(found: Sequence[FoundClaims], fail_on: str) -> list[Judgement]:
+    """Those of all that was found."""
+    return [one.judgement for one in found if fails(one.judgement, fail_on)]
 
 
 def actions_of(options: ClaimsOptions) -> tuple[Action, ...]:

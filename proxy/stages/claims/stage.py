@@ -16,13 +16,11 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 from msgspec.structs import replace
 
-from proxy.context.no_answer import no_answer
 from proxy.errors import ModelUnavailable
-from proxy.exchange import Answer, Choice, Exchange, Outcome, Sentence, Verdict
+from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.made_up import asks_to_make_up
 from proxy.grounding.evidence.gathering import EvidenceBase, may_have_context, question_of
@@ -38,23 +36,23 @@ from proxy.ports import Ports
 from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.stage import Action, SentenceStage
 from proxy.stages.claims import refusals
-from proxy.stages.claims.acting import actions_of, fails, instead_of, sentence_without, without
+from proxy.stages.claims.acting import actions_of, failing_of, fails
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
+from proxy.stages.claims.changing import Changes
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.claims.reading import AnswerStatement, read_choice
-from proxy.stages.claims.reporting import COUNTERS, MAX_CHARS, detail_of, entry, of_choice, refusal, told, worst_code
+from proxy.stages.claims.reporting import COUNTERS, detail_of, of_choice, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
+from proxy.stages.claims.verdicts import BLOCKED, CHECKED, Verdicts
 
 _SHORT_CHARS = 60
 """A shorter answer may not tell its language."""
 _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
-BLOCKED = "hallucination_detected"
 CLAIM = 100
 """What is done for a claim beside its judgement takes as long as a pass over so many characters."""
-_CHECKED = ("supported", "contradicted", "unsupported", "unsure", "error")
 NO_CONTEXT = "no context"
 MADE_UP = "text to be made up"
 
@@ -96,6 +94,8 @@ class Claims(SentenceStage[ClaimsOptions]):
         self.embeds = options.embed
         self._verifier = make_verifier(options, ports)
         self._second = SecondOpinions(ports.chat, options.second_opinion) if options.second_opinion is not None else None
+        self._changes = Changes(self.name, options, ports.counters)
+        self._verdicts = Verdicts(self.name, options, ports.counters)
         self._kept: dict[str, Checks] = {}
         """By exchange id, while it lasts."""
 
@@ -155,7 +155,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         """Judge and act before it leaves."""
         checks = await self._ready(exchange)
         if sentence.choice in checks.replaced:
-            return self._of_sentence(sentence, "warn", checks.replaced[sentence.choice], replacement="")
+            return self._verdicts.of_sentence(sentence, "warn", checks.replaced[sentence.choice], replacement="")
         if sentence.index == 0 and looks_json(sentence.text):
             checks.json.add(sentence.choice)
         ground = await checks.ground()
@@ -166,13 +166,15 @@ class Claims(SentenceStage[ClaimsOptions]):
         judged = await self._judge(exchange, checks, [(sentence.choice, claim) for claim in claims], said)
         failing = [judgement for judgement in judged if fails(judgement, self.options.fail_on)]
         if self.options.action == "block" and self._acts(checks, sentence.choice):
-            return self._blocked(checks)
-        text = self._instead(exchange, checks, sentence, failing) if failing else None
+            return self._verdicts.blocked(checks)
+        text = None
+        if failing:
+            text = self._changes.instead(exchange, checks, sentence, failing, acts=self._acts(checks, sentence.choice))
         if sentence.text.strip() if text is None else text:
             checks.left.add(sentence.choice)
         if self.options.on_error == "closed" and any(judgement.label == "error" for judgement in judged):
-            return self._of_sentence(sentence, "error", "claims_unchecked", text)
-        return None if text is None else self._of_sentence(sentence, "warn", worst_code(failing), text)
+            return self._verdicts.of_sentence(sentence, "error", "claims_unchecked", text)
+        return None if text is None else self._verdicts.of_sentence(sentence, "warn", worst_code(failing), text)
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Judge what was not judged yet, act on it, and sum up."""
@@ -192,10 +194,10 @@ class Claims(SentenceStage[ClaimsOptions]):
         arguments = await self._judge_arguments(exchange, settled, ground) if exchange.retry is None else []
         acting = [c for c in said if (c in choices or c.refusal.strip()) and self._acts(checks, c.index)]
         if self.options.action == "block" and acting:
-            return self._blocked(checks)
-        self._change(exchange, acting, failing)
+            return self._verdicts.blocked(checks)
+        self._changes.change(exchange, acting, failing)
         detail = await aside(len(checks.found) * CLAIM, detail_of, checks.found)
-        return self._summed_up(exchange, checks, ground, arguments, detail)
+        return self._verdicts.summed_up(exchange, checks, ground, arguments, detail)
 
     # ---- judging ----
 
@@ -311,7 +313,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         if checks.note(found) or not found:
             self._tell(exchange, checks)
         labels: Counter[str] = Counter(one.judgement.label for one in found)
-        for label in _CHECKED:
+        for label in CHECKED:
             if number := labels[label]:
                 self.ports.counters.count(f"claims.{label}_count", number)
                 self.ports.counters.count("claims.checked_count", number)
@@ -364,56 +366,6 @@ class Claims(SentenceStage[ClaimsOptions]):
         below = share is not None and (share < self.options.min_faithfulness or self.options.action == "redact")
         return below and any(fails(judgement, self.options.fail_on) for judgement in judgements)
 
-    def _instead(self, exchange: Exchange, checks: Checks, sentence: Sentence, failing: Sequence[Judgement]) -> str | None:
-        """What leaves instead of a failing sentence; None for itself."""
-        if self.options.action == "replace" and self._acts(checks, sentence.choice):
-            checks.replaced[sentence.choice] = worst_code(failing)
-            self.ports.counters.count("claims.replaced_count")
-            return self._no_answer(exchange, sentence.text)
-        if self.options.action != "redact":
-            return None
-        self.ports.counters.count("claims.redacted_count", len(failing))
-        text = sentence_without(sentence, [judgement.claim for judgement in failing], self.options.marker)
-        if not text and sentence.final and sentence.choice not in checks.left:
-            return self._no_answer(exchange, sentence.text)
-        return text
-
-    def _no_answer(self, exchange: Exchange, said: str) -> str:
-        return no_answer(self.options.replacement, said, question_of(exchange))
-
-    def _change(self, exchange: Exchange, acting: Sequence[Choice], failing: Sequence[AnswerStatement]) -> None:
-        """Redact or replace in what has not left: of an answer behind the gate, its refusals."""
-        if exchange.answer is None or self.options.action not in ("redact", "replace") or not acting:
-            return
-        kept = [s for s in failing if not s.editable or (exchange.gated and not s.refusal)]
-        if kept:
-            detail = {"action": self.options.action, "kept": len(kept)}
-            exchange.verdicts.append(Verdict(self.name, "warn", code="json_value_kept", detail=detail))
-        for choice in acting:
-            mine = [statement for statement in failing if statement.choice == choice.index]
-            in_text, in_refusal = [s for s in mine if not s.refusal], [s for s in mine if s.refusal]
-            text = self._changed(exchange, choice, in_text) if in_text and not exchange.gated else choice.text
-            refusal = self._changed_refusal(exchange, choice, in_refusal) if in_refusal else choice.refusal
-            if (text, refusal) != (choice.text, choice.refusal):
-                exchange.answer = exchange.answer.with_text(choice.index, text).with_refusal(choice.index, refusal)
-                exchange.changes.append({"stage": self.name, "what": self.options.action, "choice": choice.index, "claims": len(mine)})
-
-    def _changed(self, exchange: Exchange, choice: Choice, failing: Sequence[AnswerStatement]) -> str:
-        """`choice`'s text as it leaves; of a text of which redaction leaves nothing, the no-answer text."""
-        if self.options.action == "replace":
-            self.ports.counters.count("claims.replaced_count")
-            return instead_of(choice, failing, self._no_answer(exchange, choice.text))
-        self.ports.counters.count("claims.redacted_count", sum(statement.editable for statement in failing))
-        text = without(choice, failing, self.options.marker)
-        return text if text.strip() or choice.tool_calls else self._no_answer(exchange, choice.text)
-
-    def _changed_refusal(self, exchange: Exchange, choice: Choice, failing: list[AnswerStatement]) -> str:
-        """`choice`'s refusal as it leaves."""
-        redacting = self.options.action == "redact"
-        self.ports.counters.count("claims.redacted_count" if redacting else "claims.replaced_count", len(failing) if redacting else 1)
-        text = refusals.without(choice, failing, self.options.marker) if redacting else ""
-        return text if text.strip() else self._no_answer(exchange, choice.refusal)
-
     def _settled(self, exchange: Exchange, checks: Checks) -> Answer:
         """Ask again where the answer fails and there are tries left; else choose the best of the answers. That one, as the stages before
         have left it.
@@ -421,7 +373,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         answer, present = exchange.answer or Answer(()), len(exchange.attempts) - 1
         if present < 0:
             return answer
-        judgements, failing = [one.judgement for one in checks.found], self._failing(checks)
+        judgements, failing = [one.judgement for one in checks.found], failing_of(checks.found, self.options.fail_on)
         checks.attempts[present] = JudgedAttempt(tuple(checks.found), rank(answer, judgements, failing))
         acting = [choice for choice in answer.choices if self._acts(checks, choice.index)]
         if acting and exchange.attempts.possible and present < self.options.retries and not any(c.tool_calls for c in answer.choices):
@@ -435,64 +387,6 @@ class Claims(SentenceStage[ClaimsOptions]):
             checks.found = list(checks.attempts[best].found)
             self._tell(exchange, checks)
         return answer if best == present else exchange.attempts[best].answer
-
-    # ---- verdicts ----
-
-    def _of_sentence(self, sentence: Sentence, outcome: Outcome, code: str, replacement: str | None) -> Verdict:
-        detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self.options.action}
-        return Verdict(self.name, outcome, code=code, detail=detail, replacement=replacement)
-
-    def _failing(self, checks: Checks) -> list[Judgement]:
-        return [one.judgement for one in checks.found if fails(one.judgement, self.options.fail_on)]
-
-    def _blocked(self, checks: Checks) -> Verdict:
-        self.ports.counters.count("claims.blocked_count")
-        score, message = faithfulness(one.judgement for one in checks.found), refusal(self._failing(checks))
-        detail = {"action": self.options.action, **detail_of(checks.found)}
-        return Verdict(self.name, "block", code=BLOCKED, score=score, detail=detail, message=message)
-
-    def _summed_up(
-        self,
-        exchange: Exchange,
-        checks: Checks,
-        ground: Ground,
-        arguments: Sequence[tuple[Argument, Judgement]],
-        of_claims: Mapping[str, Any],
-    ) -> Verdict:
-        """The verdict of the whole answer; where it is an error, what failed is one of its own before it."""
-        detail = {"action": self.options.action, "evidence": len(ground.base.evidence), **of_claims, **told(checks.opinions)}
-        if not any(one.judgement.label in _CHECKED for one in checks.found):
-            detail["reason"] = ground.skipped or "nothing to check"
-        score, failing = exchange.facts.faithfulness, self._failing(checks)
-        unchecked = [one.judgement for one in checks.found if one.judgement.label == "error"]
-        held: Outcome = "pass" if arguments or "reason" not in detail else "unchecked"
-        blocked = self._report_arguments(exchange, arguments)
-        if blocked is not None:
-            exchange.verdicts.append(Verdict(self.name, "warn" if failing else held, worst_code(failing), score, detail))
-            return blocked
-        unchecked += [judgement for _, judgement in arguments if judgement.label == "error"]
-        if unchecked:
-            if failing:
-                exchange.verdicts.append(Verdict(self.name, "warn", code=worst_code(failing), score=score))
-            reason = unchecked[0].reason[:MAX_CHARS]
-            return Verdict(self.name, "error", code="claims_unchecked", score=score, detail={"reason": reason, **detail})
-        return Verdict(self.name, "warn" if failing else held, worst_code(failing), score, detail)
-
-    def _report_arguments(self, exchange: Exchange, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict | None:
-        """Note what was found of tool calls; a block, where it failed and the policy says so."""
-        if not arguments:
-            return None
-        failing = [judgement for _, judgement in arguments if judgement.label in ("unsupported", "contradicted")]
-        listed = [{"tool": a.tool, "argument": a.path[:MAX_CHARS], **entry(FoundClaims(a.choice, j, 0.0))} for a, j in arguments]
-        detail = {"tool_arguments": listed}
-        if failing and self.options.tool_arguments == "block":
-            self.ports.counters.count("claims.blocked_count")
-            message = "a tool call takes for granted what the context does not hold: " + failing[0].claim.text[:MAX_CHARS]
-            return Verdict(self.name, "block", code=BLOCKED, detail=detail, message=message)
-        exchange.verdicts.append(
-            Verdict(self.name, "warn" if failing else "pass", "tool_arguments_unsupported" if failing else "", detail=detail)
-        )
-        return None
 
 
 def _filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:

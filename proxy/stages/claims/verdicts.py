@@ -1,0 +1,81 @@
+"""The verdicts of the stage `claims`: of a sentence, of an answer that is refused, of the whole answer and its tool calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from proxy.exchange import Exchange, Outcome, Sentence, Verdict
+from proxy.exchange.judgements import Judgement, faithfulness
+from proxy.ports import Counters
+from proxy.stages.claims.acting import failing_of
+from proxy.stages.claims.arguments import Argument
+from proxy.stages.claims.checks import Checks, FoundClaims, Ground
+from proxy.stages.claims.options import ClaimsOptions
+from proxy.stages.claims.reporting import MAX_CHARS, detail_of, entry, refusal, told, worst_code
+
+BLOCKED = "hallucination_detected"
+CHECKED = ("supported", "contradicted", "unsupported", "unsure", "error")
+"""Labels of what was, or should have been, judged."""
+
+
+class Verdicts:
+    """Of one policy's stage."""
+
+    def __init__(self, name: str, options: ClaimsOptions, counters: Counters) -> None:
+        self._name, self._options, self._counters = name, options, counters
+
+    def of_sentence(self, sentence: Sentence, outcome: Outcome, code: str, replacement: str | None) -> Verdict:
+        """Of one sentence, before it leaves."""
+        detail = {"choice": sentence.choice, "sentence": sentence.index, "action": self._options.action}
+        return Verdict(self._name, outcome, code=code, detail=detail, replacement=replacement)
+
+    def blocked(self, checks: Checks) -> Verdict:
+        """The answer is refused."""
+        self._counters.count("claims.blocked_count")
+        score, message = faithfulness(one.judgement for one in checks.found), refusal(failing_of(checks.found, self._options.fail_on))
+        detail = {"action": self._options.action, **detail_of(checks.found)}
+        return Verdict(self._name, "block", code=BLOCKED, score=score, detail=detail, message=message)
+
+    def summed_up(
+        self,
+        exchange: Exchange,
+        checks: Checks,
+        ground: Ground,
+        arguments: Sequence[tuple[Argument, Judgement]],
+        of_claims: Mapping[str, Any],
+    ) -> Verdict:
+        """The verdict of the whole answer; where it is an error, what failed is one of its own before it."""
+        detail = {"action": self._options.action, "evidence": len(ground.base.evidence), **of_claims, **told(checks.opinions)}
+        if not any(one.judgement.label in CHECKED for one in checks.found):
+            detail["reason"] = ground.skipped or "nothing to check"
+        score, failing = exchange.facts.faithfulness, failing_of(checks.found, self._options.fail_on)
+        unchecked = [one.judgement for one in checks.found if one.judgement.label == "error"]
+        held: Outcome = "pass" if arguments or "reason" not in detail else "unchecked"
+        blocked = self._report_arguments(exchange, arguments)
+        if blocked is not None:
+            exchange.verdicts.append(Verdict(self._name, "warn" if failing else held, worst_code(failing), score, detail))
+            return blocked
+        unchecked += [judgement for _, judgement in arguments if judgement.label == "error"]
+        if unchecked:
+            if failing:
+                exchange.verdicts.append(Verdict(self._name, "warn", code=worst_code(failing), score=score))
+            reason = unchecked[0].reason[:MAX_CHARS]
+            return Verdict(self._name, "error", code="claims_unchecked", score=score, detail={"reason": reason, **detail})
+        return Verdict(self._name, "warn" if failing else held, worst_code(failing), score, detail)
+
+    def _report_arguments(self, exchange: Exchange, arguments: Sequence[tuple[Argument, Judgement]]) -> Verdict | None:
+        """Note what was found of tool calls; a block, where it failed and the policy says so."""
+        if not arguments:
+            return None
+        failing = [judgement for _, judgement in arguments if judgement.label in ("unsupported", "contradicted")]
+        listed = [{"tool": a.tool, "argument": a.path[:MAX_CHARS], **entry(FoundClaims(a.choice, j, 0.0))} for a, j in arguments]
+        detail = {"tool_arguments": listed}
+        if failing and self._options.tool_arguments == "block":
+            self._counters.count("claims.blocked_count")
+            message = "a tool call takes for granted what the context does not hold: " + failing[0].claim.text[:MAX_CHARS]
+            return Verdict(self._name, "block", code=BLOCKED, detail=detail, message=message)
+        exchange.verdicts.append(
+            Verdict(self._name, "warn" if failing else "pass", "tool_arguments_unsupported" if failing else "", detail=detail)
+        )
+        return None
