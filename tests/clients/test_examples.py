@@ -24,7 +24,7 @@ pytestmark = pytest.mark.clients
 SAID = "The battery of the Kestrel lasts 70 km."
 CONFIG = """
 store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
-upstreams: {{provider: {{kind: openai, base_url: '{upstream}', api_key: unused, retries: {{attempts: 0}}}}}}
+upstreams: {{provider: {{kind: openai, base_url: '{upstream}', api_key: unused, apis: [chat, responses, messages], retries: {{attempts: 0}}}}}}
 routes: [{{prefix: '', upstream: provider, policy: '{policies}/rag.yaml', allow_policies: ['{policies}/rag.yaml']}}]
 """
 

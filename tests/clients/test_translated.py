@@ -72,6 +72,21 @@ async def test_openai_responses(start: Start, server: Api) -> None:
         assert TEXT == (await client.responses.create(model="m", input=brought, tools=tools, store=False)).output_text
 
 
+async def collected(stream: Any) -> tuple[dict[str, Any], int]:
+    """The message that the pieces of a streamed completion make, and the prompt's tokens."""
+    calls: dict[int, dict[str, Any]] = {}
+    text, tokens = "", 0
+    async for event in stream:
+        tokens = event.usage.prompt_tokens if event.usage else tokens
+        for choice in event.choices:
+            text += choice.delta.content or ""
+            for piece in choice.delta.tool_calls or ():
+                call = calls.setdefault(piece.index, {"id": piece.id, "type": "function", "function": {"name": "", "arguments": ""}})
+                call["function"]["name"] += piece.function.name or ""
+                call["function"]["arguments"] += piece.function.arguments or ""
+    return {"role": "assistant", "content": text, "tool_calls": [calls[i] for i in sorted(calls)]}, tokens
+
+
 @pytest.mark.parametrize("server", ["responses", "messages"])
 async def test_openai_chat(start: Start, server: Api) -> None:
     tools: Any = [{"type": "function", "function": {"name": name, "parameters": SCHEMA}} for name, _ in CALLS]
@@ -79,14 +94,11 @@ async def test_openai_chat(start: Start, server: Api) -> None:
         whole = await client.chat.completions.create(model="m", messages=HELLO)
         assert (TEXT, "stop") == (whole.choices[0].message.content, whole.choices[0].finish_reason)
         usage = {"include_usage": True}
-        async with client.chat.completions.stream(model="m", messages=HELLO, tools=tools, stream_options=usage) as events:
-            async for _ in events:
-                pass
-            asked = await events.get_final_completion()
-        message = asked.choices[0].message
-        assert CALLS == [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls]
-        assert asked.usage.prompt_tokens > 0
-        results: Any = [{"role": "tool", "tool_call_id": call.id, "content": TOLD} for call in message.tool_calls]
+        stream = await client.chat.completions.create(model="m", messages=HELLO, tools=tools, stream=True, stream_options=usage)
+        message, tokens = await collected(stream)
+        assert CALLS == [(call["function"]["name"], json.loads(call["function"]["arguments"])) for call in message["tool_calls"]]
+        assert tokens > 0
+        results: Any = [{"role": "tool", "tool_call_id": call["id"], "content": TOLD} for call in message["tool_calls"]]
         told = await client.chat.completions.create(model="m", messages=[*HELLO, message, *results], tools=tools)
         assert TEXT == told.choices[0].message.content
 
