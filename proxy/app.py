@@ -249,6 +249,7 @@ class App:
         await self.records_writer.stop()
         await self.database.stop()
         await self.metrics.stop()
+        gc.unfreeze()  # another server of this process looks at what this one leaves
 
     def _watch(self) -> None:
         """What the metrics ask for when they are read."""

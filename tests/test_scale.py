@@ -27,7 +27,7 @@ from tests.scale_cases import CASES, POLICIES, Case, Memory, make_app
 pytestmark = pytest.mark.scale
 
 SIZES = (1000, 2000, 4000, 8000, 16000, 32000, 64000)
-ENOUGH_S = 0.6
+ENOUGH_S = 1.2
 """CPU time of one run from which on nothing larger is tried."""
 FLOOR_S = 0.02
 """Below it, what a request costs whatever its size is most of it."""

@@ -181,8 +181,9 @@ class MessagesStream:
             return piece
         for name, known in (("text_delta", "text"), ("thinking_delta", "thinking"), ("input_json_delta", "partial_json")):
             if kind == name and isinstance(said := delta.get(known), str):
-                block.said.append(said)
-                if known == "text" and block.kind != "text":
+                if _belongs(known, block.kind):
+                    block.said.append(said)
+                else:  # clients may leave it out of the block's text, or show it
                     self._unread = self._unread or f"content.{block.kind[:60]}"
                 return self._waiting(replace(piece, text=said) if known == "text" and block.kind == "text" else piece)
         if kind not in ("signature_delta", "citations_delta", "compaction_delta"):
@@ -312,6 +313,13 @@ class MessagesStream:
 def _index(payload: Mapping[str, Any]) -> int:
     index = payload.get("index")
     return index if isinstance(index, int) else 0
+
+
+def _belongs(said: str, kind: str) -> bool:
+    """Whether a delta's field is what a block of this kind is made of."""
+    if said == "partial_json":
+        return kind != "text" and kind not in THINKING
+    return kind == "text" if said == "text" else kind in THINKING
 
 
 def _first_text(payload: Mapping[str, Any]) -> bool:
