@@ -87,7 +87,7 @@ $(VENV)/.torch: $(VENV)/.installed requirements/torch.txt
 BUDGET ?= 60
 
 fuzz: $(VENV)/.installed  ## requests, answers, streams, policies, config, text in six scripts: mutated for BUDGET seconds (60)
-	$(BIN)/python -m tests.fuzz --seconds $(BUDGET)
+	$(BIN)/python -m tests.fuzz --seconds $(BUDGET) $(if $(SEED),--seed $(SEED))
 
 check: $(VENV)/.installed  ## ruff, mypy strict, import-linter, generated tables, pins against advisories
 	$(BIN)/ruff check .
