@@ -54,6 +54,7 @@ store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
 upstreams:
   provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
   anthropic: {{kind: anthropic, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
+  responses: {{kind: openai, apis: [responses], base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
   translated: {{kind: litellm, model_prefix: openai/, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}
 models: {{gpt-4o: {{window: 8000, encoding: o200k_base}}}}
 routes:
@@ -64,6 +65,8 @@ routes:
   - {{prefix: /messages-default, upstream: anthropic, policy: policies/default.yaml, allow_skip: true}}
   - {{prefix: /messages-agent, upstream: anthropic, policy: policies/agent.yaml, allow_skip: true}}
   - {{prefix: /messages-strict, upstream: anthropic, policy: policies/strict.yaml, allow_skip: true}}
+  - {{prefix: /chat-before-default, upstream: provider, policy: policies/default.yaml, allow_skip: true}}
+  - {{prefix: /responses-before-default, upstream: responses, policy: policies/default.yaml, allow_skip: true}}
   - {{prefix: /translated, upstream: translated, policy: policies/default.yaml, allow_skip: true}}
 keys: [{{name: tests, sha256: {digest}}}]
 """
@@ -229,12 +232,14 @@ def address(proxy: Proxy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 RESPONSES_ROUTES = ("default", "agent", "strict")
 MESSAGES_ROUTES = tuple(f"messages-{name}" for name in RESPONSES_ROUTES)
+TRANSLATED_ROUTES = ("chat-before-default", "responses-before-default")
+"""Messages before a server of another API."""
 ROUTES_OF = {
     "openai_responses.py": RESPONSES_ROUTES,
     "agents_responses.py": RESPONSES_ROUTES,
     "pydantic_ai_responses.py": RESPONSES_ROUTES,
     "agents.mjs": RESPONSES_ROUTES,
-    "anthropic_messages.py": MESSAGES_ROUTES,
+    "anthropic_messages.py": MESSAGES_ROUTES + TRANSLATED_ROUTES,
     "langchain_messages.py": MESSAGES_ROUTES,
     "anthropic.mjs": MESSAGES_ROUTES,
     "ai_sdk.mjs": RESPONSES_ROUTES + MESSAGES_ROUTES,

@@ -12,6 +12,9 @@ import pytest
 
 from proxy.config.settings import Api
 from proxy.testing import ReceivedCall, reply, stream
+from tests.clients.conftest import TRANSLATED_ROUTES, Outcome, RunByRoute
+from tests.clients.expected import ROUND_TRIP, WEATHER_CALLS
+from tests.clients.provider import TEXT as REPLY
 from tests.conftest import Start
 from tests.wire.translation.pairs import SCHEMA
 from tests.wire.translation.test_answers import TEXT, WHOLE, streamed
@@ -42,14 +45,6 @@ async def openai(start: Start, server: Api) -> AsyncIterator[Any]:
     library = pytest.importorskip("openai")
     served = start(provider(server), policy=GATE, apis=f"[{server}]")
     async with served as proxy, library.AsyncOpenAI(base_url=proxy.url + "/v1", api_key="k", max_retries=0) as client:
-        yield client
-
-
-@asynccontextmanager
-async def anthropic(start: Start, server: Api) -> AsyncIterator[Any]:
-    library = pytest.importorskip("anthropic")
-    served = start(provider(server), policy=GATE, apis=f"[{server}]")
-    async with served as proxy, library.AsyncAnthropic(base_url=proxy.url, api_key="k", max_retries=0) as client:
         yield client
 
 
@@ -103,21 +98,24 @@ async def test_openai_chat(start: Start, server: Api) -> None:
         assert TEXT == told.choices[0].message.content
 
 
-@pytest.mark.parametrize("server", ["chat", "responses"])
-async def test_anthropic_messages(start: Start, server: Api) -> None:
-    tools: Any = [{"name": name, "input_schema": SCHEMA} for name, _ in CALLS]
-    async with anthropic(start, server) as client:
-        whole = await client.messages.create(model="m", max_tokens=9, messages=HELLO)
-        assert (TEXT, "end_turn") == (whole.content[0].text, whole.stop_reason)
-        async with client.messages.stream(model="m", max_tokens=9, messages=HELLO, tools=tools) as events:
-            assert "I look." == "".join([text async for text in events.text_stream])
-            asked = await events.get_final_message()
-        calls = [block for block in asked.content if block.type == "tool_use"]
-        assert (CALLS, "tool_use") == ([(call.name, call.input) for call in calls], asked.stop_reason)
-        results: Any = [{"type": "tool_result", "tool_use_id": call.id, "content": TOLD} for call in calls]
-        messages = [*HELLO, {"role": "assistant", "content": asked.content}, {"role": "user", "content": results}]
-        told = await client.messages.create(model="m", max_tokens=9, messages=messages, tools=tools)
-        assert TEXT == told.content[0].text
+@pytest.fixture(scope="module", params=TRANSLATED_ROUTES)
+def python(request: pytest.FixtureRequest, run_by_route: RunByRoute) -> Outcome:
+    return run_by_route("anthropic_messages.py", str(request.param))
+
+
+def test_anthropic_messages(python: Outcome) -> None:
+    whole, streamed = python["whole"], python["stream"]
+    assert (REPLY, "end_turn") == (whole["text"], whole["stop"])
+    assert (REPLY, REPLY, "end_turn") == (streamed["deltas"], streamed["text"], streamed["stop"])
+    assert ["message_start", "content_block_start", "content_block_stop", "message_delta", "message_stop"] == python["raw_stream"]
+    assert {"calls": WEATHER_CALLS, "stop": "tool_use", "text": ROUND_TRIP["text"]} == python["tools"]
+
+
+def test_anthropics_errors(python: Outcome) -> None:
+    errors = python["errors"]
+    assert ["AuthenticationError", "RateLimitError", "BadRequestError"] == [
+        errors[name]["kinds"][0] for name in ("wrong_key", "limited", "bad")
+    ]
 
 
 async def test_an_error_is_the_librarys_own(start: Start) -> None:
@@ -128,12 +126,3 @@ async def test_an_error_is_the_librarys_own(start: Start) -> None:
         with pytest.raises(kinds.BadRequestError) as refused:
             await client.chat.completions.create(model="m", messages=HELLO, n=2)
         assert "n" == refused.value.param
-
-
-async def test_an_error_is_anthropics_own(start: Start) -> None:
-    async with anthropic(start, "chat") as client:
-        kinds = pytest.importorskip("anthropic")
-        with pytest.raises(kinds.RateLimitError, match="slow down"):
-            await client.messages.create(model="busy", max_tokens=9, messages=HELLO)
-        with pytest.raises(kinds.BadRequestError, match="mcp_servers"):
-            await client.messages.create(model="m", max_tokens=9, messages=HELLO, extra_body={"mcp_servers": [{}]})

@@ -60,6 +60,8 @@ class MessagesStream:
         self._stop = b""
         self._begun = False
         """Whether the client has been told that a message begins."""
+        self._latest: _Block | None = None
+        """The block of text that was opened last."""
         self._open: int | None = None
         """The block that is open for the client."""
         self._dropped = 0
@@ -160,12 +162,15 @@ class MessagesStream:
         kind, index = str(block.get("type")), _index(payload)
         before = [self._blocks[i] for i in sorted(self._blocks)]
         spoken = any(b.kind == "text" and (b.text or b.apart) for b in before)
+        if index in self._blocks:
+            self._unread = self._unread or "a block that begins twice"
         made = self._blocks[index] = _Block(kind, str(block.get("id") or ""), str(block.get("name") or ""))
         self._unread = self._unread or unread(block)
         if kind != "text":
             first = block.get("thinking") if kind in THINKING else _input(block)
             made.said += [first] if isinstance(first, str) and first else []
             return self._waiting(piece, parts=True)
+        self._latest = made
         made.apart = spoken and before[-1].kind != "text"
         first = block.get("text") if isinstance(block.get("text"), str) else ""
         made.said += [first] if first else []
@@ -183,6 +188,8 @@ class MessagesStream:
             if kind == name and isinstance(said := delta.get(known), str):
                 if _belongs(known, block.kind):
                     block.said.append(said)
+                    if said and known == "text" and block is not self._latest:
+                        self._unread = self._unread or "texts that come by turns"
                 else:  # clients may leave it out of the block's text, or show it
                     self._unread = self._unread or f"content.{block.kind[:60]}"
                 return self._waiting(replace(piece, text=said) if known == "text" and block.kind == "text" else piece)

@@ -41,6 +41,8 @@ class ResponsesStream:
         self._arguments: dict[int, list[str]] = {}
         self._items: dict[int, Any] = {}
         """Those that are whole, by position."""
+        self._last: Place | None = None
+        """Whose text came last."""
         self._model = self._id = ""
         self._end: dict[str, Any] | None = None
         """The response as the last event has it."""
@@ -150,6 +152,9 @@ class ResponsesStream:
 
     def _gap(self, place: Place, text: str, event: Mapping[str, Any]) -> Iterator[StreamPiece]:
         """What stands between the texts before and the first word of another one."""
+        if text and self._last not in (None, place) and any(self._texts.get(place, ())):
+            self.unreadable = self.unreadable or "texts that come by turns are not read"
+        self._last = place if text else self._last
         if text and not any(self._texts.get(place, ())) and any(any(parts) for parts in self._texts.values()):
             payload = {**self._delta(place, event), GAP_MARK: True}
             yield StreamPiece(b"", 0, GAP, divisible=False, payload=payload)
