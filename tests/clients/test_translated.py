@@ -107,7 +107,9 @@ def test_anthropic_messages(python: Outcome) -> None:
     whole, streamed = python["whole"], python["stream"]
     assert (REPLY, "end_turn") == (whole["text"], whole["stop"])
     assert (REPLY, REPLY, "end_turn") == (streamed["deltas"], streamed["text"], streamed["stop"])
-    assert ["message_start", "content_block_start", "content_block_stop", "message_delta", "message_stop"] == python["raw_stream"]
+    first, *blocks, told, last = python["raw_stream"]
+    assert ("message_start", "message_delta", "message_stop") == (first, told, last)
+    assert ["content_block_start", "content_block_stop"] * (len(blocks) // 2) == blocks  # a Responses server thinks in a block of its own
     assert {"calls": WEATHER_CALLS, "stop": "tool_use", "text": ROUND_TRIP["text"]} == python["tools"]
 
 

@@ -41,6 +41,8 @@ class ResponsesStream:
         self._arguments: dict[int, list[str]] = {}
         self._items: dict[int, Any] = {}
         """Those that are whole, by position."""
+        self._whole: set[Place] = set()
+        """Places whose text has been told whole."""
         self._last: Place | None = None
         """Whose text came last."""
         self._model = self._id = ""
@@ -144,6 +146,8 @@ class ResponsesStream:
 
     def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
         place, text = place_of(event), event.get("delta")
+        if place in self._whole:
+            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] goes on behind its end"
         text = text if isinstance(text, str) else ""
         yield from self._gap(place, text, event)
         self._texts.setdefault(place, []).append(text)
@@ -199,6 +203,7 @@ class ResponsesStream:
 
     def _told(self, place: Place, text: object, event: Mapping[str, Any], *, refusal: bool = False) -> Iterator[StreamPiece]:
         growing = self._refusals if refusal else self._texts
+        self._whole.add(place)
         known = "".join(growing.get(place, ()))
         if not isinstance(text, str) or text == known:
             return
