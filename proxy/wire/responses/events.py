@@ -63,6 +63,12 @@ def response_of(event: Mapping[str, Any]) -> dict[str, Any]:
     return response if isinstance(response, dict) else {}
 
 
+def said(event: Mapping[str, Any]) -> str:
+    """The words of a delta; "" for what is no text, which no client shows."""
+    delta = event.get("delta")
+    return delta if isinstance(delta, str) else ""
+
+
 def is_unread(event: Mapping[str, Any]) -> bool:
     """Whether it is of a type that is not known, and has words that a client may show."""
     if str(event["type"]).startswith(_SILENT):

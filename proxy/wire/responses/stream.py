@@ -111,7 +111,7 @@ class ResponsesStream:
         if kind == events.TEXT:
             yield from self._text(raw, event)
         elif kind == events.REFUSAL:
-            self._refusals.setdefault(place_of(event), []).append(str(event.get("delta") or ""))
+            self._refusals.setdefault(place_of(event), []).append(events.said(event))
             yield StreamPiece(raw, 0, refusal=True, waits=True, payload=event)
         elif kind in events.BEGINS:
             self._named(response_of(event))
@@ -134,9 +134,9 @@ class ResponsesStream:
             if kind == events.ITEM_DONE:
                 self._items[index_of(event)] = item
         elif kind == events.ARGUMENTS:
-            self._arguments.setdefault(index_of(event), []).append(str(event.get("delta") or ""))
+            self._arguments.setdefault(index_of(event), []).append(events.said(event))
         elif kind in events.THOUGHTS:
-            self._thoughts.append(str(event.get("delta") or ""))
+            self._thoughts.append(events.said(event))
         elif kind not in (events.TEXT_DONE, events.REFUSAL_DONE, events.PART, events.PART_DONE) and events.is_unread(event):
             self.unreadable = self.unreadable or f"text in an event {kind[:80]} is not read"
         if "output_index" not in event:
@@ -145,10 +145,9 @@ class ResponsesStream:
         return StreamPiece(raw, 0, waits=True, parts=parts, acts=kind == events.ITEM_DONE and _is_call(event), payload=event)
 
     def _text(self, raw: bytes, event: dict[str, Any]) -> Iterator[StreamPiece]:
-        place, text = place_of(event), event.get("delta")
+        place, text = place_of(event), events.said(event)
         if place in self._whole:
             self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] goes on behind its end"
-        text = text if isinstance(text, str) else ""
         yield from self._gap(place, text, event)
         self._texts.setdefault(place, []).append(text)
         self._logprobs += token_logprobs(event)
