@@ -204,6 +204,8 @@ class ResponsesStream:
         growing = self._refusals if refusal else self._texts
         self._whole.add(place)
         known = "".join(growing.get(place, ()))
+        if not isinstance(text, str | None):
+            self.unreadable = self.unreadable or f"output[{place[0]}].content[{place[1]}] ends with what is no text"
         if not isinstance(text, str) or text == known:
             return
         if not text.startswith(known):
