@@ -249,7 +249,6 @@ class App:
         await self.records_writer.stop()
         await self.database.stop()
         await self.metrics.stop()
-        gc.unfreeze()  # another server of this process looks at what this one leaves
 
     def _watch(self) -> None:
         """What the metrics ask for when they are read."""
@@ -347,10 +346,12 @@ def calm_collector() -> None:
     """Make the garbage collector look less often, and never at what lives as long as the process.
 
     An exchange makes some hundred objects and no cycles, and CPython's defaults look through them again and again. To see what that costs,
-    run ``python -m benchmarks.overhead --quick`` with and without the call.
+    run ``python -m benchmarks.overhead --quick`` with and without the call. Of several servers in one process, as
+    in tests, only the first is taken for what lives as long: the models of the others must go when they stop.
     """
-    gc.collect()
-    gc.freeze()
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
 
