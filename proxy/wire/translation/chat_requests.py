@@ -27,6 +27,8 @@ from proxy.wire.translation.neutral import (
     fitting,
     malformed,
     objects,
+    of_result,
+    parts_of,
     string,
     text_of,
     unsealed,
@@ -99,7 +101,7 @@ def _read_message(at: str, message: Mapping[str, Any], bounds: Bounds) -> list[T
     role = message.get("role")
     bounds.others(message, ("role", "content", "refusal", "tool_calls", "tool_call_id", "annotations", *_THOUGHTS), at)
     if role == "tool":
-        content = tuple(part for part in _read_content(f"{at}.content", message.get("content"), bounds) if isinstance(part, Text))
+        content = of_result(_read_content(f"{at}.content", message.get("content"), bounds), bounds)
         return [Turn("user", [Result(string(message, "tool_call_id", at), content, at)], at)]
     parts = _read_content(f"{at}.content", message.get("content"), bounds)
     if role == "assistant":
@@ -118,12 +120,7 @@ _THOUGHTS = ("reasoning_content", "reasoning")
 
 
 def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [Text(content, at)] if content else []
-    parts = [_read_part(where, part, bounds) for where, part in objects(content, at)]
-    return [part for part in parts if part is not None]
+    return parts_of(content, at, lambda where, part: _read_part(where, part, bounds))
 
 
 def _read_part(at: str, part: Mapping[str, Any], bounds: Bounds) -> Part | None:

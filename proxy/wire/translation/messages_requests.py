@@ -32,6 +32,8 @@ from proxy.wire.translation.neutral import (
     fitting,
     malformed,
     objects,
+    of_result,
+    parts_of,
     sealed,
     split_data_url,
     string,
@@ -115,12 +117,7 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> Turn | None:
 
 
 def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [Text(content, at)] if content else []
-    parts = [_read_block(where, block, bounds) for where, block in objects(content, at)]
-    return [part for part in parts if part is not None]
+    return parts_of(content, at, lambda where, block: _read_block(where, block, bounds))
 
 
 def _read_block(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | None:
@@ -136,8 +133,7 @@ def _read_block(at: str, block: Mapping[str, Any], bounds: Bounds) -> Part | Non
         return Call(string(block, "id", at), string(block, "name", at), arguments, f"{at}.input")
     if kind == "tool_result":
         bounds.others(block, ("type", "tool_use_id", "content", "is_error", _MARK), at)
-        content = _read_content(f"{at}.content", block.get("content"), bounds)
-        shown = tuple(part for part in content if isinstance(part, Text | Image | File))
+        shown = of_result(_read_content(f"{at}.content", block.get("content"), bounds), bounds)
         return Result(string(block, "tool_use_id", at), shown, at, block.get("is_error") is True)
     if kind == "thinking":
         return Thought(string(block, "thinking", at), _seal(block.get("signature"), "messages"), at)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -173,6 +173,23 @@ def objects(value: object, at: str) -> Iterator[tuple[str, dict[str, Any]]]:
         if not isinstance(item, dict):
             raise malformed(f"{at}[{i}]", "an object")
         yield f"{at}[{i}]", item
+
+
+def parts_of(content: object, at: str, read: Callable[[str, dict[str, Any]], Part | None]) -> list[Part]:
+    """Of a message's content, or a result's: none, a text, or a list of which `read` reads each. Raises `InvalidRequest`."""
+    if content is None:
+        return []
+    if isinstance(content, str):
+        return [Text(content, at)] if content else []
+    return [part for where, given in objects(content, at) if (part := read(where, given)) is not None]
+
+
+def of_result(parts: Sequence[Part], bounds: Bounds) -> tuple[Text | Image | File, ...]:
+    """What a tool's result may hold; anything else is refused."""
+    for part in parts:
+        if not isinstance(part, Text | Image | File):
+            bounds.refuse(part.at, "has no such part in the result of a call")
+    return tuple(part for part in parts if isinstance(part, Text | Image | File))
 
 
 def string(given: Mapping[str, Any], name: str, at: str) -> str:

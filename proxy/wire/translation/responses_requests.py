@@ -31,6 +31,8 @@ from proxy.wire.translation.neutral import (
     fitting,
     malformed,
     objects,
+    of_result,
+    parts_of,
     sealed,
     string,
     text_of,
@@ -128,7 +130,7 @@ def _read_item(at: str, item: Mapping[str, Any], bounds: Bounds) -> tuple[str, l
         ]
     if kind in ("function_call_output", "custom_tool_call_output"):
         bounds.others(_direct(item), (*_ABOUT, "call_id", "name", "namespace", "output"), at)
-        content = tuple(p for p in _read_content(f"{at}.output", item.get("output"), bounds) if isinstance(p, Text | Image | File))
+        content = of_result(_read_content(f"{at}.output", item.get("output"), bounds), bounds)
         return "user", [Result(string(item, "call_id", at), content, at)]
     if kind == "reasoning":
         return "assistant", _read_reasoning(at, item)
@@ -152,12 +154,7 @@ def _read_reasoning(at: str, item: Mapping[str, Any]) -> list[Part]:
 
 
 def _read_content(at: str, content: object, bounds: Bounds) -> list[Part]:
-    if content is None:
-        return []
-    if isinstance(content, str):
-        return [Text(content, at)] if content else []
-    parts = [_read_part(where, part, bounds) for where, part in objects(content, at)]
-    return [part for part in parts if part is not None]
+    return parts_of(content, at, lambda where, part: _read_part(where, part, bounds))
 
 
 def _read_part(at: str, part: Mapping[str, Any], bounds: Bounds) -> Part | None:

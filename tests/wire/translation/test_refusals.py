@@ -31,6 +31,12 @@ CASES: list[tuple[Api, Api, dict[str, Any], str]] = [
     ("chat", "messages", chat(QUESTION, frequency_penalty=0.5), "frequency_penalty"),
     ("chat", "messages", chat(QUESTION, never_heard_of="it"), "never_heard_of"),
     ("chat", "messages", chat({**QUESTION, "name": "Ann"}), "messages[0].name"),
+    (
+        "chat",
+        "messages",
+        chat(QUESTION, {"role": "tool", "tool_call_id": "1", "content": [{"type": "refusal", "refusal": "No."}]}),
+        "messages[1].content[0]",
+    ),
     ("chat", "messages", chat({"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]}), "messages[0].content[0].type"),
     (
         "chat",

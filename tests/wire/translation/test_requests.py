@@ -104,6 +104,10 @@ def test_a_picture_that_a_tool_gave_goes_where_results_have_pictures() -> None:
     body = messages(*AGENT["messages"]["messages"][:2], {"role": "user", "content": [result]})
     shown = [{"type": "input_text", "text": "See:"}, {"type": "input_image", "image_url": PNG, "detail": "auto"}]
     assert shown == asked("messages", "responses", body)["input"][-1]["output"]
+    told = [{"type": "text", "text": "See:"}, {"type": "image_url", "image_url": {"url": PNG}}]
+    call = {"id": "call_1", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+    asked_for = chat(QUESTION, {"role": "assistant", "tool_calls": [call]}, {"role": "tool", "tool_call_id": "call_1", "content": told})
+    assert shown == asked("chat", "responses", asked_for)["input"][-1]["output"]
 
 
 def test_an_id_that_the_server_would_refuse_is_replaced_in_the_call_and_its_result() -> None:
