@@ -14,14 +14,14 @@ import json
 import platform
 import tempfile
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from benchmarks.load.statistics import SEED, estimate, percentile
 from proxy.app import App
 from proxy.config.settings import load_settings
-from proxy.ports.upstream import Call, Headers
+from proxy.testing import MemoryUpstream
 
 RESULTS = Path(__file__).resolve().parent / "results" / "dialects.json"
 POLICIES = {"empty": "name: empty\ndelivery: tap\nstages: []\n", "default": ""}
@@ -29,47 +29,6 @@ GOAL = 1.3
 """Of chat's time."""
 WORDS = "The gauge at the pier shows that the water rises, and it will turn before the ferry leaves. "
 Body = dict[str, Any]
-
-
-class _Reply:
-    """An answer from memory. Implements `proxy.ports.upstream.Reply`."""
-
-    status, upstream, attempts = 200, "main", 1
-
-    def __init__(self, kind: str, pieces: Sequence[bytes]) -> None:
-        self.headers: Headers = [("content-type", kind)]
-        self._pieces = pieces
-
-    async def read(self) -> bytes:
-        return b"".join(self._pieces)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for piece in self._pieces:
-            yield piece
-
-    async def close(self) -> None:
-        return None
-
-
-class _Upstream:
-    """Implements `proxy.ports.upstream.Upstream`: says `pieces`."""
-
-    name = "main"
-
-    def __init__(self) -> None:
-        self.kind, self.pieces = "application/json", [b"{}"]
-
-    def catalogue_name(self, model: str) -> str:
-        return model
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
-
-    async def send(self, call: Call) -> _Reply:
-        return _Reply(self.kind, self.pieces)
 
 
 def chat_messages(turns: int) -> list[Body]:
@@ -207,11 +166,18 @@ async def measure(given: argparse.Namespace, folder: Path) -> list[dict[str, Any
     routes = [{"prefix": f"/{name}", "upstream": "main", "policy": f"{name}.yaml"} for name in policies]
     settings = {
         "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db"},
-        "upstreams": {"main": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "retries": {"attempts": 0}}},
+        "upstreams": {
+            "main": {
+                "kind": "openai",
+                "apis": ["chat", "responses", "messages"],  # nothing is translated
+                "base_url": "http://127.0.0.1:9/v1",
+                "retries": {"attempts": 0},
+            }
+        },
         "routes": routes,
     }
     (folder / "config.yaml").write_text(json.dumps(settings), encoding="utf-8")
-    upstream = _Upstream()
+    upstream = MemoryUpstream(pauses=False, keeps=False)
     app = App(load_settings(folder / "config.yaml", {}), make=lambda name, options: upstream)
     await app.start()
     await app.models.load()
@@ -228,7 +194,7 @@ async def measure(given: argparse.Namespace, folder: Path) -> list[dict[str, Any
 
 async def _times(
     app: App,
-    upstream: _Upstream,
+    upstream: MemoryUpstream,
     policy: str,
     asked: Mapping[str, tuple[str, Body]],
     said: Mapping[str, tuple[bytes, list[bytes]]],

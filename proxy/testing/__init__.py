@@ -31,6 +31,7 @@ from proxy.testing.store import MemoryFirstSeen as MemoryFirstSeen
 from proxy.testing.store import MemoryScratchpad as MemoryScratchpad
 from proxy.testing.store import MemoryToolOutcomes as MemoryToolOutcomes
 from proxy.testing.store import MemoryToolRuns as MemoryToolRuns
+from proxy.testing.upstream import MemoryUpstream as MemoryUpstream
 from proxy.testing.upstream import ReceivedCall as ReceivedCall
 from proxy.testing.upstream import ScriptedReply as ScriptedReply
 from proxy.testing.upstream import ScriptedUpstream as ScriptedUpstream

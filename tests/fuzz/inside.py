@@ -6,7 +6,6 @@ import asyncio
 import json
 import logging
 import tempfile
-from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,8 @@ from proxy.app import App
 from proxy.config.settings import load_settings
 from proxy.exchange import Exchange, Sentence, Verdict
 from proxy.ports.stage import SentenceStage, Stage
-from proxy.ports.upstream import Call, Headers
 from proxy.stages.registry import STAGES
+from proxy.testing import MemoryUpstream
 from tests.stores import in_thread, migrate
 
 POLICIES = {
@@ -77,50 +76,6 @@ class Shouter(Stage):
         for choice in exchange.answer.choices:
             exchange.answer = exchange.answer.with_text(choice.index, choice.text + MARK)
         return None
-
-
-class _Reply:
-    """An upstream's answer in pieces. Implements `proxy.ports.upstream.Reply`."""
-
-    status, upstream, attempts = 200, "main", 1
-
-    def __init__(self, kind: str, pieces: Sequence[bytes]) -> None:
-        self.headers: Headers = [("content-type", kind)]
-        self._pieces = pieces
-
-    async def read(self) -> bytes:
-        return b"".join(self._pieces)
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for piece in self._pieces:
-            await asyncio.sleep(0)
-            yield piece
-
-    async def close(self) -> None:
-        return None
-
-
-class Said:
-    """Implements `proxy.ports.upstream.Upstream`."""
-
-    name = "main"
-
-    def __init__(self) -> None:
-        self.kind, self.pieces = "application/json", [b"{}"]
-        self.calls: list[Call] = []
-
-    def catalogue_name(self, model: str) -> str:
-        return model
-
-    async def start(self) -> None:
-        return None
-
-    async def stop(self) -> None:
-        return None
-
-    async def send(self, call: Call) -> _Reply:
-        self.calls.append(call)
-        return _Reply(self.kind, self.pieces)
 
 
 class Blanker(SentenceStage):
@@ -184,7 +139,7 @@ class Inside:
         self._runner = asyncio.Runner()
         self._folder = tempfile.TemporaryDirectory(prefix="groundwire-fuzz")
         self._log = ErrorLog()
-        self.upstream = Said()
+        self.upstream = MemoryUpstream()
         self._app = self._make_app(Path(self._folder.name))
         self._runner.run(self._app.start())
 
