@@ -150,7 +150,7 @@ def train(given: argparse.Namespace) -> None:
 
 def evaluate(given: argparse.Namespace) -> None:
     """Print every figure of the last checkpoint, or of the start where there is none yet."""
-    model = loop.trained(given.folder).to(given.device)
+    model = loop.trained(given.folder, given.base.start_share).to(given.device)
     development = packed.Pack.load(given.folder / "pack" / "development.npz")
     for name, each in curve.point(development, loop.probabilities(model, development, given.device)).items():
         print(f"{name:24}" + "  ".join(f"{key} {value:.3f}" for key, value in each.items()))
@@ -177,14 +177,14 @@ def export(given: argparse.Namespace) -> None:
     if given.rows and len(examples) > given.rows:
         examples = random.Random(given.seed).sample(examples, given.rows)
     tokenizer = Tokenizer.from_file(str(given.folder / "pack" / "tokenizer.json"))
-    model = loop.trained(given.folder)
+    model = loop.trained(given.folder, given.base.start_share)
     fields = card_fields if base is STUDENT else large_card_fields
     write_verifier(given.out, model, tokenizer, examples, fields, _apart(given, model))
 
 
 def quantise(given: argparse.Namespace) -> None:
     """Write model.onnx, and print what it is worth."""
-    model = loop.trained(given.folder)
+    model = loop.trained(given.folder, given.base.start_share)
     write_onnx(model, given.out / "model.onnx", _apart(given, model))
     rows = curve.chosen(packed.Pack.load(given.folder / "pack" / "development.npz"), given.base.curve_rows)
     print(quantised.report(given.out / "model.onnx", rows, loop.probabilities(model, rows, "cpu")))

@@ -235,14 +235,21 @@ class Training:
         print(f"goes on at step {self._state['step']}, {self._state['tokens']:,} tokens", flush=True)
 
 
-def trained(folder: Path) -> Encoder:
-    """The averaged model of the folder's checkpoint; else of the pieces in ``weights/``; else its start."""
+def trained(folder: Path, start_share: float = 0.0) -> Encoder:
+    """The averaged model of the folder's checkpoint; else of the pieces in ``weights/``; else its start.
+
+    `start_share` of each weight is the start's, the rest of it the trained one's.
+    """
     model = start.load(folder / "pack" / "start.npz")
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
     if (folder / "weights").is_dir():
         start.read_pieces(model, folder / "weights")
     if (folder / "checkpoint.pt").exists():
         saved = torch.load(folder / "checkpoint.pt", map_location="cpu", weights_only=True)
         model.load_state_dict({**saved["model"], **saved.get("average", {})})
+    if start_share:
+        after = model.state_dict()
+        model.load_state_dict({k: w.lerp(before[k], start_share) if w.is_floating_point() else w for k, w in after.items()})
     return model
 
 
