@@ -58,7 +58,8 @@ from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
-from proxy.server.endpoint import Endpoint, new_id
+from proxy.server.endpoint import Endpoint
+from proxy.server.handler import new_id
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
