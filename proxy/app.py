@@ -7,6 +7,7 @@ the server's lifespan does, and the order of its end is the reverse of its start
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import os
@@ -343,6 +344,7 @@ class App:
         return routes
 
 
+@functools.cache
 def calm_collector() -> None:
     """Make the garbage collector look less often, and never at what lives as long as the process.
 
@@ -350,9 +352,8 @@ def calm_collector() -> None:
     run ``python -m benchmarks.overhead --quick`` with and without the call. Of several servers in one process, as
     in tests, only the first is taken for what lives as long: the models of the others must go when they stop.
     """
-    if not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
+    gc.collect()
+    gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
 
