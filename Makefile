@@ -40,7 +40,7 @@ test: $(VENV)/.installed  ## the tests that need neither a key nor a minute: all
 
 SLOW ?= slow or process or postgres or cost or scale
 
-test-slow: $(VENV)/.installed  ## the others: processes, PostgreSQL, real models, litellm, the cost of hostile input (but the clients')
+test-slow: $(VENV)/.installed  ## the others: processes, PostgreSQL, real models, litellm, scenarios in APIs but chat, the cost of hostile input (but the clients')
 	@$(BIN)/groundwire fetch-model
 	$(PYTEST) -m "($(SLOW)) and not clients and not browser" $(TESTS)
 
