@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -92,9 +91,6 @@ from proxy.wire.http.peers import TrustedProxies
 from proxy.wire.messages.counting import MessagesCount
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("groundwire")
 
