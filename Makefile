@@ -22,11 +22,9 @@ $(VENV)/.serves: requirements/all.txt requirements/uv.txt requirements/install.p
 	@$(PYTHON) -m requirements.install $(VENV)
 	@touch $@
 
-$(VENV)/.installed: requirements/dev.txt pyproject.toml setup.py
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	touch $@
+$(VENV)/.installed: requirements/dev.txt requirements/uv.txt requirements/install.py pyproject.toml setup.py
+	@$(PYTHON) -m requirements.install $(VENV) requirements/dev.txt --editable
+	@touch $@
 
 install: $(VENV)/.installed  ## the environment in .venv, from the lock file
 
@@ -42,9 +40,9 @@ test: $(VENV)/.installed  ## the tests that need neither a key nor a minute: all
 
 SLOW ?= slow or process or postgres or cost or scale
 
-test-slow: $(VENV)/.installed  ## the others: processes, PostgreSQL, real models, litellm, the cost of hostile input (but the clients')
+test-slow: $(VENV)/.installed  ## the others: processes, PostgreSQL, real models, litellm, scenarios in APIs but chat, the cost of hostile input (but the clients')
 	@$(BIN)/groundwire fetch-model
-	$(PYTEST) -m "($(SLOW)) and not clients and not browser"
+	$(PYTEST) -m "($(SLOW)) and not clients and not browser" $(TESTS)
 
 coverage: $(VENV)/.installed  ## lines and branches of proxy/ that the tests of test and test-slow reach, with CI's examples
 	@$(BIN)/groundwire fetch-model
@@ -54,18 +52,17 @@ coverage: $(VENV)/.installed  ## lines and branches of proxy/ that the tests of 
 
 test-clients: $(VENV)/.installed $(VENV)/.clients  ## real client libraries against the running proxy
 	@$(BIN)/groundwire fetch-model
-	$(BIN)/python -m pytest -m clients
+	$(BIN)/python -m pytest -m clients tests/clients
 
 # Client libraries live in an environment of their own: their pins are not the proxy's.
 $(VENV)/.clients: requirements/clients.txt tests/clients/node/package-lock.json
-	$(PYTHON) -m venv $(VENV)-clients
-	$(VENV)-clients/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/clients.txt
+	@$(PYTHON) -m requirements.install $(VENV)-clients requirements/clients.txt
 	@if command -v npm >/dev/null; then npm ci --prefix tests/clients/node --loglevel=error --no-fund --no-audit; \
 	else echo "no npm here: the tests of node clients, Codex and Claude Code will be skipped"; fi
 	touch $@
 
 test-browser: $(VENV)/.installed tests/browser/node/node_modules/.package-lock.json  ## the dashboard in Chromium (the system's), with screenshots
-	$(BIN)/python -m pytest -m browser -rs -s
+	$(BIN)/python -m pytest -m browser tests/browser -rs -s
 
 tests/browser/node/node_modules/.package-lock.json: tests/browser/node/package-lock.json
 	@if command -v npm >/dev/null; then npm ci --prefix tests/browser/node --loglevel=error --no-fund --no-audit; \
@@ -167,9 +164,8 @@ site: $(VENV)-docs/.installed  ## build the pages of docs/ into site/, offline; 
 	NO_MKDOCS_2_WARNING=1 $(VENV)-docs/bin/python -m mkdocs build --strict --quiet
 
 $(VENV)-docs/.installed: requirements/docs.txt
-	$(PYTHON) -m venv $(VENV)-docs
-	$(VENV)-docs/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/docs.txt
-	touch $@
+	@$(PYTHON) -m requirements.install $(VENV)-docs requirements/docs.txt
+	@touch $@
 
 shots: $(VENV)/.installed tests/browser/node/node_modules/.package-lock.json  ## the pictures of README and docs, from a real run, and every page in light and dark
 	$(BIN)/python -m tests.browser.pictures

@@ -7,6 +7,7 @@ the server's lifespan does, and the order of its end is the reverse of its start
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import logging
 import os
@@ -15,7 +16,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -58,7 +58,8 @@ from proxy.ports.stage import Stage
 from proxy.ports.upstream import Upstream
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
-from proxy.server.endpoint import Endpoint, new_id
+from proxy.server.endpoint import Endpoint
+from proxy.server.handler import new_id
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
@@ -90,9 +91,6 @@ from proxy.wire.http.peers import TrustedProxies
 from proxy.wire.messages.counting import MessagesCount
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger("groundwire")
 
@@ -342,6 +340,7 @@ class App:
         return routes
 
 
+@functools.cache
 def calm_collector() -> None:
     """Make the garbage collector look less often, and never at what lives as long as the process.
 
@@ -349,9 +348,8 @@ def calm_collector() -> None:
     run ``python -m benchmarks.overhead --quick`` with and without the call. Of several servers in one process, as
     in tests, only the first is taken for what lives as long: the models of the others must go when they stop.
     """
-    if not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
+    gc.collect()
+    gc.freeze()
     gc.set_threshold(50_000, 20, 50)
 
 

@@ -1,12 +1,15 @@
-"""Installs what `make serve` needs into an environment, and says what it does meanwhile: a line a step, on a terminal a moving one.
+"""Makes an environment of what a lock file names, and says what it does meanwhile: a line a step, on a terminal a moving one.
 
-Run by the system's Python, before anything is installed: ``python3 -m requirements.install .venv``. The lock file is complete and carries
-hashes, so that nothing is resolved; nothing is compiled that is not imported. uv does the work, since pip reads the list of every
-release of every package to find a pinned one: the uv on PATH, else the pinned one, fetched like any package. Without it pip installs.
+Run by the system's Python, before anything is installed: ``python3 -m requirements.install .venv`` for what `make serve` needs,
+``python3 -m requirements.install FOLDER LOCK`` for another lock file, with ``--editable`` for Groundwire itself beside it. A lock file is
+complete and carries hashes, so that nothing is resolved; nothing is compiled that is not imported. uv does the work, since pip reads the
+list of every release of every package to find a pinned one: the uv on PATH, else the pinned one, fetched like any package. Without it
+pip installs.
 """
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -76,13 +79,14 @@ def pins(text: str, names: Sequence[str] = ()) -> list[str]:
     return [found[0] for found in _PACKAGE.finditer(text) if not names or found[1] in names]
 
 
-def install(folder: Path, progress: Progress) -> int:
-    """Make the environment; returns the installer's exit status."""
+def install(folder: Path, progress: Progress, lock: Path = LOCK, *, editable: bool = True) -> int:
+    """Make the environment of `lock`, pip and with `editable` of Groundwire as it stands here; returns the installer's exit status."""
     progress.begin(f"environment in {folder}")
     venv.create(folder, with_pip=False, symlinks=True)
     progress.begin("uv, which installs the rest")
     command = uv(folder)
-    wanted = [*_pins(LOCK), *_pins(BUILD_LOCK, ["setuptools"]), *_pins(UV_LOCK, ["pip"])]
+    build = _pins(BUILD_LOCK, ["setuptools"]) if editable and lock != BUILD_LOCK else []
+    wanted = [*_pins(lock), *build, *_pins(UV_LOCK, ["pip"])]
     progress.begin(f"{len(wanted)} packages from the package index")
     with _pinned(wanted) as pinned:
         status = _run([*command, *pinned], len(wanted), progress) if command else 1
@@ -90,7 +94,7 @@ def install(folder: Path, progress: Progress) -> int:
             progress.more(f"{len(wanted)} packages with pip, since uv could not")
             command = pip(folder)
             status = _run([*command, *pinned], len(wanted), progress)
-    if status == 0:
+    if status == 0 and editable:
         progress.begin("groundwire itself, as it stands here")
         status = _run([*command, "--no-deps", "--no-build-isolation", "-e", str(ROOT)], 1, progress)
     progress.end()
@@ -163,4 +167,10 @@ def _run(command: Sequence[str], packages: int, progress: Progress) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(install(Path(sys.argv[1]), Progress(4)))
+    options = argparse.ArgumentParser(prog="python3 -m requirements.install")
+    options.add_argument("folder", type=Path)
+    options.add_argument("lock", type=Path, nargs="?", help="another lock file than that of `make serve`")
+    options.add_argument("--editable", action="store_true", help="Groundwire itself, too, as it stands here")
+    given = options.parse_args()
+    editable = given.editable or given.lock is None
+    sys.exit(install(given.folder, Progress(3 + editable), (given.lock or LOCK).resolve(), editable=editable))

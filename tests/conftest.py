@@ -33,10 +33,9 @@ load_profile()
 
 
 @pytest.fixture(scope="session", autouse=True)
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The processes that tests start find compiled modules, as an installed package's do, whatever the environment says of bytecode."""
+def compiled() -> None:
+    """The processes that tests start leave each other compiled modules, as an installed package has, whatever the environment says of it."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    os.environ.setdefault("PYTHONPYCACHEPREFIX", str(tmp_path_factory.mktemp("compiled")))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +19,39 @@ from proxy.config.settings import load_settings
 from proxy.exchange import Tool
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports import ToolRanking
-from proxy.ports.upstream import Call
-from proxy.testing import ScriptedVerifiers, chunk, completion, streamed
+from proxy.testing import MemoryUpstream, ScriptedVerifiers, chunk, completion, streamed
 
 POLICIES = ("rag", "strict", "agent")
 FOLDER = Path(proxy.__file__).parent.parent / "policies"
-JSON, EVENTS = [("content-type", "application/json")], [("content-type", "text/event-stream")]
+JSON, EVENTS = "application/json", "text/event-stream"
 TOWER = "The Eiffel Tower stands in Paris. It is 330 metres tall. Item 7 costs 12 euros."
 CONTEXT = {"groundwire": {"context": [{"content": TOWER}]}}
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"x": {"type": "integer"}}}}}
 NETWORK_BYTES = 65_536
 """What an upstream's connection gives at a time."""
 
-Case = tuple[bytes, list[tuple[str, str]], bytes]
-"""The request's body; the answer's headers and bytes."""
+Case = tuple[bytes, str, list[bytes]]
+"""The request's body; the answer's content type and bytes, as its connection gives them."""
 
 
 def request(messages: Sequence[Any] = ({"role": "user", "content": "What does item 7 cost?"},), **fields: Any) -> bytes:
     return json.dumps({"model": "gpt-4o", "messages": list(messages), **fields}, ensure_ascii=False).encode()
 
 
-def whole(text: str) -> tuple[list[tuple[str, str]], bytes]:
-    return JSON, json.dumps(completion(text), ensure_ascii=False).encode()
+def whole(text: str) -> tuple[str, list[bytes]]:
+    return body(completion(text))
 
 
-def events(chunks: Sequence[bytes]) -> tuple[list[tuple[str, str]], bytes]:
-    return EVENTS, b"".join(chunks)
+def body(answer: Any) -> tuple[str, list[bytes]]:
+    return JSON, _pieces(json.dumps(answer, ensure_ascii=False).encode())
+
+
+def events(chunks: Sequence[bytes]) -> tuple[str, list[bytes]]:
+    return EVENTS, _pieces(b"".join(chunks))
+
+
+def _pieces(said: bytes) -> list[bytes]:
+    return [said[start : start + NETWORK_BYTES] for start in range(0, len(said), NETWORK_BYTES)]
 
 
 SHORT = whole("Item 7 costs 12 euros.")
@@ -85,7 +92,7 @@ def tool_steps(n: int, run: int) -> Case:
 def calls_of_an_answer(n: int, run: int) -> Case:
     made = completion("")
     made["choices"][0]["message"]["tool_calls"] = [called(i) for i in range(n)]
-    return request(tools=[TOOL], **CONTEXT), JSON, json.dumps(made).encode()
+    return request(tools=[TOOL], **CONTEXT), *body(made)
 
 
 def calls_of_a_stream(n: int, run: int) -> Case:
@@ -169,7 +176,7 @@ def nested_arguments(n: int, run: int) -> Case:
     made["choices"][0]["message"]["tool_calls"] = [
         {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"x":' + "[" * n + "]" * n + "}"}}
     ]
-    return request(tools=[TOOL], **CONTEXT), JSON, json.dumps(made).encode()
+    return request(tools=[TOOL], **CONTEXT), *body(made)
 
 
 def nested_result(n: int, run: int) -> Case:
@@ -241,43 +248,7 @@ class _Verifiers(ScriptedVerifiers):
         return [Support(0.9, 0.02)] * len(pairs)
 
 
-class _Reply:
-    upstream, attempts, status = "main", 1, 200
-
-    def __init__(self, headers: list[tuple[str, str]], body: bytes) -> None:
-        self.headers, self._body = headers, body
-
-    async def read(self) -> bytes:
-        return self._body
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        for start in range(0, len(self._body), NETWORK_BYTES):
-            await asyncio.sleep(0)
-            yield self._body[start : start + NETWORK_BYTES]
-
-    async def close(self) -> None: ...
-
-
-class Memory:
-    """An upstream that says what it was told."""
-
-    name = "main"
-
-    def __init__(self) -> None:
-        self.headers, self.body = SHORT
-
-    def catalogue_name(self, model: str) -> str:
-        return model
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def send(self, call: Call) -> Any:
-        return _Reply(self.headers, self.body)
-
-
-def make_app(folder: Path, upstream: Memory, timeout_ms: float | None = None) -> App:
+def make_app(folder: Path, upstream: MemoryUpstream, timeout_ms: float | None = None) -> App:
     """The shipped policies, each below its name, in front of `upstream`; with `timeout_ms` for every stage's own time."""
     routes = "".join(f"  - {{prefix: /{name}, upstream: main, policy: '{FOLDER / name}.yaml'}}\n" for name in POLICIES)
     (folder / "config.yaml").write_text(

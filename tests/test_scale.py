@@ -21,8 +21,8 @@ import pytest
 import pytest_asyncio
 
 from proxy.app import App
-from proxy.testing import serving
-from tests.scale_cases import CASES, POLICIES, Case, Memory, make_app
+from proxy.testing import MemoryUpstream, serving
+from tests.scale_cases import CASES, POLICIES, Case, make_app
 
 pytestmark = pytest.mark.scale
 
@@ -59,10 +59,10 @@ Make = Callable[[int, int], Case]
 
 
 @pytest_asyncio.fixture(params=[None, 600_000.0], ids=["limited", "unlimited"])
-async def served(request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path) -> AsyncIterator[tuple[App, Memory]]:
+async def served(request: pytest.FixtureRequest, tmp_path: Path, migrated_file: Path) -> AsyncIterator[tuple[App, MemoryUpstream]]:
     """The app with every stage's own time limit, or without."""
     shutil.copy(migrated_file, tmp_path / "store.db")
-    upstream = Memory()
+    upstream = MemoryUpstream(keeps=False)
     app = make_app(tmp_path, upstream, request.param)
     logging.disable(logging.ERROR)  # a stage that misses its deadline says so
     await app.start()
@@ -91,9 +91,9 @@ async def ask(app: App, policy: str, body: bytes) -> int:
     return got[0]
 
 
-async def cpu_s(app: App, upstream: Memory, policy: str, case: Case) -> float:
+async def cpu_s(app: App, upstream: MemoryUpstream, policy: str, case: Case) -> float:
     """CPU time of one request until nothing of it runs any more."""
-    body, upstream.headers, upstream.body = case
+    body, upstream.kind, upstream.pieces = case
     gc.collect()
     started = time.process_time()
     assert await ask(app, policy, body) in (200, 400)
@@ -103,7 +103,7 @@ async def cpu_s(app: App, upstream: Memory, policy: str, case: Case) -> float:
     return time.process_time() - started
 
 
-async def growth(app: App, upstream: Memory, policy: str, make: Make, run: int) -> tuple[float, dict[int, float]]:
+async def growth(app: App, upstream: MemoryUpstream, policy: str, make: Make, run: int) -> tuple[float, dict[int, float]]:
     """By what the time grows in a doubling, 0 where it stays too short to tell; and the times by size."""
     times: dict[int, float] = {}
     for n in SIZES:
@@ -119,7 +119,7 @@ async def growth(app: App, upstream: Memory, policy: str, make: Make, run: int) 
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("served", [600_000.0], indirect=True, ids=["unlimited"])
-async def test_twice_as_much_takes_no_more_than_about_twice_the_time(served: tuple[App, Memory], make: Make, policy: str) -> None:
+async def test_twice_as_much_takes_no_more_than_about_twice_the_time(served: tuple[App, MemoryUpstream], make: Make, policy: str) -> None:
     app, upstream = served
     await cpu_s(app, upstream, policy, make(64, 0))  # what is loaded and compiled at its first use
     for run in range(1, TRIES + 1):
@@ -134,11 +134,11 @@ async def test_twice_as_much_takes_no_more_than_about_twice_the_time(served: tup
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 @pytest.mark.parametrize("served", [None], indirect=True, ids=["limited"])
-async def test_health_answers_beside_it(served: tuple[App, Memory], make: Make, policy: str, tmp_path: Path) -> None:
+async def test_health_answers_beside_it(served: tuple[App, MemoryUpstream], make: Make, policy: str, tmp_path: Path) -> None:
     app, upstream = served
     await cpu_s(app, upstream, policy, make(64, 0))
     (tmp_path / "body").write_bytes(make(HEALTH_SIZE, 1)[0])
-    _, upstream.headers, upstream.body = make(HEALTH_SIZE, 1)
+    _, upstream.kind, upstream.pieces = make(HEALTH_SIZE, 1)
     for _ in range(TRIES):
         if (slow := await looks(app, make, policy, tmp_path)) < HEALTH_S:
             return

@@ -12,8 +12,7 @@ finish() {
   rm -rf "$work"
 }
 trap finish EXIT
-python3 -m venv "$work/venv"
-"$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --require-hashes -r "$root/requirements/all.txt"
+(cd "$root" && python3 -m requirements.install "$work/venv" requirements/all.txt)
 "$work/venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps "$wheel"
 cd "$work"
 venv/bin/groundwire check

@@ -20,7 +20,6 @@ from proxy.store.decisions import MAX_REASON_CHARS
 from proxy.store.feedback import FILTERS, DatabaseFeedback, Feedback, Said
 from proxy.store.records import Record, Records
 
-CLAIMS = "claims"
 LABELS = ("supported", "contradicted", "unsupported", "unsure", "not_checkable")
 """What a sentence's verdict can be said to have to be."""
 OUTCOMES = ("pass", "warn", "block")

@@ -1,6 +1,6 @@
 """An exchange that is over: what the endpoint knows of it, and the line that the log says of it.
 
-`Finished` is made once by `proxy.server.endpoint` when everything has left, for the record (`recording`), the figures (`metrics`), the log
+`Finished` is made once by `proxy.server.handler` when everything has left, for the record (`recording`), the figures (`metrics`), the log
 (`logs`) and the spans (`tracing`). A `LogLine` is names, numbers and codes only: no key, no message, no word of an answer.
 """
 

@@ -1,5 +1,6 @@
 """Building the index on disk: incremental, atomic, versioned."""
 
+import ast
 import shutil
 import subprocess
 import sys
@@ -10,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from proxy.errors import ConfigError
 from proxy.models.knowledge.building import build, build_in_memory, first_facts
-from proxy.models.knowledge.files import current_of, manifest_of, writing
+from proxy.models.knowledge.files import current_of, manifest_of, read_array, writing
 from proxy.models.knowledge.index import open_current, open_generation
 from proxy.testing import HashEmbedder
 
@@ -196,6 +199,32 @@ async def test_a_reader_sees_one_build_or_the_next_and_nothing_between(folder: P
     assert [] == failures
     assert seen <= {frozenset(facts(number)) for number in range(9)}
     assert seen
+
+
+async def test_opening_it_compiles_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`ast.parse` in two threads at a time is a SystemError before Python 3.12, and a base is opened beside others."""
+    await build(folder, HashEmbedder())
+    monkeypatch.setattr(ast, "parse", None)
+    assert open_current(folder) is not None
+
+
+@given(
+    dtype=st.sampled_from([np.float16, np.uint8, np.int32, np.int64, np.uint64]),
+    shape=st.lists(st.integers(0, 4), max_size=3).map(tuple),
+)
+def test_an_array_is_read_as_numpy_wrote_it(dtype: type[Any], shape: tuple[int, ...], tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("array")
+    written = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
+    np.save(folder / "a.npy", written)
+    found = read_array(folder, "a")
+    assert (written.dtype, written.shape, written.tolist()) == (found.dtype, found.shape, found.tolist())
+
+
+@pytest.mark.parametrize("written", [np.array(["text"]), np.array([None]), np.zeros((2, 3), order="F"), np.array([1], ">i8")], ids=repr)
+def test_an_array_that_a_build_does_not_write_is_refused(written: Any, tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", written)
+    with pytest.raises(ValueError, match="is no array"):
+        read_array(tmp_path, "a")
 
 
 @pytest.mark.parametrize(("damage", "said"), [("{", "cannot be read"), ('{"format": 0}', "another release built it")])

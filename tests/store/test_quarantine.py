@@ -68,7 +68,7 @@ async def test_content_is_kept_byte_for_byte(database: Database, content: bytes)
     assert (content, len(content)) == (again and again.content, kept.size_bytes)
 
 
-@settings(max_examples=share(0.6), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=share(0.3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(contents=st.lists(st.binary(max_size=300), max_size=8, unique=True))
 def test_any_bytes_are_kept(migrated_file: Path, tmp_path: Path, contents: list[bytes]) -> None:
     path = tmp_path / "store.db"

@@ -22,7 +22,7 @@ RUNS, HASHES, CLIENTS = ("r1", "r2", "r3"), ("h1", "h2"), ("alice", "bob")
 contents = st.tuples(st.sampled_from(CLIENTS), st.sampled_from(RUNS), st.sampled_from(HASHES))
 puts = st.tuples(st.just("put"), contents, st.sampled_from(["pending", "rejected"]))
 decisions = st.tuples(st.just("decide"), contents, st.tuples(st.sampled_from(["approved", "rejected"]), st.sampled_from(["run", "client"])))
-once = settings(max_examples=share(0.8), suppress_health_check=[HealthCheck.function_scoped_fixture])
+once = settings(max_examples=share(0.3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 class Both:

@@ -311,11 +311,6 @@ class Grounder:
         return "contradicted" if support.contradicted >= self._min_contradiction else "unsupported"
 
 
-async def base_of(exchange: Exchange) -> EvidenceBase:
-    """All evidence of a request, ready to be searched; much of it is read off the event loop."""
-    return await searchable(await evidence_of(exchange))
-
-
 async def evidence_of(exchange: Exchange) -> list[Evidence]:
     """All evidence of a request."""
     messages = (*exchange.conversation, *exchange.messages)

@@ -11,7 +11,9 @@ who reads finds the old one or the new one, whole. The one before the current st
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -58,6 +60,13 @@ def current_of(folder: Path) -> Path | None:
     return folder / FOLDER / Path(name).name
 
 
+_HEADER_BYTES = 256
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '(?P<dtype>[<|][iuf]\d)', 'fortran_order': False, 'shape': \((?P<shape>[\d, ]*)\), \} *\n", re.DOTALL
+)
+"""Of version 1.0, which is what a plain array of at most a few dimensions has."""
+
+
 def manifest_of(generation: Path) -> Manifest:
     """Raises `ConfigError` where it cannot be read, or another release wrote it."""
     path = generation / "manifest.json"
@@ -81,10 +90,18 @@ def build_command(generation_or_folder: Path) -> str:
 
 
 def read_array(generation: Path, name: str) -> NDArray[Any]:
-    """Memory-mapped, but for an empty one, which cannot be."""
+    """Memory-mapped, but for an empty one, which cannot be. Raises `ValueError` for what `numpy.save` does not write.
+
+    Not `numpy.load`: it reads the header by `ast`, which fails in two threads at a time (Python before 3.12, gh-106905).
+    """
     path = generation / f"{name}.npy"
-    found: NDArray[Any] = np.load(path, mmap_mode=None if path.stat().st_size <= 128 else "r")
-    return found
+    with path.open("rb") as file:
+        header = _HEADER.match(file.read(_HEADER_BYTES))
+    if header is None:
+        raise ValueError(f"{path} is no array")
+    shape = tuple(int(length) for length in header["shape"].split(b",") if length.strip())
+    dtype = np.dtype(header["dtype"].decode())
+    return np.memmap(path, dtype, "r", header.end(), shape) if math.prod(shape) else np.empty(shape, dtype)
 
 
 def stamps_of(folder: Path, files: list[str]) -> dict[str, tuple[int, int]]:

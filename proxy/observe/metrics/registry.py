@@ -91,7 +91,7 @@ class Metrics:
             with suppress(asyncio.CancelledError):
                 await self._publishing
             self._publishing = None
-        self.publish()
+            self.publish()
 
     def publish(self) -> None:
         """Hand on what has been counted since the last time."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -39,17 +40,20 @@ class Names:
 
 
 class CounterTally:
-    """A counter's child."""
+    """A counter's child, made when figures are first handed on: there are some hundred, and a server is to start soon."""
 
-    __slots__ = ("_child", "_published", "value")
+    __slots__ = ("_child", "_make", "_published", "value")
 
-    def __init__(self, child: Counter) -> None:
-        self._child, self._published = child, 0.0
+    def __init__(self, make: Callable[[], Counter]) -> None:
+        self._make, self._published = make, 0.0
+        self._child: Counter | None = None
         self.value = 0.0
         """To be raised directly."""
 
     def publish(self) -> None:
         """Hand on what is new."""
+        if self._child is None:
+            self._child = self._make()
         if self.value != self._published:
             self._child.inc(self.value - self._published)
             self._published = self.value
@@ -108,7 +112,7 @@ class Tallies:
         """The counter `family` with these labels."""
         found = self._made.get((family, *labels))
         if found is None:
-            found = self._made[family, *labels] = CounterTally(self._counters[family].labels(*labels))
+            found = self._made[family, *labels] = CounterTally(partial(self._counters[family].labels, *labels))
         return found
 
     def spread(self, family: str, *labels: str) -> HistogramTally:
@@ -119,10 +123,12 @@ class Tallies:
         return found
 
     def plain(self, name: str, text: str) -> CounterTally:
-        """A counter without labels that is in no list."""
+        """A counter without labels that is in no list. Raises `ValueError` for a name of one that is."""
         found = self._made.get((name,))
         if found is None:
-            found = self._made[name,] = CounterTally(Counter(name, text, registry=self._registry))
+            if name in self._edges or name in self._gauges:
+                raise ValueError(f"{name} is another figure's name")
+            found = self._made[name,] = CounterTally(partial(Counter, name, text, registry=self._registry))
         return found
 
     def watch(self, name: str, probe: Callable[[], float]) -> None:

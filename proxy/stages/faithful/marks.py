@@ -16,9 +16,8 @@ from proxy.grounding.claims.checkable import is_rating
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import split_sentences
 
-MAX_OPEN_CHARS = 600
-"""A mark that is still open after so many characters is none."""
 _OPEN = re.compile(r"[ \t]{0,4}[\[【](?:(?!\]|】)[^\n]){0,600}$")
+"""A mark that is still open after 600 characters is none."""
 _FENCE = re.compile(r"^[> \t]{0,12}(?:```|~~~)")
 _ASKS_CITATIONS = LazyPattern(
     r"\b(?:cit(?:e|es|ed|ing|ations?)|reference\w*|footnotes?|sources?|quote|passage numbers?|zitier\w*|beleg\w*|quellen?(?:angaben?)?|fußnoten?"

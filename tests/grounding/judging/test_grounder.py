@@ -11,7 +11,7 @@ from proxy.exchange import Evidence
 from proxy.exchange.judgements import Claim, ClaimPair, Judgement, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
-from proxy.grounding.judging.grounder import LARGE_CHARS, Grounder, base_of
+from proxy.grounding.judging.grounder import LARGE_CHARS, Grounder, evidence_of, searchable
 from proxy.testing import HashEmbedder, ScriptedVerifiers, make_exchange
 
 PARIS = "The Eiffel Tower is in Paris. It was finished in 1889."
@@ -247,7 +247,7 @@ async def test_the_language_is_that_of_the_answer() -> None:
 async def test_the_base_of_a_request_holds_what_it_said(times: int) -> None:
     exchange = make_exchange([{"role": "user", "content": "My number is 4711. " * times}])
 
-    found = await base_of(exchange)
+    found = await searchable(await evidence_of(exchange))
 
     assert found.sentences == ["My number is 4711."] * times
     assert found.distinct == 1

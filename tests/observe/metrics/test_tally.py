@@ -1,5 +1,6 @@
 """Plain numbers on the request's path, handed on to prometheus-client."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram
@@ -53,6 +54,7 @@ def test_a_count_handed_on_in_parts_adds_up(rises: list[int]) -> None:
     for rise in rises:
         count.value += rise
         tallies.publish()
+    tallies.publish()
     assert sum(rises) == samples(registry, "groundwire_upstream_calls")["groundwire_upstream_calls_total", ""]
 
 
@@ -60,6 +62,12 @@ def test_the_same_labels_are_the_same_counter() -> None:
     tallies = Tallies(CollectorRegistry())
     assert tallies.count("groundwire_warnings", "a", "warn") is tallies.count("groundwire_warnings", "a", "warn")
     assert tallies.spread("groundwire_upstream_seconds", "a") is not tallies.spread("groundwire_upstream_seconds", "b")
+
+
+@pytest.mark.parametrize("name", ["groundwire_warnings", "groundwire_upstream_seconds", "groundwire_records_waiting"])
+def test_a_stages_counter_cannot_have_another_figures_name(name: str) -> None:
+    with pytest.raises(ValueError, match="another figure's name"):
+        Tallies(CollectorRegistry()).plain(name, "Counted by a stage")
 
 
 def test_a_gauge_is_asked_for_when_it_is_read() -> None:

@@ -19,10 +19,6 @@ _MONTRE = (
     r"(?:(?:montre|donne|liste|affiche|renvoie|sors|montrez|donnez|affichez|renvoyez|utilise|utilisez|prends|prenez)(?:-moi|-nous)?"
     r"(?: seulement)? )?"
 )
-_AU_MAX = (
-    r"(?:au (?:maximum|plus|max)|maximum|max\.?|pas plus de|jusqu'a|(?:seulement|uniquement|juste) (?:les )?(?:premiers|premieres)?|"
-    r"les|un maximum de)"
-)
 
 FRENCH = CorrectionWords(
     opener=compiled(

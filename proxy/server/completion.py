@@ -1,0 +1,220 @@
+"""A request of a dialect: through the policy's stages, to the upstream, and its answer back through them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+
+from proxy.config.settings import SHADOW
+from proxy.context.lineage import beginnings_of, opening_of
+from proxy.delivery import tap as delivery
+from proxy.delivery.buffering import read_whole
+from proxy.delivery.gate import deliver_gate
+from proxy.delivery.hold import deliver_hold
+from proxy.delivery.own_tools import Rounds
+from proxy.errors import InvalidRequest, StoreUnavailable
+from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
+from proxy.observe.recording import inline_detail
+from proxy.offloop import aside
+from proxy.policy.loading import Delivery
+from proxy.ports.upstream import Call, Past, Reply, is_event_stream
+from proxy.server.continuations import unchanged
+from proxy.server.handler import OWN, Handler
+from proxy.upstreams.resilience import retry_after_s
+from proxy.wire.dialect import Dialect
+from proxy.wire.duplicate_keys import check_duplicates
+from proxy.wire.http import asgi
+from proxy.wire.http.forwarding import following, returned_headers
+from proxy.wire.http.headers import RequestHints
+
+log = logging.getLogger("groundwire.endpoint")
+
+LINEAGE_TIMEOUT_S = 2.0
+MAX_ERROR_BYTES = 2**20
+"""Of an upstream's own error; a longer body is none that a client could read."""
+
+
+class Completion(Handler):
+    """A request that the policy's stages see, and its answer."""
+
+    async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
+        dialect = self._dialect
+        assert dialect is not None
+        body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
+        self.responder.watch()
+        request = await self._parse(dialect, body)
+        dialect = self._dialect or dialect
+        if self._policy.judges:
+            await aside(len(body), check_duplicates, body)
+        request, found = await self._continued(request)
+        self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
+        exchange.verdicts += [] if found is None or not self._policy.pipeline.ran(exchange) else [found]
+        await self._policy.pipeline.begin(exchange)
+        if (kept := unchanged(exchange)) is not None:
+            exchange.verdicts.append(kept)
+        if exchange.answer is not None:
+            await self._deliver_own(exchange, dialect)
+            return
+        ask = partial(self._ask, exchange, dialect, forwarded)
+        await self._deliver(exchange, dialect, await ask(), ask)
+
+    async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
+        """The request with what it only names of its conversation."""
+        if not self._policy.pipeline.stages and not self._translates:
+            return request, None
+        if request.keeps:
+            self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.ended)
+        return await self._s.continuations.joined(request, self._client)
+
+    async def _parse(self, dialect: Dialect, body: bytes) -> Request:
+        """The request, in the API that it is meant for: some clients send a body of one API to the path of another. Raises `ProxyError`."""
+        try:
+            return await aside(len(body), dialect.parse_request, body)
+        except InvalidRequest:
+            meant = self._s.dialects.meant(dialect.path, body)
+            if meant is None:
+                raise
+        self._dialect = self._spoken = meant
+        self.path = meant.path + self.path[len(dialect.path) :]
+        return await aside(len(body), meant.parse_request, body)
+
+    async def _run_of(self, request: Request) -> str:
+        """The run of a conversation whose client names none."""
+        client, route = self._client, self.route.prefix
+        if not self._policy.pipeline.remembers(request):
+            return opening_of(client, route, request.messages)
+        beginnings = await aside(request.size, beginnings_of, client, route, request.messages)
+        try:
+            async with asyncio.timeout(LINEAGE_TIMEOUT_S):
+                return await self._s.lineages.run_of(beginnings, client=client, route=route)
+        except (StoreUnavailable, TimeoutError) as error:  # what is remembered is then away, too
+            log.debug("%s: the run's beginnings cannot be looked up: %s", self.id, error)
+            return beginnings.opening
+
+    def _make_exchange(self, request: Request, hints: RequestHints, run_id: str) -> Exchange:
+        enforced = self._policy.pipeline.enforces
+        return Exchange(
+            id=self.id,
+            route=self.route.prefix,
+            policy=self._policy.label,
+            upstream=self.route.upstream.name,
+            client=self._client if enforced else self._client + SHADOW,
+            original=request,
+            model=self.route.upstream.upstream.catalogue_name(request.model),
+            prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
+            run_id=run_id,
+            step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
+            skip=hints.skip,
+            enforced=enforced,
+            inline=hints.inline,
+            received_at=self.received_at,
+            marks=self._trace.marks if self._trace is not None else None,
+        )
+
+    async def _ask(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]]) -> Reply:
+        """One answer of the upstream, over as many calls as the model's use of the proxy's own tools takes."""
+        reply = await self._send(exchange, dialect, headers)
+        self._replies.append(reply)
+        exchange.upstream = reply.upstream
+        if self._policy.pipeline.own_tools(exchange):
+            reply = await self._over_rounds(exchange, dialect, reply, headers)
+        return reply
+
+    async def _send(self, exchange: Exchange, dialect: Dialect, headers: list[tuple[str, str]]) -> Reply:
+        """Call the upstream."""
+        started = time.perf_counter()
+        later, self._calls = self._calls, self._calls + 1
+        body = await aside(exchange.original.size, dialect.render_request, exchange)
+        request = exchange.original
+        past = Past(request.held if request.held_whole else None, request.known_items)
+        call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past)
+        now = time.perf_counter()
+        if later:
+            exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
+        else:
+            self._before_ms, self._asked_at = (now - self._started) * 1000, now
+        return await self._call(call)
+
+    async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
+        """The reply of an exchange in which the model may call tools that the proxy answers itself."""
+        rounds = self._replies[-1] = Rounds(
+            first,
+            exchange,
+            self._policy.pipeline,
+            dialect,
+            lambda: self._send(exchange, dialect, headers),
+            whole=self._delivery(exchange) == "hold",
+            max_bytes=self._s.server.max_answer_bytes,
+        )
+        await rounds.open()
+        return rounds
+
+    def _delivery(self, exchange: Exchange) -> Delivery:
+        """How a streamed answer leaves: as the policy says, but as a tap where no stage looks at it."""
+        pipeline, said = self._policy.pipeline, self._policy.delivery
+        if said == "tap" or not pipeline.enforces or not pipeline.judges_answers(exchange):
+            return "tap"
+        return "gate" if said == "gate" and pipeline.judges_sentences(exchange) else "hold"
+
+    async def _deliver(self, exchange: Exchange, dialect: Dialect, reply: Reply, again: Callable[[], Awaitable[Reply]]) -> None:
+        d = delivery.Delivery(
+            exchange=exchange,
+            pipeline=self._policy.pipeline,
+            dialect=dialect,
+            reply=reply,
+            responder=self.responder,
+            own_headers=self._own_headers,
+            inline=lambda: inline_detail(exchange, self._verdict()),
+            keep_alive_s=self._s.server.keep_alive_s,
+            max_bytes=self._s.server.max_answer_bytes,
+            again=again,
+            asked_at=self._asked_at,
+            total_s=self.route.upstream.total_s,
+        )
+        await self._told(exchange)
+        if not 200 <= reply.status < 300:
+            await self._pass_error(reply)
+        elif not is_event_stream(reply.headers):
+            await (delivery.deliver_body if self._delivery(exchange) == "tap" else deliver_hold)(d)
+        else:
+            await {"tap": delivery.deliver_tap, "gate": deliver_gate, "hold": deliver_hold}[self._delivery(exchange)](d)
+
+    async def _told(self, exchange: Exchange) -> None:
+        """Wait for the stages that look at the request while the model is asked."""
+        started = time.perf_counter()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delivery.PATIENCE_S if self._delivery(exchange) == "tap" else None):
+                await self._policy.pipeline.told(exchange)
+        waited_ms = (time.perf_counter() - started) * 1000
+        exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + waited_ms
+
+    async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
+        """Send the answer that a stage gave in the model's stead."""
+        self._s.metrics.count("answers.own_count")
+        exchange.upstream = OWN
+        exchange.facts.context = None  # nothing was sent upstream
+        self._before_ms = (time.perf_counter() - self._started) * 1000
+        await delivery.deliver_own(
+            exchange,
+            dialect,
+            self.responder,
+            lambda: self._own_headers(self._verdict()),
+            lambda: inline_detail(exchange, self._verdict()),
+        )
+
+    async def _pass_error(self, reply: Reply) -> None:
+        """The upstream's own error: status, body and ``retry-after`` as they are."""
+        body = await read_whole(reply, min(MAX_ERROR_BYTES, self._s.server.max_answer_bytes))
+        if self.exchange is not None:
+            code = self._spoken.error_code(body)
+            self.exchange.verdicts.append(
+                Verdict("upstream", "upstream_error", code="upstream_" + (code or str(reply.status)), detail={"status": reply.status})
+            )
+            self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
+            if code == "context_length_exceeded":
+                self._s.metrics.count("context.length_exceeded_upstream_count")
+        await self.responder.whole(reply.status, returned_headers(reply) + self._own_headers(self._verdict()), body)

@@ -1,0 +1,226 @@
+"""What every request has in common: who asks, under which policy, how it ends, and what is recorded of it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+
+from proxy.config.paths import normal
+from proxy.errors import (
+    ContextLengthExceeded,
+    InvalidRequest,
+    PolicyNotAllowed,
+    ProxyError,
+    UpstreamTimeout,
+    UpstreamUnreachable,
+    WebSocketRefused,
+)
+from proxy.exchange import Exchange, Unanswered, Verdict
+from proxy.observe import logs
+from proxy.observe.finished import Finished, log_line
+from proxy.observe.tracing.context import parent_of
+from proxy.ports.upstream import Call, Reply
+from proxy.server.continuations import Keeping
+from proxy.server.routes import ActivePolicy, Route, Services
+from proxy.wire.dialect import Dialect
+from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
+from proxy.wire.http.forwarding import client_headers, wants_websocket
+from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
+from proxy.wire.http.peers import not_from_here
+
+log = logging.getLogger("groundwire.endpoint")
+
+OWN = "groundwire"
+"""What a record names as upstream of an answer that a stage gave."""
+CLIENT_CLOSED_REQUEST = 499
+"""Status in a record whose client left; nginx's convention, never sent."""
+
+
+def new_id(now: float) -> str:
+    """A record id: sorts by time, in microseconds; 56 random bits."""
+    return f"gw_{int(now * 1e6):014x}{os.urandom(7).hex()}"
+
+
+class Handler(ABC):
+    """One request being served."""
+
+    def __init__(
+        self,
+        services: Services,
+        route: Route,
+        scope: Scope,
+        receive: Receive,
+        responder: Responder,
+        path: str,
+        dialect: Dialect | None,
+    ) -> None:
+        self._s, self.route, self._scope, self._receive, self.responder = services, route, scope, receive, responder
+        self._started = time.perf_counter()
+        self.received_at = time.time()
+        self.id = new_id(self.received_at)
+        self.path = path
+        """Behind the route's prefix, with the query."""
+        self._dialect = dialect
+        """None for a path that is passed through."""
+        self._spoken = dialect or services.dialects.spoken(path.partition("?")[0], scope["headers"])
+        """What the client understands."""
+        self.exchange: Exchange | None = None
+        self._policy: ActivePolicy = route.default
+        self._replies: list[Reply] = []
+        """One for each answer of the upstream that was asked for, in order."""
+        self._calls = 0
+        """Calls of the upstream so far, without its own retries."""
+        self._asked_at = 0.0
+        self._client = ""
+        self._before_ms = 0.0
+        self._error: ProxyError | None = None
+        self._keeping: Keeping | None = None
+        self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
+
+    async def run(self) -> None:
+        """Serve it. Raises `ProxyError`, `ClientGone`."""
+        path = normal(self.path.partition("?")[0])
+        if wants_websocket(self._scope):
+            raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
+        if self.route.own_machine_only and (problem := not_from_here(self._scope)):
+            raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
+        headers = client_headers(self._scope["headers"], raw=self._dialect is None)
+        hints = parse_hints(headers.hints)
+        self._client = self._s.clients.identify(*self._credentials(headers.keys))
+        self._policy = self._choose_policy(hints)
+        await self._serve(path, headers.forwarded, hints)
+
+    @abstractmethod
+    async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
+        """What is particular to the request, once it is known who asks and under which policy."""
+
+    def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
+        """The client's keys, the route they are for, and how the client's API sends one."""
+        names = self._spoken.key_headers
+        form = "Authorization: Bearer KEY" if names[0] == "authorization" else f"{names[0]}: KEY"
+        return [(name, keys[name]) for name in names if name in keys], self.route.prefix, form
+
+    def _choose_policy(self, hints: RequestHints) -> ActivePolicy:
+        if hints.skip:
+            if not self.route.allow_skip:
+                raise PolicyNotAllowed(f"this route does not allow {PREFIX}skip (allow_skip: true would)", param=PREFIX + "skip")
+            unknown = hints.skip - self._s.stage_names - {"all"}
+            if unknown:
+                known = ", ".join(sorted(self._s.stage_names))
+                raise InvalidRequest(f"{PREFIX}skip: no stage {', '.join(sorted(unknown))}; known: all, {known}", param=PREFIX + "skip")
+        if not hints.policy:
+            return self.route.default
+        policy = self.route.allowed.get(hints.policy)
+        if policy is None:
+            raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
+        return policy
+
+    async def _call(self, call: Call) -> Reply:
+        """Make the call, within a span of its own where there are any."""
+        if self._trace is not None:
+            return await self._trace.send(self.route.upstream, call, self._s.upstreams)
+        return await self.route.upstream.send(call, self._s.upstreams)
+
+    @property
+    def _translates(self) -> bool:
+        """Whether the provider does not keep what the client's API keeps."""
+        return self._dialect is not None and self._dialect.path in self.route.translated
+
+    async def _keep(self, exchange: Exchange) -> None:
+        """The client may go on from this answer by its name alone."""
+        if self._keeping is None:
+            return
+        try:
+            if self._error is None and exchange.unanswered is None and (self._translates or self._policy.pipeline.ran(exchange)):
+                await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
+        finally:
+            self._s.continuations.end(self._client, self._keeping)
+
+    def _own_headers(self, verdict: str) -> RawHeaders:
+        if self.exchange is None:
+            return plain_headers(self.id, verdict)
+        exchange, timings = self.exchange, self.exchange.timings
+        return self._s.headers(
+            exchange.facts,
+            exchange.verdicts,
+            record_id=exchange.id,
+            policy=exchange.policy,
+            verdict=verdict,
+            overhead_ms=self._before_ms + timings.get("between_ms", 0.0) + timings.get("after_ms", 0.0),
+            enforced=exchange.enforced,
+        )
+
+    def _verdict(self) -> str:
+        if self.exchange is not None:
+            return self._policy.pipeline.verdict(self.exchange)
+        return "skipped" if self._error is None or self._error.status < 500 else self._error.outcome
+
+    def left(self) -> None:
+        """The client has left."""
+        if self.exchange is not None:
+            self._policy.pipeline.abandon(self.exchange)
+        if not self.responder.ended:
+            self.responder.status = CLIENT_CLOSED_REQUEST
+            self._s.metrics.count("client.gone_count")
+
+    async def failed(self, error: ProxyError) -> None:
+        """Answer with the error, if nothing has been sent yet."""
+        self._error = error
+        if self.exchange is not None and isinstance(error, UpstreamUnreachable | UpstreamTimeout | ContextLengthExceeded):
+            self.exchange.unanswered = Unanswered(error.code, error.status)
+        if self.exchange is not None and error.status >= 500:
+            stage = "upstream" if error.outcome == "upstream_error" else "server"
+            self.exchange.verdicts.append(Verdict(stage, error.outcome, code=error.code))
+        if self.responder.started:
+            log.error("%s: failed after the response had started: %s", self.id, error.message)
+            return
+        if error.status >= 500:
+            log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
+        if self._before_ms == 0.0:
+            self._before_ms = (time.perf_counter() - self._started) * 1000
+        await self.responder.error(error, self._own_headers(self._verdict()), self._spoken.error(error))
+
+    async def finish(self) -> None:
+        """Give the connection back and leave a record."""
+        exchange, pipeline = self.exchange, self._policy.pipeline
+        if exchange is not None:
+            await self._keep(exchange)
+            await pipeline.conclude(exchange)
+            pipeline.release(exchange)
+        for reply in self._replies:
+            await reply.close()
+        finished = self._finished()
+        await self._s.recorder.record(finished)
+        if exchange is not None and pipeline.learns(exchange):
+            self._s.afterwards.submit(lambda: pipeline.done(exchange))
+        line = log_line(finished)
+        logs.exchange(line)
+        if self._trace is not None:
+            self._trace.finish(finished, line)
+
+    def _finished(self) -> Finished:
+        """All that is known of it now."""
+        exchange, place = self.exchange, self._trace.context if self._trace is not None else parent_of(self._scope["headers"])
+        answered_by = self._replies[-1].upstream if self._replies else self.route.upstream.name
+        return Finished(
+            id=self.id,
+            exchange=exchange,
+            status=self.responder.status,
+            verdict=self._verdict(),
+            method=self._scope["method"],
+            path=self.path.partition("?")[0],
+            passed_through=self._dialect is None,
+            route=self.route.prefix,
+            client=self._client,
+            upstream=exchange.upstream if exchange is not None else answered_by,
+            tries=sum(reply.attempts for reply in self._replies),
+            error=self._error,
+            received_at=self.received_at,
+            started=self._started,
+            duration_ms=(time.perf_counter() - self._started) * 1000,
+            overhead_ms=self._before_ms + (exchange.timings.get("between_ms", 0.0) if exchange is not None else 0.0),
+            trace_id=place.trace_hex if place is not None else "",
+        )
