@@ -159,10 +159,17 @@ class OnnxVerifier:
 
     def logits(self, pair: ClaimPair) -> Floats:
         """``(labels,)``, as the model gives them: for fitting the calibration."""
+        return self.run(self.feed(pair))
+
+    def feed(self, pair: ClaimPair) -> dict[str, Any]:
+        """The model's inputs for a pair."""
         encoded = self.encode(pair.claim, pair.evidence)
         rows = {"input_ids": encoded.ids, "attention_mask": [1] * len(encoded.ids)}
         rows["token_type_ids"] = encoded.type_ids if self._card.segments else [0] * len(encoded.ids)
-        feed = {name: np.array([rows[name]], kind) for name, kind in self._types.items()}
+        return {name: np.array([rows[name]], kind) for name, kind in self._types.items()}
+
+    def run(self, feed: dict[str, Any]) -> Floats:
+        """``(labels,)`` for the inputs of one pair."""
         found: Floats = self._session.run(None, feed)[0][0].astype(np.float64)
         return found
 
