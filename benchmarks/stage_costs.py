@@ -8,8 +8,8 @@ words; 500 tools, first and asked again; five sentences of answer over 1,000 tok
 Under each policy its own texts, interleaved with those of the empty policy: *added* is the difference of the percentiles. The stages' own
 milliseconds are those that the record tells of; what only tells runs beside the call, so that it adds less than it takes.
 
-*Bare* is what the models' inference takes alone for the same texts, with nothing around it: below it no arrangement can come. Goals are those
-of two idle cores, at the 95th percentile. Writes results/stage_costs.json.
+*Bare* is what the models' inference takes alone for such texts, with nothing around it: below it no arrangement can come. Goals are
+those of two idle cores, at the 95th percentile. Writes results/stage_costs.json.
 """
 
 from __future__ import annotations
@@ -168,7 +168,14 @@ def _scope(policy: str, length: int) -> dict[str, Any]:
     path = f"/{policy}/v1/chat/completions"
     headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", b"%d" % length)]
     here = {"scheme": "http", "path": path, "raw_path": path.encode(), "query_string": b"", "headers": headers, "method": "POST"}
-    return {"type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), **here}
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 1),
+        **here,
+    }
 
 
 def _receiver(sent: bytes) -> Callable[[], Any]:

@@ -1,7 +1,7 @@
 """Requests for `benchmarks.stage_costs`: conversations, passages, answers and tools, written by seeded rules and never twice the same.
 
 The texts are a town's records: facts about made-up places, each in one wording for the passage and in another for the answer, with
-sentences between them that hold no figure. What a question asks stands in the passages; of an answer's five sentences one has a wrong number.
+sentences between them that hold no figure. Of an answer's five sentences one has a wrong number.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from typing import Any
 
 Message = dict[str, Any]
 
-_HEADS = "Bran Cor Del Est Fal Gren Hal Ister Kal Lor Mar Nor Ost Pel Quin Ros Sel Tor Ul Ver Wel Zan".split()
-_TAILS = "ach beck dale ermont field gate haven ingen kirk lund mere nau ow pont quay rath stead thal ust wick".split()
+_HEADS = """
+    Bran Cor Del Est Fal Gren Hal Ister Kal Lor Mar Nor Ost Pel Quin Ros Sel Tor Ul Ver Wel Zan
+""".split()  # noqa: SIM905
+_TAILS = """
+    ach beck dale ermont field gate haven ingen kirk lund mere nau ow pont quay rath stead thal ust wick
+""".split()  # noqa: SIM905
 _FACTS = (
     (
         "The water works of {p} was built in {y} and serves {n} households.",
@@ -23,7 +27,10 @@ _FACTS = (
         "In {y} the council of {p} set aside {n} euros for new school buildings.",
         "The council gave {n} euros for schools in {p} in {y}.",
     ),
-    ("The library of {p} holds {n} volumes and opened its doors in {y}.", "{p} has had a library since {y}, with {n} books on its shelves."),
+    (
+        "The library of {p} holds {n} volumes and opened its doors in {y}.",
+        "{p} has a library since {y}, with {n} books on its shelves.",
+    ),
     (
         "The harbour of {p} handled {n} tonnes of freight in {y}, most of it timber.",
         "Mostly timber, {n} tonnes of freight passed through {p} in {y}.",
@@ -52,11 +59,35 @@ _FILLER = (
     "Visitors who come for the {b} usually pass the {a} on their way to the station.",
     "Money for the {a} comes from fees, from the {b} and from a {q} fund of the region.",
 )
-_THINGS = (
-    "market hall,old bridge,town archive,sports ground,bakery,music school,cemetery,post office,weir,clock tower,tannery,printing house,"
-    "ferry landing,orchard,fire station,theatre,brewery,rope walk,quarry,lighthouse,granary,toll house,botanical garden,chapel"
-).split(",")
-_QUALITIES = "useful,costly,quiet,modest,popular,outdated,sturdy,careful,uneven,generous,plain,cheerful,narrow,remarkable,damp,orderly".split(",")
+_THINGS = [
+    "market hall",
+    "old bridge",
+    "town archive",
+    "sports ground",
+    "bakery",
+    "music school",
+    "cemetery",
+    "post office",
+    "weir",
+    "clock tower",
+    "tannery",
+    "printing house",
+    "ferry landing",
+    "orchard",
+    "fire station",
+    "theatre",
+    "brewery",
+    "rope walk",
+    "quarry",
+    "lighthouse",
+    "granary",
+    "toll house",
+    "botanical garden",
+    "chapel",
+]
+_QUALITIES = """
+    useful costly quiet modest popular outdated sturdy careful uneven generous plain cheerful narrow remarkable damp orderly
+""".split()  # noqa: SIM905
 _ASKS = (
     "What do the records say about {a} and {b} in {p}?",
     "Could you tell me who looks after the {a} in {p}, and since when?",
@@ -64,11 +95,14 @@ _ASKS = (
     "I am writing a short piece on {p}. What should I say about the {a} and the {b}?",
     "My group visits {p} with {n} pupils; is the {a} open, and what does it cost?",
 )
-_VERBS = "list,find,create,update,cancel,export,approve,archive,compare,schedule,refund,translate,assign,measure,rename,publish".split(",")
-_OBJECTS = (
-    "invoice,flight,hotel,ticket,calendar_event,mail,contract,customer,shipment,sensor,report,meeting,playlist,recipe,lab_sample,tenant,"
-    "vehicle,prescription,course,donation,backup,certificate,branch,survey,refund_claim,warehouse_bin,podcast,visa,poem,drone,loan,menu"
-).split(",")
+_VERBS = """
+    list find create update cancel export approve archive compare schedule refund translate assign measure rename publish
+""".split()  # noqa: SIM905
+_OBJECTS = """
+    invoice flight hotel ticket calendar_event mail contract customer shipment sensor report meeting playlist recipe lab_sample
+    tenant vehicle prescription course donation backup certificate branch survey refund_claim warehouse_bin podcast visa poem
+    drone loan menu
+""".split()  # noqa: SIM905
 
 
 class Texts:
