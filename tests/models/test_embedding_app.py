@@ -126,7 +126,7 @@ def refused(tmp_path: Path, embeddings: str) -> str:
 
 
 def test_defaults(tmp_path: Path) -> None:
-    assert EmbeddingSettings(kind="builtin", model="", max_chars=4000, cache_mb=64, threads=1) == load(tmp_path, "{}").embeddings
+    assert EmbeddingSettings(kind="builtin", model="", max_chars=4000, cache_mb=64, threads=0) == load(tmp_path, "{}").embeddings
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
