@@ -5,8 +5,9 @@
 The whole application in this process, asked as a server would ask it, with an upstream out of memory that takes 50 ms to its first byte.
 Loads (`benchmarks.stage_costs_texts`): a short question; a conversation of 60 turns, first and with one more turn each; ten passages of 200
 words; 500 tools, first and asked again; five sentences of answer over 1,000 tokens of passages, whole and streamed; 50,000 tokens.
-Under each policy its own texts, interleaved with those of the empty policy: *added* is the difference of the percentiles. The stages' own
-milliseconds are those that the record tells of; what only tells runs beside the call, so that it adds less than it takes.
+Under each policy its own texts, interleaved with those of the empty policy: *added* is the difference of the percentiles; *CPU*, of all
+threads, tells what they cost where other work holds the clock's time up. The stages' own milliseconds are those that the record tells of;
+what only tells runs beside the call, so that it adds less than it takes.
 
 *Bare* is what the models' inference takes alone for such texts, with nothing around it: below it no arrangement can come. Goals are
 those of two idle cores, at the 95th percentile. Writes results/stage_costs.json.
@@ -121,8 +122,8 @@ class Bench:
         while self.app.missing():
             await asyncio.sleep(0.05)
 
-    async def ask(self, policy: str, body: Body, said: Sequence[str]) -> float:
-        """Milliseconds of an answer; of a streamed one those between the writing of its first sentence and its arrival."""
+    async def ask(self, policy: str, body: Body, said: Sequence[str]) -> tuple[float, float]:
+        """Milliseconds of an answer, of a streamed one those between the writing of its first sentence and its arrival; and of CPU."""
         self.stages = {}
         sent = json.dumps({"model": "gpt-4o", **body}).encode()
         self.upstream.kind = "text/event-stream" if body.get("stream") else "application/json"
@@ -134,13 +135,13 @@ class Bench:
                 raise RuntimeError(f"{policy}: {message['status']}")
             got.append((time.perf_counter(), message.get("body", b"")))
 
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         await self.app(_scope(policy, len(sent)), _receiver(sent), send)
         taken = (got[-1][0] if not body.get("stream") else began) - began
         if body.get("stream"):
             taken = _arrival(got, said[0]) - self.upstream.written[0]
         await asyncio.sleep(0.003)  # what is done after an answer has left is not the next one's
-        return taken * 1000
+        return taken * 1000, (time.process_time() - busy) * 1000
 
 
 def _events(said: Sequence[str]) -> list[bytes]:
@@ -241,7 +242,7 @@ async def measure(bench: Bench, loads: Sequence[str], policies: Sequence[str], g
     for load in loads:
         names = [EMPTY, *(name for name in policies if applies(load, name))]
         made = {name: Loads(f"{given.seed} {load} {name}") for name in names}
-        times: dict[str, list[float]] = defaultdict(list)
+        times: dict[str, list[tuple[float, float]]] = defaultdict(list)
         stages: dict[str, dict[str, list[float]]] = {name: defaultdict(list) for name in names}
         rounds = max(3, ROUNDS[load] // (5 if given.quick else 1))
         for number in range(-2, rounds):
@@ -263,8 +264,15 @@ async def measure(bench: Bench, loads: Sequence[str], policies: Sequence[str], g
     return rows
 
 
-def _row(load: str, policy: str, times: list[float], base: list[float], stages: Mapping[str, list[float]]) -> dict[str, Any]:
-    added = {f"added_p{n}_ms": round(percentile(times, n / 100) - percentile(base, n / 100), 2) for n in (50, 95)}
+Times = list[tuple[float, float]]
+
+
+def _row(load: str, policy: str, times: Times, base: Times, stages: Mapping[str, list[float]]) -> dict[str, Any]:
+    def quantile(of: Times, share: float, which: int) -> float:
+        return percentile([one[which] for one in of], share)
+
+    added = {f"added_p{n}_ms": round(quantile(times, n / 100, 0) - quantile(base, n / 100, 0), 2) for n in (50, 95)}
+    added["added_cpu_p50_ms"] = round(quantile(times, 0.5, 1) - quantile(base, 0.5, 1), 2)
     took = {
         name: {"p50_ms": round(percentile(each, 0.5), 2), "p95_ms": round(percentile(each, 0.95), 2), "goal_ms": goal(load, name)}
         for name, each in stages.items()
@@ -287,7 +295,7 @@ def show(row: Mapping[str, Any]) -> None:
     slow = {name: one for name, one in row["stages"].items() if one["p95_ms"] >= 0.5}
     parts = "  ".join(f"{name} {told(one['p50_ms'], one['p95_ms'], one['goal_ms'])}" for name, one in slow.items())
     whole = told(row["added_p50_ms"], row["added_p95_ms"], row["goal_ms"])
-    print(f"{row['load']:26}{row['policy']:9}{row['n']:4}  {whole:22}{parts}", flush=True)
+    print(f"{row['load']:26}{row['policy']:9}{row['n']:4}{row['added_cpu_p50_ms']:8.1f}  {whole:22}{parts}", flush=True)
 
 
 async def run(given: argparse.Namespace) -> dict[str, Any]:
@@ -296,8 +304,10 @@ async def run(given: argparse.Namespace) -> dict[str, Any]:
     policies = given.policies.split(",")
     print(f"machine: {platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {platform.python_version()}")
     inference = bare(given.seed)
-    print("bare inference, one thread: " + ", ".join(f"{name} {ms:.1f} ms" for name, ms in inference.items()))
-    print(f"\n{'load':26}{'policy':9}{'n':>4}  {'added p50/p95 (goal)':22}stages of 0.5 ms and more: p50/p95 (goal), ! above it")
+    print("bare inference, CPU of one thread: " + ", ".join(f"{name} {ms:.1f} ms" for name, ms in inference.items()))
+    print(
+        f"\n{'load':26}{'policy':9}{'n':>4}{'CPU p50':>8}  {'added p50/p95 (goal)':22}stages of 0.5 ms and more: p50/p95 (goal), ! above it"
+    )
     with tempfile.TemporaryDirectory(prefix="stage-costs-") as folder:
         bench = Bench(Path(folder), policies)
         await bench.start()

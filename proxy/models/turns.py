@@ -24,7 +24,7 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from proxy.errors import ModelUnavailable
 from proxy.language.lru import LRU
-from proxy.offloop import step_back
+from proxy.offloop import give_back_memory, step_back
 
 MAX_LANES = 8
 
@@ -254,6 +254,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
         finally:
             self._reading, self._read_at = False, time.perf_counter()
         self._model = model
+        give_back_memory()
         return model
 
     def _turn(self, jobs: list[TurnJob[T, R]]) -> list[R | Exception]:

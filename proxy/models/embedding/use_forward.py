@@ -4,8 +4,8 @@ Of a token's way through the model, the projection of its embedding and its shar
 neighbours: they are computed once for a token, in blocks of a fixed size, and kept (`TokenRows`). The first convolution is then a sum of
 rows, and only the second one, over what that sum has become, is left to compute for every token of a text.
 
-A text's vector is the same to the last bit whatever was embedded before: products round differently with their number of rows, and that is
-here the length of the texts of one pass, or a block's, where a row comes out the same in every place.
+A text's vector is the same to the last bit whatever is embedded beside it or before: products round differently with their number of rows,
+and that is here a block's, always the same, in which a row comes out the same in every place.
 
 Yang et al. 2020, https://arxiv.org/abs/1907.04307; the architecture is read from the package's `backends.numpy`.
 """
@@ -32,7 +32,9 @@ ORDERS = ((2, 0), (3, 1), (5, 2))
 GAP = 2
 """The most that a window reaches to one side."""
 BLOCK = 32
-"""Tokens whose rows are computed at once: with fewer, reading the weights costs more than the products."""
+"""Rows of a product: with fewer, reading the weights costs more than the products."""
+TEXTS = 8
+"""The same of those over whole texts."""
 MAX_ROWS = 2048
 """Tokens whose rows are kept, 13 KB each: in a language, nine of ten."""
 
@@ -88,19 +90,12 @@ class TokenRows:
             return kept
 
     def _computed(self, tokens: Tokens) -> Floats:
-        found = np.empty((len(tokens), self.width), np.float32)
-        for at in range(0, len(tokens), BLOCK):
-            some = tokens[at : at + BLOCK]
-            found[at : at + len(some)] = self._block(np.concatenate([some, np.zeros(BLOCK - len(some), np.int64)]))[: len(some)]
-        return found
-
-    def _block(self, tokens: Tokens) -> Floats:
-        projected = self.embeddings(tokens) @ self._projection
+        projected = product(self.embeddings(tokens), self._projection, BLOCK)
         projected += self._bias
         normalise(projected, self._gamma, self._beta, self._eps)
         parts = [projected]
         for i, share in enumerate(self._shares):
-            parts.append(np.ascontiguousarray(projected[:, i * WIDTH : (i + 1) * WIDTH]) @ share)
+            parts.append(product(np.ascontiguousarray(projected[:, i * WIDTH : (i + 1) * WIDTH]), share, BLOCK))
         return np.concatenate(parts, axis=1)
 
 
@@ -164,7 +159,7 @@ class UseForward:
         seen = np.empty((len(hidden), n, WIDTH), np.float32)
         for k, places in enumerate(window):
             np.take(padded, places, axis=0, out=seen[:, k])
-        found: Floats = seen.reshape(len(hidden), n * WIDTH) @ self._weights[f"w2_{n}"]
+        found = product(seen.reshape(len(hidden), n * WIDTH), self._weights[f"w2_{n}"], BLOCK)
         found += self._weights[f"b2_{n}"]
         np.maximum(found, 0, out=found)
         found += hidden
@@ -172,21 +167,35 @@ class UseForward:
 
     def _closing(self, total: Floats, lengths: Floats) -> Floats:
         """The layers over whole texts."""
-        w = self._weights
-        mean = total @ w["cnn_W"]
+        w, count = self._weights, len(total)
+        total, lengths = filled(total, TEXTS), filled(lengths, TEXTS, 1.0)
+        mean = product(total, w["cnn_W"], TEXTS)
         mean += lengths * w["cnn_b"]
         mean *= np.reciprocal(np.sqrt(lengths))
-        first = np.maximum(mean @ w["d0"], 0)
-        second = mean @ w["p1"]
-        second += first @ w["d1"]
+        first = np.maximum(product(mean, w["d0"], TEXTS), 0)
+        second = product(mean, w["p1"], TEXTS)
+        second += product(first, w["d1"], TEXTS)
         np.maximum(second, 0, out=second)
-        third = np.maximum(second @ w["d2"], 0)
-        z = second @ w["p3"]
-        z += third @ w["d3"]
+        third = np.maximum(product(second, w["d2"], TEXTS), 0)
+        z = product(second, w["p3"], TEXTS)
+        z += product(third, w["d3"], TEXTS)
         np.tanh(z, out=z)
         size = np.sqrt(np.maximum(np.einsum("ij,ij->i", z, z), np.float32(self._eps))).astype(np.float32)
-        found: Floats = z / size[:, None]
+        found: Floats = z[:count] / size[:count, None]
         return found
+
+
+def product(x: Floats, weights: Floats, block: int) -> Floats:
+    """``x @ weights``, `block` rows at a time."""
+    rows = filled(x, block)
+    found: Floats = (rows.reshape(-1, block, x.shape[1]) @ weights).reshape(len(rows), -1)[: len(x)]
+    return found
+
+
+def filled(x: Floats, block: int, value: float = 0.0) -> Floats:
+    """`x` with rows of `value` up to a multiple of `block`."""
+    lacking = -len(x) % block
+    return np.concatenate([x, np.full((lacking, *x.shape[1:]), value, np.float32)]) if lacking else x
 
 
 def normalise(x: Floats, gamma: Floats, beta: Floats, eps: float) -> None:

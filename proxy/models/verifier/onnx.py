@@ -130,10 +130,10 @@ class OnnxVerifier:
         except ImportError as error:
             raise ModelUnavailable(f"the built-in verifier cannot be run ({error}); reinstall groundwire") from error
         card = self._read_card()
-        weights, tokenizer = (self._file(name, card.sha256[name]) for name in FILES)
+        weights, tokenizer = (self._checked(name, card.sha256[name]) for name in FILES)
         try:
-            self._tokenizer = Tokenizer.from_str(tokenizer.decode())
-            self._session = onnxruntime.InferenceSession(weights, session_options(onnxruntime), providers=["CPUExecutionProvider"])
+            self._tokenizer = Tokenizer.from_file(str(tokenizer))
+            self._session = onnxruntime.InferenceSession(str(weights), session_options(onnxruntime), providers=["CPUExecutionProvider"])
         except Exception as error:
             raise ModelUnavailable(f"the verifier in {self._folder} cannot be loaded ({str(error)[:300]}); {self._advice}") from error
         self._tokenizer.no_truncation()
@@ -224,15 +224,17 @@ class OnnxVerifier:
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ModelUnavailable(f"{self._folder / 'verifier.json'} cannot be read ({error}); {self._advice}") from error
 
-    def _file(self, name: str, sha256: str) -> bytes:
+    def _checked(self, name: str, sha256: str) -> Path:
+        """The file's path: the runtime reads it itself, and has no use for a second copy of it in memory."""
         path = self._folder / name
         try:
-            data = path.read_bytes()
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise ModelUnavailable(f"{path} cannot be read ({error.strerror}); {self._advice}") from error
-        if hashlib.sha256(data).hexdigest() != sha256.lower():
+        if found != sha256.lower():
             raise ModelUnavailable(f"{path} is not the file that verifier.json names (its SHA-256 differs); {self._advice}")
-        return data
+        return path
 
 
 def write_card(folder: Path, fields: Mapping[str, Any]) -> Card:
