@@ -32,6 +32,8 @@ FORMAT = 1
 _CHUNKS = 17
 """Quantised blocks of the table of pieces: piece i stands in block ``i % 17``."""
 _PACKED = ("weights.npz", "sp.model")
+_END_BYTES = 65536
+"""Of a packed file, by which it is known: a zip archive's directory, with the checksums of all that is in it, stands there."""
 _ARRAYS = ("table", "hashes", "ids", "scores", "charsmap")
 log = logging.getLogger("groundwire.embedding")
 
@@ -55,7 +57,10 @@ class UseArrays(Struct, frozen=True):
 
 def load(package: Path) -> UseArrays:
     """Mapped from the unpacked files, which are made where they are missing. Raises `ModelUnavailable`."""
-    folder = _folder(package)
+    try:
+        folder = _folder(package)
+    except OSError as error:
+        raise _lost(error) from error
     try:
         if not (folder / "weights.json").is_file():
             _write(folder, _unpacked(package))
@@ -65,14 +70,22 @@ def load(package: Path) -> UseArrays:
     try:
         return _unpacked(package)
     except (OSError, ValueError, KeyError) as error:
-        raise ModelUnavailable(f"the built-in embedding model's files cannot be read ({error}); reinstall groundwire") from error
+        raise _lost(error) from error
+
+
+def _lost(error: Exception) -> ModelUnavailable:
+    return ModelUnavailable(f"the built-in embedding model's files cannot be read ({error}); reinstall groundwire")
 
 
 def _folder(package: Path) -> Path:
     """Named by what is unpacked into it: another version of the package gets another one."""
-    stamp = [(name, (package / "resources" / name).stat()) for name in _PACKED if (package / "resources" / name).is_file()]
-    told = json.dumps([FORMAT, *((name, s.st_size, s.st_mtime_ns) for name, s in stamp)])
-    return cache_folder() / f"use-multilingual-3-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
+    told = hashlib.sha256(str(FORMAT).encode())
+    for name in _PACKED:
+        with (package / "resources" / name).open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _END_BYTES))
+            told.update(size.to_bytes(8, "big") + file.read())
+    return cache_folder() / f"use-multilingual-3-{told.hexdigest()[:16]}"
 
 
 def _unpacked(package: Path) -> UseArrays:
