@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,15 @@ class UseModel:
     """What is read: threads and encoders may share one."""
 
     def __init__(self, tokenizer: UseTokenizer, forward: UseForward) -> None:
+        from threadpoolctl import ThreadpoolController
+
         self._tokenizer, self.vectors = tokenizer, forward.vectors
+        self._limit = ThreadpoolController().limit
+
+    def one_thread_a_product(self) -> AbstractContextManager[object]:
+        """While it lasts: products here are small, and threads that shared one would wait for each other."""
+        limited: AbstractContextManager[object] = self._limit(limits=1, user_api="blas")
+        return limited
 
     def passes(self, texts: Sequence[str], threads: int) -> list[list[Any]]:
         """The tokens of `texts`, in order, by passes that so many threads can share."""
@@ -76,16 +84,19 @@ class UseEncoder:
             raise ModelUnavailable("the built-in embedding model's package cannot be found; reinstall groundwire")
         from proxy.models.embedding import use_files, use_forward, use_tokens
 
-        one_thread_a_product()
         arrays = use_files.load(Path(found.origin).parent)
         self._model = UseModel(use_tokens.UseTokenizer(arrays), use_forward.UseForward(arrays))
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         """Implements `proxy.models.embedding.embedder.Encoder`."""
+        assert self._model is not None
+        with self._model.one_thread_a_product():
+            return self._encoded(self._model.vectors, self._model.passes(texts, self._threads))
+
+    def _encoded(self, vectors: Callable[[list[Any]], NDArray[np.float32]], passes: list[list[Any]]) -> NDArray[np.float32]:
+        """The passes' vectors, in order; several passes side by side."""
         import numpy as np
 
-        assert self._model is not None
-        vectors, passes = self._model.vectors, self._model.passes(texts, self._threads)
         if self._pool is None or len(passes) < 2:
             return np.concatenate([vectors(some) for some in passes])
         found: dict[int, NDArray[np.float32]] = {}
@@ -93,24 +104,18 @@ class UseEncoder:
 
         def work() -> None:
             """What is left, until nothing is."""
-            with suppress(IndexError):
-                while True:
+            while True:
+                try:
                     i = waiting.pop()
-                    found[i] = vectors(passes[i])
+                except IndexError:
+                    return
+                found[i] = vectors(passes[i])
 
         beside = [self._pool.submit(work) for _ in range(min(self._threads, len(passes)) - 1)]
         work()
         for other in beside:
             other.result()
         return np.concatenate([found[i] for i in range(len(passes))])
-
-
-def one_thread_a_product() -> None:
-    """For the whole process, and for good: products here are small, and threads that share one wait for each other."""
-    import numpy as np  # noqa: F401 - its library is what is limited
-    from threadpoolctl import threadpool_limits
-
-    threadpool_limits(1, user_api="blas")
 
 
 def available_cores() -> int:
