@@ -12,6 +12,8 @@ COPY schemas schemas
 COPY proxy proxy
 COPY groundwire groundwire
 RUN pip install --no-deps . && GROUNDWIRE_CACHE=/opt/groundwire/models groundwire fetch-model
+# Unpacked here, for the user below cannot write there: workers share what they map.
+RUN GROUNDWIRE_CACHE=/opt/groundwire/models python -c "from proxy.models.embedding.use import UseEncoder; UseEncoder().load()"
 
 FROM python:3.11-slim
 # libgomp1: the local model's engine is linked against it.

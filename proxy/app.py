@@ -7,15 +7,13 @@ the server's lifespan does, and the order of its end is the reverse of its start
 from __future__ import annotations
 
 import asyncio
-import functools
-import gc
 import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -48,7 +46,6 @@ from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.providers import server_of
 from proxy.observe.tracing.trace import Tracing
-from proxy.offloop import SWITCH_S
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Policy, RoutePolicies, load_policies
 from proxy.policy.shadow import ShadowPipeline, Uncounted
@@ -60,6 +57,7 @@ from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.endpoint import Endpoint
 from proxy.server.handler import new_id
+from proxy.server.interpreter import calm_collector, share_interpreter, share_memory
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
@@ -171,7 +169,8 @@ class App:
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
         parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies))
-        self._warming: asyncio.Task[bool] | None = None
+        self._warming: dict[str, asyncio.Task[Any]] = {}
+        """What is made ready in threads, by what `missing` calls it."""
         self._pricing: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []
 
@@ -203,6 +202,7 @@ class App:
 
     async def start(self) -> None:
         """Open the store and the upstreams. Raises `ConfigError` for what can never work."""
+        share_memory()
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await self.database.start()
         self.records_writer.start()
@@ -214,7 +214,10 @@ class App:
             await upstream.upstream.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
-            self._warming = asyncio.create_task(asyncio.to_thread(self.tokens.load))
+            self._warming = {
+                "token counter": asyncio.create_task(asyncio.to_thread(self.tokens.load)),
+                "stages": asyncio.create_task(asyncio.to_thread(self._warm)),
+            }
         stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
         if any(stage.embeds for stage in stages):
             self._loading.append(asyncio.create_task(self.models.load()))
@@ -258,13 +261,20 @@ class App:
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
+    def _warm(self) -> None:
+        """Of each policy that a route names: what one request only asks for is made ready by it."""
+        for stage in dict.fromkeys(stage for route in self.routes for stage in route.default.pipeline.stages):
+            try:
+                stage.warm()
+            except Exception as error:  # its first request will say so, too
+                log.error("stage %s could not be made ready", stage.name, exc_info=error)
+
     def _reading_since(self, moment: float) -> bool:
         return self.models.reading_since(moment) or self.verifiers.reading_since(moment)
 
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
-        waiting = self._warming is not None and not self._warming.done()
-        found = {"token counter": "still loading"} if waiting else {}
+        found = {name: "still loading" for name, task in self._warming.items() if not task.done()}
         if self.records_writer.problem:
             found["records"] = f"{len(self.records_writer)} wait to be written: {self.records_writer.problem}"
         if self.models.problem:
@@ -338,24 +348,6 @@ class App:
             translated = frozenset(path for name in chain for path in translated_paths(self.settings.upstreams[name].spoken))
             routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, translated, own))
         return routes
-
-
-@functools.cache
-def calm_collector() -> None:
-    """Make the garbage collector look less often, and never at what lives as long as the process.
-
-    An exchange makes some hundred objects and no cycles, and CPython's defaults look through them again and again. To see what that costs,
-    run ``python -m benchmarks.overhead --quick`` with and without the call. Of several servers in one process, as
-    in tests, only the first is taken for what lives as long: the models of the others must go when they stop.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 50)
-
-
-def share_interpreter() -> None:
-    """Let the event loop have the interpreter soon where worker threads compute: its every wake-up waits that long."""
-    sys.setswitchinterval(SWITCH_S)
 
 
 def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:

@@ -69,10 +69,10 @@ def read_once() -> Iterator[None]:
 
     def load(encoder: UseEncoder) -> None:
         with reading:
-            if encoder._threads not in models:
+            if 0 not in models:
                 read(encoder)
-                models[encoder._threads] = encoder._model
-        encoder._model = models[encoder._threads]
+                models[0] = encoder._model
+        encoder._model = models[0]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(UseEncoder, "load", load)

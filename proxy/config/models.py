@@ -28,8 +28,9 @@ class EmbeddingSettings(Section, frozen=True, kw_only=True):
     """Longer texts are cut there."""
     cache_mb: Positive = 64
     """For vectors of texts seen before: about 27,000 with the built-in model."""
-    threads: Count = 1
-    """For matrix products; 0 for the machine's cores: a quarter faster on cores that nothing else uses, many times slower on busy ones."""
+    threads: Count = 0
+    """Texts that are embedded at a time, a thread for each; 0 for two, or one on a machine with a single core. For
+    ``sentence-transformers``: threads of one matrix product, 0 for one."""
 
 
 class GroundingSettings(Section, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from proxy.exchange import Evidence, Exchange, Message
+from proxy.language.by_text import by_text
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.language.text import InOrder, text_of
 from proxy.language.times import seconds_of
@@ -54,6 +55,7 @@ class ContextPiece(Struct, frozen=True):
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
+@by_text(20_000)
 def content_hash(text: str, kind: str = "") -> str:
     """32 hexadecimal digits; the same for texts that differ in white space or in how their letters are composed."""
     plain = " ".join(unicodedata.normalize("NFC", text).split())

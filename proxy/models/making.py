@@ -32,7 +32,7 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
     folder = Path(settings.folder) / given.model
     encoder: Encoder = UseEncoder(given.threads)
     if given.kind == "sentence-transformers":
-        encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads)
+        encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads or 1)
     return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb)
 
 

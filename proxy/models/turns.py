@@ -1,10 +1,10 @@
-"""Computations that callers share, in turns of one thread: what `BatchingEmbedder` and `BatchingVerifier` have in common.
+"""Computations that callers share, in turns of few threads: what `BatchingEmbedder` and `BatchingVerifier` have in common.
 
 In come items of any request (texts, pairs), out goes a result for each. An item is computed once: found results stay in a bounded cache
 under the hash of the item, and callers that ask for one that waits or runs share the one computation.
 
-The model runs in one thread of its own. While it works, further items gather and leave together in its next turn, so a burst costs few
-hand-overs and a lone item none of waiting. An item that nobody waits for any more leaves its queue: a caller that goes away costs the
+The model runs in threads of its own, mostly one. While it works, further items gather and leave together in its next turn, so a burst costs
+few hand-overs and a lone item none of waiting. An item that nobody waits for any more leaves its queue: a caller that goes away costs the
 rest of one turn. Where items queue, how many may wait and which ones go next is for the subclass to say.
 """
 
@@ -14,6 +14,7 @@ import asyncio
 import itertools
 import logging
 import math
+import threading
 import time
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -23,13 +24,19 @@ from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from proxy.errors import ModelUnavailable
 from proxy.language.lru import LRU
+from proxy.offloop import give_back_memory, step_back
+
+MAX_LANES = 8
 
 
 class BatchModel(Protocol):
-    """Used by one thread at a time."""
+    """Used by as many threads at a time as it has lanes."""
+
+    lanes: int
+    """Turns that it takes side by side, each in a thread."""
 
     batch: int
-    """Items that it takes at once."""
+    """Items that it takes at once, or works on side by side."""
 
     def load(self) -> None:
         """Read the weights. Raises `ModelUnavailable`, saying what to do."""
@@ -65,8 +72,9 @@ class SharedTurns(ABC, Generic[M, T, R]):
         self._log = logging.getLogger(f"groundwire.{room}")
         self._model: M | None = None
         self._jobs: dict[bytes, TurnJob[T, R]] = {}
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix=room)
-        self._runner: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(MAX_LANES, thread_name_prefix=room, initializer=step_back)
+        self._runners: set[asyncio.Task[None]] = set()
+        self._reading_lock = threading.Lock()
         self._problem, self._awaited = "", False
         self._reading, self._read_at = False, -math.inf
         self._stopped = False
@@ -99,6 +107,11 @@ class SharedTurns(ABC, Generic[M, T, R]):
         self._give_up(ModelUnavailable("the server is stopping"))
         self._thread.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def _lanes(self) -> int:
+        """Turns that run side by side: one while the model is read."""
+        return 1 if self._model is None else min(MAX_LANES, self._model.lanes)
+
     # ---- what a subclass says ----
 
     @abstractmethod
@@ -117,9 +130,13 @@ class SharedTurns(ABC, Generic[M, T, R]):
         """In the thread, between two batches: whether a turn out of `queue` ends here; its other jobs wait again, before all others."""
         return False
 
+    def _at_once(self, model: M, queue: Queue[T, R]) -> int:
+        """In the thread: how many jobs out of `queue` are computed before the turn may end."""
+        return model.batch
+
     @abstractmethod
     def _compute(self, model: M, items: list[T]) -> list[R]:
-        """In the thread: a result for each of the items, at most a batch of them."""
+        """In the thread: a result for each of the items, at most as many as are computed at once."""
 
     # ---- callers ----
 
@@ -159,8 +176,10 @@ class SharedTurns(ABC, Generic[M, T, R]):
         job = self._jobs.get(key)
         if job is None:
             job = self._jobs[key] = queue[key] = TurnJob(key, item, queue, asyncio.get_running_loop().create_future())
-        if self._runner is None or self._runner.done():
-            self._runner = asyncio.create_task(self._run())
+        if sum(not runner.done() for runner in self._runners) < self._lanes:
+            runner = asyncio.create_task(self._run())
+            self._runners.add(runner)
+            runner.add_done_callback(self._runners.discard)
         return job
 
     def _release(self, job: TurnJob[T, R]) -> None:
@@ -220,25 +239,29 @@ class SharedTurns(ABC, Generic[M, T, R]):
     # ---- in the thread ----
 
     def _loaded(self) -> M:
-        if self._model is None:
-            self._reading = True
-            try:
-                model = self._make()
-                model.load()
-            except Exception as error:
-                unavailable = self._unavailable(error)
-                self._problem = str(unavailable)
-                raise unavailable from error
-            finally:
-                self._reading, self._read_at = False, time.perf_counter()
-            self._model = model
-        return self._model
+        with self._reading_lock:
+            return self._model if self._model is not None else self._read()
+
+    def _read(self) -> M:
+        self._reading = True
+        try:
+            model = self._make()
+            model.load()
+        except Exception as error:
+            unavailable = self._unavailable(error)
+            self._problem = str(unavailable)
+            raise unavailable from error
+        finally:
+            self._reading, self._read_at = False, time.perf_counter()
+        self._model = model
+        give_back_memory()
+        return model
 
     def _turn(self, jobs: list[TurnJob[T, R]]) -> list[R | Exception]:
         """A result for each job, or for the first ones if the turn makes way, or nobody waits for the others any more."""
         model = self._loaded()
         found: list[R | Exception] = []
-        for some in _parts(jobs, model.batch):
+        for some in _parts(jobs, self._at_once(model, jobs[0].queue)):
             unwanted = not any(job.wanted for job in jobs[len(found) :])
             if found and (unwanted or self._makes_way(jobs[0].queue)):
                 break

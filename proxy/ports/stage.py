@@ -123,6 +123,11 @@ class Stage(Generic[OptionsT]):
         self.options = options
         self.ports = ports
 
+    def warm(self) -> None:
+        """Read and compile what the first request would wait for. Called in a thread when the server starts, which does not wait for it;
+        it may have been called before, for another policy.
+        """
+
     @classmethod
     def blocks_answers(cls, options: OptionsT) -> bool:
         """Whether these options can hold back or change an answer, which ``delivery: tap`` cannot do."""

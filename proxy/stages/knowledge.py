@@ -53,9 +53,12 @@ class Knowledge(Stage[KnowledgeOptions]):
 
     def __init__(self, options: KnowledgeOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        load()
         self._verifier = make_verifier(options, ports)
         self._base = ports.knowledge.get(options.folder)
+
+    def warm(self) -> None:
+        """Read the model that tells languages."""
+        load()
 
     @classmethod
     def asks(cls, options: KnowledgeOptions) -> Mapping[str, str]:

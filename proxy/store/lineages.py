@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 
-from sqlalchemy import select, update
+from sqlalchemy import TextClause, text, update
 
 from proxy.context.lineage import Beginnings, branch_of
 from proxy.errors import StoreUnavailable
@@ -19,6 +20,12 @@ from proxy.store.tables import lineages as table
 
 _TRIES = 8
 """Each failure means that another worker has changed the row."""
+
+
+@lru_cache(maxsize=64)
+def _known_query(count: int) -> TextClause:
+    ids = ", ".join(f":i{n}" for n in range(count))
+    return text(f"SELECT id, run_id, continued_by FROM {table.name} WHERE id IN ({ids})")  # noqa: S608 - no text of anybody's
 
 
 class DatabaseLineages:
@@ -31,9 +38,9 @@ class DatabaseLineages:
         """The run of a conversation; from now on its present end belongs to it. Raises `StoreUnavailable`."""
         keys = {key_of(client, route, hash_): hash_ for hash_ in beginnings.hashes}
         for _ in range(_TRIES):
-            async with self._database.transaction() as connection:
-                query = select(table.c.id, table.c.run_id, table.c.continued_by).where(table.c.id.in_(list(keys)))
-                known = {keys[row.id]: (row.run_id, row.continued_by) for row in await connection.execute(query)}
+            named = {f"i{n}": key for n, key in enumerate(keys)}
+            rows = await self._database.read(_known_query(len(named)), named)
+            known = {keys[id_]: (run, continued_by) for id_, run, continued_by in rows}
             found = await self._take(beginnings, known, client, route)
             if found is not None:
                 return found

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, get_args
 
 import msgspec
-from sqlalchemy import Column, ColumnElement, RowMapping, Select, and_, func, or_, select, update
+from sqlalchemy import Column, ColumnElement, RowMapping, Select, TextClause, and_, func, or_, select, text, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.errors import Conflict
@@ -70,6 +71,8 @@ class DatabaseQuarantine:
         """What is known of these contents, by hash and without the bytes. Raises `StoreUnavailable`."""
         found: dict[str, QuarantineItem] = {}
         wanted = list(dict.fromkeys(hashes))
+        if not await self._holds(wanted, client, run_id, decisions.policy_name(policy)):
+            return found
         async with self._database.transaction() as connection:
             for start in range(0, len(wanted), _HASHES_A_QUERY):
                 some = wanted[start : start + _HASHES_A_QUERY]
@@ -128,6 +131,16 @@ class DatabaseQuarantine:
             found = {status: int(count) for status, count in (await connection.execute(query)).all()}
         return {status: found.get(status, 0) for status in get_args(QuarantineStatus)}
 
+    async def _holds(self, hashes: Sequence[str], client: str, run_id: str, policy: str) -> bool:
+        """Whether anything is known of one of these: mostly not, and that takes one trip to the database."""
+        for start in range(0, len(hashes), _HASHES_A_QUERY):
+            some = hashes[start : start + _HASHES_A_QUERY]
+            values = {f"i{n}": item_id(client, run_id, policy, hash_) for n, hash_ in enumerate(some)}
+            values |= {f"c{n}": key_of(client, policy, hash_) for n, hash_ in enumerate(some)}
+            if await self._database.read(_known_query(len(some)), values):
+                return True
+        return False
+
     async def _find(
         self, connection: AsyncConnection, hashes: Sequence[str], client: str, run_id: str, policy: str
     ) -> dict[str, QuarantineItem]:
@@ -145,6 +158,15 @@ class DatabaseQuarantine:
         due = sorted(item.id for item in items if item.seen_at < now - _ASKED_EVERY_S)
         if due:
             await decisions.mark_seen(connection, table, table.c.id.in_(due), now)
+
+
+@lru_cache(maxsize=64)
+def _known_query(count: int) -> TextClause:
+    """Whether there is an item of one of `count` ids, or a decision for all of the client's runs on one of as many contents."""
+    ids, contents = (", ".join(f":{name}{n}" for n in range(count)) for name in "ic")
+    items = f"SELECT 1 FROM {table.name} WHERE id IN ({ids})"  # noqa: S608 - no text of anybody's
+    rulings = f"SELECT 1 FROM {trail_table.name} WHERE scope = 'client' AND client_key IN ({contents})"  # noqa: S608
+    return text(f"{items} UNION ALL {rulings} LIMIT 1")
 
 
 async def _read(connection: AsyncConnection, item_id: str, fields: Sequence[Column[Any]] = _LISTED) -> QuarantineItem | None:

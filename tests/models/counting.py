@@ -18,7 +18,7 @@ class _Counting:
     """`held()` stops it at the next batch."""
 
     def __init__(self, batch: int = 1) -> None:
-        self.batch = batch
+        self.batch, self.lanes = batch, 1
         self.calls: list[list[str]] = []
         self.loads = 0
         self.broken = False

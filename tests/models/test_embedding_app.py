@@ -75,6 +75,24 @@ async def test_a_server_is_ready_while_a_model_is_read_for_the_first_request_tha
         assert "pass" == (await asking).verdict
 
 
+class Warms(Compares):
+    """Takes its time to be made ready."""
+
+    name = "warms"
+    ready = threading.Event()
+
+    def warm(self) -> None:
+        self.ready.wait(10)
+
+
+async def test_what_a_stage_makes_ready_is_waited_for_by_nobody_but_readiness(start: Start) -> None:
+    async with start(policy="name: p\ndelivery: tap\nload_models: at_first_use\nstages: [warms]\n", stages=[Warms]) as proxy:
+        assert "still loading" == proxy.app.missing()["stages"]
+        Warms.ready.set()
+        await proxy.app._warming["stages"]
+        assert "stages" not in proxy.app.missing()
+
+
 @pytest.mark.parametrize(("load_models", "verdict"), [("at_first_use", "unchecked"), ("at_start", "error")])
 async def test_a_check_that_cannot_wait_for_a_models_first_reading_is_no_error_where_it_is_read_late(
     load_models: str, verdict: str, start: Start, monkeypatch: pytest.MonkeyPatch
@@ -126,7 +144,7 @@ def refused(tmp_path: Path, embeddings: str) -> str:
 
 
 def test_defaults(tmp_path: Path) -> None:
-    assert EmbeddingSettings(kind="builtin", model="", max_chars=4000, cache_mb=64, threads=1) == load(tmp_path, "{}").embeddings
+    assert EmbeddingSettings(kind="builtin", model="", max_chars=4000, cache_mb=64, threads=0) == load(tmp_path, "{}").embeddings
 
 
 def test_what_is_refused(tmp_path: Path) -> None:

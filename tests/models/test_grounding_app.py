@@ -146,7 +146,7 @@ def test_models_are_found_by_name_and_by_folder(tmp_path: Path) -> None:
 def test_another_folder_takes_the_built_in_one_s_place_and_is_relative_to_the_config_file(tmp_path: Path) -> None:
     model = make_pair_model(load(tmp_path, "{model: verifier, threads: 3}"), "")
     assert isinstance(model, OnnxVerifier)
-    assert (tmp_path / "verifier", 3) == (model._folder, model.batch)
+    assert (tmp_path / "verifier", 3) == (model._folder, model.lanes)
 
 
 def test_a_larger_model_is_relative_to_the_config_file_too(tmp_path: Path) -> None:

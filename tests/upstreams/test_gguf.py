@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from proxy.config.folders import cache_folder
 from proxy.errors import ConfigError
 from proxy.upstreams import gguf
 
@@ -176,4 +177,4 @@ def test_find_checks_a_configured_file(content: bytes | None, said: str, tmp_pat
     ],
 )
 def test_cache_folder(environ: dict[str, str], expected: Path) -> None:
-    assert expected == gguf.cache_folder(environ)
+    assert expected == cache_folder(environ)

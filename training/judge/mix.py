@@ -23,8 +23,8 @@ SHARES = {  # of the student
     "passages": 0.13,
     "made": 0.04,
 }
-"""Of the tokens. Written pairs are two thirds: public sources alone leave a model that measures likeness of words. (Of its first 7.2 million
-tokens, with a third of today's written rows, they were 0.58.)"""
+"""Of the tokens. Written pairs are two thirds: public sources alone leave a model that measures likeness of words. (Of its first 7.2
+million tokens, with a third of today's written rows, they were 0.58.)"""
 TEACHER_SHARES = {
     "near": 0.22,
     "found": 0.28,

@@ -129,6 +129,19 @@ def decided(
     return ClaimDecision(_opinion(support, thresholds), "model")
 
 
+def wanted_gain(decision: ClaimDecision | None, support: Support | None, found: Slot | None, similarity: float) -> float | None:
+    """The gain from which on `decided` and `told` say something else; None where no gain that is possible makes a difference."""
+    if found is None or support is None or (decision is not None and decision.by != "model"):
+        return None
+    if decision is None and _is_plain(found, support, similarity):
+        least = CONFIRMS
+    elif found.placed:
+        least = TELLS
+    else:
+        return None
+    return least if 1.0 - support.supported >= least else None
+
+
 def told(matter: ClaimMatter, found: Slot | None, gain: float) -> ClaimDecision | None:
     """A contradiction that the exchange shows, however the rest is worded, and also where the verifier was taken in by the words."""
     if found is None or not found.placed or gain < TELLS:

@@ -52,6 +52,8 @@ EMBED_ALL = 200
 """Up to so many pieces all are embedded: 0.2 s once for a context, then they are cached."""
 EMBED_BEST = 32
 """Of more pieces, those nearest to the claim by words, and the ones beside them."""
+AT_A_TIME = 2
+"""Exchanged values of a claim that are asked at once: as many as are judged side by side."""
 _MAX_REASONS = 3
 
 
@@ -66,6 +68,9 @@ class _Open(Struct):
     support: Support | None = None
     error: str = ""
     decision: ClaimDecision | None = None
+    matter: ClaimMatter | None = None
+    differs: tuple[Slot | None, list[str]] | None = None
+    """Where the evidence has another value, and the claim with such values in it; None while nobody has looked."""
 
 
 class Grounder:
@@ -108,7 +113,8 @@ class Grounder:
             async with within(deadline_s):
                 tongue = tongue or await asyncio.to_thread(language, answer or " ".join(texts))  # it loads a model the first time
                 await self._find(cuts, base)
-                await self._ask(cuts, tongue)
+                likely = await self._likely_swaps(cuts, base, tongue) if self._only_certain else []
+                await self._ask(cuts, tongue, likely)
                 if self._only_certain:
                     await self._decide(cuts, base, tongue)
         except TimeoutError:
@@ -117,7 +123,7 @@ class Grounder:
             log.warning("no verifier: %s", error)
             _fail(cuts, "verifier_unavailable")
         found = await _threaded(len(texts) > 8, self._judgements, cuts, base, tongue)
-        return [self._unasked(claim) if not claim.checkable else _of(claim, found[claim.question_and_text]) for claim in claims]
+        return [self._unasked(claim) if not claim.checkable else replace(found[claim.question_and_text], claim=claim) for claim in claims]
 
     async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
         """What each of the claims is judged by, in order."""
@@ -171,13 +177,23 @@ class Grounder:
             if positions:
                 cut.similarity[positions] = vectors[[row[i] for i in positions]] @ vector
 
-    async def _ask(self, cuts: Sequence[_Open], tongue: str) -> None:
-        """Set the verifier's word on each claim that has evidence."""
+    async def _likely_swaps(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[ClaimPair]:
+        """What will be asked after the claims' own support is known (`_gains`): one of it, where a core would have nothing to do now."""
+        asked = [cut for cut in cuts if cut.selection.text]
+        if len(asked) % 2 == 0:
+            return []
+        open_ = [cut for cut in asked if base.literal(cut.claim.text) is None]
+        found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, lambda: [self._read(cut, base, tongue) for cut in each(open_)])
+        likely = [(cut, swaps[0]) for cut, (slot, swaps) in zip(open_, found, strict=True) if slot is not None and slot.placed and swaps]
+        return [_exchanged(cut, text, tongue) for cut, text in likely[:1]]
+
+    async def _ask(self, cuts: Sequence[_Open], tongue: str, beside: Sequence[ClaimPair] = ()) -> None:
+        """Set the verifier's word on each claim that has evidence; what is asked `beside` is then known to the verifier, too."""
         asked = [cut for cut in cuts if cut.selection.text]
         if not asked:
             return
-        answers = await self._verifier.verify([ClaimPair(cut.text, cut.selection.text, tongue) for cut in asked])
-        for cut, support in zip(asked, answers, strict=True):
+        answers = await self._verifier.verify([*(ClaimPair(cut.text, cut.selection.text, tongue) for cut in asked), *beside])
+        for cut, support in zip(asked, answers, strict=False):
             cut.support = support
             cut.error = "" if support is not None else "not_judged"
 
@@ -185,7 +201,7 @@ class Grounder:
 
     async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> None:
         """Set the decision on each claim that could be judged."""
-        from proxy.grounding.judging.deciding import decided, needs_similarity, told
+        from proxy.grounding.judging.deciding import decided, needs_similarity, told, wanted_gain
 
         thresholds = self._thresholds()
         open_ = [cut for cut in cuts if not cut.error]
@@ -193,7 +209,11 @@ class Grounder:
         near = await self._similarities(
             [(cut, slot) for cut, (_, slot, _) in zip(open_, found, strict=True) if needs_similarity(slot)], base
         )
-        gains = await self._gains([(cut, swaps) for cut, (_, _, swaps) in zip(open_, found, strict=True) if swaps], tongue)
+        asked = []
+        for cut, (_, slot, swaps) in zip(open_, found, strict=True):
+            wanted = wanted_gain(cut.decision, cut.support, slot, near.get(cut.text, 0.0))
+            asked += [(cut, swaps, wanted)] if swaps and wanted is not None else []
+        gains = await self._gains(asked, tongue)
         for cut, (matter, slot, _) in zip(open_, found, strict=True):
             gain = gains.get(cut.text, 0.0)
             if cut.decision is None:
@@ -201,17 +221,21 @@ class Grounder:
             if cut.decision.by == "model":
                 cut.decision = told(matter, slot, gain) or cut.decision
 
-    async def _gains(self, open_: Sequence[tuple[_Open, Sequence[str]]], tongue: str) -> dict[str, float]:
-        """By claim: by how much it is better supported with another value in it, the most of them."""
-        asked = [(cut, text) for cut, swaps in open_ for text in swaps]
-        if not asked:
-            return {}
-        pairs = [ClaimPair(cut.text.removesuffix(cut.claim.text) + text, cut.selection.text, tongue) for cut, text in asked]
+    async def _gains(self, open_: Sequence[tuple[_Open, Sequence[str], float]], tongue: str) -> dict[str, float]:
+        """By claim: by how much it is better supported with another value in it. The most of them, or one that is as much as is wanted:
+        two are asked at a time, and the others only where those are not enough.
+        """
         found: dict[str, float] = {}
-        for (cut, _), support in zip(asked, await self._verifier.verify(pairs), strict=True):
-            if support is not None and cut.support is not None:
-                gain = support.supported - cut.support.supported
-                found[cut.text] = max(gain, found.get(cut.text, gain))
+        waiting = [(cut, list(swaps), wanted) for cut, swaps, wanted in open_]
+        while waiting:
+            asked = [(cut, text) for cut, swaps, _ in waiting for text in swaps[:AT_A_TIME]]
+            answers = await self._verifier.verify([_exchanged(cut, text, tongue) for cut, text in asked])
+            for (cut, _), support in zip(asked, answers, strict=True):
+                if support is not None and cut.support is not None:
+                    gain = support.supported - cut.support.supported
+                    found[cut.text] = max(gain, found.get(cut.text, gain))
+            left = [(cut, swaps[AT_A_TIME:], wanted) for cut, swaps, wanted in waiting]
+            waiting = [(cut, swaps, wanted) for cut, swaps, wanted in left if swaps and found.get(cut.text, 0.0) < wanted]
         return found
 
     def _thresholds(self) -> ClaimThresholds:
@@ -221,18 +245,36 @@ class Grounder:
 
     def _compared(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[tuple[ClaimMatter, Slot | None, list[str]]]:
         """Each claim with what differs and what could stand in its place; decides those where nothing needs to be compared."""
-        from proxy.grounding.judging.deciding import ClaimMatter, differing, exchanges, plain
+        from proxy.grounding.judging.deciding import plain
 
         found: list[tuple[ClaimMatter, Slot | None, list[str]]] = []
         thresholds = self._thresholds()
         for cut in each(cuts):
-            nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
-            matter = ClaimMatter(cut.claim.text, cut.claim.asked, nearest, tongue)
+            matter = self._matter(cut, base, tongue)
             cut.decision = plain(matter, cut.support, base, thresholds)
             open_to_it = cut.decision is None or (cut.decision.by == "model" and not (cut.support and cut.support.decides))
-            slot = differing(matter, base) if open_to_it else None
-            found.append((matter, slot, [] if slot is None or cut.support is None else exchanges(matter, base)))
+            slot, swaps = self._read(cut, base, tongue) if open_to_it else (None, [])
+            found.append((matter, slot, [] if cut.support is None else swaps))
         return found
+
+    @staticmethod
+    def _matter(cut: _Open, base: EvidenceBase, tongue: str) -> ClaimMatter:
+        from proxy.grounding.judging.deciding import ClaimMatter
+
+        if cut.matter is None:
+            nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
+            cut.matter = ClaimMatter(cut.claim.text, cut.claim.asked, nearest, tongue)
+        return cut.matter
+
+    def _read(self, cut: _Open, base: EvidenceBase, tongue: str) -> tuple[Slot | None, list[str]]:
+        """What of a claim differs from the evidence, and what could stand in its place; read once."""
+        from proxy.grounding.judging.deciding import differing, exchanges
+
+        if cut.differs is None:
+            matter = self._matter(cut, base, tongue)
+            slot = differing(matter, base)
+            cut.differs = slot, [] if slot is None else exchanges(matter, base)
+        return cut.differs
 
     async def _similarities(self, unsure: Sequence[tuple[_Open, Slot | None]], base: EvidenceBase) -> dict[str, float]:
         """By claim: its cosine with the sentence that differs from it."""
@@ -327,15 +369,15 @@ async def _threaded(large: bool, work: Callable[P, T], *args: P.args, **kwargs: 
     return await aside(LARGE if large else 0, work, *args, **kwargs)
 
 
+def _exchanged(cut: _Open, text: str, tongue: str) -> ClaimPair:
+    """The claim as `text` has it, with the claim's question and evidence."""
+    return ClaimPair(cut.text.removesuffix(cut.claim.text) + text, cut.selection.text, tongue)
+
+
 def _fail(cuts: Sequence[_Open], reason: str) -> None:
     for cut in cuts:
         if cut.support is None:
             cut.error = reason
-
-
-def _of(claim: Claim, found: Judgement) -> Judgement:
-    """The judgement of a claim's text, for one place where it is claimed."""
-    return replace(found, claim=claim)
 
 
 def _counterpart(claim: str, ranked: Sequence[int], base: EvidenceBase, tongue: str) -> tuple[str, int]:

@@ -1,13 +1,11 @@
 """Text -> vectors for every part that compares texts: implements `proxy.ports.Embedder` around an `Encoder`.
 
 In come texts of any request, out go rows of unit length. A text is embedded once, in turns of one thread (`proxy.models.turns`); texts that
-one caller wants together (a query with its parts) go through the model in one pass. A turn of bulk work ends after the text at hand when
-somebody waits, so that a query waits for one text of a 5,000-tool catalogue, not for the catalogue.
+one caller wants together (a query with its parts) are kept together. A turn of bulk work ends after the texts at hand when somebody waits,
+so that a query waits for one or two texts of a 5,000-tool catalogue, not for the catalogue.
 
-A thread and no child process: most of a text's time is matrix products, which let go of the interpreter, and the tokenizer, which is
-Python, holds it for a millisecond at a time. While 1,500 tools are embedded on two cores, the event loop wakes up late by 1 to 4 ms at
-p99 (`benchmarks/embedding_serving.py`); with four other processes on the same cores by 7 ms, and there by as much without bulk work.
-A shorter switch interval of the interpreter made no difference.
+Threads and no child process: most of a text's time is matrix products, which let go of the interpreter. While 1,500 tools are embedded on
+two cores, the event loop wakes up late by 1 to 4 ms at p99 (`benchmarks/embedding_serving.py`).
 """
 
 from __future__ import annotations
@@ -34,13 +32,13 @@ Texts: TypeAlias = tuple[str, ...]
 """One item of work: a text, or those that go through the model together."""
 
 MAX_CHARS = 4000
-"""Where a text is cut unless config.yaml says otherwise: about 900 tokens of English, 40 ms of the built-in model."""
+"""Where a text is cut unless config.yaml says otherwise: about 900 tokens of English, 17 ms of the built-in model."""
 MAX_WAITING = 8192
 """Texts that may wait, of each urgency; about 30 s of work for the built-in model."""
 SLICE = 256
 """Texts of one call that wait at a time, so that a long list neither fills the queue nor stands before everyone else's."""
 TURN_TEXTS = 32
-TURN_CHARS = 4000
+TURN_CHARS = 16_000
 """What is handed to the thread at once: the first of them is answered when the last is done."""
 OVERHEAD_BYTES = 350
 """Of a vector kept, beside its numbers: array object, key, place in the cache (`sys.getsizeof`)."""
@@ -52,8 +50,10 @@ class Encoder(Protocol):
     """A model. Used by one thread at a time."""
 
     name: str
+    lanes: int
+    """1: it divides what it gets itself."""
     batch: int
-    """Texts that it takes at once; 1 where a text's vector would depend, in its last bits, on the texts beside it."""
+    """Texts of bulk work that it takes at once; 1 where a text's vector would depend, in its last bits, on the texts beside it."""
     dimensions: int
     """0 until `load` where only the model tells."""
 
@@ -119,6 +119,10 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
             jobs.append(queue.popitem(last=False)[1])
             chars += sum(map(len, jobs[-1].item))
         return jobs
+
+    def _at_once(self, model: Encoder, queue: Queue[Texts, Rows]) -> int:
+        """All that is urgent, where the model takes several; of bulk work only so much that somebody who comes need not wait long."""
+        return model.batch if queue is self._bulk or model.batch == 1 else TURN_TEXTS
 
     def _makes_way(self, queue: Queue[Texts, Rows]) -> bool:
         return queue is self._bulk and bool(self._urgent)

@@ -24,7 +24,7 @@ INSTALL = "pip install 'groundwire[sentence-transformers]'"
 class SentenceTransformersEncoder:
     """An `Encoder`. Texts are padded to the longest beside them: a vector may differ by 1e-6 with its neighbours."""
 
-    batch = 16
+    lanes, batch = 1, 16
 
     def __init__(self, model: str, threads: int = 1) -> None:
         """`model` is a name or a folder; `threads` are torch's, 0 for the machine's cores."""

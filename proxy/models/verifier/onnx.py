@@ -26,14 +26,14 @@ fill the rest.
 
 One pair a run. An int8 model scales its activations by the whole batch, so a claim's logits would change with the claims beside it: by
 up to 0.5 with an MS MARCO reranker of 12 layers, and the same request could then get another verdict. Nor would batches be faster. Several
-pairs run side by side instead, each in one thread: on two cores that takes 0.6 of one thread's time, and, unlike threads that share a run
-and wait for each other, no longer when other processes have the cores.
+pairs run side by side instead (`lanes`), each in one thread, and who is done takes the next: on two cores that takes half of one thread's
+time, and, unlike threads that share a run and wait for each other, no longer when other processes have the cores.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.offloop import step_back
 
 FOLDER = Path(__file__).with_name("grounding_model")
 """The verifier that this package carries."""
@@ -53,6 +54,9 @@ FILES = ("model.onnx", "tokenizer.json")
 LOGITS = ("logit_supported", "logit_contradicted")
 _CHARS_PER_TOKEN = 24
 """More is not given to the tokenizer; German compounds are cut into pieces of five."""
+
+_CHARS_READ = 8
+"""Of evidence, which mostly fill a pair."""
 
 Label = Literal["supported", "unsupported", "contradicted"]
 Floats = NDArray[np.float64]
@@ -111,9 +115,9 @@ class OnnxVerifier:
     def __init__(self, folder: Path = FOLDER, threads: int = 2) -> None:
         """`threads` pairs are judged at a time, each by one thread."""
         self.name = folder.name
-        self.batch = threads
+        self.lanes, self.batch = threads, 1
         self._folder = folder
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="verifying") if threads > 1 else None
+        self._beside = ThreadPoolExecutor(threads, thread_name_prefix="reading", initializer=step_back) if threads > 1 else None
         self._card: Card
         self._session: Any = None
         self._tokenizer: Any = None
@@ -126,10 +130,10 @@ class OnnxVerifier:
         except ImportError as error:
             raise ModelUnavailable(f"the built-in verifier cannot be run ({error}); reinstall groundwire") from error
         card = self._read_card()
-        weights, tokenizer = (self._read(name, card.sha256[name]) for name in FILES)
+        weights, tokenizer = (self._checked(name, card.sha256[name]) for name in FILES)
         try:
-            self._tokenizer = Tokenizer.from_str(tokenizer.decode())
-            self._session = onnxruntime.InferenceSession(weights, session_options(onnxruntime), providers=["CPUExecutionProvider"])
+            self._tokenizer = Tokenizer.from_file(str(tokenizer))
+            self._session = onnxruntime.InferenceSession(str(weights), session_options(onnxruntime), providers=["CPUExecutionProvider"])
         except Exception as error:
             raise ModelUnavailable(f"the verifier in {self._folder} cannot be loaded ({str(error)[:300]}); {self._advice}") from error
         self._tokenizer.no_truncation()
@@ -141,44 +145,71 @@ class OnnxVerifier:
 
     def judge(self, pairs: list[ClaimPair]) -> list[Support | None]:
         """Implements `proxy.models.verifier.verifier.PairModel`."""
-        return list(self._pool.map(self._judge, pairs)) if self._pool and len(pairs) > 1 else [self._judge(pair) for pair in pairs]
+        return [self._judge(pair) if pair.language in self._card.languages else None for pair in pairs]
 
-    def _judge(self, pair: ClaimPair) -> Support | None:
-        calibration = self._card.languages.get(pair.language)
-        if calibration is None:
-            return None
-        logits = self.logits(pair)
+    def _judge(self, pair: ClaimPair) -> Support:
+        """What else is read of a pair is read beside the inference, which lets go of the interpreter."""
+        if self._beside is None:
+            return self._judged(pair, self.logits(pair), self._read(pair))
+        features = self._beside.submit(self._read, pair)
+        return self._judged(pair, self.logits(pair), features.result())
+
+    def _read(self, pair: ClaimPair) -> Sequence[float]:
+        """The features that the pair's language is combined with."""
+        if self._card.languages[pair.language].combination is None:
+            return ()
+        found: Sequence[float] = self._features(pair.claim, pair.evidence, pair.language)
+        return found
+
+    def _judged(self, pair: ClaimPair, logits: Floats, features: Sequence[float]) -> Support:
+        calibration = self._card.languages[pair.language]
         if not np.isfinite(logits).all():
             raise ValueError("the model's answer is not a number")
         z = logits / calibration.temperature + (np.array(calibration.bias) if calibration.bias else 0.0)
         if calibration.combination is not None:
-            z = self._combined(z, pair, calibration.combination)
+            z = self._combined(z, features, calibration.combination)
         p = softmax(z)
         labels = self._card.labels
         return Support(float(p[labels.index("supported")]), float(p[labels.index("contradicted")]) if "contradicted" in labels else 0.0)
 
     def logits(self, pair: ClaimPair) -> Floats:
         """``(labels,)``, as the model gives them: for fitting the calibration."""
+        return self.run(self.feed(pair))
+
+    def feed(self, pair: ClaimPair) -> dict[str, Any]:
+        """The model's inputs for a pair."""
         encoded = self.encode(pair.claim, pair.evidence)
         rows = {"input_ids": encoded.ids, "attention_mask": [1] * len(encoded.ids)}
         rows["token_type_ids"] = encoded.type_ids if self._card.segments else [0] * len(encoded.ids)
-        feed = {name: np.array([rows[name]], kind) for name, kind in self._types.items()}
+        return {name: np.array([rows[name]], kind) for name, kind in self._types.items()}
+
+    def run(self, feed: dict[str, Any]) -> Floats:
+        """``(labels,)`` for the inputs of one pair."""
         found: Floats = self._session.run(None, feed)[0][0].astype(np.float64)
         return found
 
     def encode(self, claim: str, evidence: str) -> Any:
         """The `tokenizers.Encoding` of both, cut to `max_tokens`."""
         chars = self._card.max_tokens * _CHARS_PER_TOKEN
-        first, second = self._tokenizer.encode_batch([claim[:chars], evidence[:chars] or "-"], add_special_tokens=False)
+        first = self._tokenizer.encode(claim[:chars], add_special_tokens=False)
+        second = self._evidence(evidence[:chars] or "-")
         room = self._card.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=True)
         first.truncate(max(int(room * self._card.claim_share), room - len(second)))
         second.truncate(room - len(first))
         return self._tokenizer.post_process(first, second)
 
-    def _combined(self, z: Floats, pair: ClaimPair, given: Combination) -> Floats:
+    def _evidence(self, evidence: str) -> Any:
+        """As much of `evidence` as fills a pair, or more: words are cut each by itself, so that those behind it need not be."""
+        begin = evidence.rfind(" ", 0, self._card.max_tokens * _CHARS_READ)
+        if begin > 0:
+            found = self._tokenizer.encode(evidence[:begin], add_special_tokens=False)
+            if len(found) >= self._card.max_tokens:
+                return found
+        return self._tokenizer.encode(evidence, add_special_tokens=False)
+
+    def _combined(self, z: Floats, features: Sequence[float], given: Combination) -> Floats:
         labels = self._card.labels
         supported, unsupported, contradicted = (z[labels.index(name)] for name in ("supported", "unsupported", "contradicted"))
-        features = self._features(pair.claim, pair.evidence, pair.language)
         inputs = np.array([supported - unsupported, contradicted - unsupported, *features])
         combined: Floats = np.array(given.weights) @ inputs + np.array(given.bias)
         return combined
@@ -193,15 +224,17 @@ class OnnxVerifier:
         except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ModelUnavailable(f"{self._folder / 'verifier.json'} cannot be read ({error}); {self._advice}") from error
 
-    def _read(self, name: str, sha256: str) -> bytes:
+    def _checked(self, name: str, sha256: str) -> Path:
+        """The file's path: the runtime reads it itself, and has no use for a second copy of it in memory."""
         path = self._folder / name
         try:
-            data = path.read_bytes()
+            with path.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
         except OSError as error:
             raise ModelUnavailable(f"{path} cannot be read ({error.strerror}); {self._advice}") from error
-        if hashlib.sha256(data).hexdigest() != sha256.lower():
+        if found != sha256.lower():
             raise ModelUnavailable(f"{path} is not the file that verifier.json names (its SHA-256 differs); {self._advice}")
-        return data
+        return path
 
 
 def write_card(folder: Path, fields: Mapping[str, Any]) -> Card:

@@ -64,7 +64,7 @@ class TransformersVerifier:
     """A `proxy.models.verifier.verifier.PairModel`. Pairs are padded to the longest beside them: a probability may differ by 1e-6 with
     them."""
 
-    batch = 8
+    lanes, batch = 1, 8
 
     def __init__(self, model: str, threads: int = 2) -> None:
         """`model` is a name or a folder; `threads` are torch's."""

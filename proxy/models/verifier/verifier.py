@@ -1,7 +1,7 @@
 """(claim, evidence) -> calibrated support, for every part that checks an answer: implements `proxy.ports.Verifier` and `Verifiers`.
 
 In come pairs of any request, out goes one `Support` for each, or None where the model does not know the claim's language. A pair (claim,
-evidence and language) is judged once, in turns of one thread (`proxy.models.turns`). While the model works, the sentences of all
+evidence and language) is judged once, in turns of few threads (`proxy.models.turns`). While the model works, the sentences of all
 streaming answers gather; the oldest goes next, together with those of about its length where the model takes several at once. More pairs
 than `max_waiting` are refused at once rather than late.
 """
@@ -35,10 +35,12 @@ MAX_CHARS = 20_000
 
 
 class PairModel(Protocol):
-    """A model. Used by one thread at a time."""
+    """A model. Used by as many threads at a time as it has lanes."""
 
     name: str
     """Model and version; final once loaded."""
+    lanes: int
+    """Turns that it takes side by side."""
     batch: int
     """Pairs that it takes at once; 1 where a pair's answer would depend on the pairs beside it."""
 

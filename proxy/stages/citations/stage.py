@@ -77,10 +77,13 @@ class Citations(SentenceStage[CitationsOptions]):
 
     def __init__(self, options: CitationsOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        load()
         self._verifier = make_verifier(options, ports)
         self._cases: dict[str, Case] = {}
         """By exchange id, while it lasts."""
+
+    def warm(self) -> None:
+        """Read the model that tells languages."""
+        load()
 
     @classmethod
     def blocks_answers(cls, options: CitationsOptions) -> bool:

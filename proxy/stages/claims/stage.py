@@ -90,7 +90,6 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     def __init__(self, options: ClaimsOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        load()
         self.embeds = options.embed
         self._verifier = make_verifier(options, ports)
         self._second = SecondOpinions(ports.chat, options.second_opinion) if options.second_opinion is not None else None
@@ -98,6 +97,10 @@ class Claims(SentenceStage[ClaimsOptions]):
         self._verdicts = Verdicts(self.name, options, ports.counters)
         self._kept: dict[str, Checks] = {}
         """By exchange id, while it lasts."""
+
+    def warm(self) -> None:
+        """Read the model that tells languages."""
+        load()
 
     @classmethod
     def blocks_answers(cls, options: ClaimsOptions) -> bool:

@@ -86,8 +86,6 @@ class Clash(Stage[ClashOptions]):
 
     def __init__(self, options: ClashOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        load()
-        read_clauses(_WARMING)
         self.embeds = self.verifies = options.semantic
         self._finder = Finder(options, ports.embedder, make_verifier(options, ports))
         self._context = Context(options.between)
@@ -95,6 +93,11 @@ class Clash(Stage[ClashOptions]):
         """Runs of which a clash was found, where nothing is done about it: what the store knows of them counts on every turn."""
         self._notes: dict[str, list[Note]] = {}
         """By exchange, until it is over."""
+
+    def warm(self) -> None:
+        """Read the model that tells languages, and compile the patterns of statements."""
+        load()
+        read_clauses(_WARMING)
 
     @classmethod
     def actions(cls, options: ClashOptions) -> tuple[Action, ...]:

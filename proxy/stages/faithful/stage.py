@@ -100,7 +100,10 @@ class Faithful(SentenceStage[FaithfulOptions]):
         super().__init__(options, ports)
         self._hidden: dict[str, _Hidden] = {}
         """By exchange id, while it lasts."""
-        if options.language == "auto":
+
+    def warm(self) -> None:
+        """Read the model that tells languages, where it is asked."""
+        if self.options.language == "auto":
             load()
 
     @classmethod

@@ -62,13 +62,6 @@ _COUNTERS = {
 }
 
 
-def _load() -> None:
-    """What is loaded and compiled at its first use, some 200 ms: no request should wait for it, least of all miss its deadline."""
-
-    load()
-    prepare()
-
-
 class Poisoning(Stage[PoisoningOptions]):
     """Blocks or quarantines false content and hidden instructions before they enter the context."""
 
@@ -101,7 +94,6 @@ class Poisoning(Stage[PoisoningOptions]):
 
     def __init__(self, options: PoisoningOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        _load()
         self.embeds = bool(options.knowledge)
         self._verifier = make_verifier(options, ports)
         self._base = ports.knowledge.get(options.knowledge) if options.knowledge else None
@@ -111,6 +103,11 @@ class Poisoning(Stage[PoisoningOptions]):
         self._rates: LRU[PoisoningRate] = LRU(_CLIENTS)
         """By client: what one client is told says nothing of the others."""
         self._known: LRU[CheckedPiece] = LRU(options.cache_size)
+
+    def warm(self) -> None:
+        """Read the model that tells languages, and compile the patterns of instructions: some 200 ms."""
+        load()
+        prepare()
 
     @classmethod
     def actions(cls, options: PoisoningOptions) -> tuple[Action, ...]:

@@ -82,12 +82,15 @@ class Reflection(Stage[ReflectionOptions]):
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        load()
-        warm()
         self._reader = ResultReader()
         self._applied = Applied()
         self._caps: dict[str, list[Cap]] = {}
         """By exchange, where caps are enforced."""
+
+    def warm(self) -> None:
+        """Read the model that tells languages, and compile what reads a conversation."""
+        load()
+        warm()
 
     @classmethod
     def blocks_answers(cls, options: ReflectionOptions) -> bool:

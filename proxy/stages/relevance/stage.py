@@ -121,8 +121,11 @@ class Relevance(Stage[RelevanceOptions]):
 
     def __init__(self, options: RelevanceOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        load()
         self._judge = Judge(ports.chat, options.llm, options.cache_size) if options.llm is not None else None
+
+    def warm(self) -> None:
+        """Read the model that tells languages."""
+        load()
 
     @classmethod
     def actions(cls, options: RelevanceOptions) -> tuple[Action, ...]:

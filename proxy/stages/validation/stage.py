@@ -58,10 +58,13 @@ class Validation(Stage[ValidationOptions]):
 
     def __init__(self, options: ValidationOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        load()
         self._verifier = make_verifier(options, ports)
         self._known: LRU[Quality] = LRU(options.cache_size)
         self._archived: LRU[str] = LRU(options.cache_size)
+
+    def warm(self) -> None:
+        """Read the model that tells languages."""
+        load()
 
     @classmethod
     def actions(cls, options: ValidationOptions) -> tuple[Action, ...]:

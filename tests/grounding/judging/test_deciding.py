@@ -53,6 +53,19 @@ async def test_a_model_that_the_policy_names_may_decide_by_itself(support: Suppo
     assert label == (await judged("The Eiffel Tower is ugly.", support)).label
 
 
+@pytest.mark.parametrize(
+    ("support", "asked"),
+    [(0.02, 4), (0.45, 4), (0.95, 0)],
+)
+async def test_other_values_are_asked_about_only_where_the_answer_can_matter(support: float, asked: int) -> None:
+    """Two claims, so that nothing is asked beside them, and two names to put into each."""
+    claims = ["The Eiffel Tower is in Rome.", "The Big Tower is in Bonn."]
+    verifiers = ScriptedVerifiers(lambda pair: Support(support, 0.02))
+    base = EvidenceBase([Evidence(PARIS), Evidence("The Big Tower is in Cologne.")])
+    await Grounder(verifiers, only_certain=True).judge([Claim(text, 0, len(text)) for text in claims], base, tongue="en")
+    assert [2, asked][: 1 + bool(asked)] == [len(pairs) for pairs in verifiers.asked]
+
+
 async def test_an_exact_contradiction_says_what_the_evidence_has_instead() -> None:
     found = await judged("The Eiffel Tower is in Rome.", AGAINST, "Rain fell. " + PARIS)
     assert ("Paris", "name Rome (evidence: Paris)", PARIS) == (found.instead, found.reason, found.evidence and found.evidence.text)
@@ -80,5 +93,6 @@ async def test_the_question_is_searched_and_judged_with_the_answer_and_is_no_par
     verifiers = ScriptedVerifiers(lambda pair: Support(0.9, 0.02) if "Paris" in pair.claim else AGAINST)
     claim = Claim("In Rome.", 0, 8, asked="Where is the Eiffel Tower?")
     (found,) = await Grounder(verifiers, only_certain=True).judge([claim], EvidenceBase([Evidence(PARIS)]), tongue="en")
-    assert ["Where is the Eiffel Tower? In Rome."] == [pair.claim for pair in verifiers.asked[0]]
+    exchanged = "Where is the Eiffel Tower? In Paris."
+    assert ["Where is the Eiffel Tower? In Rome.", exchanged] == [pair.claim for pair in verifiers.asked[0]]
     assert ("In Rome.", "contradicted") == (found.claim.text, found.label)

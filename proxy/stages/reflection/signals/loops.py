@@ -13,6 +13,7 @@ Each further repetition is a `Loop` of its own. Time is linear in the length of 
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,6 +25,7 @@ import orjson
 from msgspec import Struct
 
 from proxy.context.passages import is_retrieval_tool
+from proxy.language.by_text import by_text
 from proxy.language.json.fingerprint import normalised, normalised_text
 from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool
 from proxy.stages.reflection.signals.chunks import chunks_of
@@ -119,11 +121,11 @@ def find_loops(
 def _stretches(turns: Sequence[AgentTurn]) -> Iterator[list[list[CalledTool]]]:
     """Steps (the answered calls of one message, each action once) between what the user says."""
     steps: list[list[CalledTool]] = []
-    said: set[str] = set()
+    said: set[bytes] = set()
     for turn in turns:
         if turn.role == "user":
-            text = normalised_text(turn.text)
-            if len(text) < MIN_ANSWER_CHARS or text not in said:
+            text, length = _normal(turn.text)
+            if length < MIN_ANSWER_CHARS or text not in said:
                 yield steps
                 steps = []
             said.add(text)
@@ -301,13 +303,13 @@ class _Stretch:
 
 def _same_answers(turns: Sequence[AgentTurn]) -> Iterator[Loop]:
     """Answers that were given before, to something else that the user had said."""
-    given: dict[str, tuple[str, list[int], int]] = {}
-    asked = ""
+    given: dict[bytes, tuple[bytes, list[int], int]] = {}
+    asked = b""
     for turn in turns:
         if turn.role == "user":
-            asked = normalised_text(turn.text)
+            asked, _ = _normal(turn.text)
         elif not turn.calls and len(turn.text) >= MIN_ANSWER_CHARS and not _asks(turn.text) and _has_substance(turn.text):
-            text = normalised_text(turn.text)
+            text, _ = _normal(turn.text)
             before, messages, count = given.get(text, (None, [], 0))
             if before == asked:
                 continue
@@ -317,11 +319,19 @@ def _same_answers(turns: Sequence[AgentTurn]) -> Iterator[Loop]:
                 yield Loop("same_answer", "", (), tuple(messages), count + 1)
 
 
+@by_text(20_000)
+def _normal(text: str) -> tuple[bytes, int]:
+    """A hash of `normalised_text`, and its length."""
+    normal = normalised_text(text)
+    return hashlib.blake2b(normal.encode("utf-8", "surrogatepass"), digest_size=16).digest(), len(normal)
+
+
 def _asks(text: str) -> bool:
     """Whether it ends in a question: one that is asked again waits for its answer, the proxy's own among them."""
     return text.rstrip(" \n\"'}]»”").endswith(("?", "？"))
 
 
+@by_text(20_000)
 def _has_substance(text: str) -> bool:
     """Whether enough is left of `text` without greetings, thanks and offers of more help."""
     left = 0

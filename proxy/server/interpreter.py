@@ -1,0 +1,42 @@
+"""How a worker process is set: its garbage collector, how soon threads give way, and the C library's memory."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import sys
+from contextlib import suppress
+
+from proxy.offloop import SWITCH_S
+
+_M_ARENA_MAX = -8
+"""`mallopt(3)`"""
+
+
+def share_memory() -> None:
+    """Have threads that compute take their memory from one place, not each from its own that keeps what it had: 25 MB (glibc).
+
+    To be called before they are started.
+    """
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+
+
+@functools.cache
+def calm_collector() -> None:
+    """Make the garbage collector look less often, and never at what lives as long as the process.
+
+    An exchange makes some hundred objects and no cycles, and CPython's defaults look through them again and again. To see what that costs,
+    run ``python -m benchmarks.overhead --quick`` with and without the call. Of several servers in one process, as
+    in tests, only the first is taken for what lives as long: the models of the others must go when they stop.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+
+
+def share_interpreter() -> None:
+    """Let the event loop have the interpreter soon where worker threads compute: its every wake-up waits that long."""
+    sys.setswitchinterval(SWITCH_S)
