@@ -55,6 +55,7 @@ from proxy.wire.http.asgi import ClientGone, RawHeaders, Receive, Responder, Sco
 from proxy.wire.http.forwarding import NOT_RETURNED_RAW, client_headers, following, has_body, returned_headers, tail, wants_websocket
 from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
 from proxy.wire.http.peers import not_from_here
+from proxy.wire.http.whole import offered
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -79,10 +80,11 @@ class Endpoint:
 
     def __init__(self, services: Services) -> None:
         self._s = services
+        self._departures = asgi.Departures()
 
     async def __call__(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
         """One request whose path is the route's prefix and ``/v1/…``."""
-        job = _Job(self._s, route, scope, receive, Responder(receive, send))
+        job = _Job(self._s, route, scope, receive, Responder(receive, send, self._departures, offered(scope)))
         try:
             await job.run()
         except ClientGone:
@@ -131,7 +133,9 @@ class _Job:
 
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
-        path = normal(self.path.partition("?")[0])
+        path = self.path.partition("?")[0]
+        if self._dialect is None:  # a dialect's own path is the one that it was found by
+            normal(path)
         if wants_websocket(self._scope):
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
         if self.route.own_machine_only and (problem := not_from_here(self._scope)):
@@ -337,6 +341,8 @@ class _Job:
 
     async def _told(self, exchange: Exchange) -> None:
         """Wait for the stages that look at the request while the model is asked."""
+        if not self._policy.pipeline.owes(exchange):
+            return
         started = time.perf_counter()
         with suppress(TimeoutError):
             async with asyncio.timeout(delivery.PATIENCE_S if self._delivery(exchange) == "tap" else None):

@@ -18,6 +18,7 @@ from proxy.language.times import seconds_of
 
 EXTENSION = "groundwire"
 _DEPTH = 254
+_NUMBERS = frozenset((int, float))
 
 
 def load(body: bytes) -> dict[str, Any]:
@@ -59,12 +60,14 @@ def flag(fields: Mapping[str, Any], name: str) -> bool:
 
 def object_of(value: object) -> Mapping[str, Any]:
     """An object's fields; none where it is something else."""
+    if type(value) is dict:
+        return value
     return value if isinstance(value, Mapping) else {}
 
 
 def is_number(value: object) -> bool:
     """Whether it is a JSON number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) in _NUMBERS  # which a boolean is not among
 
 
 def as_raw(value: object) -> msgspec.Raw:
