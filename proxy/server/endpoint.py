@@ -48,6 +48,7 @@ from proxy.ports.upstream import Call, Past, Reply, is_event_stream
 from proxy.server.continuations import Keeping, unchanged
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.upstreams.resilience import retry_after_s
+from proxy.wire.bodies import reading
 from proxy.wire.dialect import Dialect, TokenCount
 from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
@@ -63,6 +64,8 @@ OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
 ESTIMATED = b"tokens_estimated"
 """Warns of a count of tokens that is this proxy's own."""
+UNTOUCHED = 20
+"""Of a body in which nothing changed at most the extension is left out, at this many times the speed of writing it anew."""
 LINEAGE_TIMEOUT_S = 2.0
 MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""
@@ -193,14 +196,14 @@ class _Job:
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:
         """The request, in the API that it is meant for: some clients send a body of one API to the path of another. Raises `ProxyError`."""
         try:
-            return await aside(len(body), dialect.parse_request, body)
+            return await aside(reading(body), dialect.parse_request, body)
         except InvalidRequest:
             meant = self._s.dialects.meant(dialect.path, body)
             if meant is None:
                 raise
         self._dialect = self._spoken = meant
         self.path = meant.path + self.path[len(dialect.path) :]
-        return await aside(len(body), meant.parse_request, body)
+        return await aside(reading(body), meant.parse_request, body)
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
         """The client's keys, the route they are for, and how the client's API sends one."""
@@ -230,8 +233,11 @@ class _Job:
         """Call the upstream."""
         started = time.perf_counter()
         later, self._calls = self._calls, self._calls + 1
-        body = await aside(exchange.original.size, dialect.render_request, exchange)
-        request = exchange.original
+        request, prompt = exchange.original, exchange.prompt
+        untouched = prompt.messages is request.messages and prompt.tools is request.tools and prompt.params is request.params
+        untouched = untouched and not request.message_hints and not request.goes_on_from
+        size = request.size // UNTOUCHED if untouched else request.size
+        body = await aside(size, dialect.render_request, exchange)
         past = Past(request.held if request.held_whole else None, request.known_items)
         call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past)
         now = time.perf_counter()
