@@ -120,7 +120,10 @@ class _Message:
         """``ID STATUS VERDICT METHOD PATH name=value …``"""
         fields = cast(dict[str, Any], msgspec.to_builtins(self.line))
         head = [str(fields.pop(name, "-") or "-") for name in ("id", "status", "verdict", "method", "path")]
-        return " ".join([*head, *(f"{name}={_value(value)}" for name, value in fields.items())])
+        for name, value in fields.items():
+            kind = type(value)
+            head.append(f"{name}={_text(value) if kind is str else f'{value:.1f}' if kind is float else _value(value)}")
+        return " ".join(head)
 
 
 _PLAIN = re.compile(r"[!#-<>-~]*")
@@ -128,13 +131,7 @@ _PLAIN = re.compile(r"[!#-<>-~]*")
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, str):
-        return _text(value)
-    if isinstance(value, float):
-        return f"{value:.1f}"
-    if isinstance(value, int):
-        return str(value)
-    return _text(",".join(value))
+    return str(value) if isinstance(value, int) else _text(",".join(value))
 
 
 @lru_cache(maxsize=1024)  # most are names, which come again with each line

@@ -314,7 +314,7 @@ class _Job:
             model=self.route.upstream.upstream.catalogue_name(request.model),
             prompt=Prompt(request.messages, request.tools, request.params, evidence=request.passages),
             run_id=run_id,
-            step_id=hints.step_id or str(1 + sum(m.get("role") == "assistant" for m in request.messages)),
+            step_id=hints.step_id or str(1 + [m.get("role") for m in request.messages].count("assistant")),
             skip=hints.skip,
             enforced=enforced,
             inline=hints.inline,

@@ -42,7 +42,7 @@ def reading(body: bytes) -> int:
 
 
 def count_up_to(body: bytes, mark: bytes, most: int) -> int:
-    """How often `mark` stands in it, if that is less often than `most`: `bytes.count` looks at each byte, ten times as long for rare ones."""
+    """How often `mark` stands in it, if that is less often than `most`: `bytes.count` looks at each byte, ten times as long."""
     found = at = 0
     while found < most and (at := body.find(mark, at) + 1):
         found += 1
