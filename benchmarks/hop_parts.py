@@ -4,7 +4,7 @@
 
 Shares are by `cProfile` of the event loop's thread, over requests of `benchmarks.hop`; what a built-in function takes is its caller's. They
 are put to the CPU that the same requests take without a profiler, the thread that writes records included, which stands by itself. A
-profiler makes Python's own calls dearer than what is compiled: shares are right to some per cent, and best compared with another run's.
+profiler makes every call dearer than what is done in it: shares are right to some per cent, and best compared with another run's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARTS = (
     ("client and stub of the benchmark", ("/benchmarks/",)),
 )
 OTHER = "event loop, tasks"
-_WARM, _REQUESTS, _TURNS = 300, 300, 5
+_WARM, _REQUESTS, _TURNS = 200, 200, 5
 
 
 def part_of(file: str) -> str:
@@ -61,7 +61,7 @@ async def parts(kind: str) -> Figures:
         found: Figures = {}
         for name in ("floor", "proxy"):
             await hop.turn(name, kind, _WARM, lambda: None, lambda: None)
-            loop_s, all_s, profile = [], [], cProfile.Profile()
+            loop_s, all_s, profile = [], [], cProfile.Profile(time.thread_time)
             for _ in range(_TURNS):
                 clock: list[tuple[float, float]] = []
 
