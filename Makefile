@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs site shots clean
+.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-speed bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs site shots clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -101,6 +101,10 @@ bench: $(VENV)/.installed  ## the measurements behind docs/speed.md
 	$(BIN)/python -m benchmarks.dialects
 	$(BIN)/python -m benchmarks.metrics
 	$(BIN)/python -m benchmarks.observability
+
+bench-speed: $(VENV)/.installed  ## the hop beside the floor, and beside Portkey and LiteLLM where they are installed; what new content costs, by stage
+	$(BIN)/python -m benchmarks.speed
+	$(BIN)/python -m benchmarks.stage_costs
 
 bench-tools: $(VENV)/.installed  ## tool RAG: does it keep the tools that are needed, how sure is it, what does it cost
 	$(BIN)/python -m benchmarks.tools

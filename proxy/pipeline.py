@@ -166,6 +166,10 @@ class Pipeline:
         telling = self._telling.get(exchange.id)
         return telling is not None and not telling.task.done()
 
+    def owes(self, exchange: Exchange) -> bool:
+        """Whether `begin` left something running that `told` has still to wait for."""
+        return exchange.id in self._telling
+
     async def told(self, exchange: Exchange) -> None:
         """Wait for what `begin` left running: what it found is in the headers, and before the answer's checks. Raises `ProxyError`."""
         telling = self._telling.get(exchange.id)

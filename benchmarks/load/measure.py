@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.load import bodies
-from benchmarks.load.generator import closed_loop
+from benchmarks.load.generator import BadAnswer, closed_loop
 from benchmarks.load.statistics import percentile
 from benchmarks.load.streaming import read_streams
 from benchmarks.load.systems import System
@@ -57,7 +57,10 @@ def _one_loop(system: System, body: bytes, level: int, seconds: float, cell: Cel
     with system.awake():
         server = system.server
         clock = server.cpu_s if server else lambda: 0.0
-        sample = closed_loop(system.port, system.request(body), system.expected(), level, seconds, clock)
+        try:
+            sample = closed_loop(system.port, system.request(body), system.expected(), level, seconds, clock)
+        except BadAnswer as error:
+            raise BadAnswer(f"{system.name}, {level} at once, {len(body):,} bytes: {error}") from error
     if server:
         cell.add(cpu_ms=1000 * sample.cpu_s / len(sample.latencies_ms), busy=sample.cpu_s / sample.seconds)
     cell.n += len(sample.latencies_ms)

@@ -10,11 +10,14 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
+from functools import lru_cache
 
 from proxy.config.settings import KeySettings
 from proxy.errors import InvalidApiKey, PolicyNotAllowed
 
 ANONYMOUS = "anonymous"
+_REMEMBERED_CHARS = 512
+"""Longest key whose hash is kept: no key is as long, and what a client may send is."""
 
 
 def new_key() -> tuple[str, str]:
@@ -52,4 +55,12 @@ class Clients:
 
 
 def _sha256(text: str) -> str:
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARS else _hashed(text)
+
+
+def _hashed(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+_remembered = lru_cache(maxsize=256)(_hashed)
+"""A client sends the same key with each request."""

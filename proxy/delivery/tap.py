@@ -126,6 +126,12 @@ async def deliver_body(d: Delivery) -> None:
     if exchange.answer is None:
         await _leave(d, body, last_byte, d.verdict)
         return
+    if not d.judged and not d.pipeline.owes(exchange):  # nothing to wait for: a task would cost more than what it does
+        inline = d.inline() if exchange.inline else None
+        if inline is not None:
+            body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)
+        await _leave(d, body, last_byte, d.verdict)
+        return
     checking = asyncio.create_task(_check(d))
     try:
         await asyncio.wait((checking,), timeout=None if exchange.inline else PATIENCE_S)

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
-from msgspec.structs import replace
 
 from proxy.errors import ProxyError
 from proxy.exchange import Exchange
@@ -116,7 +117,18 @@ def log_line(finished: Finished) -> LogLine:
     """The line."""
     error, exchange = finished.error, finished.exchange
     before, prompt, completion = finished.tokens
-    line = LogLine(
+    of_exchange: dict[str, Any] = {}
+    if exchange is not None:
+        request = exchange.original
+        of_exchange = {
+            "policy": exchange.policy,
+            "run": clipped(exchange.run_id),
+            "step": clipped(exchange.step_id),
+            "model": clipped(request.model),
+            "stream": request.stream,
+            "warnings": tuple(exchange.warnings),
+        }
+    return LogLine(
         id=finished.id,
         status=finished.status,
         verdict=finished.verdict,
@@ -134,17 +146,7 @@ def log_line(finished: Finished) -> LogLine:
         duration_ms=round(finished.duration_ms, 3),
         overhead_ms=round(finished.overhead_ms, 3),
         trace_id=finished.trace_id,
-    )
-    if exchange is None:
-        return line
-    return replace(
-        line,
-        policy=exchange.policy,
-        run=clipped(exchange.run_id),
-        step=clipped(exchange.step_id),
-        model=clipped(exchange.original.model),
-        stream=exchange.original.stream,
-        warnings=tuple(exchange.warnings),
+        **of_exchange,
     )
 
 

@@ -13,8 +13,10 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import IO, Any, cast
 
 import msgspec
@@ -82,8 +84,30 @@ def _settings(given: LoggingSettings, environ: Mapping[str, str]) -> LoggingSett
 def exchange(line: LogLine) -> None:
     """Write the line of an exchange that is over; a warning where it failed."""
     level = logging.WARNING if line.failed else logging.INFO
-    if exchanges.isEnabledFor(level):  # without the caller's place in the code, which costs more than the rest
-        exchanges.handle(logging.LogRecord(exchanges.name, level, __file__, 0, _Message(line), None, None))
+    if exchanges.isEnabledFor(level):
+        exchanges.handle(_Record(level, _Message(line)))
+
+
+class _Record(logging.LogRecord):
+    """An exchange's record: what the class that it stands in for asks the system and the interpreter for is the same each time."""
+
+    def __init__(self, level: int, message: _Message) -> None:
+        made = _made_before(level, os.getpid(), threading.get_ident())
+        now = time.time()
+        self.__dict__.update(
+            made,
+            msg=message,
+            created=now,
+            msecs=int((now - int(now)) * 1000) + 0.0,
+            relativeCreated=made["relativeCreated"] + (now - made["created"]) * 1000,
+        )
+
+
+@lru_cache(maxsize=4)
+def _made_before(level: int, process: int, thread: int) -> Mapping[str, Any]:
+    """The fields of one that was made by the class itself: without the caller's place in the code, which costs more than the rest."""
+    made = vars(logging.LogRecord(exchanges.name, level, __file__, 0, None, None, None))
+    return {**made, "taskName": None} if "taskName" in made else made  # each exchange has a task of its own
 
 
 class _Message:
@@ -96,7 +120,10 @@ class _Message:
         """``ID STATUS VERDICT METHOD PATH name=value …``"""
         fields = cast(dict[str, Any], msgspec.to_builtins(self.line))
         head = [str(fields.pop(name, "-") or "-") for name in ("id", "status", "verdict", "method", "path")]
-        return " ".join([*head, *(f"{name}={_value(value)}" for name, value in fields.items())])
+        for name, value in fields.items():
+            kind = type(value)
+            head.append(f"{name}={_text(value) if kind is str else f'{value:.1f}' if kind is float else _value(value)}")
+        return " ".join(head)
 
 
 _PLAIN = re.compile(r"[!#-<>-~]*")
@@ -104,11 +131,11 @@ _PLAIN = re.compile(r"[!#-<>-~]*")
 
 
 def _value(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.1f}"
-    if isinstance(value, int):
-        return str(value)
-    text = value if isinstance(value, str) else ",".join(value)
+    return str(value) if isinstance(value, int) else _text(",".join(value))
+
+
+@lru_cache(maxsize=1024)  # most are names, which come again with each line
+def _text(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
 
 

@@ -6,8 +6,8 @@ so, with secrets masked always.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,6 +24,8 @@ from proxy.store.masking import mask, mask_text
 from proxy.store.records import Record, plain
 from proxy.store.writer import RecordWriter
 
+_NO_FACTS = Facts()
+
 
 class Recorder:
     """Writes records and the metrics of every exchange."""
@@ -33,10 +35,14 @@ class Recorder:
 
     async def record(self, finished: Finished) -> None:
         """Take one."""
-        size = _size(finished.exchange) if finished.exchange is not None else 0
+        size = _size(finished.exchange) if finished.exchange is not None and self._reads(finished.exchange) else 0
         made = await aside(size, record_of, finished, bodies=self._bodies, price=self._price)
         self._metrics.exchange(finished)
         self._writer.submit(made)
+
+    def _reads(self, exchange: Exchange) -> bool:
+        """Whether what is long is read for its record: texts are, for bodies, and answers that were put beside each other."""
+        return self._bodies or len(exchange.attempts) > 1
 
 
 def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -> Record:
@@ -46,8 +52,20 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
     detail: dict[str, Any] = {"overhead_ms": round(finished.overhead_ms, 3), "attempts": max(finished.tries, 1)}
     if finished.error is not None:
         detail["error"] = RecordError(finished.error.code, finished.error.param, mask_text(finished.error.message))
-    record = partial(
-        Record,
+    if exchange is None:
+        of_exchange: dict[str, Any] = {"policy": "", "model": "", "detail": RecordDetail(**detail)}
+    else:
+        detail |= _found(exchange)
+        of_exchange = {
+            "policy": exchange.policy,
+            "model": exchange.original.model,
+            "run_id": exchange.run_id,
+            "step_id": exchange.step_id,
+            "stream": exchange.original.stream,
+            "cost_usd": _cost_usd(finished, price),
+            **(_texts(exchange, detail) if bodies else {"detail": RecordDetail(**detail)}),
+        }
+    return Record(
         id=finished.id,
         created_at=finished.received_at,
         client=finished.client,
@@ -63,23 +81,20 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
         reason=reason_of(finished),
         would=would_of(exchange),
         overhead_ms=detail["overhead_ms"],
+        **of_exchange,
     )
-    if exchange is None:
-        return record(policy="", model="", detail=RecordDetail(**detail))
-    detail |= _found(exchange)
-    return record(
-        cost_usd=_cost_usd(finished, price),
-        question=first_words(asked_of(exchange)) if bodies else "",
-        answer=first_words(said_in(exchange)) if bodies else "",
-        policy=exchange.policy,
-        model=exchange.original.model,
-        run_id=exchange.run_id,
-        step_id=exchange.step_id,
-        stream=exchange.original.stream,
-        detail=RecordTexts(**detail, **_changed_texts(exchange)) if bodies else RecordDetail(**detail),
-        request_body=_request_body(exchange) if bodies else None,
-        answer_body=_answer_body(exchange.upstream_answer) if bodies and exchange.upstream_answer is not None else None,
-    )
+
+
+def _texts(exchange: Exchange, detail: Mapping[str, Any]) -> dict[str, Any]:
+    """What is kept of it where bodies are."""
+    answer = exchange.upstream_answer
+    return {
+        "detail": RecordTexts(**detail, **_changed_texts(exchange)),
+        "question": first_words(asked_of(exchange)),
+        "answer": first_words(said_in(exchange)),
+        "request_body": _request_body(exchange),
+        "answer_body": _answer_body(answer) if answer is not None else None,
+    }
 
 
 def _cost_usd(finished: Finished, price: Price | None) -> float | None:
@@ -108,7 +123,7 @@ def _found(exchange: Exchange) -> dict[str, Any]:
     return {
         "enforced": exchange.enforced,
         "verdicts": [_verdict(verdict) for verdict in exchange.verdicts],
-        "facts": copy(exchange.facts) if exchange.facts != Facts() else None,
+        "facts": copy(exchange.facts) if exchange.facts != _NO_FACTS else None,
         "timings_ms": {name: round(ms, 3) for name, ms in exchange.timings.items()},
         "changes": list(exchange.changes),
         "skip": sorted(exchange.skip),

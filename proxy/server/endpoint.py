@@ -13,8 +13,9 @@ from proxy.errors import InternalError, Overloaded, ProxyError
 from proxy.server.completion import Completion
 from proxy.server.passthrough import Passthrough
 from proxy.server.routes import Route, Services
-from proxy.wire.http.asgi import ClientGone, Receive, Responder, Scope, Send
+from proxy.wire.http.asgi import ClientGone, Departures, Receive, Responder, Scope, Send
 from proxy.wire.http.forwarding import tail
+from proxy.wire.http.whole import offered
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -24,10 +25,11 @@ class Endpoint:
 
     def __init__(self, services: Services) -> None:
         self._s = services
+        self._departures = Departures()
 
     async def __call__(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
         """One request whose path is the route's prefix and ``/v1/…``."""
-        path, responder = tail(scope, route.prefix), Responder(receive, send)
+        path, responder = tail(scope, route.prefix), Responder(receive, send, self._departures, offered(scope))
         dialect = self._s.dialects.of(path.partition("?")[0]) if scope["method"] == "POST" else None
         handler = (Passthrough if dialect is None else Completion)(self._s, route, scope, receive, responder, path, dialect)
         try:

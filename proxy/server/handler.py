@@ -82,7 +82,9 @@ class Handler(ABC):
 
     async def run(self) -> None:
         """Serve it. Raises `ProxyError`, `ClientGone`."""
-        path = normal(self.path.partition("?")[0])
+        path = self.path.partition("?")[0]
+        if self._dialect is None:  # a dialect's own path is the one that it was found by
+            normal(path)
         if wants_websocket(self._scope):
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
         if self.route.own_machine_only and (problem := not_from_here(self._scope)):

@@ -15,9 +15,11 @@ import orjson
 from proxy.errors import InvalidRequest
 from proxy.exchange import Evidence, Exchange, tool_name
 from proxy.language.times import seconds_of
+from proxy.offloop import LARGE
 
 EXTENSION = "groundwire"
 _DEPTH = 254
+_NUMBERS = frozenset((int, float))
 
 
 def load(body: bytes) -> dict[str, Any]:
@@ -32,9 +34,25 @@ def load(body: bytes) -> dict[str, Any]:
     return fields
 
 
+def reading(body: bytes) -> int:
+    """How much it is to parse a body, as `proxy.offloop.aside` counts: long texts take some nanoseconds a byte, each object half a
+    microsecond. 200 KB of conversation are half a millisecond; 200 KB of empty objects are seven.
+    """
+    return len(body) // 16 + 20 * count_up_to(body, b"{", LARGE // 20)
+
+
+def count_up_to(body: bytes, mark: bytes, most: int) -> int:
+    """How often `mark` stands in it, if that is less often than `most`: `bytes.count` looks at each byte, ten times as long."""
+    found = at = 0
+    while found < most and (at := body.find(mark, at) + 1):
+        found += 1
+    return found
+
+
 def _check_depth(body: bytes, fields: object) -> None:
     """Raises `InvalidRequest` for what is read but could not be written again: orjson reads 1,024 levels and writes 254."""
-    if body.count(b"[") + body.count(b"{") > _DEPTH:
+    opened = count_up_to(body, b"{", _DEPTH + 1)
+    if opened > _DEPTH or opened + count_up_to(body, b"[", _DEPTH + 1 - opened) > _DEPTH:
         try:
             orjson.dumps(fields)
         except orjson.JSONEncodeError as error:
@@ -59,12 +77,14 @@ def flag(fields: Mapping[str, Any], name: str) -> bool:
 
 def object_of(value: object) -> Mapping[str, Any]:
     """An object's fields; none where it is something else."""
+    if type(value) is dict:
+        return value
     return value if isinstance(value, Mapping) else {}
 
 
 def is_number(value: object) -> bool:
     """Whether it is a JSON number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return type(value) in _NUMBERS  # which a boolean is not among
 
 
 def as_raw(value: object) -> msgspec.Raw:

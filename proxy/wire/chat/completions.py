@@ -190,6 +190,8 @@ def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Ma
         raise InvalidRequest("messages: at least one message is needed", param="messages")
     hints: dict[int, Mapping[str, Any]] = {}
     for i, message in enumerate(messages):
+        if type(message) is dict and type(message.get("role")) is str and EXTENSION not in message:
+            continue
         if not isinstance(message, dict):
             raise InvalidRequest(f"messages[{i}]: expected an object, got {kind_of(message)}", param=f"messages[{i}]")
         if not isinstance(message.get("role"), str):

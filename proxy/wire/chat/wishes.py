@@ -20,15 +20,33 @@ from proxy.wire.bodies import is_number, object_of
 _CONSTRAINTS = ("guided_regex", "guided_choice", "guided_grammar", "structural_tag", "grammar", "regex", "ebnf")
 _STRUCTURED = ("regex", "choice", "grammar", "structural_tag")
 _SAMPLING = ("temperature", "top_p", "frequency_penalty", "presence_penalty", "seed")
+_LIMITS = ("max_completion_tokens", "max_tokens")
+_SAID = frozenset(
+    (
+        *_CONSTRAINTS,
+        "stream_options",
+        "response_format",
+        "structured_outputs",
+        "guided_json",
+        "json_schema",
+        "tool_choice",
+        "function_call",
+        "n",
+    )
+)
+"""What is looked at beside `_SAMPLING` and `_LIMITS`: most requests have none of it."""
 
 Calls = Literal["auto", "none", "required"]
 
 
 def wishes_of(params: Mapping[str, Any]) -> Wishes:
     """Read from them."""
+    sampling = {name: params[name] for name in _SAMPLING if is_number(params.get(name))}
+    limit = next((limit for name in _LIMITS if (limit := _whole(params.get(name))) is not None), None)
+    if _SAID.isdisjoint(params):
+        return Wishes(max_output_tokens=limit, sampling=sampling)
     options, form = object_of(params.get("stream_options")), object_of(params.get("response_format"))
     schemas = list(_schemas(params, form))
-    limits = [limit for name in ("max_completion_tokens", "max_tokens") if (limit := _whole(params.get(name))) is not None]
     return Wishes(
         form="json" if schemas else "constrained" if _is_constrained(params, form) else "text",
         schema=schemas[0] if schemas else None,
@@ -36,9 +54,9 @@ def wishes_of(params: Mapping[str, Any]) -> Wishes:
         calls=_calls(params),
         chosen_tools=frozenset(_chosen(params)),
         choices=_choices(params.get("n")),
-        max_output_tokens=limits[0] if limits else None,
+        max_output_tokens=limit,
         stream_usage=options.get("include_usage") is True,
-        sampling={name: params[name] for name in _SAMPLING if is_number(params.get(name))},
+        sampling=sampling,
     )
 
 

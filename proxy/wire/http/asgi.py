@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from proxy.errors import InvalidRequest, ProxyError, RequestTooLarge
+from proxy.wire.http.whole import Whole
 
 Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
@@ -70,14 +71,43 @@ def _too_large(limit_bytes: int) -> RequestTooLarge:
     return RequestTooLarge(f"the body is larger than server.max_body_bytes ({limit_bytes} bytes)")
 
 
+class Departures:
+    """Who is to be listened to, in case its client leaves, once its answer has taken a while: one timer for all of a server's."""
+
+    def __init__(self) -> None:
+        self._since: dict[Responder, float] = {}
+        """By `loop.time`, the earliest first."""
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, responder: Responder) -> None:
+        """It begins to wait for its answer."""
+        loop = asyncio.get_running_loop()
+        self._since[responder] = loop.time()
+        if self._timer is None:
+            self._timer = loop.call_later(_WATCH_AFTER_S, self._look)
+
+    def discard(self, responder: Responder) -> None:
+        """It is over."""
+        self._since.pop(responder, None)
+
+    def _look(self) -> None:
+        loop = asyncio.get_running_loop()
+        before = loop.time() - _WATCH_AFTER_S / 2
+        for responder in [one for one, since in self._since.items() if since <= before]:
+            del self._since[responder]
+            responder.listen()
+        self._timer = loop.call_later(_WATCH_AFTER_S, self._look) if self._since else None
+
+
 class Responder:
     """Sends one response and knows how far it got; while it lasts, `watch` listens for the client's leaving."""
 
-    __slots__ = ("_receive", "_send", "_task", "_timer", "_watcher", "client_gone", "ended", "started", "status")
+    __slots__ = ("_departures", "_receive", "_send", "_task", "_watcher", "_whole", "client_gone", "ended", "started", "status")
 
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive, self._send = receive, send
-        self._timer: asyncio.TimerHandle | None = None
+    def __init__(self, receive: Receive, send: Send, departures: Departures | None = None, at_once: Whole | None = None) -> None:
+        """`departures` are shared by all of a server; `at_once` is what the server offers for a response that is whole."""
+        self._receive, self._send, self._whole = receive, send, at_once
+        self._departures = departures if departures is not None else Departures()
         self._watcher: asyncio.Task[None] | None = None
         self._task: asyncio.Task[Any] | None = None
         self.started = self.ended = self.client_gone = False
@@ -86,9 +116,10 @@ class Responder:
     def watch(self) -> None:
         """From now on, until the response ends, cancel the current task when the client leaves. The body must have been read."""
         self._task = asyncio.current_task()
-        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._start_watching)
+        self._departures.add(self)
 
-    def _start_watching(self) -> None:
+    def listen(self) -> None:
+        """From now on."""
         self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -100,11 +131,10 @@ class Responder:
 
     def unwatch(self) -> None:
         """Stop listening."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._departures.discard(self)
         if self._watcher is not None:
             self._watcher.cancel()
-        self._timer = self._watcher = None
+            self._watcher = None
 
     async def start(self, status: int, headers: RawHeaders) -> None:
         """Status and headers."""
@@ -125,6 +155,11 @@ class Responder:
     async def whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
         """A complete response."""
         headers.append((b"content-length", b"%d" % len(body)))
+        if self._whole is not None and not self.started and self._whole(status, headers, body):
+            self.started = self.ended = True
+            self.status = status
+            self.unwatch()
+            return
         await self.start(status, headers)
         await self.end(body)
 

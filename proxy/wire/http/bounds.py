@@ -13,9 +13,12 @@ from http import HTTPStatus
 from typing import Any
 
 import orjson
+from uvicorn._types import ASGI3Application
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
+
+from proxy.wire.http import whole
 
 log = logging.getLogger("groundwire.http")
 
@@ -115,6 +118,10 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_waiting()
         if not self._refused:
             super().on_message_complete()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        whole.offer(cycle)
+        super()._start_asgi_task(cycle, app)
 
     def _headers_late(self) -> None:
         self._waiting = None

@@ -107,7 +107,7 @@ def tail(scope: Scope, prefix: str) -> str:
 
 def wants_websocket(scope: Scope) -> bool:
     """Whether the request asks for another protocol than HTTP, which is one of the two that it may."""
-    return any(name == b"upgrade" and value.lower() == b"websocket" for name, value in scope["headers"])
+    return b"websocket" in [value.lower() for name, value in scope["headers"] if name == b"upgrade"]
 
 
 def has_body(scope: Scope) -> bool:

@@ -61,6 +61,7 @@ def parse_hints(headers: Mapping[str, str]) -> RequestHints:
 
 
 _NO_HINTS = RequestHints()
+_NO_FACTS = Facts()
 
 
 RESPONSE: Mapping[str, str] = {
@@ -85,6 +86,7 @@ class ResponseHeaders:
     def __init__(self, declared: Iterable[StageHeader] = ()) -> None:
         """A header that several stages declare is written once."""
         every = {header.name: header for header in declared}
+        self._without_facts: list[tuple[bytes, bytes]] | None = None
         self._declared = tuple((f"{PREFIX}{name}".encode("ascii"), header.value) for name, header in every.items())
 
     def __call__(
@@ -109,6 +111,20 @@ class ResponseHeaders:
             found.append((b"x-groundwire-enforced", b"false"))
         if facts.quality is not None:
             found.append((b"x-groundwire-quality", b"%.2f" % facts.quality))
+        if verdicts or facts != _NO_FACTS:
+            found += self._of_stages(facts, verdicts, record_id)
+        else:  # most that are declared then have no value: they are asked for it once
+            if self._without_facts is None:
+                self._without_facts = self._of_stages(Facts(), (), record_id)
+            found += self._without_facts
+        if facts.retries is not None:
+            found.append((b"x-groundwire-retries", b"%d" % facts.retries))
+        if warnings := _codes(warning_codes(verdicts)):
+            found.append((b"x-groundwire-warnings", ascii_value(warnings)))
+        return found
+
+    def _of_stages(self, facts: Facts, verdicts: Sequence[Found], record_id: str) -> list[tuple[bytes, bytes]]:
+        found = []
         for name, get in self._declared:
             try:
                 value = get(facts, verdicts)
@@ -117,10 +133,6 @@ class ResponseHeaders:
                 continue
             if value is not None:
                 found.append((name, ascii_value(value)))
-        if facts.retries is not None:
-            found.append((b"x-groundwire-retries", b"%d" % facts.retries))
-        if warnings := _codes(warning_codes(verdicts)):
-            found.append((b"x-groundwire-warnings", ascii_value(warnings)))
         return found
 
 

@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from proxy.testing import completion, reply, stream, streamed
+from proxy.wire.http.asgi import Departures, Responder
 from tests.conftest import CHAT, Running, Start
 
 BODY = json.dumps(CHAT).encode()
@@ -181,3 +182,37 @@ async def test_bytes_that_are_no_http_are_a_400(start: Start) -> None:
         writer.write(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 hello\r\n\r\n")
         assert (await reader.read()).startswith(b"HTTP/1.1 400")
         assert 200 == (await proxy.post()).status
+
+
+class _Listening(Responder):
+    """Notes when it begins to listen."""
+
+    __slots__ = ("listens",)
+
+    def listen(self) -> None:
+        self.listens = True
+
+
+async def test_only_answers_that_take_a_while_are_listened_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.wire.http.asgi._WATCH_AFTER_S", 0.02)
+    departures, listening = Departures(), list[_Listening]()
+
+    async def nothing(*_: object) -> dict[str, object]:
+        return {}
+
+    for _ in range(3):
+        responder = _Listening(nothing, nothing, departures)
+        responder.listens = False
+        responder.watch()
+        listening.append(responder)
+    listening[1].unwatch()
+    async with asyncio.timeout(5):
+        while not (listening[0].listens and listening[2].listens):
+            await asyncio.sleep(0.005)
+    assert [responder.listens for responder in listening] == [True, False, True]
+    later = _Listening(nothing, nothing, departures)
+    later.listens = False
+    later.watch()
+    async with asyncio.timeout(5):
+        while not later.listens:
+            await asyncio.sleep(0.005)
