@@ -28,6 +28,7 @@ from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
+from proxy.ports.panels import StagePanel
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
@@ -75,11 +76,16 @@ class AdminParts:
     """Whether texts are kept."""
 
 
+def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
+    """Of each name one."""
+    return tuple({stage.panel.name: stage.panel for stage in stages if stage.panel is not None}.values())
+
+
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes."""
     door = Door(parts.admin_key)
     api, quarantine, clashes = Api(parts, door), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
-    panels = tuple({stage.panel.name: stage.panel for stage in parts.stages if stage.panel is not None}.values())
+    panels = panels_of(parts.stages)
     figures = FigureSource(parts.figures or DatabaseFigures(parts.database, panels), parts.metrics.told, panels)
     failures = FailuresApi(parts.failures, parts.metrics)
     of_run = parts.failures_of_run or failures.of_run

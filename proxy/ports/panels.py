@@ -61,6 +61,8 @@ class StagePanel(Struct):
     title: ClassVar[str]
     meaning: ClassVar[str] = ""
     """What the first field counts, where `show` is not its own."""
+    revision: ClassVar[int] = 1
+    """To be raised when `add` counts differently with the same fields: what was added up of past exchanges is then made anew."""
 
     def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
         """Count one exchange."""
