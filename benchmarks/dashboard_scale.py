@@ -2,13 +2,14 @@
 
     python -m benchmarks.dashboard_scale [--records 20000000] [--keep FOLDER] [--no-paint]
 
-Data: that many exchanges over 30 days in SQLite, made of 997 different ones: three routes, five models, 40 clients, 2% of them errors
-of the provider, 4% refused, 9% with a warning, details of about 500 bytes, runs of 20, no bodies. They are written by SQL, the indexes
-after the rows; `--keep` leaves the store in a folder, and takes it from there the next time. The server is `groundwire serve`, in a
-process of its own. The rows come past the server, as an earlier release would have left them, so that the sums of which figures are made
-are added up first, at full speed (the server takes 40% of its time for it, in the background). Time at the server: from the request until the last byte, 9 times, median and worst; the first load of a page apart, as
-nothing is known then. Paint: first contentful paint in Chromium, the median of five loads, where `make test-browser` has installed
-playwright. Goal: a paint within 300 ms; what the start page takes, for which nothing is read, is the browser's and the machine's.
+Data: that many exchanges over 30 days in SQLite, made of 997 different ones: three routes, five models, 40 clients, 2% of them errors of
+the provider, 4% refused, 9% with a warning, details of about 500 bytes, runs of 20, no bodies. They are written by SQL, the indexes after
+the rows; `--keep` leaves the store in a folder, and takes it from there the next time. The server is `groundwire serve`, in a process of
+its own. The rows come past the server, as an earlier release would have left them, so that the sums of which figures are made are added
+up first, at full speed (the server takes 40% of its time for it, in the background). Time at the server: from the request until the last
+byte, 9 times, median and worst; the first load of a page apart, as nothing is known then. Paint: first contentful paint in Chromium, the
+median of five loads, where `make test-browser` has installed playwright. Goal: a paint within 300 ms; what the start page takes, for
+which nothing is read, is the browser's and the machine's.
 """
 
 from __future__ import annotations

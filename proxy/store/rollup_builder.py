@@ -13,6 +13,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from proxy.errors import StoreUnavailable
 from proxy.store.figures import DatabaseFigures
@@ -22,7 +23,9 @@ log = logging.getLogger(__name__)
 
 SETTLED_S = 30.0
 """After its end, until when a row is left alone: exchanges that began in it end."""
-_EVERY_S = 10.0
+_FIRST_S, _EVERY_S = 5.0, 10.0
+"""After a start, and between two rounds."""
+_END_S = 2.0
 _AGAIN_S = 30.0
 """Between two times that the same row is made, where late records keep changing it."""
 _CLAIMED_S = 120.0
@@ -44,28 +47,36 @@ class RollupBuilder:
         self._lacking: list[str] = []
         self._look_at = 0.0
         self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
         self._told_at, self._whole = 0.0, 0
 
-    def start(self) -> None:
-        """Begin. Needs a running event loop; the database need not be available."""
-        self._task = asyncio.create_task(self._run(), name="rollups")
+    def start(self, first_s: float = _FIRST_S) -> None:
+        """Begin, `first_s` seconds from now. Needs a running event loop; the database need not be available."""
+        self._task = asyncio.create_task(self._run(first_s), name="rollups")
 
     async def stop(self) -> None:
-        """End the task."""
+        """End the task: the row that is made now is finished, if that takes no longer than a moment."""
+        self._stopping.set()
         if self._task:
+            await asyncio.wait((self._task,), timeout=_END_S)
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
-    async def _run(self) -> None:
-        while True:
+    async def _run(self, first_s: float) -> None:
+        await self._pause(first_s)
+        while not self._stopping.is_set():
             try:
                 await self.run_once()
             except StoreUnavailable as error:
                 log.debug("figures wait: %s", error)
             except Exception:
                 log.exception("figures could not be added up")
-            await asyncio.sleep(_EVERY_S * random.uniform(0.75, 1.25))
+            await self._pause(_EVERY_S * random.uniform(0.75, 1.25))
+
+    async def _pause(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     async def run_once(self) -> int:
         """Make all that is due; returns how many rows were made. Raises `StoreUnavailable`."""
@@ -73,9 +84,11 @@ class RollupBuilder:
         if began > self._look_at:
             await self._look()
             self._look_at = began + _LOOK_EVERY_S
-        while due := await self._next():
+        while not self._stopping.is_set() and (due := await self._next()):
             await self._tell(began)
             for one in due:
+                if self._stopping.is_set():
+                    return made
                 made += await self._make(one)
         self._told_done(began)
         return made
@@ -102,7 +115,7 @@ class RollupBuilder:
         began = time.monotonic()
         bucket = await self._figures.sums(due.start, due.seconds)
         stored = await self._rollups.put(due, bucket, self._clock() + _AGAIN_S)
-        await asyncio.sleep((time.monotonic() - began) * (1 / self._busy_share - 1))
+        await self._pause((time.monotonic() - began) * (1 / self._busy_share - 1))
         return stored
 
     # ---- the log ----

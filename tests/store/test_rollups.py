@@ -332,7 +332,7 @@ async def test_nothing_is_touched_by_nothing(database: Database) -> None:
 async def test_the_task_makes_rows_and_ends(database: Database) -> None:
     await store(database, make_record(1, created_at=DAY + 5.0))
     builder = building(database)
-    builder.start()
+    builder.start(0.0)
     async with asyncio.timeout(10):
         while not all((await kept(database)).values()):
             await asyncio.sleep(0.01)

@@ -78,9 +78,7 @@ def _head(title: str) -> Html:
         el("meta", name="color-scheme", content="light dark"),
         el("title", f"{title} · Groundwire" if title != "Groundwire" else title),
         el("link", rel="icon", href=STATIC.path("ground.svg"), type="image/svg+xml"),
-        el("link", rel="stylesheet", href=STATIC.path("dashboard.css")),
-        el("link", rel="stylesheet", href=STATIC.path("parts.css")),
-        el("link", rel="stylesheet", href=STATIC.path("uplot-1.6.32.min.css")),
+        el("style", Html(STATIC.style)),
         el("script", src=STATIC.path("uplot-1.6.32.min.js"), defer=True),
         el("script", src=STATIC.path("dashboard.js"), type="module"),
     )
