@@ -64,8 +64,7 @@ def page(view: View | None, title: str, *content: Child, here: str = "", live_af
         el("a", "Skip to the content", href="#content", class_="skip"),
         _header(view, here, live_after is not None),
         el("main", *content, id="content", tabindex=-1),
-        el("footer", el("p", f"Groundwire {__version__}.", None if view is None else " Times are in your zone; point at one for UTC.")),
-        **live,
+        el("footer", el("p", f"Groundwire {__version__}.{' Times are in your zone; point at one for UTC.' if view else ''}"), **live),
     )
     return Html("<!doctype html>" + el("html", _head(title), body, lang="en"))
 

@@ -82,7 +82,7 @@ export function drawUsage() {
   const place = /** @type {HTMLElement | null} */ (document.querySelector('[data-chart=usage]'));
   if (!place || !uPlot) return null;
   /** @type {Map<string, Point>} */
-  const known = new Map(given(place, []).map((/** @type {Point} */ p) => [p.id, p]));
+  const known = new Map(pointsOf(given(place, {names: [], rows: []})).map(p => [p.id, p]));
   let by = /** @type {'route' | 'run'} */ (place.dataset.by);
   /** @type {Point | null} */
   let pointed = null;
@@ -100,6 +100,9 @@ export function drawUsage() {
     },
   };
 }
+
+/** @param {{names: string[], rows: any[][]}} table @returns {Point[]} */
+const pointsOf = ({names, rows}) => rows.map(row => /** @type {any} */ (Object.fromEntries(names.map((name, at) => [name, row[at]]))));
 
 /** @param {Map<string, Point>} known */
 function sorted(known) {
