@@ -624,3 +624,15 @@ def _texts(page: Page) -> list[str]:
     import re
 
     return [text for text in re.findall(r">([^<>]+)<", page.html) if text.strip()]
+
+
+@pytest.mark.parametrize("path", ["", "/exchanges"])
+async def test_a_page_that_leaves_in_parts_is_the_page_that_leaves_whole(start: Start, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    async with start() as proxy, Browser(proxy) as browser:
+        await filled(proxy, number=5)
+        await browser.page()
+        parts = (await browser.page(f"/dashboard{path}")).html
+        monkeypatch.setattr("proxy.admin.dashboard.routes.OVERVIEW_CUTS", ())
+        monkeypatch.setattr("proxy.admin.dashboard.routes.EXCHANGES_CUTS", ())
+        whole = (await browser.page(f"/dashboard{path}")).html
+    assert whole == parts

@@ -64,7 +64,7 @@ CUTS = (Cut('<div class="range"'),)
 
 def frame(view: View, period: Period) -> Html:
     """The page without what is read for it."""
-    return page(view, "Overview", _heading(period), _range(period), here="Overview")
+    return page(view, "Overview", _heading(period), _range(period), here="Overview", live_after="")
 
 
 def _heading(period: Period) -> Html:
