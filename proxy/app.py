@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from proxy.admin.api import AdminParts, make_admin, panels_of
+from proxy.admin.api import AdminParts, make_admin
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
@@ -66,7 +66,6 @@ from proxy.store.clashes import DatabaseClashes
 from proxy.store.compactions import DatabaseCompactions
 from proxy.store.database import Database
 from proxy.store.failures import DatabaseFailures
-from proxy.store.figures import DatabaseFigures
 from proxy.store.first_seen import DatabaseFirstSeen
 from proxy.store.histories import DatabaseHistories
 from proxy.store.lineages import DatabaseLineages
@@ -173,10 +172,9 @@ class App:
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
-        figures = DatabaseFigures(self.database, panels_of(used))
-        self.rollups = RollupBuilder(figures)
         parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
-        self._admin = make_admin(replace(parts, bodies=settings.store.bodies, figures=figures))
+        self._admin = make_admin(replace(parts, bodies=settings.store.bodies))
+        self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: asyncio.Task[bool] | None = None
         self._pricing: asyncio.Task[None] | None = None
         self._loading: list[asyncio.Task[None]] = []

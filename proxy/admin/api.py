@@ -82,11 +82,13 @@ def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
 
 
 def make_admin(parts: AdminParts) -> Starlette:
-    """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes."""
+    """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes;
+    ``state.figures`` are its figures over time."""
     door = Door(parts.admin_key)
     api, quarantine, clashes = Api(parts, door), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
     panels = panels_of(parts.stages)
-    figures = FigureSource(parts.figures or DatabaseFigures(parts.database, panels), parts.metrics.told, panels)
+    over_time = parts.figures or DatabaseFigures(parts.database, panels)
+    figures = FigureSource(over_time, parts.metrics.told, panels)
     failures = FailuresApi(parts.failures, parts.metrics)
     of_run = parts.failures_of_run or failures.of_run
     deciding = (quarantine, clashes)
@@ -129,7 +131,7 @@ def make_admin(parts: AdminParts) -> Starlette:
     ]
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     admin = Starlette(routes=routes, exception_handlers=handlers)
-    admin.state.stop = dashboard.feed.stop
+    admin.state.stop, admin.state.figures = dashboard.feed.stop, over_time
     return admin
 
 
