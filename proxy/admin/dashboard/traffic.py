@@ -51,7 +51,7 @@ def _traffic(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
 def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     half, most = percentile(whole.provider_ms, 0.5), percentile(whole.provider_ms, 0.95)
     own, own_most = percentile(whole.own_ms, 0.5), percentile(whole.own_ms, 0.95)
-    ours = f"Groundwire: half within {milliseconds(own)}, 95% within {milliseconds(own_most)}"
+    ours = f"Groundwire: {milliseconds(own)} at the median, 95% within {milliseconds(own_most)}"
     lines: dict[str, Course] = {
         "provider p50": lambda b: percentile(b.provider_ms, 0.5),
         "provider p95": lambda b: percentile(b.provider_ms, 0.95),
@@ -62,7 +62,7 @@ def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         name="latency",
         title=NAMES["latency"],
         headline=milliseconds(half),
-        meaning=f"half of the provider's answers, 95% within {milliseconds(most)}" if half is not None else "nothing timed yet",
+        meaning=f"the provider's median, 95% within {milliseconds(most)}" if half is not None else "nothing timed yet",
         detail=said(ours if own is not None else ""),
         unit="ms",
         series=_lines(buckets, lines) if half is not None else (),
