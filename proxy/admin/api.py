@@ -129,9 +129,14 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/failures/{id}/resolve", api.guarded(failures.resolve), methods=["POST"]),
         Route("/groundwire/v1/failures/{id}/feedback", api.guarded(failures.feedback), methods=["POST"]),
     ]
+
+    async def stop() -> None:
+        await dashboard.feed.stop()
+        await figures.stop()
+
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     admin = Starlette(routes=routes, exception_handlers=handlers)
-    admin.state.stop, admin.state.figures = dashboard.feed.stop, over_time
+    admin.state.stop, admin.state.figures = stop, over_time
     return admin
 
 

@@ -131,7 +131,11 @@ def test_axe_finds_nothing_on_any_page_in_light_and_dark_wide_and_narrow(site: M
 def test_axe_finds_nothing_on_pages_that_are_empty(site: MakeSite, case: Case) -> None:
     empty = ("", "/exchanges", "/quarantine", "/clashes", "/failures")
     paths = {f"empty-{path.strip('/') or 'overview'}": f"/dashboard{path}" for path in empty}
-    missing = {"no-such-run": "/dashboard/runs/nobody", "no-such-exchange": "/dashboard/records/gw_0", "none": "/dashboard/exchanges?run=nobody"}
+    missing = {
+        "no-such-run": "/dashboard/runs/nobody",
+        "no-such-exchange": "/dashboard/records/gw_0",
+        "none": "/dashboard/exchanges?run=nobody",
+    }
     done = case("axe", url=site(nothing).url, paths=paths | missing, unfold=True)
     assert [] == done["found"]
 
