@@ -71,6 +71,7 @@ from proxy.store.lineages import DatabaseLineages
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
+from proxy.store.rollup_builder import RollupBuilder
 from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
@@ -169,6 +170,7 @@ class App:
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
         parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies))
+        self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}
         """What is made ready in threads, by what `missing` calls it."""
         self._pricing: asyncio.Task[None] | None = None
@@ -207,6 +209,7 @@ class App:
         await self.database.start()
         self.records_writer.start()
         self.retention.start()
+        self.rollups.start()
         self.metrics.start()
         if self.tracing is not None:
             self.tracing.start()
@@ -247,6 +250,7 @@ class App:
         if self.tracing is not None:
             await self.tracing.stop()
         await self.retention.stop()
+        await self.rollups.stop()
         await self.records_writer.stop()
         await self.database.stop()
         await self.metrics.stop()

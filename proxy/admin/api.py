@@ -28,6 +28,7 @@ from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
+from proxy.ports.panels import StagePanel
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
@@ -75,12 +76,19 @@ class AdminParts:
     """Whether texts are kept."""
 
 
+def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
+    """Of each name one."""
+    return tuple({stage.panel.name: stage.panel for stage in stages if stage.panel is not None}.values())
+
+
 def make_admin(parts: AdminParts) -> Starlette:
-    """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes."""
+    """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes;
+    ``state.figures`` are its figures over time."""
     door = Door(parts.admin_key)
     api, quarantine, clashes = Api(parts, door), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
-    panels = tuple({stage.panel.name: stage.panel for stage in parts.stages if stage.panel is not None}.values())
-    figures = FigureSource(parts.figures or DatabaseFigures(parts.database, panels), parts.metrics.told, panels)
+    panels = panels_of(parts.stages)
+    over_time = parts.figures or DatabaseFigures(parts.database, panels)
+    figures = FigureSource(over_time, parts.metrics.told, panels)
     failures = FailuresApi(parts.failures, parts.metrics)
     of_run = parts.failures_of_run or failures.of_run
     deciding = (quarantine, clashes)
@@ -121,9 +129,14 @@ def make_admin(parts: AdminParts) -> Starlette:
         Route("/groundwire/v1/failures/{id}/resolve", api.guarded(failures.resolve), methods=["POST"]),
         Route("/groundwire/v1/failures/{id}/feedback", api.guarded(failures.feedback), methods=["POST"]),
     ]
+
+    async def stop() -> None:
+        await dashboard.feed.stop()
+        await figures.stop()
+
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     admin = Starlette(routes=routes, exception_handlers=handlers)
-    admin.state.stop = dashboard.feed.stop
+    admin.state.stop, admin.state.figures = stop, over_time
     return admin
 
 

@@ -51,8 +51,9 @@ def prefers_html(accept: str) -> bool:
 
 def front_page(addresses: Sequence[str]) -> Html:
     """As a browser shows it."""
-    bases = el("ul", *(el("li", el("code", address)) for address in addresses))
-    places = [el("li", el("a", PATHS[name], href=PATHS[name]), f": {words}") for name, words in _WORDS.items()]
+    bases = el("ul", *(el("li", el("code", address)) for address in addresses), class_="bases")
+    places = [(el("dt", el("a", PATHS[name], href=PATHS[name])), el("dd", words)) for name, words in _WORDS.items()]
     text = "An agent changes its base_url to one of these addresses; nothing else of it changes."
-    section = el("section", el("h1", "Groundwire is running"), el("p", text), bases, el("ul", *places), class_="card")
+    there = (el("h2", "What else is here"), el("dl", places, class_="places"))
+    section = el("section", el("h1", "Groundwire is running"), el("p", text), bases, there, class_="card front")
     return page(None, "Groundwire", section)

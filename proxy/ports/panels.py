@@ -61,6 +61,8 @@ class StagePanel(Struct):
     title: ClassVar[str]
     meaning: ClassVar[str] = ""
     """What the first field counts, where `show` is not its own."""
+    revision: ClassVar[int] = 1
+    """To be raised when `add` counts differently with the same fields: what was added up of past exchanges is then made anew."""
 
     def add(self, facts: Facts, verdicts: Sequence[RecordedVerdict]) -> None:
         """Count one exchange."""
@@ -148,7 +150,7 @@ def ratio(value: float, by: float) -> float | None:
 def most_common(counts: Mapping[str, int]) -> str:
     """The most common kinds, in words."""
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    named = [f"{name.replace('_', ' ').lower()[:60]} {count:,}" for name, count in ordered[:_NAMED] if name]
+    named = [f"{count:,} × {name.replace('_', ' ').lower()[:60]}" for name, count in ordered[:_NAMED] if name]
     rest = len(ordered) - _NAMED
     return ", ".join(named) + (f" and {many(rest, 'more kind')}" if rest > 0 else "")
 

@@ -1,50 +1,34 @@
-"""What happened over a day or a week: figures of the records, by hour or by any other length of time.
+"""What happened over a day or a week: figures by hour or by any other length of time.
 
-In: two times and the length of a bucket. Out: a `Bucket` for each. What has a column is added up by the database; the rest is read from the
-records' details, page by page, decoded in a thread, and given to the stages' panels. What is over does not change any more, so buckets that
-ended some minutes ago are remembered: a page that is looked at again costs the present hour. Clashes and quarantined pieces come from their
-own tables, on every call, since a person may decide on them later. To see what it costs: ``python -m benchmarks.metrics``.
+In: two times and the length of a bucket. Out: a `Bucket` for each. Days, hours and minutes whose sums are kept (`proxy.store.rollups`) come
+from there, each from the longest that fits; what is left, mostly the last minutes, is read from the records (`proxy.store.record_sums`).
+Clashes, quarantined pieces and what people said come from their own tables, on every call, since a person may decide on them later. To see
+what it costs: ``python -m benchmarks.dashboard_scale``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence, Set
 from copy import deepcopy
-from typing import Any
 
-import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
-from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, func, or_, select
+from sqlalchemy import case, func, select
 
-from proxy.exchange import Facts
-from proxy.language.lru import LRU
 from proxy.ports.panels import Bucket, StagePanel, raise_count
 from proxy.store.database import Database
-from proxy.store.detail import RecordDetail, decode
-from proxy.store.spreads import time_class
-from proxy.store.tables import clashes, feedback, quarantine, records
-
-log = logging.getLogger(__name__)
+from proxy.store.record_sums import AT_ONCE, MAX_CODES, TIMEOUT_S, Grid, RecordSums
+from proxy.store.rollups import LEVELS_S, Rollups, Row, unpacked
+from proxy.store.tables import clashes, feedback, quarantine
 
 MAX_BUCKETS = 1000
 MAX_DETAILS = 200_000
-"""Records whose detail one call reads, the newest first."""
-AT_ONCE = 500_000
-"""Exchanges that one query goes through: about a second on SQLite. A single bucket is never divided."""
-_PAGE = 2000
-_SETTLED_S = 600.0
-"""After its end, until when a bucket may still get records: those that waited for a store that was away come later."""
-_TIMEOUT_S = 60.0
-"""For one query: more than other operations get, as this one may go through all records."""
-_MAX_CODES = 100
-_REVIEWED = ("quarantined", "quarantine", "clashes", "clash_strategies", "feedback")
-"""What people decide and say, counted anew each time."""
-_SHARES = (("70", 0.7), ("80", 0.8), ("90", 0.9))
+"""Records whose detail one call reads, the newest first; what comes from kept sums does not count."""
+_FAR = 12
+"""Rows of a level between two gaps from which on they are asked for apart."""
+Span = tuple[float, float]
 
 
 def total(buckets: Iterable[Bucket]) -> Bucket | None:
@@ -55,17 +39,25 @@ def total(buckets: Iterable[Bucket]) -> Bucket | None:
             found = deepcopy(bucket)
             continue
         found.seconds += bucket.seconds
-        _add_up(found, bucket, Bucket.__struct_fields__[2:])
+        add_up(found, bucket)
     return found
 
 
-def _add_up(whole: Struct, part: Struct, names: Iterable[str]) -> None:
+def add_up(whole: Bucket, part: Bucket) -> None:
+    """Add everything that is counted."""
+    _add_fields(whole, part, Bucket.__struct_fields__[2:])
+    while len(whole.warnings) > MAX_CODES + 1:
+        rarest = min((code for code in whole.warnings if code != "other"), key=lambda code: (whole.warnings[code], code))
+        raise_count(whole.warnings, "other", whole.warnings.pop(rarest))
+
+
+def _add_fields(whole: Struct, part: Struct, names: Iterable[str]) -> None:
     for name in names:
         value, more = getattr(whole, name), getattr(part, name)
         if isinstance(value, dict):
             for key, number in more.items():
                 if isinstance(number, StagePanel):
-                    _add_up(value.setdefault(key, type(number)()), number, number.__struct_fields__)
+                    _add_fields(value.setdefault(key, type(number)()), number, number.__struct_fields__)
                 else:
                     raise_count(value, key, number)
         else:
@@ -82,12 +74,10 @@ class DatabaseFigures:
         *,
         max_details: int = MAX_DETAILS,
         at_once: int = AT_ONCE,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        """`panels` are those of the stages, which read the records' details; `at_once` is how many exchanges a query may go through."""
-        self._database, self._panels, self._max_details, self._clock = database, panels, max_details, clock
-        self._at_once = at_once
-        self._known: LRU[Bucket] = LRU(2 * MAX_BUCKETS)
+        """`panels` are those of the stages; `at_once` is how many exchanges a query may go through."""
+        self._database, self._max_details = database, max_details
+        self.rollups, self._records = Rollups(database, panels), RecordSums(database, panels, at_once=at_once)
         self._lock = asyncio.Lock()
 
     async def between(self, since: float, until: float, bucket_s: int) -> list[Bucket]:
@@ -102,140 +92,54 @@ class DatabaseFigures:
         number = max(0, math.ceil((until - first) / bucket_s))
         if number > MAX_BUCKETS:
             raise ValueError(f"{number} buckets of {bucket_s} s; at most {MAX_BUCKETS}: use longer ones, or a shorter time")
-        starts = [float(first + i * bucket_s) for i in range(number)]
-        if not starts:
+        if not number:
             return []
         async with self._lock:
-            found = {start: known for start in starts if (known := self._known.get(_key(start, bucket_s))) is not None}
-            found |= await self._missing([start for start in starts if start not in found], until, bucket_s)
-            made = {start: replace(found[start], **{name: {} for name in _REVIEWED}) for start in starts}
-            await self._reviewed(made, starts[0], until, bucket_s)
-        return [made[start] for start in starts]
+            made = await self._added(Grid(float(first), bucket_s), number, until, self._max_details)
+            await self._reviewed(made, Grid(float(first), bucket_s), until)
+        return list(made.values())
 
-    async def _missing(self, starts: Sequence[float], until: float, bucket_s: int) -> dict[float, Bucket]:
-        """These buckets, the newest first and as many at a time as one query can go through: what is read is remembered, come what may."""
-        found: dict[float, Bucket] = {}
-        todo, details_left = [[*starts]] if starts else [], self._max_details
-        while todo:
-            some = todo.pop()
-            gap = next((i for i in range(1, len(some)) if some[i] - some[i - 1] > bucket_s), 0)
-            half = gap or (len(some) // 2 if await self._are_many(some[0], min(until, some[-1] + bucket_s)) else 0)
-            if half:
-                todo += [some[:half], some[half:]]
-                continue
-            made = await self._read(some[0], min(until, some[-1] + bucket_s), bucket_s, details_left)
-            details_left -= sum(bucket.details for bucket in made.values())
-            found |= made
-        return found
+    async def sums(self, start: int, seconds: int) -> Bucket:
+        """What is kept of a time, as one bucket: only of sums that know all panels, and of all records. Raises `StoreUnavailable`."""
+        grid = Grid(float(start), seconds)
+        return (await self._added(grid, 1, float(start + seconds), None))[grid.origin]
 
-    async def _are_many(self, since: float, until: float) -> bool:
-        """Whether so many exchanges came in this time that they are read in parts."""
-        c = records.c
-        query = select(c.created_at).where(c.created_at >= since, c.created_at < until).order_by(c.created_at).offset(self._at_once)
-        async with self._database.transaction(_TIMEOUT_S) as connection:
-            return (await connection.execute(query.limit(1))).first() is not None
-
-    async def _read(self, since: float, until: float, bucket_s: int, most_details: int) -> dict[float, Bucket]:
-        """What the records say; what is settled is remembered, also where there are more details than are read."""
-        number = math.ceil((until - since) / bucket_s)
-        made = {start: Bucket(start=start, seconds=bucket_s) for start in (since + i * bucket_s for i in range(number))}
-        await self._columns(made, since, until, bucket_s)
-        await self._times(made, since, until, bucket_s)
-        all_read = await self._details(made, since, until, bucket_s, most_details) < most_details
-        for start, bucket in made.items():
-            end, whole = start + bucket_s, bucket.details == bucket.exchanges or not all_read
-            if end <= until and end + _SETTLED_S <= self._clock() and whole:
-                self._known.put(_key(start, bucket_s), bucket)
+    async def _added(self, grid: Grid, number: int, until: float, most_details: int | None) -> dict[float, Bucket]:
+        """`number` buckets without what is counted anew; all details, and only whole sums, where `most_details` is None."""
+        made = {start: Bucket(start=start, seconds=grid.bucket_s) for start in map(grid.start, range(number))}
+        gaps = [(start, min(start + grid.bucket_s, until)) for start in made]
+        known_from = await self.rollups.complete_from()
+        for level_s in LEVELS_S:
+            gaps = await self._from_rows(made, grid, gaps, level_s, known_from, whole=most_details is None)
+        left = most_details if most_details is not None else 10**12
+        for since, end in reversed(_joined(gaps)):
+            left -= await self._records.add(made, grid, since, end, left)
         return made
 
-    async def _columns(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
-        """Add up what has columns."""
-        c = records.c
-        at = self._bucket(c.created_at, since, bucket_s)
-        counted = c.prompt_tokens_before.is_not(None)
-        query = (
-            select(
-                at,
-                c.outcome,
-                c.status,
-                c.would,
-                func.count(),
-                func.sum(c.duration_ms),
-                func.sum(c.prompt_tokens),
-                func.sum(c.completion_tokens),
-                func.sum(c.prompt_tokens_before),
-                func.sum(case((counted, c.prompt_tokens), else_=0)),
-                func.sum(c.cost_usd),
-                func.count(c.cost_usd),
-            )
-            .where(c.created_at >= since, c.created_at < until)
-            .group_by(at, c.outcome, c.status, c.would)
-        )
-        async with self._database.transaction(_TIMEOUT_S) as connection:
-            rows = (await connection.execute(query)).all()
-        for index, outcome, status, would, number, ms, prompt, completion, before, after, usd, priced in rows:
-            bucket = made[since + int(index) * bucket_s]
-            raise_count(bucket.verdicts, outcome, int(number))
-            bucket.exchanges += int(number)
-            bucket.duration_ms += float(ms or 0.0)
-            bucket.prompt_tokens += int(prompt or 0)
-            bucket.completion_tokens += int(completion or 0)
-            bucket.tokens_before += int(before or 0)
-            bucket.tokens_after += int(after or 0)
-            bucket.cost_usd += float(usd or 0.0)
-            bucket.priced += int(priced)
-            if status >= 400:
-                raise_count(bucket.statuses, str(status), int(number))
-            if status >= 500:
-                bucket.errors += int(number)
-            if would:
-                raise_count(bucket.would, would, int(number))
+    async def _from_rows(
+        self, made: Mapping[float, Bucket], grid: Grid, gaps: Sequence[Span], level_s: int, known_from: float, *, whole: bool
+    ) -> list[Span]:
+        """Add the rows of a level that lie in the gaps, each of which is within one bucket; returns what is missing still."""
+        rows: dict[int, Row] = {}
+        for since, until in _near([inner for gap in gaps if (inner := _inside(gap, level_s))], _FAR * level_s):
+            rows |= {row.start: row for row in await self.rollups.between(level_s, since, until)}
+        starts, missing = sorted(rows), list[Span]()
+        for gap in gaps:
+            inner = _inside(gap, level_s)
+            if inner is None:
+                missing.append(gap)
+                continue
+            here = [rows[start] for start in starts[bisect_left(starts, inner[0]) : bisect_left(starts, inner[1])]]
+            good = [row for row in here if row.is_good and (not whole or self.rollups.is_whole(row))]
+            for row in good:
+                add_up(made[grid.start_at(gap[0])], unpacked(row, self.rollups.panels))
+            missing += _rest(gap, inner, {row.start for row in here}, {row.start for row in good}, level_s, known_from)
+        return missing
 
-    async def _times(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
-        """Count how long exchanges took, outside of the proxy and within it."""
-        c = records.c
-        taken = (
-            select(
-                self._bucket(c.created_at, since, bucket_s).label("at"),
-                time_class(c.duration_ms - c.overhead_ms).label("provider"),
-                time_class(c.overhead_ms).label("own"),
-            )
-            .where(c.created_at >= since, c.created_at < until, c.overhead_ms.is_not(None))
-            .subquery()
-        )
-        query = select(taken.c.at, taken.c.provider, taken.c.own, func.count()).group_by(taken.c.at, taken.c.provider, taken.c.own)
-        async with self._database.transaction(_TIMEOUT_S) as connection:
-            rows = (await connection.execute(query)).all()
-        for index, provider, own, number in rows:
-            bucket = made[since + int(index) * bucket_s]
-            raise_count(bucket.provider_ms, str(provider), int(number))
-            raise_count(bucket.own_ms, str(own), int(number))
-
-    async def _details(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int, most: int) -> int:
-        """Add up what only the details have, the newest first and at most so many; how many they were."""
-        c, read = records.c, 0
-        page: Sequence[Any] = ()
-        while read < most:
-            query = select(c.created_at, c.id, c.detail).where(c.created_at >= since)
-            if page:
-                at, last = page[-1][0], page[-1][1]
-                # The first condition is what an index can begin at; the second alone would look through all that was read before.
-                query = query.where(c.created_at <= at, or_(c.created_at < at, and_(c.created_at == at, c.id < last)))
-            else:
-                query = query.where(c.created_at < until)
-            query = query.order_by(c.created_at.desc(), c.id.desc()).limit(min(_PAGE, most - read))
-            async with self._database.transaction(_TIMEOUT_S) as connection:
-                page = (await connection.execute(query)).all()
-            if not page:
-                break
-            await asyncio.to_thread(self._add_details, made, page, since, bucket_s)
-            read += len(page)
-        return read
-
-    async def _reviewed(self, made: Mapping[float, Bucket], since: float, until: float, bucket_s: int) -> None:
+    async def _reviewed(self, made: Mapping[float, Bucket], grid: Grid, until: float) -> None:
         """Add clashes, quarantined pieces and what people said of findings, as they stand now."""
-        q, c = quarantine.c, clashes.c
-        at_q, at_c = self._bucket(q.created_at, since, bucket_s), self._bucket(c.created_at, since, bucket_s)
+        q, c, f, since = quarantine.c, clashes.c, feedback.c, grid.origin
+        at_q, at_c, at_f = (grid.index(table.c.created_at, self._database.is_sqlite) for table in (quarantine, clashes, feedback))
         by_policy = case((c.resolved_by == "policy", 1), else_=0)
         pieces = (
             select(at_q, q.type, q.status, func.count()).where(q.created_at >= since, q.created_at < until).group_by(at_q, q.type, q.status)
@@ -245,59 +149,64 @@ class DatabaseFigures:
             .where(c.created_at >= since, c.created_at < until)
             .group_by(at_c, c.type, c.strategy, c.status, by_policy)
         )
-        f, at_f = feedback.c, self._bucket(feedback.c.created_at, since, bucket_s)
         words = (
             select(at_f, f.stage, f.said, func.count()).where(f.created_at >= since, f.created_at < until).group_by(at_f, f.stage, f.said)
         )
-        async with self._database.transaction(_TIMEOUT_S) as connection:
+        async with self._database.transaction(TIMEOUT_S) as connection:
             quarantined = (await connection.execute(pieces)).all()
             clashed = (await connection.execute(found)).all()
             spoken = (await connection.execute(words)).all()
         for index, stage, word, number in spoken:
-            raise_count(made[since + int(index) * bucket_s].feedback, f"{stage}:{word}", int(number))
+            raise_count(made[grid.start(index)].feedback, f"{stage}:{word}", int(number))
         for index, kind, status, number in quarantined:
-            bucket = made[since + int(index) * bucket_s]
+            bucket = made[grid.start(index)]
             raise_count(bucket.quarantined, kind, int(number))
             raise_count(bucket.quarantine, status, int(number))
-        for bucket in made.values():
-            bucket.clashes_open = 0
         for index, kind, strategy, status, policy, number in clashed:
-            bucket = made[since + int(index) * bucket_s]
+            bucket = made[grid.start(index)]
             raise_count(bucket.clashes, kind, int(number))
             if policy and status == "resolved":
                 raise_count(bucket.clash_strategies, strategy, int(number))
             if status == "open":
                 bucket.clashes_open += int(number)
 
-    def _add_details(self, made: Mapping[float, Bucket], rows: Sequence[Any], since: float, bucket_s: int) -> None:
-        for i, (created_at, _, detail) in enumerate(rows):
-            bucket = made[since + int((created_at - since) / float(bucket_s)) * bucket_s]
-            bucket.details += 1
-            try:
-                self._add(bucket, decode(detail))
-            except msgspec.DecodeError:  # another version's: counted, not read
-                continue
-            if i % 100 == 99:
-                time.sleep(0)  # lets the event loop's thread have the interpreter
 
-    def _add(self, bucket: Bucket, detail: RecordDetail) -> None:
-        facts = detail.facts or Facts()
-        for name, threshold in _SHARES:
-            if facts.context is not None and facts.context.share >= threshold:
-                raise_count(bucket.thresholds, name)
-        for code in detail.warnings:
-            raise_count(bucket.warnings, code if code in bucket.warnings or len(bucket.warnings) < _MAX_CODES else "other")
-        for panel in self._panels:
-            try:
-                bucket.panels.setdefault(panel.name, panel()).add(facts, detail.verdicts)
-            except Exception:  # the code of a stage that may be anybody's: its panel counts less, the others all
-                log.exception("panel %s: an exchange could not be counted", panel.name)
-
-    def _bucket(self, column: ColumnElement[float], since: float, bucket_s: int) -> ColumnElement[int]:
-        """Which bucket after `since` a time is in: PostgreSQL's cast rounds, SQLite's cuts and may be built without floor()."""
-        number = (column - since) / float(bucket_s)
-        return cast(number, Integer) if self._database.is_sqlite else cast(func.floor(number), BigInteger)
+def _inside(gap: Span, level_s: int) -> tuple[int, int] | None:
+    """The part of a gap that rows of a level can fill."""
+    since, until = math.ceil(gap[0] / level_s) * level_s, math.floor(gap[1] / level_s) * level_s
+    return (since, until) if since < until else None
 
 
-def _key(start: float, bucket_s: int) -> bytes:
-    return b"%d/%d" % (start, bucket_s)
+def _rest(gap: Span, inner: tuple[int, int], there: Set[int], good: Set[int], level_s: int, known_from: float) -> list[Span]:
+    """What good rows do not fill: both ends, rows that are not good, and where there is no row before `known_from`."""
+    missing = [(gap[0], float(inner[0]))]
+    at = float(inner[0])
+    for start in (*sorted(there), inner[1]):
+        missing.append((at, min(float(start), known_from)))
+        at = float(start + level_s)
+        if start in there and start not in good:
+            missing.append((float(start), at))
+    missing.append((float(inner[1]), gap[1]))
+    return _joined(missing)
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, those that touch each other as one, without empty ones."""
+    found: list[Span] = []
+    for since, until in spans:
+        if until <= since:
+            continue
+        if found and found[-1][1] == since:
+            since = found.pop()[0]
+        found.append((since, until))
+    return found
+
+
+def _near(spans: Sequence[tuple[int, int]], far_s: int) -> list[tuple[int, int]]:
+    """Spans in order, those that are not far from each other as one."""
+    found: list[tuple[int, int]] = []
+    for since, until in spans:
+        if found and since - found[-1][1] < far_s:
+            since = found.pop()[0]
+        found.append((since, until))
+    return found

@@ -21,6 +21,7 @@ from sqlalchemy import Column, ColumnElement, Table, delete, func, or_, select, 
 
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
+from proxy.store.rollups import Rollups, touch
 from proxy.store.tables import (
     clashes,
     compactions,
@@ -95,6 +96,7 @@ class Retention:
         """`max_mb` is in units of 1,000,000 bytes."""
         self._database, self._clock = database, clock
         self._days, self._max_bytes, self._every_s = days, max_mb * 1e6, every_s
+        self._rollups = Rollups(database)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -130,6 +132,8 @@ class Retention:
                 deleted += count
                 await asyncio.sleep(_BETWEEN_BATCHES_S)
         deleted += await self._shrink()
+        if deleted:
+            await self._rollups.forget(cutoff)
         if deleted and self._database.is_sqlite:
             await self._give_pages_back()
         return deleted
@@ -197,9 +201,11 @@ class Retention:
         # The subquery is wrapped once more: PostgreSQL would otherwise be free to run it again for every row.
         chosen = select(oldest.cte("oldest").c.id)
         async with self._database.writing() as connection:
-            gone = (await connection.execute(delete(table).where(table.c.id.in_(chosen)).returning(table.c.size_bytes))).all()
+            gone = (await connection.execute(delete(table).where(table.c.id.in_(chosen)).returning(table.c.size_bytes, age))).all()
             if gone and table is tool_outcomes:  # workers hold a copy, and this tells them to read again
                 await connection.execute(update(tool_outcome_versions).values(version=tool_outcome_versions.c.version + 1))
+            if table is records:
+                await touch(self._database, connection, (row[1] for row in gone))
         return len(gone), sum(int(row[0]) for row in gone)
 
     async def _delete_undecided(self) -> tuple[int, int]:

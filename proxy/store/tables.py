@@ -10,6 +10,7 @@ import hashlib
 from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
+from sqlalchemy import text as sql
 
 MAX_TEXT_CHARS = 512
 """Of a text column: four UTF-8 bytes each still fit an index entry of PostgreSQL (2,704 bytes) beside an id."""
@@ -259,6 +260,29 @@ feedback = Table(
     Column("created_at", Float(53), nullable=False),
     Index("feedback_created_at", "created_at", "id"),
     Index("feedback_record", "record_id"),
+)
+
+_DUE = sql("built <> version")
+
+rollups = Table(
+    "rollups",
+    metadata,
+    Column("seconds", Integer, primary_key=True),
+    Column("start", BigInteger, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("built", BigInteger, nullable=False),
+    Column("wait_until", Float(53), nullable=False),
+    _text("panels"),
+    Column("content", LargeBinary, nullable=False),
+    Index("rollups_due", "seconds", "start", sqlite_where=_DUE, postgresql_where=_DUE),
+)
+
+rollup_marks = Table(
+    "rollup_marks",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("complete_from", Float(53), nullable=False),
+    Column("marked_from", Float(53)),
 )
 
 

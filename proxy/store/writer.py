@@ -18,10 +18,12 @@ from proxy.errors import StoreUnavailable
 from proxy.ports import Counters
 from proxy.store.database import Database, StoreRejected
 from proxy.store.records import Record, careful_row, to_row
+from proxy.store.rollups import touch
 from proxy.store.tables import records as table
 
 log = logging.getLogger(__name__)
 
+_AT = list(table.columns).index(table.c.created_at)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
@@ -178,6 +180,7 @@ class RecordWriter:
         insert = self._database.insert(table).on_conflict_do_nothing()
         async with self._database.writing() as connection:
             await connection.exec_driver_sql(self._database.compiled(insert), rows)
+            await touch(self._database, connection, (row[_AT] for row in rows))
 
     async def _insert_one_by_one(self) -> tuple[int, int]:
         """The rows of a refused batch, each in its own transaction. Returns how many were written and lost."""

@@ -10,11 +10,13 @@ from proxy.admin.dashboard import answer, diff
 from proxy.admin.dashboard.exchanges import ListFilters, filters_of
 from proxy.admin.dashboard.html import Html, block, data, el, join, own, shown
 from proxy.admin.dashboard.panels import FigureSource, Period, report
+from proxy.admin.dashboard.reasons import REASONS
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.language.amounts import milliseconds, number, share
 from proxy.ports.panels import Bucket
 from proxy.stages.history import HistoryPanel
 from proxy.stages.poisoning.panel import PoisoningPanel
+from proxy.stages.registry import STAGES
 from proxy.stages.tool_rag.panel import ToolRagPanel
 from tests.admin.pages import PANELS, Page
 from tests.browser.making import ANSWER, HOSTILE, claims
@@ -196,8 +198,8 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
     ]
     counted = {"tool_selection": {"selection_accuracy": 0.964, "calls": 500}}
     found = {panel.name: panel for panel in report(Period(), buckets, PANELS, counted).panels}
-    assert ("15", "pieces of context kept out, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
-    assert "wrong number 12, false fact 3" in found["poisoning"].detail
+    assert ("15", "kept out of the context, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
+    assert "12 × wrong number, 3 × false fact" in found["poisoning"].detail
     assert ("48", "46 (96%) resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
     assert ("2", "96.4% of 500 tool calls foreseen since the start") == (found["distraction"].headline, found["confusion"].detail[-1])
     assert (15.0, 0.0) == found["poisoning"].series[0].values
@@ -220,8 +222,8 @@ def test_every_server_has_panels_of_traffic_time_cost_errors_and_what_was_caught
     found = {panel.name: panel for panel in report(Period(), [bucket], PANELS).panels}
     assert ["traffic", "latency", "cost", "failed", "caught", "feedback"] == list(found)[:6]
     assert ("120", "$0.5000", "9", "11") == tuple(found[name].headline for name in ("traffic", "cost", "failed", "caught"))
-    assert ("502 7, 400 2", "20 exchanges without a known price or usage") == (found["failed"].detail[0], found["cost"].detail[1])
-    assert ("the answer says what its context does not 2",) == found["caught"].detail
+    assert ("7 × 502, 2 × 400", "20 exchanges without a known price or usage") == (found["failed"].detail[0], found["cost"].detail[1])
+    assert ("2 × the answer says what its context does not",) == found["caught"].detail
     assert ["provider p50", "provider p95", "Groundwire p50", "Groundwire p95"] == [line.name for line in found["latency"].series]
 
 
@@ -327,3 +329,8 @@ def test_a_long_text_that_changed_in_one_place_is_compared_by_words() -> None:
     assert ("<del> word7000</del>", "<ins> other</ins>") == tuple(
         mark for mark in ("<del> word7000</del>", "<ins> other</ins>") if mark in page
     )
+
+
+def test_every_code_that_a_stage_reports_has_words() -> None:
+    codes = {code for stage in STAGES for code in stage.reports if not code.startswith("x-")}
+    assert set() == codes - set(REASONS)

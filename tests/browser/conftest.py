@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 ARTEFACTS = HERE / "artefacts"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 KEY = "browser-test-key"
-CASE_TIMEOUT_S = 180
+CASE_TIMEOUT_S = 420
 POLICY = "name: watched\ndelivery: hold\nstages: [budget: {window: 400}]\n"
 CONFIG = """
 server: {{admin_key: '{key}'}}

@@ -24,7 +24,7 @@ def usage_chart(summaries: Sequence[RecordSummary], by: str, label: str) -> Html
     return el(
         "figure",
         el("div", class_="plot", data_chart="usage", data_by=by, role="img", aria_label=label),
-        data([{name: getattr(s, name) for name in _POINT} for s in points]),
+        data({"names": _POINT, "rows": [[getattr(s, name) for name in _POINT] for s in points]}),
         el("figcaption", el("ul", class_="legend"), el("p", class_="readout", aria_hidden="true")),
         el("details", el("summary", "These figures as a table"), _usage_table(points)),
         class_="usage",

@@ -180,7 +180,7 @@ def _item(view: View, item: QuarantineItem, several: bool) -> Html:
     ]
     body = (
         el("p", el("strong", "Why this is wrong: "), own(item.reason.removeprefix(f"{item.type}: "))),
-        _against(item.detail),
+        _against(item),
         _content(item),
         el("p", facts, class_="where"),
         _decision(item),
@@ -189,24 +189,25 @@ def _item(view: View, item: QuarantineItem, several: bool) -> Html:
     return _entry(item.id, (_box(item.id, item.version, name) if several else None, el("span", own(name)), sure), body)
 
 
-def _against(detail: Mapping[str, object]) -> list[Html]:
+def _against(item: QuarantineItem) -> list[Html]:
     """Each statement beside what it is held against."""
-    shown = [_held(statement) for statement in entries(detail, "statements")[:_STATEMENTS]]
-    kinds = detail.get("categories")
+    shown = [_held(statement, item.reason) for statement in entries(item.detail, "statements")[:_STATEMENTS]]
+    kinds = item.detail.get("categories")
     if isinstance(kinds, list) and kinds:
         named = ", ".join(str(kind).replace("_", " ") for kind in kinds)
         shown.append(el("p", "It speaks to the model as if it had orders to give: ", own(named), class_="hint"))
     return shown
 
 
-def _held(statement: Mapping[str, object]) -> Html:
+def _held(statement: Mapping[str, object], told: str) -> Html:
+    """`told` is the reason that stands above already."""
     said, fact = str(statement.get("text", "")), str(statement.get("correct_fact", ""))
     source, reason = str(statement.get("source", "")), str(statement.get("reason", ""))
     confidence = statement.get("confidence")
     sure = f" ({share(float(confidence))} sure)" if isinstance(confidence, int | float) else ""
     none = el("p", "Nothing in the knowledge base says this.", class_="hint")
     held = el("div", el("h3", "It is held against"), block(cut(fact, SHOWN_CHARS)) if fact else none, _from(source))
-    why = el("p", el("strong", "Why"), sure, ": ", own(cut(reason, SHOWN_CHARS)), class_="dim") if reason else None
+    why = el("p", el("strong", "Why"), sure, ": ", own(cut(reason, SHOWN_CHARS)), class_="dim") if reason and reason not in told else None
     return el("div", el("div", el("div", el("h3", "It says"), block(cut(said, SHOWN_CHARS))), held, class_="sides"), why)
 
 
@@ -220,8 +221,10 @@ def _entry(id_: str, title: Child, body: Child) -> Html:
 
 def _content(item: QuarantineItem) -> Html:
     text = item.content[: 4 * WHOLE_CHARS].decode("utf-8", "replace")
-    title = el("h3", "All of the piece") if item.detail.get("statements") else None
-    parts: list[Child] = [title, block(cut(text, SHOWN_CHARS))]
+    statements = entries(item.detail, "statements")
+    title = el("h3", "All of the piece") if statements else None
+    there = len(statements) == 1 and str(statements[0].get("text", "")).strip() == text.strip()  # it stands above already
+    parts: list[Child] = [] if there else [title, block(cut(text, SHOWN_CHARS))]
     if len(text) > SHOWN_CHARS:
         left = f"All {len(text):,} characters" if len(item.content) <= 4 * WHOLE_CHARS else f"The first {WHOLE_CHARS:,} characters"
         parts.append(el("details", el("summary", left), block(text[:WHOLE_CHARS])))

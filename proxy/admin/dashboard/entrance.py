@@ -17,6 +17,7 @@ from proxy.admin.answers import read_body
 from proxy.admin.dashboard.decisions import refused
 from proxy.admin.dashboard.frame import View
 from proxy.admin.dashboard.signing_in import local, sign_in_page
+from proxy.admin.dashboard.static import STATIC
 from proxy.admin.sessions import COOKIE, LIFETIME_S, Door
 from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, StoreUnavailable
 
@@ -27,7 +28,7 @@ POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
-        "style-src 'self'",
+        f"style-src {STATIC.style_source}",
         "img-src 'self'",
         "connect-src 'self'",
         "form-action 'self'",
@@ -37,7 +38,7 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""Content-Security-Policy: our own files and nothing inline; no string ever becomes markup or code. https://www.w3.org/TR/CSP3/"""
+"""Content-Security-Policy: our own files, nothing inline but the style; no string ever becomes markup or code. https://www.w3.org/TR/CSP3/"""
 HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",

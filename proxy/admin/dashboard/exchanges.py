@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from proxy.admin.dashboard.arriving import Cut
 from proxy.admin.dashboard.exchange_rows import row, table
 from proxy.admin.dashboard.frame import OUTCOMES, SIGNS, View, command, empty, heading, notice, page, pages
 from proxy.admin.dashboard.html import Child, Html, el
 from proxy.admin.dashboard.reasons import REASONS, in_words
 from proxy.admin.dashboard.summaries import RecordSummary
 from proxy.admin.dashboard.words import moment, seconds_of, with_query
-from proxy.errors import InvalidRequest, ProxyError, StoreUnavailable
+from proxy.errors import InvalidRequest
 from proxy.store.exchange_search import ExchangeFilters
 
 PER_PAGE = 50
@@ -37,6 +37,15 @@ _HAPPENED = {
 _STATUS = re.compile(r"[1-5]\d\d|[1-5]xx")
 _PATH = "/dashboard/exchanges"
 _FOUND = "found"
+CUTS = (
+    Cut(f'<form method="get" action="{_PATH}"'),
+    Cut(
+        f'<section id="{_FOUND}"',
+        wait_s=0.1,
+        meanwhile=str(el("p", "Looking through the exchanges …", class_="looking", role="status")),
+    ),
+)
+"""Where the page may leave in parts: its frame at once, its filters when the search takes long."""
 """The id of the section with the list."""
 _MORE = ("run", "status", "reason", "tokens", "usd", "ms", "since", "until")
 """Filters that stand folded away until one is given."""
@@ -142,29 +151,13 @@ def exchanges(view: View, shown: Listed, filters: ListFilters) -> Html:
     return page(
         view,
         "Exchanges",
-        heading("Exchanges", _downloads(filters) if rows else None),
+        heading("Exchanges", _downloads(filters)),
         _form(filters, shown),
         fresh,
         el("section", body, _looked(shown, older), id=_FOUND, aria_label="Exchanges", class_="card"),
         here="Exchanges",
         live_after=newest,
     )
-
-
-async def arriving(nothing: str, found: asyncio.Task[str]) -> AsyncIterator[str]:
-    """A page whose search takes its time: all above the list at once, the list when it is there, and why not where it is not.
-
-    `nothing` is the page without a list.
-    """
-    mark = f'<section id="{_FOUND}"'
-    above, _, rest = nothing.partition(mark)
-    yield above + str(el("p", "Looking through the exchanges …", class_="looking", role="status"))
-    try:
-        yield mark + (await found).partition(mark)[2]
-    except (ProxyError, StoreUnavailable) as error:
-        yield str(el("section", notice(str(error), "problem"), id=_FOUND, class_="card")) + rest.partition("</section>")[2]
-    finally:
-        found.cancel()
 
 
 def _looked(shown: Listed, older: str | None) -> Html | None:

@@ -64,8 +64,7 @@ def page(view: View | None, title: str, *content: Child, here: str = "", live_af
         el("a", "Skip to the content", href="#content", class_="skip"),
         _header(view, here, live_after is not None),
         el("main", *content, id="content", tabindex=-1),
-        el("footer", el("p", f"Groundwire {__version__}.", None if view is None else " Times are in your zone; point at one for UTC.")),
-        **live,
+        el("footer", el("p", f"Groundwire {__version__}.{' Times are in your zone; point at one for UTC.' if view else ''}"), **live),
     )
     return Html("<!doctype html>" + el("html", _head(title), body, lang="en"))
 
@@ -78,9 +77,7 @@ def _head(title: str) -> Html:
         el("meta", name="color-scheme", content="light dark"),
         el("title", f"{title} · Groundwire" if title != "Groundwire" else title),
         el("link", rel="icon", href=STATIC.path("ground.svg"), type="image/svg+xml"),
-        el("link", rel="stylesheet", href=STATIC.path("dashboard.css")),
-        el("link", rel="stylesheet", href=STATIC.path("parts.css")),
-        el("link", rel="stylesheet", href=STATIC.path("uplot-1.6.32.min.css")),
+        el("style", Html(STATIC.style)),
         el("script", src=STATIC.path("uplot-1.6.32.min.js"), defer=True),
         el("script", src=STATIC.path("dashboard.js"), type="module"),
     )

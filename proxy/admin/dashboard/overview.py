@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from proxy.admin.dashboard.arriving import Cut
 from proxy.admin.dashboard.charts import in_words, panel_chart, usage_chart
 from proxy.admin.dashboard.exchange_rows import live_rows
 from proxy.admin.dashboard.frame import View, card, command, empty, heading, page, tabs
@@ -57,15 +58,29 @@ class Overview(Struct, frozen=True, kw_only=True):
     """Those that there are, also while `report` is worked out."""
 
 
+CUTS = (Cut('<div class="range"'),)
+"""Where the page may leave in parts."""
+
+
+def frame(view: View, period: Period) -> Html:
+    """The page without what is read for it."""
+    return page(view, "Overview", _heading(period), _range(period), here="Overview", live_after="")
+
+
+def _heading(period: Period) -> Html:
+    current = (period.span or "").capitalize()
+    return heading(
+        "Overview", tabs("Time of the figures", [(name.capitalize(), f"/dashboard?span={name}", None) for name in SPANS], current)
+    )
+
+
 def overview(view: View, shown: Overview) -> Html:
     """The whole page."""
     newest = max((s.id for s in shown.latest), default="")
-    current = (shown.period.span or "").capitalize()
-    choice = tabs("Time of the figures", [(name.capitalize(), f"/dashboard?span={name}", None) for name in SPANS], current)
     return page(
         view,
         "Overview",
-        heading("Overview", choice),
+        _heading(shown.period),
         _range(shown.period),
         _shadow(shown) if shown.shadow else None,
         _tiles(shown),

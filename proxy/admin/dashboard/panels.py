@@ -36,7 +36,7 @@ _BUCKETS_S = (1, 5, 15, 60, 300, 900, 3600, 4 * 3600, 86_400, 7 * 86_400, 30 * 8
 _MOST_BUCKETS = 60
 _MOST_PERIODS = 32
 """Whose figures are remembered at a time."""
-_FRESH_S = 5.0
+_FRESH_S, _END_S = 5.0, 2.0
 
 
 class PanelFigures(Protocol):
@@ -119,6 +119,11 @@ class FigureSource:
             del self._tasks[next(iter(self._tasks))]
         done, _ = await asyncio.wait((task,), timeout=wait_s)
         return task.result() if done else None
+
+    async def stop(self) -> None:
+        """Let what is worked on come to its end, for a moment, so that the store closes after it."""
+        if running := [task for _, task in self._tasks.values() if not task.done()]:
+            await asyncio.wait(running, timeout=_END_S)
 
     async def _make(self, period: Period) -> Report:
         buckets = await self._figures.between(*period.buckets(self._clock()))

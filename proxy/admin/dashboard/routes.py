@@ -11,16 +11,19 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from proxy.admin.clashes import ClashesApi
+from proxy.admin.dashboard.arriving import arriving
 from proxy.admin.dashboard.deciding import DecidingPages, form_body
 from proxy.admin.dashboard.entrance import Entrance, fields_of, form_of
 from proxy.admin.dashboard.events import Feed
-from proxy.admin.dashboard.exchanges import FORMATS, Listed, ListFilters, arriving, exchanges, filters_of
+from proxy.admin.dashboard.exchanges import CUTS as EXCHANGES_CUTS
+from proxy.admin.dashboard.exchanges import FORMATS, Listed, ListFilters, exchanges, filters_of
 from proxy.admin.dashboard.exchanges import PER_PAGE as EXCHANGES_PER_PAGE
 from proxy.admin.dashboard.export import exported
 from proxy.admin.dashboard.failures import FailurePages
 from proxy.admin.dashboard.frame import View
 from proxy.admin.dashboard.html import Html
-from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, overview
+from proxy.admin.dashboard.overview import CUTS as OVERVIEW_CUTS
+from proxy.admin.dashboard.overview import PLOTTED, WAITING, Overview, figures_json, frame, overview
 from proxy.admin.dashboard.panels import SPANS, FigureSource, Period
 from proxy.admin.dashboard.record import record_page
 from proxy.admin.dashboard.run import PER_PAGE as RUN_PER_PAGE
@@ -35,15 +38,13 @@ from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
 from proxy.errors import InvalidRequest, NotFound
 from proxy.store.clashes import DatabaseClashes
-from proxy.store.exchange_search import ExchangePage, ExchangeSearch
+from proxy.store.exchange_search import ExchangePage, ExchangeSearch, place_of
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.wire.http.headers import ResponseHeaders
 
 _FIGURES_WAIT_S = 0.08
 """How long the first page waits for its figures; its script asks for them when they take longer."""
-_SEARCH_WAIT_S = 0.1
-"""How long the list of exchanges waits for a search; what is above the list leaves then."""
 
 
 class Dashboard:
@@ -109,25 +110,25 @@ class Dashboard:
 
     async def _overview(self, request: Request, view: View) -> Response:
         period = _period(request)
+        whole = self._overview_page(request, view, period)
+        return StreamingResponse(arriving(str(frame(view, period)), whole, OVERVIEW_CUTS), media_type="text/html")
+
+    async def _overview_page(self, request: Request, view: View, period: Period) -> str:
         report = await self._figures.get(period, _FIGURES_WAIT_S)
         rows, _ = await self._records.list(limit=PLOTTED)
         items, _ = await self._quarantine.list(WAITING, status="pending")
         clashes, _ = await self._clashes.list(WAITING, status="open")
-        return _html(
-            overview(
-                view,
-                Overview(
-                    period=period,
-                    report=report,
-                    latest=[summary(row) for row in rows],
-                    pending=await self._deciding.whole(items),
-                    clashes=clashes,
-                    first_call=self._first_call(request),
-                    shadow=self._shadow,
-                    panels=self._figures.panels,
-                ),
-            )
+        shown = Overview(
+            period=period,
+            report=report,
+            latest=[summary(row) for row in rows],
+            pending=await self._deciding.whole(items),
+            clashes=clashes,
+            first_call=self._first_call(request),
+            shadow=self._shadow,
+            panels=self._figures.panels,
         )
+        return str(overview(view, shown))
 
     async def _figures_json(self, request: Request, view: View) -> Response:
         report = await self._figures.get(_period(request))
@@ -136,20 +137,19 @@ class Dashboard:
 
     async def _exchanges(self, request: Request, view: View) -> Response:
         filters, after = filters_of(request.query_params), request.query_params.get("after", "")
-        rows, _ = await self._records.list(limit=1)
-        newest = rows[0].id if rows else ""
+        if after:
+            place_of(after)  # what is refused is refused before anything is sent
 
-        def shown(found: ExchangePage) -> str:
+        def shown(found: ExchangePage, newest: str) -> str:
             return str(exchanges(view, self._listed(request, found, filters, after, newest), filters))
 
         async def searched() -> str:
-            return shown(await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after))
+            rows, _ = await self._records.list(limit=1)
+            found = await self._search.page(filters.wanted(time.time()), EXCHANGES_PER_PAGE, after)
+            return shown(found, rows[0].id if rows else "")
 
-        text = asyncio.create_task(searched(), name="dashboard-search")
-        done, _ = await asyncio.wait((text,), timeout=_SEARCH_WAIT_S)
-        if done:
-            return HTMLResponse(text.result())
-        return StreamingResponse(arriving(shown(ExchangePage([], "", 0.0)), text), media_type="text/html")
+        parts = arriving(shown(ExchangePage([], "", 0.0), ""), searched(), EXCHANGES_CUTS)
+        return StreamingResponse(parts, media_type="text/html")
 
     def _listed(self, request: Request, found: ExchangePage, filters: ListFilters, after: str, newest: str) -> Listed:
         rows = [summary(row) for row in found.rows]

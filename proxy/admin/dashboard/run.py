@@ -81,7 +81,7 @@ def _known(run_id: str, rows: Sequence[RecordSummary], failures: Sequence[Mappin
             ("Began" if not more else "Shown from", moment(min(times))),
             ("Last seen", moment(max(times))),
             ("Exchanges", f"{len(rows):,}{' or more' if more else ''}"),
-            ("How they ended", ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in ended.most_common())),
+            ("How they ended", ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in ended.most_common())),
             ("Failures", f"{many(len(failures), 'record')}, {len(still):,} unresolved" if failures else "none"),
             ("Tokens", f"{number(tokens[0])} → {number(tokens[1])}"),
             ("Cost", dollars(sum(costs)) if costs else None),
@@ -114,8 +114,9 @@ def _exchange(turn: Turn, asked: bool) -> Html:
         _at(s.at),
         el(
             "div",
-            el("p", badge(s.outcome), " ", title, " ", el("span", own(s.why), class_="dim") if s.why else None),
+            el("p", badge(s.outcome), " ", title, class_="what"),
             el("p", full, el("span", figures, class_="dim"), class_="figures"),
+            el("p", own(s.why), class_="dim") if s.why else None,
             el("div", told, class_="told-of") if any(told) else None,
         ),
         class_=f"exchange {s.outcome}",
@@ -124,7 +125,7 @@ def _exchange(turn: Turn, asked: bool) -> Html:
 
 def _changed(changes: Sequence[Mapping[str, Any]]) -> str:
     """What the stages changed, in few words: guidance about failures is among it."""
-    said = [f"{_CHANGED.get(str(one.get('stage')), str(one.get('stage', '')))} ({one.get('what', '')})" for one in changes]
+    said = [_CHANGED.get(str(one.get("stage"))) or f"{one.get('what', '')} (by {one.get('stage', '')})" for one in changes]
     return cut(", ".join(dict.fromkeys(said)), _TEXT_CHARS)
 
 

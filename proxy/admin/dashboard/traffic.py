@@ -42,7 +42,7 @@ def _traffic(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         name="traffic",
         title=NAMES["traffic"],
         headline=number(whole.exchanges),
-        meaning="exchanges",
+        meaning="exchange" if whole.exchanges == 1 else "exchanges",
         detail=said(tokens if whole.exchanges else "", f"{number(taken)} tokens taken out of prompts" if taken > 0 else ""),
         series=_lines(buckets, {"exchanges": lambda b: float(b.exchanges)}) if whole.exchanges else (),
     )
@@ -51,7 +51,7 @@ def _traffic(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
 def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
     half, most = percentile(whole.provider_ms, 0.5), percentile(whole.provider_ms, 0.95)
     own, own_most = percentile(whole.own_ms, 0.5), percentile(whole.own_ms, 0.95)
-    ours = f"Groundwire: half within {milliseconds(own)}, 95% within {milliseconds(own_most)}"
+    ours = f"Groundwire: {milliseconds(own)} at the median, 95% within {milliseconds(own_most)}"
     lines: dict[str, Course] = {
         "provider p50": lambda b: percentile(b.provider_ms, 0.5),
         "provider p95": lambda b: percentile(b.provider_ms, 0.95),
@@ -62,7 +62,7 @@ def _latency(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         name="latency",
         title=NAMES["latency"],
         headline=milliseconds(half),
-        meaning=f"half of the provider's answers, 95% within {milliseconds(most)}" if half is not None else "nothing timed yet",
+        meaning=f"the provider's median, 95% within {milliseconds(most)}" if half is not None else "nothing timed yet",
         detail=said(ours if own is not None else ""),
         unit="ms",
         series=_lines(buckets, lines) if half is not None else (),
@@ -94,8 +94,11 @@ def _failed(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         name="failed",
         title=NAMES["failed"],
         headline=number(sum(whole.statuses.values())),
-        meaning="answers with a status of 400 or more",
-        detail=said(most_common(whole.statuses), f"{many(unable, 'exchange')} in which a check could not run" if unable else ""),
+        meaning="with a status of 400 or more",
+        detail=said(
+            most_common(whole.statuses),
+            f"{many(unable, 'exchange')} in which a check could not run" if unable else "",
+        ),
         series=_lines(buckets, lines) if statuses else (),
         parts=True,
         hint="" if statuses or unable else "Nothing went wrong.",
@@ -110,7 +113,7 @@ def _caught(whole: Bucket, buckets: Sequence[Bucket]) -> Panel:
         name="caught",
         title=NAMES["caught"],
         headline=number(sum(found.values())),
-        meaning="exchanges refused, or with a warning",
+        meaning="refused, or with a warning",
         detail=said(most_common(codes)),
         series=_lines(buckets, {words: _count_of("verdicts", name) for name, words in names.items()}) if sum(found.values()) else (),
         parts=True,

@@ -7,7 +7,7 @@ import {clock, day, dollars, milliseconds, minute, number, share, short, utcMinu
 const uPlot = /** @type {any} */ (globalThis).uPlot;
 const MARKS = /** @type {const} */ ([[0.7, '70%'], [0.8, '80%'], [0.9, '90%']]);
 const DASHES = [[], [7, 3], [2, 3], [9, 3, 2, 3], [4, 6], [1, 2]];
-const MAX_LINES = 6, MAX_POINTS = 300, DAY_S = 86400;
+const MAX_LINES = 6, MAX_POINTS = 300, DAY_S = 86400, HEADROOM = 1.05;
 const FONT = '12px system-ui, sans-serif';
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -27,6 +27,13 @@ function given(place, nothing) {
 
 /** @param {number} index */
 const lineColour = index => colour(`--line-${index % MAX_LINES + 1}`);
+
+/** @param {number} index */
+const filled = index => `color-mix(in srgb, ${lineColour(index)} 35%, ${colour('--card')})`;
+
+/** A value without a neighbour is a dot, which is to be seen.
+ * @param {(number | null)[]} values */
+const alone = values => !values.some((value, at) => value !== null && at > 0 && values[at - 1] !== null);
 
 /** Draw again when the place's width or the colour scheme changes.
  * @param {HTMLElement} place @param {(width: number, height: number) => any} draw */
@@ -75,7 +82,7 @@ export function drawUsage() {
   const place = /** @type {HTMLElement | null} */ (document.querySelector('[data-chart=usage]'));
   if (!place || !uPlot) return null;
   /** @type {Map<string, Point>} */
-  const known = new Map(given(place, []).map((/** @type {Point} */ p) => [p.id, p]));
+  const known = new Map(pointsOf(given(place, {names: [], rows: []})).map(p => [p.id, p]));
   let by = /** @type {'route' | 'run'} */ (place.dataset.by);
   /** @type {Point | null} */
   let pointed = null;
@@ -93,6 +100,9 @@ export function drawUsage() {
     },
   };
 }
+
+/** @param {{names: string[], rows: any[][]}} table @returns {Point[]} */
+const pointsOf = ({names, rows}) => rows.map(row => /** @type {any} */ (Object.fromEntries(names.map((name, at) => [name, row[at]]))));
 
 /** @param {Map<string, Point>} known */
 function sorted(known) {
@@ -197,17 +207,18 @@ function legend(place, lines) {
 }
 
 /** The names of a panel's lines, where it has several.
- * @param {HTMLElement} place @param {{name: string}[]} series */
-function key(place, series) {
+ * @param {HTMLElement} place @param {{name: string}[]} series @param {boolean} barred */
+function key(place, series, barred = false) {
   const list = place.parentElement?.querySelector('.key');
-  list?.replaceChildren(...series.length > 1 ? series.map(({name}, index) => entry(name, '', index)) : []);
+  list?.replaceChildren(...series.length > 1 ? series.map(({name}, index) => entry(name, '', index, barred)) : []);
 }
 
-/** @param {string} name @param {string} words @param {number} index */
-function entry(name, words, index) {
-  const item = document.createElement('li'), sign = document.createElementNS(SVG, 'svg'), stroke = document.createElementNS(SVG, 'line');
-  for (const [key, value] of Object.entries({viewBox: '0 0 26 8', width: '26', height: '8', 'aria-hidden': 'true'})) sign.setAttribute(key, value);
-  const drawnAs = {x1: '0', x2: '26', y1: '4', y2: '4', stroke: lineColour(index), 'stroke-width': '3', 'stroke-dasharray': DASHES[index].join(' ') || 'none'};
+/** @param {string} name @param {string} words @param {number} index @param {boolean} barred */
+function entry(name, words, index, barred = false) {
+  const item = document.createElement('li'), sign = document.createElementNS(SVG, 'svg'), stroke = document.createElementNS(SVG, barred ? 'rect' : 'line');
+  const size = barred ? {viewBox: '0 0 12 12', width: '12', height: '12'} : {viewBox: '0 0 26 8', width: '26', height: '8'};
+  for (const [key, value] of Object.entries({...size, 'aria-hidden': 'true'})) sign.setAttribute(key, value);
+  const drawnAs = barred ? {x: '1', y: '1', width: '10', height: '10', fill: filled(index), stroke: lineColour(index)} : {x1: '0', x2: '26', y1: '4', y2: '4', stroke: lineColour(index), 'stroke-width': '3', 'stroke-dasharray': DASHES[index].join(' ') || 'none'};
   for (const [key, value] of Object.entries(drawnAs)) stroke.setAttribute(key, value);
   sign.append(stroke);
   const said = document.createElement('bdi'), last = document.createElement('span');
@@ -263,15 +274,15 @@ function plotPanel(place, {starts, unit, parts, series}, width, height) {
   const bars = barred ? uPlot.paths.bars({size: [0.7, 40]}) : undefined;
   const lines = series.map((s, index) => ({
     label: s.name, stroke: lineColour(index), width: bars ? 1 : 2, dash: bars ? [] : DASHES[index], spanGaps: false, paths: bars,
-    fill: bars ? `color-mix(in srgb, ${lineColour(index)} 35%, ${colour('--card')})` : undefined, points: {show: !bars, size: 4, fill: lineColour(index)},
+    fill: bars ? filled(index) : undefined, points: {show: !bars, size: alone(s.values) ? 7 : 4, fill: lineColour(index)},
   }));
   if (barred && parts) [lines, sums].forEach(list => list.reverse());  // the whole bar first, and what is below it over it
   const options = {
     width, height, padding: [6, 4, 0, 0], legend: {show: false}, series: [{}, ...lines],
     cursor: {y: false, points: {show: false}, drag: {x: true, y: false, setScale: false}}, hooks: {setSelect: [chosen(starts)]},
-    scales: {x: {time: true, range: () => [from, to]}, y: {range: () => [0, top]}},
+    scales: {x: {time: true, range: () => [from, to]}, y: {range: () => [0, top * HEADROOM]}},
     axes: [{...axis(22, moments(to - from)), space: 60}, {...axis(unit === 'ms' || unit === 'usd' ? 58 : 38, UNITS[unit]), splits: () => [0, top / 2, top].filter(v => unit !== 'count' || Number.isInteger(v))}],
   };
-  key(place, series);
+  key(place, series, barred);
   return new uPlot(options, [starts, ...sums], place);
 }

@@ -8,10 +8,20 @@ import {listen} from './live.js';
 for (const element of document.querySelectorAll('time')) localise(element);
 keepNames();
 tickAll();
+await painted();
 const usage = drawUsage();
 drawPanels();
 listen(usage);
 showTarget();
+
+/** The page is there before its charts, which take longer to draw. A page that nobody sees is not painted, and need not wait. */
+function painted() {
+  return new Promise(resolve => {
+    if (document.hidden) return resolve(undefined);
+    requestAnimationFrame(() => setTimeout(resolve));
+    setTimeout(resolve, 500);
+  });
+}
 
 /** The name under which a person decides is theirs to keep, in this browser. */
 function keepNames() {

@@ -9,7 +9,7 @@ const AGAIN_MS = 5000, FIGURES_MS = 10000;
 
 /** @param {{add(points: any[]): void} | null} usage */
 export function listen(usage) {
-  const {live: address, after} = document.body.dataset;
+  const place = /** @type {HTMLElement | null} */ (document.querySelector('[data-live]')), {live: address, after} = place?.dataset ?? {};
   const figures = followFigures();
   if (!address) return;
   const list = followList();

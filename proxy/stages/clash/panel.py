@@ -27,11 +27,11 @@ class ClashPanel(StagePanel):
             name=cls.name,
             title=cls.title,
             headline=number(found),
-            meaning="contradictions found",
+            meaning="found in conversations",
             detail=said(
                 f"{by_policy:,} ({by_policy / found:.0%}) resolved by the policy, {whole.clashes_open:,} open" if found else "",
                 most_common(whole.clashes),
-                "by " + most_common(whole.clash_strategies) if by_policy else "",
+                "the policy did: " + most_common(whole.clash_strategies) if by_policy else "",
             ),
             series=course if found else (),
             hint="" if found else "The stage clash finds statements of one conversation that contradict each other.",

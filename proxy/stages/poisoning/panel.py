@@ -42,7 +42,7 @@ class PoisoningPanel(StagePanel):
             name=cls.name,
             title=cls.title,
             headline=number(found),
-            meaning="pieces of context kept out" + (f", {found / checked:.1%} of those checked" if checked else ""),
+            meaning="kept out of the context" + (f", {found / checked:.1%} of those checked" if found and checked else ""),
             detail=said(
                 f"alert: more than {ALERT_ABOVE:.0%} of what came in" if found > ALERT_ABOVE * (checked or found) else "",
                 f"{checked:,} new pieces checked" if checked else "",

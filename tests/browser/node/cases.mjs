@@ -8,7 +8,7 @@ const FLAGS = [
   '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update',
   '--disable-sync', '--disable-dev-shm-usage',
 ];
-const DESK = {width: 1280, height: 900}, PHONE = {width: 360, height: 740};
+const DESK = {width: 1280, height: 900}, PHONE = {width: 360, height: 740}, WIDE = {width: 1440, height: 900}, NARROW = {width: 390, height: 844};
 const [name, given] = process.argv.slice(2);
 const args = JSON.parse(given);
 const troubles = [];
@@ -234,7 +234,7 @@ const cases = {
     const source = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
     const found = [];
     for (const colorScheme of ['light', 'dark']) {
-      for (const viewport of [DESK, PHONE]) {
+      for (const viewport of [WIDE, NARROW]) {
         const page = await open(browser, {colorScheme, viewport, reducedMotion: 'reduce'});
         if (args.key) await signIn(page, args.key);
         for (const [title, path] of Object.entries(args.paths)) {
@@ -244,7 +244,7 @@ const cases = {
           await page.evaluate(source);
           const {violations} = await page.evaluate(() => globalThis.axe.run());
           found.push(...violations.map(v => ({page: title, colorScheme, width: viewport.width, id: v.id, impact: v.impact, nodes: v.nodes.slice(0, 3).map(n => `${n.html.slice(0, 160)} ${n.failureSummary}`)})));
-          await shot(page, `${title}-${colorScheme}-${viewport === PHONE ? 'phone' : 'desk'}`);
+          await shot(page, `${title}-${colorScheme}-${viewport === NARROW ? 'phone' : 'desk'}`);
         }
         await page.context().close();
       }

@@ -1,0 +1,199 @@
+"""What exchanges of some time add up to, read from their records: the source of every figure of the dashboard.
+
+What has a column is added up by the database, in order of time out of one index; the rest is read from the records' details, page by page,
+decoded in a thread, and given to the stages' panels. It costs some 30 microseconds for each exchange, so `proxy.store.rollups` keeps what
+was found.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from sqlalchemy import BigInteger, ColumnElement, Integer, and_, case, cast, func, or_, select
+
+from proxy.exchange import Facts
+from proxy.ports.panels import Bucket, StagePanel, raise_count
+from proxy.store.database import Database
+from proxy.store.detail import RecordDetail, decode
+from proxy.store.spreads import time_class
+from proxy.store.tables import records
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 500_000
+"""Exchanges that one query goes through: about a second on SQLite."""
+MAX_CODES = 100
+"""Of warnings, in a bucket; more are counted as ``other``."""
+TIMEOUT_S = 60.0
+"""For one query: more than other operations get, as this one may go through very many records."""
+_PAGE = 2000
+_SHORTEST_S = 1.0
+"""Time that is not divided, however much happened in it."""
+_SHARES = (("70", 0.7), ("80", 0.8), ("90", 0.9))
+
+
+class Grid(Struct, frozen=True):
+    """Buckets that follow each other."""
+
+    origin: float
+    """Where the first begins."""
+    bucket_s: int
+
+    def start(self, index: float) -> float:
+        """Of a bucket."""
+        return self.origin + int(index) * self.bucket_s
+
+    def start_at(self, at: float) -> float:
+        """Of the bucket that a time is in."""
+        return self.start((at - self.origin) // self.bucket_s)
+
+    def index(self, column: ColumnElement[float], is_sqlite: bool) -> ColumnElement[int]:
+        """The same in SQL: PostgreSQL's cast rounds, SQLite's cuts and may be built without floor()."""
+        number = (column - self.origin) / float(self.bucket_s)
+        return cast(number, Integer) if is_sqlite else cast(func.floor(number), BigInteger)
+
+
+class RecordSums:
+    """Reads them."""
+
+    def __init__(self, database: Database, panels: Sequence[type[StagePanel]] = (), *, at_once: int = AT_ONCE) -> None:
+        """`panels` are those of the stages, which read the records' details; `at_once` is how many exchanges a query may go through."""
+        self._database, self.panels, self._at_once = database, panels, at_once
+
+    async def add(self, made: Mapping[float, Bucket], grid: Grid, since: float, until: float, most_details: int) -> int:
+        """Add what happened from `since` to `until` (exclusive) to the buckets of `grid` in `made`; returns how many details were read.
+
+        These are the newest, where there are more than `most_details`. Raises `StoreUnavailable`.
+        """
+        todo, read = [(since, until)], 0
+        while todo:
+            first, end = todo.pop()
+            if end - first > _SHORTEST_S and await self._are_many(first, end):
+                middle = (first + end) / 2
+                todo += [(first, middle), (middle, end)]
+                continue
+            await self._columns(made, grid, first, end)
+            await self._times(made, grid, first, end)
+            read += await self._details(made, grid, first, end, most_details - read)
+        return read
+
+    async def _are_many(self, since: float, until: float) -> bool:
+        """Whether so many exchanges came in this time that they are read in parts."""
+        c = records.c
+        query = select(c.created_at).where(c.created_at >= since, c.created_at < until).order_by(c.created_at).offset(self._at_once)
+        async with self._database.transaction(TIMEOUT_S) as connection:
+            return (await connection.execute(query.limit(1))).first() is not None
+
+    async def _columns(self, made: Mapping[float, Bucket], grid: Grid, since: float, until: float) -> None:
+        """Add up what has columns."""
+        c = records.c
+        at = grid.index(c.created_at, self._database.is_sqlite)
+        counted = c.prompt_tokens_before.is_not(None)
+        query = (
+            select(
+                at,
+                c.outcome,
+                c.status,
+                c.would,
+                func.count(),
+                func.sum(c.duration_ms),
+                func.sum(c.prompt_tokens),
+                func.sum(c.completion_tokens),
+                func.sum(c.prompt_tokens_before),
+                func.sum(case((counted, c.prompt_tokens), else_=0)),
+                func.sum(c.cost_usd),
+                func.count(c.cost_usd),
+            )
+            .where(c.created_at >= since, c.created_at < until)
+            .group_by(at, c.outcome, c.status, c.would)
+        )
+        async with self._database.transaction(TIMEOUT_S) as connection:
+            rows = (await connection.execute(query)).all()
+        for index, outcome, status, would, number, ms, prompt, completion, before, after, usd, priced in rows:
+            bucket = made[grid.start(index)]
+            raise_count(bucket.verdicts, outcome, int(number))
+            bucket.exchanges += int(number)
+            bucket.duration_ms += float(ms or 0.0)
+            bucket.prompt_tokens += int(prompt or 0)
+            bucket.completion_tokens += int(completion or 0)
+            bucket.tokens_before += int(before or 0)
+            bucket.tokens_after += int(after or 0)
+            bucket.cost_usd += float(usd or 0.0)
+            bucket.priced += int(priced)
+            if status >= 400:
+                raise_count(bucket.statuses, str(status), int(number))
+            if status >= 500:
+                bucket.errors += int(number)
+            if would:
+                raise_count(bucket.would, would, int(number))
+
+    async def _times(self, made: Mapping[float, Bucket], grid: Grid, since: float, until: float) -> None:
+        """Count how long exchanges took, outside of the proxy and within it."""
+        c = records.c
+        taken = (
+            select(
+                grid.index(c.created_at, self._database.is_sqlite).label("at"),
+                time_class("records.duration_ms - records.overhead_ms").label("provider"),
+                time_class("records.overhead_ms").label("own"),
+            )
+            .where(c.created_at >= since, c.created_at < until, c.overhead_ms.is_not(None))
+            .subquery()
+        )
+        query = select(taken.c.at, taken.c.provider, taken.c.own, func.count()).group_by(taken.c.at, taken.c.provider, taken.c.own)
+        async with self._database.transaction(TIMEOUT_S) as connection:
+            rows = (await connection.execute(query)).all()
+        for index, provider, own, number in rows:
+            bucket = made[grid.start(index)]
+            raise_count(bucket.provider_ms, str(provider), int(number))
+            raise_count(bucket.own_ms, str(own), int(number))
+
+    async def _details(self, made: Mapping[float, Bucket], grid: Grid, since: float, until: float, most: int) -> int:
+        """Add up what only the details have, the newest first and at most so many; how many they were."""
+        c, read = records.c, 0
+        page: Sequence[Any] = ()
+        while read < most:
+            query = select(c.created_at, c.id, c.detail).where(c.created_at >= since)
+            if page:
+                at, last = page[-1][0], page[-1][1]
+                # The first condition is what an index can begin at; the second alone would look through all that was read before.
+                query = query.where(c.created_at <= at, or_(c.created_at < at, and_(c.created_at == at, c.id < last)))
+            else:
+                query = query.where(c.created_at < until)
+            query = query.order_by(c.created_at.desc(), c.id.desc()).limit(min(_PAGE, most - read))
+            async with self._database.transaction(TIMEOUT_S) as connection:
+                page = (await connection.execute(query)).all()
+            if not page:
+                break
+            await asyncio.to_thread(self._add_details, made, grid, page)
+            read += len(page)
+        return read
+
+    def _add_details(self, made: Mapping[float, Bucket], grid: Grid, rows: Sequence[Any]) -> None:
+        for i, (created_at, _, detail) in enumerate(rows):
+            bucket = made[grid.start_at(created_at)]
+            bucket.details += 1
+            try:
+                self._add(bucket, decode(detail))
+            except msgspec.DecodeError:  # another version's: counted, not read
+                continue
+            if i % 100 == 99:
+                time.sleep(0)  # lets the event loop's thread have the interpreter
+
+    def _add(self, bucket: Bucket, detail: RecordDetail) -> None:
+        facts = detail.facts or Facts()
+        for name, threshold in _SHARES:
+            if facts.context is not None and facts.context.share >= threshold:
+                raise_count(bucket.thresholds, name)
+        for code in detail.warnings:
+            raise_count(bucket.warnings, code if code in bucket.warnings or len(bucket.warnings) < MAX_CODES else "other")
+        for panel in self.panels:
+            try:
+                bucket.panels.setdefault(panel.name, panel()).add(facts, detail.verdicts)
+            except Exception:  # the code of a stage that may be anybody's: its panel counts less, the others all
+                log.exception("panel %s: an exchange could not be counted", panel.name)
