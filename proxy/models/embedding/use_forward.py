@@ -71,18 +71,19 @@ class TokenRows:
         kept = self._kept
         places = kept.place_of[tokens]
         if (places < 0).any():
-            missing = np.unique(tokens[places < 0])
-            if len(missing) > self._most // 2:
-                distinct, places = np.unique(tokens, return_inverse=True)
-                return np.concatenate([self._computed(distinct), np.zeros((1, self.width), np.float32)]), places
-            kept = self._add(missing, np.unique(tokens))
+            distinct, inverse = np.unique(tokens, return_inverse=True)
+            if len(distinct) > self._most or (kept.place_of[distinct] < 0).sum() > self._most // 2:
+                return np.concatenate([self._computed(distinct), np.zeros((1, self.width), np.float32)]), inverse
+            kept = self._add(distinct)
             places = kept.place_of[tokens]
         return kept.rows, places
 
-    def _add(self, missing: Tokens, wanted: Tokens) -> _Kept:
+    def _add(self, wanted: Tokens) -> _Kept:
         with self._lock:
-            kept = self._kept
-            missing = missing[kept.place_of[missing] < 0]
+            kept = self._kept  # another thread may have added what was missing, or have begun anew without what was there
+            missing = wanted[kept.place_of[wanted] < 0]
+            if not len(missing):
+                return kept
             if kept.count + len(missing) > self._most:
                 kept, missing = _Kept(len(self._table), self._most, self.width), wanted
             kept.add(missing, self._computed(missing))
