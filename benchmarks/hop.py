@@ -1,7 +1,7 @@
 """What does a request cost the proxy under an empty policy, as a multiple of what it costs a bare pass-through (`benchmarks.floor`)?
 
     python -m benchmarks.hop                      # some twenty seconds: small and 204 KB
-    python -m benchmarks.hop --check              # fails where a figure has risen by more than 15% above the committed one
+    python -m benchmarks.hop --check              # fails where calls have risen by more than 15%, CPU by half, above the committed ones
     python -m benchmarks.hop --repeat 8           # how far the figures scatter
 
 For a machine that does other things, too. Stub, client, floor and proxy stand in one process on one event loop and are asked in short
@@ -51,8 +51,9 @@ from proxy.observe import logs
 from proxy.server.startup import HTTP
 
 COMMITTED = Path(__file__).resolve().parent / "results" / "speed.json"
-LOSS = 0.15
-"""Of a figure: what a change may cost before the check fails."""
+LOSS = {"us": 0.5, "calls": 0.15}
+"""Of a figure: what a change may cost before the check fails. Calls scatter by 2%; CPU time beside a machine's other work by a quarter (with
+204 KB, whose bytes fall out of a shared cache), so that alone what is gross shows in it."""
 CONNECTIONS = 8
 TURNS = {"small": (36, 64), "large": (24, 16)}
 """By kind of body: how many turns, and requests in each."""
@@ -247,8 +248,8 @@ def lost(found: Figures, before: Figures) -> dict[str, str]:
         f"{kind} {ratio}": f"{kind}: {name} {one[ratio]:.3f} times the floor's, committed {before[kind][ratio]:.3f}"
         for kind, one in found.items()
         if kind in before
-        for ratio, name in (("ratio_us", "CPU"), ("ratio_calls", "calls"))
-        if one[ratio] > before[kind][ratio] * (1 + LOSS)
+        for ratio, name, most in (("ratio_us", "CPU", LOSS["us"]), ("ratio_calls", "calls", LOSS["calls"]))
+        if one[ratio] > before[kind][ratio] * (1 + most)
     }
 
 
@@ -276,7 +277,7 @@ def logged(work: Callable[[], Coroutine[Any, Any, Figures]]) -> Figures:
 
 def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m benchmarks.hop", description=__doc__.split("\n\n")[0])
-    options.add_argument("--check", action="store_true", help=f"fail where a figure is more than {LOSS:.0%} above the committed one")
+    options.add_argument("--check", action="store_true", help="fail where a figure is too far above the committed one")
     options.add_argument("--repeat", type=int, default=1, help="measure so often, each time anew")
     options.add_argument("--bodies", nargs="+", choices=list(TURNS), default=list(TURNS))
     return options.parse_args(arguments)
