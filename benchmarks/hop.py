@@ -52,8 +52,8 @@ from proxy.server.startup import HTTP
 
 COMMITTED = Path(__file__).resolve().parent / "results" / "speed.json"
 LOSS = {"us": 0.5, "calls": 0.15}
-"""Of a figure: what a change may cost before the check fails. Calls scatter by 2%; CPU time beside a machine's other work by a quarter (with
-204 KB, whose bytes fall out of a shared cache), so that alone what is gross shows in it."""
+"""Of a figure: what a change may cost before the check fails. Calls scatter by 2%; CPU time beside a machine's other work by a quarter
+(with 204 KB, whose bytes fall out of a shared cache), so that only what is gross shows in it."""
 CONNECTIONS = 8
 TURNS = {"small": (36, 64), "large": (24, 16)}
 """By kind of body: how many turns, and requests in each."""
