@@ -266,8 +266,9 @@ class App:
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
     def _warm(self) -> None:
-        """Of each policy that a route names: what one request only asks for is made ready by it."""
-        for stage in dict.fromkeys(stage for route in self.routes for stage in route.default.pipeline.stages):
+        """What the first request of any policy that a client may name would otherwise wait for."""
+        policies = (policy for route in self.routes for policy in route.allowed.values())
+        for stage in dict.fromkeys(stage for policy in policies for stage in policy.pipeline.stages):
             try:
                 stage.warm()
             except Exception as error:  # its first request will say so, too
