@@ -17,7 +17,6 @@ import hashlib
 import re
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -29,6 +28,7 @@ from proxy.language.by_text import by_text
 from proxy.language.json.fingerprint import normalised, normalised_text
 from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool
 from proxy.stages.reflection.signals.chunks import chunks_of
+from proxy.stages.reflection.signals.tool_names import IDLE, PACED, is_of, reads
 
 STALL_AFTER = 6
 """Steps without anything new."""
@@ -44,27 +44,10 @@ STEP, PACED_STEP = 3, 1
 """Weight of a step without anything new, and of one that only polls or scrolls."""
 
 # fmt: off
-READING = frozenset((
-    "get", "list", "search", "read", "find", "fetch", "look", "lookup", "query", "show", "describe", "view", "count", "browse", "retrieve",
-    "retrieval", "grep", "glob", "cat", "ls", "head", "tail", "stat", "info", "inspect", "details", "calculate", "calculator", "compute",
-    "think", "weather", "check", "extract", "explain", "translate", "compare", "snapshot",
-))
-CHANGING = frozenset((
-    "set", "update", "delete", "remove", "create", "write", "send", "book", "cancel", "add", "insert", "edit", "modify", "make", "post",
-    "put", "patch", "move", "rename", "run", "execute", "exec", "start", "stop", "submit", "apply", "buy", "pay", "order", "transfer",
-    "upload", "save", "mark", "change", "reset", "install", "clear", "out", "checkout", "commit", "push", "replace", "and",
-))
-PACED = frozenset((
-    "status", "poll", "polling", "progress", "health", "monitor", "watch", "scroll", "next", "previous", "prev", "press", "click", "tap",
-    "swipe", "step", "tick", "forward", "back", "advance", "continue",
-))
-IDLE = frozenset(("ping", "heartbeat", "keepalive", "alive", "sleep", "wait", "await", "noop", "yield"))
 QUERY_ARGUMENTS = (
     "query", "q", "search_query", "search", "question", "keywords", "keyword", "search_term", "term", "terms", "text", "pattern",
 )
 # fmt: on
-_BOTH = frozenset(("and", "or", "out"))
-"""In names of tools that do two things: get_or_create, check_out."""
 _UNFINISHED = re.compile(
     r"\b(?:queued|pending|in[ _-]?progress|running|processing|waiting|scheduled|not (?:yet )?(?:ready|done|finished|available))\b"
     r"|\"(?:progress|percent)\w{0,12}\"\s?:|\b(?:läuft noch|in bearbeitung|wartet|pendiente|en curso|procesando|en cours|en attente)\b",
@@ -73,7 +56,6 @@ _UNFINISHED = re.compile(
 """Of a result that will be another one later: asking again is the way to get it."""
 MAX_STATE_CHARS = 2000
 """A longer result is no word on how far something has come."""
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _SENTENCE_END = re.compile(r"[.!?\n…]")
 _STOCK = re.compile(
     r"(?:you (?:re|are) (?:very |most )?welcome|thank|have an? |feel free|(?:please )?let me know|is there anything|anything else"
@@ -217,7 +199,7 @@ class _Stretch:
         else:
             action.first, action.count = call, 1
             action.newest.clear()
-        if not _reads(call.tool):
+        if not reads(call.tool):
             self._changes += 1
         action.changes = self._changes
         return same
@@ -226,7 +208,7 @@ class _Stretch:
         action = self._actions[call.key]
         direct = action.step == len(self._steps) - 2
         action.step = len(self._steps) - 1
-        if action.count < (DIRECT if direct and _reads(call.tool) else APART) or _waits(call):
+        if action.count < (DIRECT if direct and reads(call.tool) else APART) or _waits(call):
             return None
         return _loop("same_call", call.tool, (action.first, *action.newest), action.count)
 
@@ -238,7 +220,7 @@ class _Stretch:
         query, text = _query(call.parsed), _text(call)
         chunks = chunks_of(text)
         asked = self._queries.setdefault((call.tool, query), _Asked()) if query else None
-        same_set = self._sets.setdefault((call.tool, chunks), _Asked()) if chunks and (query or _reads(call.tool)) else None
+        same_set = self._sets.setdefault((call.tool, chunks), _Asked()) if chunks and (query or reads(call.tool)) else None
         known = asked is not None and bool(asked.keys)
         loop = None
         if (
@@ -282,13 +264,13 @@ class _Stretch:
 
     def _is_new(self, call: CalledTool, repeated: bool) -> bool:
         """Whether the call brought something: of a tool that only reads, a result that no other call brought; of others, any."""
-        return not repeated and not (_text(call).strip() in self._texts and (_reads(call.tool) or self._retrieval(call.tool)))
+        return not repeated and not (_text(call).strip() in self._texts and (reads(call.tool) or self._retrieval(call.tool)))
 
     def _no_progress(self, step: list[CalledTool], fresh: bool) -> Loop | None:
         if fresh:
             self._stale, self._weight = [], 0
             return None
-        if all(_is(call.tool, IDLE) for call in step):
+        if all(is_of(call.tool, IDLE) for call in step):
             return None
         self._stale.append(step)
         self._weight += PACED_STEP if all(_waits(call) for call in step) else STEP
@@ -384,25 +366,7 @@ def _query(arguments: dict[str, Any] | None) -> str:
     return ""
 
 
-def _is(tool: str, kinds: frozenset[str]) -> bool:
-    return not kinds.isdisjoint(_words(tool))
-
-
 def _waits(call: CalledTool) -> bool:
     """Whether calling it again is how it is meant: a poll, a scroll, a ping, or a result that says that it is not the last word."""
     text = _text(call)
-    return _is(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED.search(text) is not None)
-
-
-@lru_cache(maxsize=1024)
-def _reads(tool: str) -> bool:
-    """By the first verb of its name: ``get_order`` reads, ``order_book`` does not."""
-    words = _words(tool)
-    verb = next((word for word in words if word in READING or word in CHANGING), "")
-    return verb in READING and (_BOTH.isdisjoint(words) or CHANGING.isdisjoint(words))
-
-
-@lru_cache(maxsize=1024)
-def _words(tool: str) -> tuple[str, ...]:
-    """The words of a tool's name: ``get_user``, ``getUser`` and ``server__get-user`` have ``get`` and ``user``."""
-    return tuple(word.lower() for word in _WORD.findall(tool[:200]))
+    return is_of(call.tool, PACED | IDLE) or (len(text) <= MAX_STATE_CHARS and _UNFINISHED.search(text) is not None)
