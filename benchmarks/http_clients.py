@@ -26,7 +26,7 @@ from benchmarks.load.clients import AIOHTTP_CHANGES, CLIENTS, PACKAGES
 from benchmarks.load.generator import BadAnswer
 from benchmarks.load.measure import Cell, Results, measure_requests, ratios
 from benchmarks.load.peers import PEERS
-from benchmarks.load.processes import Server, StartFailed, cores, free_port
+from benchmarks.load.processes import StartFailed, cores, free_port
 from benchmarks.load.report import print_table
 from benchmarks.load.systems import Place, System
 
@@ -108,12 +108,9 @@ def main() -> int:
     names = [n for n in CLIENTS if (":" in n) == given.settings or n == BASELINE]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="clients-")))
-        port = free_port()
-        stub = Server("stub", [sys.executable, "-m", "benchmarks.load.stub", "--port", str(port)], port, folder / "stub.log", load_core)
-        stack.callback(stub.stop)
-        stub.wait_ready(None)
+        stub = systems.start_stub(folder, load_core, stack)
         os.sched_setaffinity(0, {load_core})
-        started = start(names, Place(folder, server_core, port, stack), interpreter())
+        started = start(names, Place(folder, server_core, stub.port, stack), interpreter())
         results = measure_requests(started, given.bodies, given.concurrency, given.rounds, given.seconds)
     print(f"data: generated requests, seed {bodies.SEED}; baseline: {BASELINE}; {given.rounds} interleaved rounds of {given.seconds:g} s")
     show(results, given.settings)

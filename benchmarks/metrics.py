@@ -35,7 +35,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from benchmarks.load import bodies, systems
 from benchmarks.load.generator import BadAnswer, closed_loop
-from benchmarks.load.processes import Server, StartFailed, cores, free_port
+from benchmarks.load.processes import StartFailed, cores
 from benchmarks.load.statistics import SEED, Estimate, estimate
 from benchmarks.load.systems import Place, System
 from benchmarks.records import NoCounters, make_record
@@ -149,13 +149,9 @@ def serve(pairs: int, seconds: float) -> dict[str, dict[str, list[float]]]:
     server_core, load_core = cores()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="metrics-")))
-        port = free_port()
-        command = [sys.executable, "-m", "benchmarks.load.stub", "--port", str(port)]
-        stub = Server("stub", command, port, folder / "stub.log", load_core, {"PYTHONPATH": str(systems.REPOSITORY)})
-        stack.callback(stub.stop)
-        stub.wait_ready(None)
+        stub = systems.start_stub(folder, load_core, stack)
         os.sched_setaffinity(0, {load_core})
-        place = Place(folder, server_core, port, stack)
+        place = Place(folder, server_core, stub.port, stack)
         policies = {"empty policy": systems.empty_policy(folder), "default policy": systems.REPOSITORY / "policies" / "default.yaml"}
         found = {}
         for name, policy in policies.items():

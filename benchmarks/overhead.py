@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 
 from benchmarks.load import bodies, measure, peers, report, statistics, systems
 from benchmarks.load.generator import BadAnswer
-from benchmarks.load.processes import Server, StartFailed, cores, free_port
+from benchmarks.load.processes import StartFailed, cores
 from benchmarks.load.systems import Missing, Place, System
 
 RESULTS = Path(__file__).resolve().parent / "results" / "overhead.json"
@@ -105,7 +105,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         print("WARNING: one core only: server and load generator share it, so only CPU ms/request means anything")
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="overhead-")))
-        stub = start_stub(given, folder, load_core, stack)
+        stub = systems.start_stub(folder, load_core, stack, "--chunks", str(given.chunks), "--gap-ms", str(given.gap_ms))
         os.sched_setaffinity(0, {load_core})
         place = Place(folder, server_core, stub.port, stack)
         start = time_starts(given, folder, server_core, stub.port) if (systems.REPOSITORY / "proxy" / "__main__.py").exists() else {}
@@ -119,16 +119,6 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
         streams = measure.measure_streams(streamed, levels, given.stream_rounds, given.chunks, each_s) if levels else {}
         memory = {system.name: round(system.server.pss_mb(), 1) for system in started if system.server}
     return conclude(given, requests, streams, start, memory)
-
-
-def start_stub(given: argparse.Namespace, folder: Path, core: int, stack: ExitStack) -> Server:
-    port = free_port()
-    command = [sys.executable, "-m", "benchmarks.load.stub", "--port", str(port)]
-    command += ["--chunks", str(given.chunks), "--gap-ms", str(given.gap_ms)]
-    stub = Server("stub", command, port, folder / "stub.log", core, {"PYTHONPATH": str(systems.REPOSITORY)})
-    stack.callback(stub.stop)
-    stub.wait_ready(None)
-    return stub
 
 
 def header(given: argparse.Namespace, started: list[System]) -> str:

@@ -27,7 +27,7 @@ from benchmarks import hop
 from benchmarks.load import measure, peers, systems
 from benchmarks.load.generator import BadAnswer
 from benchmarks.load.measure import ratios
-from benchmarks.load.processes import Server, StartFailed, cores, free_port
+from benchmarks.load.processes import StartFailed, cores
 from benchmarks.load.report import print_table
 from benchmarks.load.statistics import Estimate, estimate
 from benchmarks.load.systems import Missing, Place, System
@@ -70,14 +70,10 @@ def servers(rounds: int, seconds: float) -> measure.Results:
     usable = os.sched_getaffinity(0)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="speed-")))
-        port = free_port()
-        command = [sys.executable, "-m", "benchmarks.load.stub", "--port", str(port)]
-        stub = Server("stub", command, port, folder / "stub.log", load_core, {"PYTHONPATH": str(systems.REPOSITORY)})
-        stack.callback(stub.stop)
-        stub.wait_ready(None)
+        stub = systems.start_stub(folder, load_core, stack)
         stack.callback(os.sched_setaffinity, 0, usable)
         os.sched_setaffinity(0, {load_core})
-        started = start(Place(folder, server_core, port, stack))
+        started = start(Place(folder, server_core, stub.port, stack))
         found: measure.Results = {}
         for kind, level in LOADS:
             asked = started if kind == "small" else [system for system in started if not system.peer]  # Portkey closes some connections

@@ -89,6 +89,16 @@ def check(system: System) -> System:
     return system
 
 
+def start_stub(folder: Path, core: int, stack: ExitStack, *options: str) -> Server:
+    """The upstream that every system of a run asks, until `stack` ends. Raises `StartFailed`."""
+    port = free_port()
+    command = [sys.executable, "-m", "benchmarks.load.stub", "--port", str(port), *options]
+    found = Server("stub", command, port, folder / "stub.log", core, {"PYTHONPATH": str(REPOSITORY)})
+    stack.callback(found.stop)
+    found.wait_ready(None)
+    return found
+
+
 def direct(place: Place) -> System:
     return System("direct", place.upstream_port)
 
