@@ -262,8 +262,12 @@ def _serve(arguments: argparse.Namespace) -> int:
 
 
 def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> int:
-    from proxy.cli.start_page import announcer
-    from proxy.server.startup import effective_server, run
+    from proxy.server.interpreter import collector_paused
+
+    with collector_paused():
+        import proxy.app  # noqa: F401 - uvicorn asks for it by name
+        from proxy.cli.start_page import announcer
+        from proxy.server.startup import effective_server, run
 
     settings = load_settings(path)
     logs.configure(settings.logging)

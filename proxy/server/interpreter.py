@@ -6,7 +6,8 @@ import ctypes
 import functools
 import gc
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from proxy.offloop import SWITCH_S
 
@@ -22,6 +23,16 @@ def share_memory() -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+
+
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """For imports: what they make lives as long as the process, and the garbage collector would look through it ten times."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 @functools.cache

@@ -17,7 +17,6 @@ from typing import Any
 
 from sqlalchemy import Table, TextClause, event, text
 from sqlalchemy import exc as sa_errors
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
@@ -155,7 +154,13 @@ class Database:
 
     def insert(self, table: Table) -> Any:
         """The dialect's own INSERT, which knows ``on_conflict_do_nothing`` and ``on_conflict_do_update``."""
-        return sqlite.insert(table) if self.is_sqlite else postgresql.insert(table)
+        if self.is_sqlite:
+            from sqlalchemy.dialects import sqlite
+
+            return sqlite.insert(table)
+        from sqlalchemy.dialects import postgresql  # its seven drivers' modules: an eighth of what this package's import takes
+
+        return postgresql.insert(table)
 
     def compiled(self, statement: Any) -> str:
         """`statement` as the driver takes it, for `exec_driver_sql` with parameters in column order."""
