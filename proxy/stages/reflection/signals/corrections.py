@@ -32,6 +32,8 @@ MAX_FIRST_LINE_CHARS = 200
 MAX_TOOLS = 512
 CACHED = 4096
 """Messages whose reading is kept."""
+MAX_WORDS = 40
+"""Of a message judged as a whole: those that the model learnt from have 27 at most, and of a report it says anything."""
 MAX_OPENERS = 8
 """That are taken off one clause: "oh no, sorry, but"."""
 _EDGES = " \t\"'¡¿([*_-"
@@ -129,7 +131,7 @@ def _read(head: str, tools: tuple[str, ...], said: str) -> Correction | None:
 
 def _as_a_whole(marked: str, said: str) -> Correction | None:
     """What the message says where no cue of it does."""
-    if not any(c.isalpha() for c in marked) or _FAINT_PRAISE.search(marked):
+    if not any(c.isalpha() for c in marked) or len(marked.split()) > MAX_WORDS or _FAINT_PRAISE.search(marked):
         return None
     likely = likelihood(marked, said)
     if likely.correction < threshold():
