@@ -52,7 +52,9 @@ def test_what_users_mostly_say_is_none(text: str, said: str) -> None:
 
 
 def test_a_report_is_not_judged_by_words_that_short_messages_correct_with() -> None:
-    report = " ".join(f"Step {n}: the log of service {n} has {n * 37} lines, of which {n} are warnings about the queue." for n in range(1, 6))
+    report = " ".join(
+        f"Step {n}: the log of service {n} has {n * 37} lines, of which {n} are warnings about the queue." for n in range(1, 6)
+    )
     said = "Service 4 is done; service 5 is next."
     assert likely(report, said) > threshold()
     assert read_correction(report, said=said) is None
