@@ -52,8 +52,8 @@ def codes_of(bad: Sequence[CitationFinding]) -> list[str]:
 
 
 def is_unchecked(judged: Judged) -> bool:
-    """Whether nobody could tell what its citations, which exist, say to it together."""
-    return judged.statement.needs_citation and bool(judged.statement.cited) and judged.supported is None
+    """Whether the check failed of what its citations, which exist, say to it together."""
+    return judged.statement.needs_citation and bool(judged.statement.cited) and judged.failed
 
 
 def json_strings(text: str) -> list[Any] | None:
