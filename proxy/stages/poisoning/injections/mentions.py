@@ -51,7 +51,8 @@ _IN_DATA = re.compile(
     r"(?: (?:that|which))?(?: (?:you )?(?:may |might )?(?:be |is |are )?(?:find|see|encounter|read|appear|come|found|contained|embedded|"
     r"hidden|included|written|present|given|enthalten|contenidas|contenues))? (?:in|inside|within|from|by|im|aus|innerhalb von|en|de|"
     r"del|dans|du|des)(?: (?:the|any|these|those|its|retrieved|external|untrusted|quoted|user|web|tool|den|dem|der|los|las|la|el|"
-    r"les?|l['’]))* ?(?:documents?|contents?|texts?|files?|pages?|websites?|data|results?|outputs?|e-?mails?|passages?|sources?|attachments?|inputs?|"
+    r"les?|l['’]))* ?(?:documents?|contents?|texts?|files?|pages?|websites?|data|results?|outputs?|e-?mails?|passages?|sources?|"
+    r"attachments?|inputs?|"
     r"dokumenten?|texten?|dateien|seiten|inhalten?|daten|ergebnissen|documentos?|textos?|archivos?|paginas?|contenidos?|datos|resultados?|"
     r"correos?|fichiers?|contenus?|donnees|resultats?|courriels?|textes?)\b"
 )
