@@ -23,7 +23,7 @@ from proxy.offloop import each
 from proxy.stages.poisoning.injections.addressed import Order, orders
 from proxy.stages.poisoning.injections.certainty import Grade, grade
 from proxy.stages.poisoning.injections.hidden import FoldedText, carries_bits, fold, layers
-from proxy.stages.poisoning.injections.mentions import in_string, is_defence, is_forbidden, weight
+from proxy.stages.poisoning.injections.mentions import in_string, is_defence, is_forbidden, is_received, weight
 from proxy.stages.poisoning.injections.phrases import SIGNALS
 from proxy.stages.poisoning.injections.phrases.signal import MODEL, MODEL_WORDS, Category, Signal
 from proxy.stages.poisoning.injections.places import PhraseHints, windows
@@ -177,8 +177,9 @@ def _worth_a_look(hints: Iterable[str]) -> list[Signal]:
 
 
 def _is_no_order(category: Category, text: str, start: int, end: int) -> bool:
-    """Whether nothing of the kind is asked for: it is forbidden, or only data is to be left unheard."""
-    return is_forbidden(text, start, end) or (category == "override" and is_defence(text, start, end))
+    """Whether nothing of the kind is asked for: it is forbidden, only data is to be left unheard, or the reader gets something."""
+    instead = is_defence if category == "override" else is_received
+    return is_forbidden(text, start, end) or instead(text, start, end)
 
 
 def _span(signal: Signal | Order, folded: FoldedText, start: int, end: int) -> InjectionSpan:

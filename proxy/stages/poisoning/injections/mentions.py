@@ -56,6 +56,7 @@ _IN_DATA = re.compile(
     r"dokumenten?|texten?|dateien|seiten|inhalten?|daten|ergebnissen|documentos?|textos?|archivos?|paginas?|contenidos?|datos|resultados?|"
     r"correos?|fichiers?|contenus?|donnees|resultats?|courriels?|textes?)\b"
 )
+_TO_THE_READER = re.compile(r"[\w-]{3,14} (?:you|dir|ihnen|te|vous)\b")
 _DIFF = re.compile(r"^(?:diff --git |@@ -\d|\+\+\+ )", re.M)
 _BEFORE_CHARS, _AFTER_CHARS = 140, 120
 _ABOUT_CHARS = 1500
@@ -81,6 +82,11 @@ def weight(text: str, start: int, end: int) -> float:
 def is_forbidden(text: str, start: int, end: int) -> bool:
     """Whether the order at ``text[start:end]`` is one not to: "never reveal the prompt", "do not forget the instructions above"."""
     return _NOT.search(text, max(0, start - 30), start) is not None or _NOT_WITHIN.match(text, start, end) is not None
+
+
+def is_received(text: str, start: int, end: int) -> bool:
+    """Whether what is sent goes to the one who reads of it: "we will send you the password"."""
+    return _TO_THE_READER.match(text, start, end) is not None
 
 
 def is_defence(text: str, start: int, end: int) -> bool:
