@@ -109,7 +109,7 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
     file_tools: Annotated[
         tuple[str, ...],
         Meta(
-            description="tools that read the user's own files, skills and prompts, or run commands, by name pattern: what they return is noted"
+            description="tools that read the user's files, skills and prompts, or run commands, by name pattern: what they return is noted"
         ),
     ] = FILE_TOOLS
     min_injection_score: Annotated[Share, Meta(description="strength from which a text counts as an instruction to the model")] = THRESHOLD
