@@ -67,7 +67,7 @@ _KINDS: tuple[tuple[str, str], ...] = (
     (r"read the result", "result"),
     (r"retry (?:after|later)", "later"),
     (r"ask the user", "ask"),
-    (r"do not repeat it|try another way", "another"),
+    (r"do not repeat it before|try another way", "another"),
     (r"say that it was not found", "give up"),
     (r"correct |give |use a listed value|use the fixed value|leave out |lower |raise |shorten |lengthen |write ", "fix"),
 )

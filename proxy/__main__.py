@@ -338,17 +338,21 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _policy_file(name: str) -> Path:
-    """A file's path, or the name of one in ./policies or among the shipped ones."""
+    """A file's path, or the name of one in ./policies or among the shipped ones. Raises `ConfigError` for what is neither, nor a path."""
     path = Path(name)
-    if path.is_file():
+    if path.is_file() or path.parent != Path() or path.suffix:
         return path
     folders = (Path("policies"), _bundled() / "policies")
-    return next((file for folder in folders if (file := folder / f"{name}.yaml").is_file()), path)
+    found = next((file for folder in folders if (file := folder / f"{name}.yaml").is_file()), None)
+    if found is None:
+        names = dict.fromkeys(file.stem for folder in folders for file in sorted(folder.glob("*.yaml")))
+        raise ConfigError(name, "", f"no file, and no policy of that name; there are: {', '.join(names)}")
+    return found
 
 
 def _shipped_policies() -> list[str]:
     """From the one that does least to the one that does most."""
-    return [name for name in ("observe", "default", "agent", "rag", "strict") if _policy_file(name).is_file()]
+    return [name for name in ("observe", "default", "agent", "rag", "strict") if (_bundled() / "policies" / f"{name}.yaml").is_file()]
 
 
 def _schema(arguments: argparse.Namespace) -> int:

@@ -7,7 +7,7 @@ made itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -275,10 +275,24 @@ class Verifier(Protocol):
         """Model and version, for the record."""
 
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
-        """One answer for each pair, in order; None where it cannot judge (a language that it does not know): the claim is an ``error``.
+        """One answer for each pair, in order; None where it cannot judge: the claim is an ``error``, or ``unsure`` in a language that it
+        does not know (`knows`).
 
         Batched, off the event loop, cached. Raises `ModelUnavailable` when it cannot run at all, or has more waiting than it can do.
         """
+
+
+@runtime_checkable
+class KnowsLanguages(Protocol):
+    """A verifier that judges claims in some languages alone."""
+
+    def knows(self, language: str) -> bool:
+        """Whether it judges claims in `language` (ISO 639-1); asked behind `Verifier.verify`."""
+
+
+def knows(verifier: object, language: str) -> bool:
+    """Whether `verifier` judges claims in `language`: one that says nothing of it judges all."""
+    return not isinstance(verifier, KnowsLanguages) or verifier.knows(language)
 
 
 class Verifiers(Protocol):

@@ -139,3 +139,8 @@ def test_without_a_terminal_that_has_the_marks_words_stand_for_them(tmp_path: Pa
     policies = [load_policy(ROOT / "policies" / f"{name}.yaml") for name in ("observe", "strict")]
     lines = compare(policies, Terminal(io.TextIOWrapper(io.BytesIO(), encoding="ascii"), {}), 80)
     assert ["claims", "-", "yes"] in [line.split() for line in lines]
+
+
+def test_an_unknown_name_is_told_those_that_there_are(capsys: Captured) -> None:
+    assert 2 == main(["explain", "nope"])
+    assert re.search(r"^groundwire: nope: no file, and no policy of that name; there are: .*\bstrict\b", capsys.readouterr().err, re.M)

@@ -213,6 +213,17 @@ async def test_an_answer_that_ignores_its_context_is_told() -> None:
     assert (["context_ignored"], 0.1) == (exchange.warnings, (exchange.facts.quality_parts or {})["context_use"])
 
 
+async def test_an_answer_that_takes_a_number_from_its_context_does_not_ignore_it() -> None:
+    text = "As a rule such a thing of iron was a matter of two years, and of 330 metres in the end."
+    exchange = make_exchange([{"role": "user", "content": CONTEXT}])
+    pipeline = Pipeline([Citations(CitationsOptions(), make_ports())])
+    await pipeline.request(exchange)
+    exchange.answer = Answer((Choice(0, text),))
+    exchange.judgements = {0: [Judgement(Claim(text, 0, len(text)), "unsupported", 0.1)]}
+    await pipeline.answer(exchange)
+    assert [] == exchange.warnings
+
+
 async def test_an_answer_that_admits_to_not_knowing_does_not_ignore_it() -> None:
     exchange, verdict = await judged("I do not know who designed the tower: it is not in the context that you gave me.")
     assert ("unchecked", {"context_use": 1.0}) == (verdict.outcome, exchange.facts.quality_parts)

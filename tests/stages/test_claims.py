@@ -57,6 +57,17 @@ async def test_what_is_unsure_fails_only_where_the_policy_says_so(fail_on: str, 
     assert code == (await checked(answering("The Eiffel Tower is not made of iron."), ports_with(verifiers), fail_on=fail_on)).code
 
 
+async def test_an_answer_in_a_language_that_no_verifier_knows_is_unchecked_and_no_failure() -> None:
+    class NoItalian(ScriptedVerifiers):
+        def knows(self, language: str) -> bool:
+            return language != "it"
+
+    exchange = answering("La torre è alta trecento metri e non si trova a Londra, ma in un'altra città.")
+    verdict = await checked(exchange, ports_with(NoItalian(lambda pair: None)))
+    assert ("unchecked", "", "unknown_language") == (verdict.outcome, verdict.code, verdict.detail["reason"])
+    assert (["unsure"], None) == (labels(exchange), exchange.facts.faithfulness)
+
+
 async def test_what_nobody_is_sure_of_is_counted_and_does_not_fail() -> None:
     exchange = answering(f"{PARIS} The Eiffel Tower is not made of iron.")
     verdict = await checked(

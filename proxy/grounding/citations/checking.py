@@ -30,6 +30,8 @@ class _Word(Struct, frozen=True):
     some: bool | None
     """Whether they support at least one."""
     score: float | None
+    failed: bool
+    """Whether the check of a claim could not run; nobody can tell, either, where no verifier knows the language."""
 
 
 class CitationJudge:
@@ -50,10 +52,11 @@ class CitationJudge:
         every = _together(passages for _, passages in cited)
         together = await self._ask(claims, every, tongue)
         supported = together.every if statement.needs_citation else None
+        failed = together.failed and supported is None
         if not statement.citations:
-            return Judged(statement, supported)
+            return Judged(statement, supported, failed=failed)
         found = await asyncio.gather(*(self._citation(statement, claims, cited, i, together, tongue) for i in range(len(cited))))
-        return Judged(statement, supported, tuple(found))
+        return Judged(statement, supported, tuple(found), failed)
 
     async def _citation(
         self,
@@ -81,14 +84,15 @@ class CitationJudge:
             known = together.every is not None and (alone.every is not None or not together.every)
             relevant = is_relevant(together=bool(together.every), alone=bool(alone.every), others=without) if known else None
         supports = True if alone.some or relevant else alone.some
-        return CitationFinding(citation, True, supports, relevant, alone.score, passages[0].source, error=supports is None)
+        return CitationFinding(citation, True, supports, relevant, alone.score, passages[0].source, error=supports is None and alone.failed)
 
     async def _ask(self, claims: Sequence[Claim], passages: Passages, tongue: str) -> _Word:
         key = tuple((p.content, p.source) for p in passages)
         if key not in self._bases:
             self._bases[key] = EvidenceBase(passages)
         judged = await self._grounder.judge(claims, self._bases[key], tongue=tongue)
-        return _Word(_all(judged), _any(judged), max((j.score for j in judged if j.score is not None), default=None))
+        failed = any(judgement.label == "error" for judgement in judged)
+        return _Word(_all(judged), _any(judged), max((j.score for j in judged if j.score is not None), default=None), failed)
 
 
 def _together(cited: Iterable[Passages]) -> Passages:
@@ -104,9 +108,9 @@ def _all(judged: Sequence[Judgement]) -> bool | None:
     labels = {judgement.label for judgement in judged} - {"not_checkable"}
     if labels & {"unsupported", "contradicted"}:
         return False
-    return None if "error" in labels else True
+    return None if labels & {"error", "unsure"} else True
 
 
 def _any(judged: Sequence[Judgement]) -> bool | None:
     labels = {judgement.label for judgement in judged}
-    return True if "supported" in labels else None if "error" in labels else False
+    return True if "supported" in labels else None if labels & {"error", "unsure"} else False

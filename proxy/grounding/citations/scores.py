@@ -53,6 +53,8 @@ class Judged(Struct, frozen=True):
     """Whether its citations together support all it claims; None where it needs no support, or nobody could tell."""
     findings: tuple[CitationFinding, ...] = ()
     """Of its own citations, in order; those of a lead-in are judged there."""
+    failed: bool = False
+    """Whether the check of what its citations say together could not run."""
 
     @property
     def missing(self) -> bool:

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
-from proxy.ports import Verifier
+from proxy.ports import Verifier, knows
 from proxy.ports.deadline import left_s
 
 Combine = Literal["cascade", "mean", "strictest"]
@@ -54,6 +54,10 @@ class CombinedVerifier:
         """The same verifiers; those that remember what they were asked do so apart for each client, and without one not at all."""
         members = [member.for_client(client) if isinstance(member, RemembersClients) else member for member in self._members]
         return CombinedVerifier(members, self._combine, self._unsure)
+
+    def knows(self, language: str) -> bool:
+        """Implements `proxy.ports.KnowsLanguages`."""
+        return any(knows(member, language) for member in self._members)
 
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Answer]:
         """Implements `proxy.ports.Verifier`."""

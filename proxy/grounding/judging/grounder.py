@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence, Exchange
-from proxy.exchange.judgements import Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.language.detection import language
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside, each
-from proxy.ports import Embedder, Verifier
+from proxy.ports import Embedder, Verifier, knows
 from proxy.ports.deadline import within
 
 if TYPE_CHECKING:
@@ -195,15 +195,20 @@ class Grounder:
         answers = await self._verifier.verify([*(ClaimPair(cut.text, cut.selection.text, tongue) for cut in asked), *beside])
         for cut, support in zip(asked, answers, strict=False):
             cut.support = support
-            cut.error = "" if support is not None else "not_judged"
+            if support is None:
+                cut.error = "not_judged" if knows(self._verifier, tongue) else UNKNOWN_LANGUAGE
 
     # ---- deciding ----
 
     async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> None:
         """Set the decision on each claim that could be judged."""
-        from proxy.grounding.judging.deciding import decided, needs_similarity, told, wanted_gain
+        from proxy.grounding.judging.deciding import ClaimDecision, decided, needs_similarity, plain, told, wanted_gain
 
         thresholds = self._thresholds()
+        for cut in cuts:
+            if cut.error == UNKNOWN_LANGUAGE:
+                said = plain(self._matter(cut, base, tongue), None, base, thresholds)
+                cut.decision = said or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
         open_ = [cut for cut in cuts if not cut.error]
         found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, self._compared, open_, base, tongue)
         near = await self._similarities(
@@ -326,7 +331,8 @@ class Grounder:
     def _judgement(self, cut: _Open, base: EvidenceBase, tongue: str) -> Judgement:
         claim = cut.claim
         if cut.error:
-            return Judgement(claim, "error", verifier=self._verifier.name, reason=cut.error)
+            unjudged: Label = "unsure" if cut.error == UNKNOWN_LANGUAGE else "error"
+            return Judgement(claim, unjudged, verifier=self._verifier.name, reason=cut.error)
         if cut.support is None:  # nothing in the evidence has anything to do with it
             return Judgement(claim, "unsupported", reason="no_evidence")
         label = self.label(cut.support)

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange.judgements import ClaimPair, Judgement, Support
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, ClaimPair, Judgement, Support
 from proxy.grounding.judging.asking import LLMOptions
 from proxy.grounding.judging.llm import LLMVerifier, LLMVerifierOptions
 from proxy.ports import ChatModel
@@ -42,9 +42,8 @@ class Opinions(Struct, frozen=True):
 
 def open_to(judgement: Judgement) -> bool:
     """Whether a second opinion on it is wanted: nothing exact decides it, and nobody who counts has supported it."""
-    return (
-        judgement.label in ("unsure", "unsupported") and judgement.evidence is not None and judgement.decided_by in ("model", "recomputed")
-    )
+    undecided = judgement.decided_by in ("model", "recomputed") or judgement.reason == UNKNOWN_LANGUAGE
+    return judgement.label in ("unsure", "unsupported") and judgement.evidence is not None and undecided
 
 
 class SecondOpinions:

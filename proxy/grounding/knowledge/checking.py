@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
 from proxy.exchange.fact_checks import KNOWLEDGE_BASE, FactVerdict
-from proxy.exchange.judgements import Claim, EvidenceSpan, Judgement, Label
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, EvidenceSpan, Judgement, Label
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.detection import language
@@ -146,6 +146,8 @@ class KnowledgeChecker:
         failed = next((judgement for judgement in judgements if judgement.label == "error"), None)
         if failed is not None:
             return _error(failed.reason, "")
+        if any(judgement.reason == UNKNOWN_LANGUAGE for judgement in judgements):
+            return FactVerdict("UNKNOWN", reason=UNKNOWN_LANGUAGE)
         asked = [
             Asked(hit, matter, judgement, hit.fact.holds_at(now))
             for (hit, matter), judgement in zip((*holding, *over), judgements, strict=True)

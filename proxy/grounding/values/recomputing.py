@@ -96,6 +96,16 @@ _FAILED = re.compile(
 _BULLET = re.compile(r"^[ \t]{0,12}(?:[-*•+]|\d{1,3}[.)])[ \t]+\S", re.M)
 _TABLE_ROW = re.compile(r"^[ \t]{0,8}\|.*\|[ \t]*$", re.M)
 
+_ZONE = re.compile(
+    r"\b(?:UTC|GMT|CES?T|MES?Z|EES?T|WES?T|BST|IST|MSK|[ECMP][SD]T|AE[SD]?T|JST|KST|SGT|HKT|NZ[SD]?T)\b|(?<=[\dmM.] )[ECMP]T\b|"
+    r"\d(?:Z|[+-]\d\d:?\d\d)\b|(?<=[\dmM.] )[A-Z]\w+ time\b|\b(?:[Ll]ocal|Eastern|Central|Pacific|Mountain|European) "
+    r"(?:[Ss]tandard |[Dd]aylight )?[Tt]ime\b|\bOrtszeit\b|\b\w+er Zeit\b|\b[Hh]ora (?:local|peninsular|de [A-Z]\w+)|"
+    r"\b[Hh]eure (?:locale|de [A-Z]\w+)"
+)
+"""The name of a time zone, as it stands beside times."""
+_ZONE_STEP_MINUTES = 30
+"""Time zones are full hours apart, and some a half."""
+
 
 class Calculation(Struct, frozen=True):
     """A calculation that a text writes out."""
@@ -327,6 +337,16 @@ def time_derived(time: Time, quantities: Quantities) -> bool:
     starts = [m for t in quantities.times for m in t.minutes][:MAX_OPERANDS]
     made = {round(start + sign * step) % 1440 for start in starts for step in steps for sign in (1, -1)}
     return not made.isdisjoint(time.minutes)
+
+
+def time_in_zone(time: Time, claim: str, said: str, quantities: Quantities) -> bool:
+    """Whether a time may be one that was said, in another zone's: a zone is named, the claim is not in that one, and full or half hours lie
+    between them.
+    """
+    named, own = set(_ZONE.findall(said)), set(_ZONE.findall(claim))
+    if not (named or own) or (own and own <= named):
+        return False
+    return any((minute - start) % _ZONE_STEP_MINUTES == 0 for t in quantities.times for start in t.minutes for minute in time.minutes)
 
 
 def date_derived(one: Date, quantities: Quantities) -> bool:

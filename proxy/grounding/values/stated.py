@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from proxy.grounding.evidence.reading import NUMERAL
 from proxy.grounding.values.consistency import date_is_said, says_nothing
-from proxy.grounding.values.recomputing import date_derived, derived, time_derived
+from proxy.grounding.values.recomputing import date_derived, derived, time_derived, time_in_zone
 from proxy.language.dates import Date, Time
 from proxy.language.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
@@ -139,6 +139,7 @@ def unsaid_values(
             minutes.isdisjoint(time.minutes)
             and not set(NUMERAL.findall(time.text)) <= said.numerals
             and not time_derived(time, said.quantities)
+            and not time_in_zone(time, claim, said.text, said.quantities)
         ):
             yield Value("time", time.text, time.start, time.end, time)
     for month in _months(claim):

@@ -143,9 +143,13 @@ class OnnxVerifier:
         self._card = card
         self.name = f"{card.name}@{card.version}"
 
+    def knows(self, language: str) -> bool:
+        """Implements `proxy.ports.KnowsLanguages`."""
+        return language in self._card.languages
+
     def judge(self, pairs: list[ClaimPair]) -> list[Support | None]:
         """Implements `proxy.models.verifier.verifier.PairModel`."""
-        return [self._judge(pair) if pair.language in self._card.languages else None for pair in pairs]
+        return [self._judge(pair) if self.knows(pair.language) else None for pair in pairs]
 
     def _judge(self, pair: ClaimPair) -> Support:
         """What else is read of a pair is read beside the inference, which lets go of the interpreter."""

@@ -20,7 +20,7 @@ from proxy.grounding.judging.combined import CombinedVerifier
 from proxy.language.lru import LRU
 from proxy.language.text import whole_characters
 from proxy.models.turns import Queue, SharedTurns, TurnJob
-from proxy.ports import Verifier
+from proxy.ports import Verifier, knows
 
 CACHE_SIZE = 20_000
 """Judgements, 200 to 300 bytes each."""
@@ -68,6 +68,10 @@ class BatchingVerifier(SharedTurns[PairModel, ClaimPair, Judged]):
     def name(self) -> str:
         """Implements `proxy.ports.Verifier`; the version is known once the model is loaded."""
         return self._label if self._model is None else self._model.name
+
+    def knows(self, language: str) -> bool:
+        """Implements `proxy.ports.KnowsLanguages`; of a model that is not loaded nothing is known."""
+        return self._model is None or knows(self._model, language)
 
     async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
         """Implements `proxy.ports.Verifier`."""

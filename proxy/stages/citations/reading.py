@@ -13,6 +13,7 @@ from proxy.grounding.citations.checking import CitationJudge
 from proxy.grounding.citations.citing import Citation, CitationReader, CitedStatement, statements_of
 from proxy.grounding.citations.quotations import invented_quotations
 from proxy.grounding.citations.scores import CitationFinding, Judged
+from proxy.grounding.evidence.reading import NUMERAL
 from proxy.language.json.strings import strings_of
 
 QUOTATION = "quotation"
@@ -52,8 +53,14 @@ def codes_of(bad: Sequence[CitationFinding]) -> list[str]:
 
 
 def is_unchecked(judged: Judged) -> bool:
-    """Whether nobody could tell what its citations, which exist, say to it together."""
-    return judged.statement.needs_citation and bool(judged.statement.cited) and judged.supported is None
+    """Whether the check failed of what its citations, which exist, say to it together."""
+    return judged.statement.needs_citation and bool(judged.statement.cited) and judged.failed
+
+
+def takes_numbers(answer: str, passages: Sequence[str], question: str) -> bool:
+    """Whether an answer has numbers of two digits and more from its passages, which were not in the question."""
+    numbers = {number for number in NUMERAL.findall(answer) if len(number) > 1} - set(NUMERAL.findall(question))
+    return bool(numbers) and any(not numbers.isdisjoint(NUMERAL.findall(passage)) for passage in passages)
 
 
 def json_strings(text: str) -> list[Any] | None:

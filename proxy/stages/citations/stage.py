@@ -32,7 +32,17 @@ from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Action, ActionKind, SentenceStage
 from proxy.stages.citations.options import CitationsOptions
-from proxy.stages.citations.reading import JSON, QUOTATION, Case, codes_of, is_unchecked, json_strings, quotations, read_statements
+from proxy.stages.citations.reading import (
+    JSON,
+    QUOTATION,
+    Case,
+    codes_of,
+    is_unchecked,
+    json_strings,
+    quotations,
+    read_statements,
+    takes_numbers,
+)
 
 BLOCKED = "citations_invalid"
 _TOGETHER = 64
@@ -232,7 +242,8 @@ class Citations(SentenceStage[CitationsOptions]):
 
     def _context_use(self, exchange: Exchange, case: Case, found: Mapping[int, Sequence[Judged]]) -> tuple[float | None, bool]:
         """The part of the quality, and whether a choice ignores the passages that the model saw: it says something, cites nothing, admits
-        nothing and has little support. 1 where every choice admits, or cites what holds; else the least mean support of the others.
+        nothing, takes no number from them and has little support. 1 where every choice admits, or cites what holds; else the least mean
+        support of the others.
         """
         if exchange.answer is None or not case.judge.citable.passages:
             return None, False
@@ -247,7 +258,9 @@ class Citations(SentenceStage[CitationsOptions]):
                 shares.append(known)
                 cites = bool(scores.findings(found[choice.index]))
                 bare = all(one.label in ("unsupported", "contradicted", "not_checkable") for one in judgements)
-                ignored |= signal["likely_ignored"] and not cites and bare and known < self.options.ignored_below
+                if signal["likely_ignored"] and not cites and bare and known < self.options.ignored_below:
+                    texts = [passage.content for passage in case.judge.citable.passages]
+                    ignored |= not takes_numbers(choice.text, texts, case.question)
         return min(shares, default=None), ignored
 
     def _count(self, found: Sequence[CitationFinding]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from proxy.exchange import Exchange, Outcome, Sentence, Verdict
-from proxy.exchange.judgements import Judgement, faithfulness
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Judgement, faithfulness
 from proxy.ports import Counters
 from proxy.stages.claims.acting import failing_of
 from proxy.stages.claims.arguments import Argument
@@ -49,6 +49,8 @@ class Verdicts:
         detail = {"action": self._options.action, "evidence": len(ground.base.evidence), **of_claims, **told(checks.opinions)}
         if not any(one.judgement.label in CHECKED for one in checks.found):
             detail["reason"] = ground.skipped or "nothing to check"
+        elif all(one.judgement.reason == UNKNOWN_LANGUAGE for one in checks.found if one.judgement.label in CHECKED):
+            detail["reason"] = UNKNOWN_LANGUAGE
         score, failing = exchange.facts.faithfulness, failing_of(checks.found, self._options.fail_on)
         unchecked = [one.judgement for one in checks.found if one.judgement.label == "error"]
         held: Outcome = "pass" if arguments or "reason" not in detail else "unchecked"

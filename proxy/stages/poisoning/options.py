@@ -54,6 +54,9 @@ FILE_TOOLS = (
     "edit*",
     "write_*",
     "apply_*",
+    "*skill*",
+    "get_prompt*",
+    "*_instructions",
 )
 KIND_OF: Mapping[Role, PieceKind] = {"assistant": "assistant", "tool": "tool_result", "user": "user", "passages": "passage"}
 
@@ -105,7 +108,9 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
     ] = "certain"
     file_tools: Annotated[
         tuple[str, ...],
-        Meta(description="tools that read the user's own files or run commands, by name pattern: what they return is noted"),
+        Meta(
+            description="tools that read the user's files, skills and prompts, or run commands, by name pattern: what they return is noted"
+        ),
     ] = FILE_TOOLS
     min_injection_score: Annotated[Share, Meta(description="strength from which a text counts as an instruction to the model")] = THRESHOLD
     answers: Annotated[

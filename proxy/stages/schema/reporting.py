@@ -77,11 +77,12 @@ def refusal(violations: Sequence[SchemaFinding]) -> str:
     where = f" {first.tool}" if first.tool else ""
     places = "; ".join(f"{error.pointer or '/'}: {error.keyword}" for error in first.errors[:3])
     more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    cut = ": it ends in the middle, at the limit of its tokens" if violations[0].truncated else ""
     words = {
         "unknown_tool": f"the model called a tool that was not offered:{where}",
         "invalid_json": f"the arguments of the model's call of{where} are not valid JSON",
         "arguments_mismatch": f"the arguments of the model's call of{where} do not match the tool's schema ({places})",
-        "response_not_json": "the answer is not the JSON that the request asks for",
+        "response_not_json": "the answer is not the JSON that the request asks for" + cut,
         "response_mismatch": f"the answer does not match the schema that the request asks for ({places})",
     }
     return words[first.code] + more

@@ -251,3 +251,31 @@ async def test_the_base_of_a_request_holds_what_it_said(times: int) -> None:
 
     assert found.sentences == ["My number is 4711."] * times
     assert found.distinct == 1
+
+
+class EnglishOnly(ScriptedVerifiers):
+    """Judges English alone."""
+
+    def knows(self, language: str) -> bool:
+        return language == "en"
+
+    async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
+        return [word if self.knows(pair.language) else None for pair, word in zip(pairs, await super().verify(pairs), strict=True)]
+
+
+@pytest.mark.parametrize("only_certain", [False, True])
+async def test_nobody_is_sure_of_a_claim_in_a_language_that_the_verifier_does_not_know(only_certain: bool) -> None:
+    grounder = Grounder(EnglishOnly(), only_certain=only_certain)
+    base = EvidenceBase([Evidence("The museum is closed on Mondays.")])
+
+    (found,) = await grounder.judge([claim("Il museo del 1932 è chiuso.")], base, tongue="it")
+
+    assert ("unsure", "unknown_language", None) == (found.label, found.reason, found.score)
+
+
+async def test_what_the_evidence_says_word_by_word_is_supported_in_any_language() -> None:
+    text = "Il museo è chiuso il lunedì."
+
+    (found,) = await Grounder(EnglishOnly(), only_certain=True).judge([claim(text)], EvidenceBase([Evidence(text)]), tongue="it")
+
+    assert ("supported", "literal") == (found.label, found.decided_by)

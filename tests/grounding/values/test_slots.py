@@ -73,6 +73,25 @@ def test_what_is_merely_not_there_is_none(claim: str, sentence: str) -> None:
     assert found(claim, sentence) is None
 
 
+@pytest.mark.parametrize(
+    ("claim", "sentence", "language"),
+    [
+        ("In Berlin the call begins at 3 pm (CET).", "The call begins at 14:00 UTC.", "en"),
+        ("The call begins at 15:00 your time.", "The call begins at 14:00 UTC.", "en"),
+        ("Die Besprechung beginnt um 15 Uhr deutscher Zeit.", "Die Besprechung beginnt um 9 Uhr.", "de"),
+        ("La reunión empieza a las 15:00, hora local.", "La reunión empieza a las 14:00.", "es"),
+        ("La réunion commence à 15h30, heure de Paris.", "La réunion commence à 9h30.", "fr"),
+    ],
+)
+def test_a_time_in_another_zone_is_none(claim: str, sentence: str, language: str) -> None:
+    assert found(claim, sentence, language=language) is None
+
+
+@pytest.mark.parametrize("claim", ["The call begins at 15:00 UTC.", "The call begins at 14:20."])
+def test_another_time_in_the_same_zone_or_by_minutes_is_one(claim: str) -> None:
+    assert found(claim, "The call begins at 14:00 UTC.") is not None
+
+
 def test_a_value_that_anybody_has_said_is_none() -> None:
     assert found("The tower is in Rome.", "The tower is in Paris.", said="Please move it to Rome.") is None
 

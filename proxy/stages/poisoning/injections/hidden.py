@@ -1,28 +1,42 @@
-"""A text as a model reads it: folded to plain letters, without invisible characters, and with what is hidden or encoded in it laid open.
+"""A text as a model reads it: folded to plain letters, without invisible characters, broken lines and inline markup, and with what is
+hidden or encoded in it laid open.
 
 In: any text. Out: `FoldedText`, in which phrases can be looked for, with the way back to the original's positions; and `layers`, the texts
-that a person does not see: comments, hidden elements, base64, hexadecimal, percent-encoding, Unicode tag characters. Linear in the text's
-length.
+that a person does not see: comments, hidden elements, encodings (`proxy.stages.poisoning.injections.encodings`), Unicode tag characters.
+Linear in the text's length.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import html
 import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
-from urllib.parse import unquote
 
 from msgspec import Struct
 
-MAX_LAYER_CHARS = 20_000
-"""What is read of one hidden text."""
+from proxy.stages.poisoning.injections.encodings import MAX_LAYER_CHARS, decoded
+
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
+_UNSEEN = INVISIBLE.pattern[1:-1] + "\u0300-\u036f\u20d0-\u20f0"
+_MARKED = (
+    r"/?(?:a|abbr|b|bdi|bdo|big|em|font|i|ins|mark|s|small|span|strike|strong|sub|sup|tt|u|wbr)(?=[\s/>])"
+    r"(?![^<>]{0,200}(?:style|class|hidden))[^<>]{0,200}>"
+)
+"""An HTML element within a line of text, behind its "<"; what a style or a class may hide is left for `_HIDDEN_ELEMENT`."""
+_LETTER = r"[^\W\d_]"
+_NEXT_LINE = rf"[ \t]{{0,40}}(?:>[ \t]{{0,2}}){{0,3}}(?={_LETTER})"
+_GAPS = re.compile(
+    rf"[ \t\r\n<{_UNSEEN}](?:(?P<nothing>(?<=[{_UNSEEN}])|(?<=\w<){_MARKED}|(?<=<){_MARKED}(?=\w))"
+    rf"|(?<={_LETTER}\n|,\n){_NEXT_LINE}|(?<={_LETTER}[ \t\r]|,[ \t\r])[ \t]{{0,2}}\r?\n{_NEXT_LINE}"
+    r"|(?<=\S[ \t])[ \t]{1,40}(?=\S)|(?<=\S\t)(?=\S))",
+    re.I,
+)
+"""What stands between the letters and words of a text without parting them: ``nothing`` is left of some, of a line's break within a
+sentence (in a quoted mail, too) and of a row of blanks one blank."""
 _TAGS = re.compile("[\U000e0020-\U000e007e]{4,20000}")
 _FLAG = "\U0001f3f4"
 """Before tag characters it makes a flag (England, Scotland, Wales): ordinary text."""
@@ -40,20 +54,20 @@ _HIDDEN_ELEMENT = re.compile(
 _ATTRIBUTE = re.compile(
     r"\b(?:alt|title|aria-label|data-[\w-]{1,30}|content|placeholder)\s?=\s?(?:\"([^\"<>]{30,2000})\"|'([^'<>]{30,2000})')", re.I
 )
-_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_=-])[A-Za-z0-9+/_-]{24,20000}={0,2}")
-_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :]?){24,10000}|(?:\\x[0-9a-fA-F]{2}){12,5000}")
-_PERCENT = re.compile(r"(?:(?:%[0-9A-Fa-f]{2}){1,9}[\w.!'-]{0,30}){5,2000}")
-_WORD_BEFORE = re.compile(r"[\w.!'-]{1,30}$")
 _ENTITIES = re.compile(r"(?:&#x?[0-9a-fA-F]{2,6};[ ]?){8,5000}")
+_LETTER_ENTITIES = re.compile(
+    r"[^&<>\n]{0,80}(?:&#(?:6[5-9]|[78]\d|9[07-9]|1[01]\d|12[0-2]|x[46][1-9a-f]|x[57][0-9a]);[^&<>\n]{0,80}){3,500}", re.I
+)
+"""Plain letters, which nobody has to write so."""
 _SPACED = re.compile(r"(?<!\w)(?:\w([ .·_*-]))(?:\w\1){6,2000}\w(?!\w)|(?<!\w)(?:\w ){3,40}\w(?:  +(?:\w ){1,40}\w){1,200}(?!\w)")
 """Letters set apart: "i g n o r e   a l l"."""
 _JOINED = re.compile("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
 """Words with zero-width spaces between them: a person sees one long word, or nothing of note."""
-_SAMPLE = 96
 _LOOKALIKES = str.maketrans(
-    # Cyrillic and Greek letters that look like Latin ones (Unicode confusables), and letters that decomposition does not reach.
-    "авеёкмнорстухіјѕԁѵһӏАВЕКМНОРСТУХІЈЅαβεικνορτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧßœæøłđı’‘‐‑‒\u00a0",
-    "abeekmhopctyxijsdvhlabekmhopctyxijsabeikvoptuxabezhikmnoptyxsoaoldi''--- ",
+    # Cyrillic, Greek and small capital letters that look like Latin ones (Unicode confusables), and letters that decomposition does not
+    # reach.
+    "авеёкмнорстухіјѕԁѵһӏАВЕКМНОРСТУХІЈЅαβεικνορτυχΑΒΕΖΗΙΚΜΝΟΡΤΥΧßœæøłđı’‘‐‑‒\u00a0ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ",
+    "abeekmhopctyxijsdvhlabekmhopctyxijsabeikvoptuxabezhikmnoptyxsoaoldi''--- abcdefghijklmnoprstuvwyz",
 )
 
 
@@ -73,8 +87,8 @@ class Layer(Struct, frozen=True):
     """A text within a text that its readers do not see as it is."""
 
     kind: str
-    """``comment``, ``hidden_element``, ``attribute``, ``base64``, ``hex``, ``percent``, ``entities``, ``tag_characters``, ``spaced``,
-    ``zero_width``."""
+    """``comment``, ``hidden_element``, ``attribute``, ``entities``, ``tag_characters``, ``spaced``, ``zero_width``, or one of
+    `proxy.stages.poisoning.injections.encodings`."""
     text: str
     start: int
     end: int
@@ -96,12 +110,23 @@ _FOLDING = _OneForOne()
 
 def fold(text: str) -> FoldedText:
     """`text` folded; its length is that of `text` without invisible characters."""
+    plain, removed = _closed(text)
     if text.isascii():
-        return FoldedText(text.lower())
-    removed = tuple(match.start() - i for i, match in enumerate(INVISIBLE.finditer(text)))
-    plain = INVISIBLE.sub("", text) if removed else text
+        return FoldedText(plain.lower(), removed)
     plain = unicodedata.normalize("NFC", plain) if len(unicodedata.normalize("NFC", plain)) == len(plain) else plain
     return FoldedText(plain.translate(_FOLDING).lower() if not plain.isascii() else plain.lower(), removed)
+
+
+def _closed(text: str) -> tuple[str, tuple[int, ...]]:
+    """`text` with its gaps closed, and `FoldedText.removed`."""
+    parts, removed, at, kept = list[str](), list[int](), 0, 0
+    for gap in _GAPS.finditer(text):
+        blank = " " if gap["nothing"] is None else ""
+        parts += (text[at : gap.start()], blank)
+        kept += gap.start() - at + len(blank)
+        removed += [kept] * (gap.end() - gap.start() - len(blank))
+        at = gap.end()
+    return ("".join((*parts, text[at:])), tuple(removed)) if parts else (text, ())
 
 
 def layers(text: str) -> Iterator[Layer]:
@@ -149,55 +174,15 @@ def _groups(text: str, pattern: re.Pattern[str], kind: str) -> Iterator[Layer]:
 
 
 def _encoded(text: str) -> Iterator[Layer]:
-    for match in _BASE64.finditer(text):
-        if (found := _base64(match[0])) is not None:
-            yield Layer("base64", found, match.start(), match.end())
-    for match in _HEX.finditer(text):
-        if (found := _hex(match[0])) is not None:
-            yield Layer("hex", found, match.start(), match.end())
-    if "%" in text:
-        for match in _PERCENT.finditer(text):
-            before = _WORD_BEFORE.search(text, max(0, match.start() - 30), match.start())
-            start = before.start() if before else match.start()
-            yield Layer("percent", unquote(text[start : match.end()])[:MAX_LAYER_CHARS], start, match.end())
+    for kind, said, start, end in decoded(text):
+        yield Layer(kind, said, start, end)
     if "&#" in text:
         for match in _ENTITIES.finditer(text):
             yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
+        for match in _LETTER_ENTITIES.finditer(text):
+            yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
     for match in _SPACED.finditer(text):
         yield Layer("spaced", _joined(match[0]), match.start(), match.end())
-
-
-def _base64(run: str) -> str | None:
-    """What a run of base64 says, where it says anything; hashes, keys and pictures do not."""
-    if _text(_decoded(run[: _SAMPLE - _SAMPLE % 4])) is None:
-        return None
-    return _text(_decoded(run))
-
-
-def _decoded(run: str) -> bytes:
-    run = run.rstrip("=").replace("-", "+").replace("_", "/")
-    run = run[: len(run) - (len(run) % 4 == 1)]
-    try:
-        return base64.b64decode(run + "=" * (-len(run) % 4))
-    except (binascii.Error, ValueError):
-        return b""
-
-
-def _hex(run: str) -> str | None:
-    digits = re.sub(r"\\x|0x|[ :]", "", run)
-    return _text(bytes.fromhex(digits[: len(digits) - len(digits) % 2]))
-
-
-def _text(data: bytes) -> str | None:
-    """Bytes as words; None where they are none. The last character may be cut."""
-    try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        if error.start < len(data) - 3:
-            return None
-        text = data[: error.start].decode("utf-8")
-    letters = sum(c.isalpha() or c == " " for c in text)
-    return text[:MAX_LAYER_CHARS] if len(text) >= 12 and " " in text.strip() and letters >= 0.75 * len(text) else None
 
 
 def _joined(run: str) -> str:

@@ -23,7 +23,7 @@ from proxy.offloop import each
 from proxy.stages.poisoning.injections.addressed import Order, orders
 from proxy.stages.poisoning.injections.certainty import Grade, grade
 from proxy.stages.poisoning.injections.hidden import FoldedText, carries_bits, fold, layers
-from proxy.stages.poisoning.injections.mentions import in_string, weight
+from proxy.stages.poisoning.injections.mentions import in_string, is_defence, is_forbidden, is_received, weight
 from proxy.stages.poisoning.injections.phrases import SIGNALS
 from proxy.stages.poisoning.injections.phrases.signal import MODEL, MODEL_WORDS, Category, Signal
 from proxy.stages.poisoning.injections.places import PhraseHints, windows
@@ -43,8 +43,17 @@ _HIDDEN_STRENGTH = {
     "tag_characters": 0.85,
     "spaced": 0.6,
     "zero_width": 0.6,
+    "escapes": 0.35,
+    "numbers": 0.6,
+    "bits": 0.6,
+    "digits": 0.45,
+    "rot13": 0.6,
+    "reversed": 0.6,
 }
 """What it adds that an instruction was hidden in this way; alone, only tag characters mean anything."""
+_ORDERS: frozenset[Category] = frozenset(("override", "exfiltration"))
+_MAX_JSON_DEPTH = 3
+"""JSON in a string of JSON is opened so often."""
 MIN_HIDDEN_SCORE = 0.28
 """A hidden text with less is a comment like any other."""
 
@@ -112,6 +121,7 @@ def detect(text: str) -> InjectionFinding:
     strings = strings_of(text) if text.lstrip()[:1] in ("{", "[") else None
     if strings is None:
         return _judged(text, text, _summed_up(list(_spans(text))))
+    strings = [_opened(string) for string in strings]
     inner = "\n".join(string.value for string in strings)
     return _placed(_judged(inner, text, _summed_up(list(_spans(inner)))), strings)
 
@@ -134,6 +144,8 @@ def _spans(text: str, *, deep: bool = True) -> Iterator[InjectionSpan]:
     for signal in each(_worth_a_look(places)):
         for window in windows(places, signal.hints, len(folded.text)):
             for match in signal.pattern.finditer(folded.text, *window):
+                if signal.category in _ORDERS and _is_no_order(signal.category, folded.text, *match.span()):
+                    continue
                 yield _span(signal, folded, *match.span())
     for order in orders(folded.text):
         yield _span(order, folded, order.start, order.end)
@@ -162,6 +174,12 @@ def _worth_a_look(hints: Iterable[str]) -> list[Signal]:
     """The signals that one of `hints` begins: few, so that a text of thousands of short hidden ones costs no more than its length."""
     begun_by = _begun_by()
     return [SIGNALS[i] for i in sorted({i for hint in hints for i in begun_by.get(hint, ())})]
+
+
+def _is_no_order(category: Category, text: str, start: int, end: int) -> bool:
+    """Whether nothing of the kind is asked for: it is forbidden, only data is to be left unheard, or the reader gets something."""
+    instead = is_defence if category == "override" else is_received
+    return is_forbidden(text, start, end) or instead(text, start, end)
 
 
 def _span(signal: Signal | Order, folded: FoldedText, start: int, end: int) -> InjectionSpan:
@@ -225,6 +243,14 @@ def _score(spans: Sequence[InjectionSpan]) -> float:
 
 
 # ---- JSON ----
+
+
+def _opened(string: JsonString, depth: int = 0) -> JsonString:
+    """A string that is JSON itself, as its own strings."""
+    inner = strings_of(string.value) if depth < _MAX_JSON_DEPTH and string.value.lstrip()[:1] in ("{", "[") else None
+    if inner is None:
+        return string
+    return replace(string, value="\n".join(_opened(one, depth + 1).value for one in inner))
 
 
 def _placed(finding: InjectionFinding, strings: Sequence[JsonString]) -> InjectionFinding:

@@ -37,6 +37,27 @@ _OF_YOU = re.compile(
     r"\b(?:you|sie|du|tu|vous|usted|please|must|instructed|asked|required|need|have|are|is|"
     r"your (?:new )?\w{3,9}(?: is| are)?),?(?: \w{2,10}){0,2} (?:to|will|can|may) $"
 )
+_NOT = re.compile(
+    r"(?:\b(?:do(?: not|n['’]?t)|never|(?:must|should|may|can|will|shall) ?not|(?:must|should|ca|wo)n['’]?t|not to|ne|no|nunca|jamas|"
+    r"niemals|nie|nicht)(?: (?:ever|also|simply|just|please))? |\bn['’])$"
+)
+_NOT_WITHIN = re.compile(r"(?!beacht|befolg|halte)\w+(?: sie)? (?:nicht|nie|niemals)\b(?! mehr)")
+"""German has its "not" behind the verb."""
+_GIVEN = re.compile(
+    r"\b(?:previous|prior|preceding|earlier|above|your|system|original|vorherig|bisherig|vorig|obig|dein|ihre|ursprunglich|anterior|previ|"
+    r"precedent|tus?\b|sus?\b|tes\b|vos\b|ci-dessus)"
+)
+_IN_DATA = re.compile(
+    r"(?: (?:that|which))?(?: (?:you )?(?:may |might )?(?:be |is |are )?(?:find|see|encounter|read|appear|come|found|contained|embedded|"
+    r"hidden|included|written|present|given|enthalten|contenidas|contenues))? (?:in|inside|within|from|by|im|aus|innerhalb von|en|de|"
+    r"del|dans|du|des)(?: (?:the|any|these|those|its|retrieved|external|untrusted|quoted|user|web|tool|den|dem|der|los|las|la|el|"
+    r"les?|l['’]))* ?(?:documents?|contents?|texts?|files?|pages?|websites?|data|results?|outputs?|e-?mails?|passages?|sources?|"
+    r"attachments?|inputs?|"
+    r"dokumenten?|texten?|dateien|seiten|inhalten?|daten|ergebnissen|documentos?|textos?|archivos?|paginas?|contenidos?|datos|resultados?|"
+    r"correos?|fichiers?|contenus?|donnees|resultats?|courriels?|textes?)\b"
+)
+_TO_THE_READER = re.compile(r"[\w-]{3,14} (?:you|dir|ihnen|te|vous)\b")
+_DIFF = re.compile(r"^(?:diff --git |@@ -\d|\+\+\+ )", re.M)
 _BEFORE_CHARS, _AFTER_CHARS = 140, 120
 _ABOUT_CHARS = 1500
 _QUOTES = {"“": "”", "„": "“", "«": "»", "‘": "’"}
@@ -58,6 +79,21 @@ def weight(text: str, start: int, end: int) -> float:
     return QUOTED if quoted else 1.0
 
 
+def is_forbidden(text: str, start: int, end: int) -> bool:
+    """Whether the order at ``text[start:end]`` is one not to: "never reveal the prompt", "do not forget the instructions above"."""
+    return _NOT.search(text, max(0, start - 30), start) is not None or _NOT_WITHIN.match(text, start, end) is not None
+
+
+def is_received(text: str, start: int, end: int) -> bool:
+    """Whether what is sent goes to the one who reads of it: "we will send you the password"."""
+    return _TO_THE_READER.match(text, start, end) is not None
+
+
+def is_defence(text: str, start: int, end: int) -> bool:
+    """Whether what is to be ignored is what data says, and not what the model was told: "ignore any instructions in documents"."""
+    return _IN_DATA.match(text, end) is not None and _GIVEN.search(text, start, end) is None
+
+
 def _is_told(before: str) -> bool:
     return _TOLD.search(before) is not None
 
@@ -76,11 +112,13 @@ def _is_quoted(text: str, start: int, end: int, line: str) -> bool:
 
 
 def in_string(text: str, start: int, end: int) -> bool:
-    """Whether ``text[start:end]`` stands in a string, a quotation or a code block, however long."""
+    """Whether ``text[start:end]`` stands in a string, a quotation, a code block or a diff, however long."""
     for mark in ('"""', "'''", "```"):
         if text.count(mark, 0, start) % 2 == 1:
             return True
     first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    if text[first] in "+- " and _DIFF.search(text, 0, start) is not None:
+        return True
     before, after = text[first:start], text[end : last if last >= 0 else len(text)]
     if any(before.count(mark) % 2 == 1 and mark in after for mark in ('"', "`")):
         return True

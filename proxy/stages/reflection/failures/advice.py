@@ -95,7 +95,7 @@ def _ask_human(_given: Parameters, _: str) -> str:
 
 
 def _stop_repeating(_given: Parameters, _: str) -> str:
-    return "do not repeat it, take another way"
+    return "do not repeat it before something has changed"
 
 
 def _follow_correction(given: Parameters, _: str) -> str:

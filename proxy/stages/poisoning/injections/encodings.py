@@ -1,0 +1,163 @@
+"""Texts in another writing, which a model reads and hardly a person does: base64 and its like, numbers of characters, digits for letters,
+letters moved on (rot13) or from the end to the beginning.
+
+In: any text. Out: what is written in it so, in plain letters, with its place. What says nothing (hashes, keys, pictures, identifiers) is
+none. Linear in the text's length.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import codecs
+import re
+from collections.abc import Callable, Iterator, Sequence
+from urllib.parse import unquote
+
+MAX_LAYER_CHARS = 20_000
+"""What is read of one hidden text."""
+Encoded = tuple[str, str, int, int]
+"""Its kind, what it says, and its place."""
+_BASE64 = re.compile(
+    r"(?<![A-Za-z0-9+/_=-])(?:(?:[A-Za-z0-9+/]{24,76}\r?\n){1,400}[A-Za-z0-9+/]{4,76}={0,2}|[A-Za-z0-9+/_-]{24,20000}={0,2})"
+)
+"""Also in lines, as mails have it."""
+_MIN_BASE64_CHARS = 24
+_MAX_NESTED = 3
+"""Base64 of base64 is opened so often."""
+_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :]?){24,10000}|(?:\\x[0-9a-fA-F]{2}){12,5000}")
+_ESCAPES = re.compile(r"(?:\\u(?:00|\{)[0-9a-fA-F]{2}\}?[^\\\w]{0,2}){8,5000}")
+_DECIMALS = re.compile(r"(?<![\w.])(?:(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])[ ,;]{1,2}){12,5000}\d{2,3}(?![\w.])")
+_BITS = re.compile(r"(?<!\w)(?:0[01]{7}[ ,]?){12,5000}(?!\w)")
+_PERCENT = re.compile(r"(?:(?:%[0-9A-Fa-f]{2}){1,9}[\w.!'-]{0,30}){5,2000}")
+_WORD_BEFORE = re.compile(r"[\w.!'-]{1,30}$")
+_SAMPLE = 96
+_MIXED = re.compile(r"(?<![\w./:=@$%#-])(?=[a-z]{0,12}[0134578@$])[a-z0134578@$]{2,16}(?![\w/:=@%#-]|\.\w)", re.I)
+"""A word with digits in it, which may stand for letters."""
+_LETTERS = str.maketrans("0134578@$", "oieastbas")
+_NEAR_CHARS, _MIN_MIXED = 40, 3
+"""So many such words, so near each other, are a text written with digits; one is an identifier."""
+_TELLING = (
+    *("ignor", "disregard", "forget", "instruct", "prompt", "passw", "secret", "user", "system", "vergiss", "anweisung", "nutzer"),
+    *("olvida", "usuario", "contrasen", "oublie", "consigne", "utilisateur"),
+)
+"""Beginnings of words of which some stand in what says something to a model."""
+
+
+def _moved(text: str) -> str:
+    return codecs.encode(text, "rot13")
+
+
+def _reversed(text: str) -> str:
+    return text[::-1]
+
+
+_CHANGES: tuple[tuple[str, Callable[[str], str], tuple[str, ...]], ...] = tuple(
+    (kind, change, tuple(change(word) for word in _TELLING)) for kind, change in (("rot13", _moved), ("reversed", _reversed))
+)
+_AROUND_CHARS = 300
+
+
+def decoded(text: str) -> Iterator[Encoded]:
+    """What `text` says in other writings."""
+    for pattern, read, kind in (
+        (_BASE64, _base64, "base64"),
+        (_HEX, _hex, "hex"),
+        (_DECIMALS, _decimals, "numbers"),
+        (_BITS, _bits, "bits"),
+    ):
+        for match in pattern.finditer(text):
+            if (found := read(match[0])) is not None:
+                yield kind, found, *match.span()
+    if "\\u" in text:
+        for match in _ESCAPES.finditer(text):
+            said = re.sub(r"\\u\{?([0-9a-fA-F]{2,4})\}?", lambda one: chr(int(one[1], 16)), match[0])
+            yield "escapes", said[:MAX_LAYER_CHARS], *match.span()
+    if "%" in text:
+        for match in _PERCENT.finditer(text):
+            before = _WORD_BEFORE.search(text, max(0, match.start() - 30), match.start())
+            start = before.start() if before else match.start()
+            yield "percent", unquote(text[start : match.end()])[:MAX_LAYER_CHARS], start, match.end()
+    yield from _with_digits(text)
+    yield from _changed(text)
+
+
+def _with_digits(text: str) -> Iterator[Encoded]:
+    """Words with digits for letters, where several stand together, with the words around them."""
+    run: list[re.Match[str]] = []
+    for match in _MIXED.finditer(text):
+        if run and match.start() - run[-1].end() > _NEAR_CHARS:
+            yield from _of_run(text, run)
+            run = []
+        run.append(match)
+    yield from _of_run(text, run)
+
+
+def _of_run(text: str, run: Sequence[re.Match[str]]) -> Iterator[Encoded]:
+    words = [match[0].lower().translate(_LETTERS) for match in run]
+    if len(run) < _MIN_MIXED or not any(word.startswith(_TELLING) for word in words):
+        return
+    start, end = max(0, run[0].start() - _NEAR_CHARS), min(len(text), run[-1].end() + 2 * _NEAR_CHARS)
+    at, parts = start, list[str]()
+    for match, word in zip(run, words, strict=True):
+        parts += (text[at : match.start()], word)
+        at = match.end()
+    yield "digits", ("".join(parts) + text[at:end])[:MAX_LAYER_CHARS], start, end
+
+
+def _changed(text: str) -> Iterator[Encoded]:
+    """What is written backwards or moved on: a text in which two of the telling words stand so."""
+    lower = text.lower()
+    for kind, change, telling in _CHANGES:
+        places = [at for word in telling if (at := lower.find(word)) >= 0]
+        if len(places) > 1:
+            start, end = max(0, min(places) - _AROUND_CHARS), min(len(text), max(places) + _AROUND_CHARS)
+            yield kind, change(text[start:end])[:MAX_LAYER_CHARS], start, end
+
+
+def _base64(run: str) -> str | None:
+    """What a run of base64 says, where it says anything; hashes, keys and pictures do not."""
+    run = re.sub(r"\s", "", run)
+    for _ in range(_MAX_NESTED):
+        if len(run) < _MIN_BASE64_CHARS:
+            return None
+        if _text(_decoded(run[: _SAMPLE - _SAMPLE % 4])) is not None:
+            return _text(_decoded(run))
+        inner = _decoded(run)
+        if _BASE64.fullmatch(run := inner.decode("ascii", "replace")) is None:
+            return None
+    return None
+
+
+def _decoded(run: str) -> bytes:
+    run = run.rstrip("=").replace("-", "+").replace("_", "/")
+    run = run[: len(run) - (len(run) % 4 == 1)]
+    try:
+        return base64.b64decode(run + "=" * (-len(run) % 4))
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def _hex(run: str) -> str | None:
+    digits = re.sub(r"\\x|0x|[ :]", "", run)
+    return _text(bytes.fromhex(digits[: len(digits) - len(digits) % 2]))
+
+
+def _decimals(run: str) -> str | None:
+    return _text(bytes(int(number) for number in re.findall(r"\d+", run) if int(number) < 128))
+
+
+def _bits(run: str) -> str | None:
+    return _text(bytes(int(bits, 2) for bits in re.findall(r"[01]{8}", run)))
+
+
+def _text(data: bytes) -> str | None:
+    """Bytes as words; None where they are none. The last character may be cut."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if error.start < len(data) - 3:
+            return None
+        text = data[: error.start].decode("utf-8")
+    letters = sum(c.isalpha() or c == " " for c in text)
+    return text[:MAX_LAYER_CHARS] if len(text) >= 12 and " " in text.strip() and letters >= 0.75 * len(text) else None
