@@ -52,6 +52,7 @@ def test_the_sentence_that_says_the_rest_has_another_value(
         ("If the Garden plan cost 40 euros a month, few would take it.", PLANS),
         ("The Garden plan does not cost 40 euros a month.", PLANS),
         ("The Garden plan costs a month 25 euros, not 40 euros.", PLANS),
+        ("The Garden plan is one of the top three.", ("The Garden plan is the second of the plans.", "Three plans end in May.")),
         ("T. Keller signed the lease.", ("Tom Keller signed the lease.",)),
         ("Anna Maria Keller signed the lease.", ("Anna Keller signed the lease.",)),
         ("Nora Keller signed the lease.", ("Tom Keller and Ruth Keller signed the lease.",)),
