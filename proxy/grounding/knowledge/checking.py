@@ -37,6 +37,9 @@ MIN_SCORE = 0.25
 """A fact that scores less is not asked about, unless it is of the same subject."""
 MAX_ASKED = 3
 """Facts that the verifier is asked about for one claim: 15 ms each on one core."""
+SAME_MATTER = 0.4
+"""Score of a fact from which an exchanged value makes a claim false, whose words alone do not say that it speaks of the same. Of 476 true
+statements of the calibration half none is called false so, of 301 false ones 16 more than without; up to 0.33 two true ones are."""
 LARGE = 40
 """Facts found from which comparing them with their claims leaves the event loop: about 8 ms."""
 
@@ -69,6 +72,7 @@ class KnowledgeChecker:
         self._base, self._top_k, self._clock = base, top_k, clock
         self._min_support, self._min_contradiction = min_support, min_contradiction
         self._grounder = Grounder(verifier, min_support=min_support, min_contradiction=min_contradiction)
+        self._exact = Grounder(verifier, min_support=min_support, min_contradiction=min_contradiction, only_certain=True)
 
     async def version(self) -> str:
         """Of the knowledge base as it is now. Raises `ModelUnavailable`."""
@@ -148,15 +152,28 @@ class KnowledgeChecker:
             return _error(failed.reason, "")
         if any(judgement.reason == UNKNOWN_LANGUAGE for judgement in judgements):
             return FactVerdict("UNKNOWN", reason=UNKNOWN_LANGUAGE)
+        pairs = list(zip((*holding, *over), judgements, strict=True))
+        matters = await asyncio.gather(*(self._matter(claim, hit, matter, judgement, tongue) for (hit, matter), judgement in pairs))
         asked = [
-            Asked(hit, matter, judgement, hit.fact.holds_at(now))
-            for (hit, matter), judgement in zip((*holding, *over), judgements, strict=True)
+            Asked(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
         ]
         return decide(asked, self._min_support, self._min_contradiction)
 
-    async def _ask(self, claim: str, fact: Fact, tongue: str) -> Judgement:
+    async def _ask(self, claim: str, fact: Fact, tongue: str, *, exact: bool = False) -> Judgement:
         base = EvidenceBase([Evidence(fact.text, fact.source, "knowledge")])
-        return (await self._grounder.judge([Claim(claim, 0, len(claim))], base, tongue=tongue))[0]
+        return (await (self._exact if exact else self._grounder).judge([Claim(claim, 0, len(claim))], base, tongue=tongue))[0]
+
+    async def _matter(self, claim: str, hit: FactHit, matter: FactMatter, judgement: Judgement, tongue: str) -> FactMatter:
+        """`matter`, and where the verifier is against the claim, but not with the fact's value in it, that value as its conflict."""
+        from proxy.grounding.knowledge.conflicts import exchanged_value
+
+        against = judgement.label == "contradicted" and matter.conflict is None
+        if not (against and matter.same_subject and matter.one_language and hit.score >= SAME_MATTER):
+            return matter
+        conflict = exchanged_value(claim, hit.fact.text, tongue)
+        if conflict is None or (await self._ask(claim, hit.fact, tongue, exact=True)).decided_by != "exact":
+            return matter
+        return replace(matter, conflict=conflict)
 
 
 def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Retrieved]:

@@ -14,11 +14,13 @@ from msgspec import Struct
 
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.values.consistency import Difference, words_in_place
+from proxy.grounding.values.misplaced import misplaced
 from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.values.stated import Kind, StatedValues
 from proxy.language.dates import date_agrees
 from proxy.language.quantities import read_quantities
 from proxy.language.stop_words import FUNCTION_WORDS
+from proxy.language.text import split_sentences
 
 ALIGNED = 0.5
 """Share of a claim's words, beside values, that a fact in its language must have so that another value stands in the same place."""
@@ -69,6 +71,17 @@ def conflict_of(
         if not one_language or says_the_same(said, there, [one]):
             return one
     return _exchanged_name(claim, text, language) if one_language else None
+
+
+def exchanged_value(claim: str, text: str, language: str) -> Conflict | None:
+    """The value of a claim that a sentence of `text` has otherwise, in a clear place; whether it is the claim's matter only a verifier can
+    tell, that finds the claim supported with the other value in it (`proxy.grounding.judging.deciding`).
+    """
+    sentences, said = [sentence.strip() for sentence in split_sentences(text)], StatedValues([text])
+    one = slot(claim, sentences, said, language)
+    if one is None and (elsewhere := misplaced(claim, sentences, said, language)) is not None:
+        one, _ = elsewhere
+    return Conflict(one.kind, one.claim, one.evidence) if one is not None and one.placed else None
 
 
 def _counterparts(claim: str, language: str, found: Sequence[Difference]) -> list[Conflict]:

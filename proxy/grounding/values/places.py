@@ -14,8 +14,8 @@ from typing import Protocol
 from proxy.grounding.evidence.reading import FUNCTION_WORDS, read_evidence
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.values.consistency import says_nothing
-from proxy.grounding.values.stated import ANY_MONTH, TOKEN, Value, agrees_strictly, names_in
-from proxy.language.dates import Date, Time, date_agrees
+from proxy.grounding.values.stated import ANY_MONTH, TOKEN, Value, agrees_strictly, dates_agree_strictly, names_in
+from proxy.language.dates import Date, Time
 from proxy.language.names import Name, bare, folded
 from proxy.language.quantities import Quantities, Quantity
 from proxy.language.units import MONEY
@@ -120,7 +120,9 @@ def _is_in(time: Time, times: Sequence[Time]) -> bool:
 
 
 def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sentence: str) -> tuple[str, bool]:
-    """A number of the same dimension, or beside the same word, that is none of the claim's others."""
+    """A number of the same dimension, or beside the same word, that is none of the claim's others; "" where one in the place is within the
+    claim's bound.
+    """
     others = [
         o
         for o in read_evidence(sentence).quantities.numbers
@@ -134,7 +136,13 @@ def _number_in_place(number: Quantity, claim: str, quantities: Quantities, sente
     ]
     if number.spelled and number.values[0] <= MAX_COUNTED and not number.dimension:
         distinct = [o for o in distinct if _same_noun(claim, number, sentence, o) and o.values[0] <= 2 * MAX_COUNTED]
-    return _nearest(claim, number, sentence, distinct, alone=bool(number.dimension))
+    within = [o for o in read_evidence(sentence).quantities.numbers if number.relation in ("min", "max") and agrees_strictly(number, o)]
+    return _outside(within, _nearest(claim, number, sentence, [*distinct, *within], alone=bool(number.dimension)))
+
+
+def _outside(within: Sequence[_Placed], found: tuple[str, bool]) -> tuple[str, bool]:
+    """`found`, unless it is one of those that the claim's bound allows."""
+    return ("", False) if found[0] in {one.text for one in within} else found
 
 
 def labelled(other: Quantity, number: Quantity, claim: str, sentence: str) -> bool:
@@ -156,10 +164,12 @@ def _date_in_place(date: Date, claim: str, quantities: Quantities, sentence: str
     """A date that is none of the claim's others and says as much."""
     wanted = shape(date)
     dates = read_evidence(sentence).quantities.dates
-    others = [o for o in dates if shape(o) & wanted and not any(date_agrees(d, o) or date_agrees(o, d) for d in quantities.dates)]
+    mine = quantities.dates
+    others = [o for o in dates if shape(o) & wanted and not any(dates_agree_strictly(d, o) or dates_agree_strictly(o, d) for d in mine)]
     distinct = list({o.readings: o for o in others}.values())
     alike = [o for o in distinct if max(_shared_parts(date, o)) > 1]
-    return _nearest(claim, date, sentence, alike if len(alike) == 1 else distinct, alone=True)
+    within = [o for o in dates if date.bound and dates_agree_strictly(date, o)]
+    return _outside(within, _nearest(claim, date, sentence, alike if len(alike) == 1 else [*distinct, *within], alone=True))
 
 
 def _shared_parts(date: Date, other: Date) -> Iterator[int]:

@@ -60,6 +60,8 @@ class Slot(Struct, frozen=True):
     """Share of the sentence's words that the claim has."""
     placed: bool
     """Whether the sentence's value is the only one of its kind, or the only one beside the same words."""
+    elsewhere: bool = False
+    """Whether the claim's value was said, of something else (`proxy.grounding.values.misplaced`)."""
 
 
 def slot(
@@ -74,7 +76,7 @@ def slot(
     unsaid = may_differ(claim, quantities, sentences, said, language, asked, also_derived=also_derived)
     if not unsaid or not sentences:
         return None
-    wanted = words_of(f"{asked} {_without(claim, unsaid)}")
+    wanted = words_of(f"{asked} {without(claim, unsaid)}")
     found = []
     for position, sentence in enumerate(sentences):
         words = words_of(sentence)
@@ -102,10 +104,10 @@ def may_differ(
 
     With `also_derived` a value that can be worked out, of whatever numbers in `sentences` and the claim, is none the better for it.
     """
-    if not said.whole or _SUPPOSED.match(claim):
+    if not said.whole or supposed(claim):
         return []
     every = unsaid_values(claim, quantities, said, language, asked, also_derived=also_derived)
-    unsaid = [v for v in every if not _DENIED.search(claim[max(0, v.start - 24) : v.start])]
+    unsaid = [v for v in every if not denied(claim, v)]
     if len(unsaid) > MAX_UNSAID:
         return []
     if also_derived:
@@ -120,7 +122,18 @@ def _could_follow(value: Value, quantities: Quantities, around: Sequence[Quantit
     return isinstance(value.read, Date) and told_in_parts(value.read, said.quantities, said.text)
 
 
-def _without(claim: str, values: Sequence[Value]) -> str:
+def supposed(claim: str) -> bool:
+    """Whether a claim supposes a case, with values of the case's own."""
+    return _SUPPOSED.match(claim) is not None
+
+
+def denied(claim: str, value: Value) -> bool:
+    """Whether the claim itself says that its value is not the case."""
+    return _DENIED.search(claim[max(0, value.start - 24) : value.start]) is not None
+
+
+def without(claim: str, values: Sequence[Value]) -> str:
+    """The claim's other words."""
     out, at = [], 0
     for value in sorted(values, key=lambda v: v.start):
         out.append(claim[at : max(at, value.start)])

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from proxy.grounding.evidence.reading import NUMERAL
 from proxy.grounding.values.consistency import date_is_said, says_nothing
 from proxy.grounding.values.recomputing import date_derived, derived, time_derived, time_in_zone
-from proxy.language.dates import Date, Time
+from proxy.language.dates import Date, Time, date_agrees
 from proxy.language.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 
@@ -151,13 +151,14 @@ def unsaid_values(
 
 
 def _is_said(number: Quantity, claim: str, said: StatedValues) -> bool:
-    """Whether somebody has said a number, in whatever form. Two bounds are compared as they are: "within 30 days" is not "within 60 days";
-    and an amount with a unit is not the same number of something else.
+    """Whether somebody has said a number, in whatever form. A bound is said by its own number: "less than 37%" is not said wherever there
+    is a smaller share of something; and an amount with a unit is not the same number of something else.
     """
+    itself = replace(number, relation="") if number.relation in ("min", "max") else number
     for other in said.quantities.numbers:
         if number.dimension and not other.dimension and _COUNTS.match(said.text, other.end):
             continue
-        if agrees_strictly(number, other):
+        if agrees_strictly(itself, other):
             return True
     return not number.dimension and not number.spelled and all(n in said.numerals for n in NUMERAL.findall(number.text))
 
@@ -169,10 +170,18 @@ def agrees_strictly(number: Quantity, other: Quantity) -> bool:
     return agrees(number, other)
 
 
+def dates_agree_strictly(date: Date, other: Date) -> bool:
+    """Whether a date is another, or follows from it; "since 1922" is not "since 1933": two bounds of one kind are compared as they are."""
+    return date_agrees(replace(date, bound="") if date.bound == other.bound else date, other)
+
+
 def _date_is_said(date: Date, said: StatedValues) -> bool:
-    """Whether somebody has said a date; of a year alone its last two digits only behind another year, as in 1939-45."""
+    """Whether somebody has said a date, be it as the bound of a time; of a year alone its last two digits only behind another year, as in
+    1939-45.
+    """
+    date = replace(date, bound="")
     year, month, _ = date.readings[0]
-    if month is not None or date.decade or date.bound or year is None:
+    if month is not None or date.decade or year is None:
         return date_is_said(date, said)
     if year in said.years or str(year) in said.numerals:
         return True

@@ -14,8 +14,8 @@ from proxy.grounding.evidence.reading import read_evidence
 from proxy.grounding.values.consistency import says_nothing
 from proxy.grounding.values.places import SPELLED_ALIKE, labelled, of_one_size, shape, words_of
 from proxy.grounding.values.slots import may_differ
-from proxy.grounding.values.stated import ANY_MONTH, TOKEN, StatedValues, Value, agrees_strictly, names_in
-from proxy.language.dates import Date, Time, date_agrees
+from proxy.grounding.values.stated import ANY_MONTH, TOKEN, StatedValues, Value, agrees_strictly, dates_agree_strictly, names_in
+from proxy.language.dates import Date, Time
 from proxy.language.names import Name, bare, folded
 from proxy.language.quantities import Quantities, Quantity, read_quantities
 
@@ -49,7 +49,9 @@ def _others(value: Value, claim: str, quantities: Quantities, sentence: str, lan
     elif isinstance(read, Date):
         wanted = shape(read)
         for date in there.dates:
-            if shape(date) & wanted and not any(date_agrees(own, date) or date_agrees(date, own) for own in quantities.dates):
+            if shape(date) & wanted and not any(
+                dates_agree_strictly(own, date) or dates_agree_strictly(date, own) for own in quantities.dates
+            ):
                 yield date.text
     elif isinstance(read, Time):
         yield from (time.text for time in there.times if not any(set(time.minutes) & set(own.minutes) for own in quantities.times))

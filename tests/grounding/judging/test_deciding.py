@@ -96,3 +96,29 @@ async def test_the_question_is_searched_and_judged_with_the_answer_and_is_no_par
     exchanged = "Where is the Eiffel Tower? In Paris."
     assert ["Where is the Eiffel Tower? In Rome.", exchanged] == [pair.claim for pair in verifiers.asked[0]]
     assert ("In Rome.", "contradicted") == (found.claim.text, found.label)
+
+
+PLANS = "The Harbour plan costs 40 euros a month. The Garden plan costs 25 euros a month."
+
+
+@pytest.mark.parametrize(
+    ("support", "label", "by"),
+    [
+        (Support(0.1, 0.8), "contradicted", "exact"),
+        (Support(0.45, 0.5), "unsure", "model"),
+        (Support(0.6, 0.3), "supported", "model"),
+        (Support(0.1, 0.2, decides=True), "unsupported", "model"),
+    ],
+)
+async def test_a_value_that_was_said_of_something_else_is_contradicted_where_only_the_right_one_is_supported(
+    support: Support, label: str, by: str
+) -> None:
+    found = await judged("The Garden plan costs 40 euros a month.", support, PLANS)
+    assert (label, by) == (found.label, found.decided_by)
+
+
+async def test_a_value_said_of_something_else_is_unsure_where_the_right_one_is_no_better_supported() -> None:
+    grounder = Grounder(ScriptedVerifiers(lambda pair: AGAINST), only_certain=True)
+    claim = "The Garden plan costs 40 euros a month."
+    (found,) = await grounder.judge([Claim(claim, 0, len(claim))], EvidenceBase([Evidence(PLANS)]), tongue="en")
+    assert ("unsure", "model") == (found.label, found.decided_by)

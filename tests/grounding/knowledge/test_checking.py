@@ -167,6 +167,18 @@ def opposed(pair: ClaimPair) -> Support:
     return Support(0.9, 0.02) if "Bergen" in pair.evidence else Support(0.02, 0.9)
 
 
+VARGA = make_fact("", "Anna Varga (* 14 April 1866), better known as the Lamp, taught in Kassel.", "people.csv")
+
+
+@pytest.mark.parametrize(("supported", "status"), [("1866", "INVALID"), ("never", "UNKNOWN")])
+async def test_a_value_is_false_in_whatever_words_where_the_facts_own_value_makes_the_claim_supported(supported: str, status: str) -> None:
+    def script(pair: ClaimPair) -> Support:
+        return Support(0.9, 0.02) if supported in pair.claim else Support(0.05, 0.7)
+
+    found = await verdict("Anna Varga was born in 1862.", VARGA, script=script, tongue="en")
+    assert status == found.status
+
+
 async def test_two_facts_that_disagree_make_it_suspicious() -> None:
     bergen = make_fact("Norway", "The capital of Norway is Bergen.", "other.csv")
     found = await verdict("The capital of Norway, by and large", OSLO, bergen, script=opposed)
