@@ -186,7 +186,7 @@ async def through_writer(database: Database, batch: list[Record]) -> None:
 async def row_by_row(database: Database, batch: list[Record]) -> None:
     """The driver's ``executemany``: a step of sqlite3, and so a passing of the interpreter, for every row."""
     rows = await asyncio.to_thread(lambda: [to_row(record) for record in batch])
-    insert = database.compiled(database.insert(table).on_conflict_do_nothing())
+    insert = database.compiled(lambda database: database.insert(table).on_conflict_do_nothing())
     async with database.transaction() as connection:
         await connection.exec_driver_sql(insert, rows)
 

@@ -168,6 +168,7 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
         stages: Sequence[type[Stage]] = STAGES,
         verifiers: Any = None,
         retention: bool = False,
+        bodies: bool = True,
     ) -> AsyncIterator[Running]:
         if not (tmp_path / "store.db").exists():
             shutil.copy(migrated_file, tmp_path / "store.db")
@@ -176,7 +177,7 @@ def start(tmp_path: Path, migrated_file: Path, request: pytest.FixtureRequest) -
             (tmp_path / f"{name}.yaml").write_text(text, encoding="utf-8")
         async with api.upstream(*(replies or [reply(completion())])) as upstream:
             (tmp_path / "config.yaml").write_text(
-                f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: true}}\n"
+                f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db', bodies: {str(bodies).lower()}}}\n"
                 f"upstreams: {{main: {{kind: {kind}, base_url: '{upstream.base_url}', {upstream_options}, "
                 f"api_key: {api_key}{', apis: ' + apis if kind == 'openai' else ''}}}}}\n"
                 f"routes: [{{prefix: '', upstream: main, policy: policy.yaml, {route_options}}}]\n" + config,

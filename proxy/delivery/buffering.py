@@ -12,7 +12,7 @@ from typing import Protocol
 from proxy.errors import UpstreamUnreachable
 from proxy.exchange import Answer
 from proxy.offloop import Breather, aside
-from proxy.ports.upstream import Reply, is_event_stream
+from proxy.ports.upstream import Reply, header_of, is_event_stream
 from proxy.wire.dialect import AnswerStream, Dialect, StreamPiece
 
 Usage = Mapping[str, object]
@@ -60,7 +60,7 @@ async def read_held(reply: Reply, dialect: Dialect, max_bytes: int) -> BufferedA
 
 async def read_whole(reply: Reply, max_bytes: int) -> bytes:
     """The reply's body. Raises `UpstreamUnreachable` when it is too long to hold."""
-    length = next((value for name, value in reply.headers if name == "content-length"), "")
+    length = header_of(reply.headers, "content-length")
     if length.isdigit() and int(length) <= max_bytes:
         return await reply.read()
     chunks, size = [], 0

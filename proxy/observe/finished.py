@@ -6,8 +6,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from msgspec import Struct
 
 from proxy.errors import ProxyError
@@ -117,17 +115,6 @@ def log_line(finished: Finished) -> LogLine:
     """The line."""
     error, exchange = finished.error, finished.exchange
     before, prompt, completion = finished.tokens
-    of_exchange: dict[str, Any] = {}
-    if exchange is not None:
-        request = exchange.original
-        of_exchange = {
-            "policy": exchange.policy,
-            "run": clipped(exchange.run_id),
-            "step": clipped(exchange.step_id),
-            "model": clipped(request.model),
-            "stream": request.stream,
-            "warnings": tuple(exchange.warnings),
-        }
     return LogLine(
         id=finished.id,
         status=finished.status,
@@ -137,6 +124,12 @@ def log_line(finished: Finished) -> LogLine:
         route=finished.route or "/",
         client=finished.client,
         kind=PASSED_THROUGH if finished.passed_through else "",
+        policy=exchange.policy if exchange is not None else "",
+        run=clipped(exchange.run_id) if exchange is not None else "",
+        step=clipped(exchange.step_id) if exchange is not None else "",
+        model=clipped(exchange.original.model) if exchange is not None else "",
+        stream=exchange is not None and exchange.original.stream,
+        warnings=tuple(exchange.warnings) if exchange is not None else (),
         upstream=finished.upstream,
         error=error.code if error is not None else "",
         prompt_tokens_before=before,
@@ -146,7 +139,6 @@ def log_line(finished: Finished) -> LogLine:
         duration_ms=round(finished.duration_ms, 3),
         overhead_ms=round(finished.overhead_ms, 3),
         trace_id=finished.trace_id,
-        **of_exchange,
     )
 
 

@@ -15,9 +15,9 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 import orjson
@@ -94,13 +94,13 @@ class _Record(logging.LogRecord):
     def __init__(self, level: int, message: _Message) -> None:
         made = _made_before(level, os.getpid(), threading.get_ident())
         now = time.time()
-        self.__dict__.update(
-            made,
-            msg=message,
-            created=now,
-            msecs=int((now - int(now)) * 1000) + 0.0,
-            relativeCreated=made["relativeCreated"] + (now - made["created"]) * 1000,
-        )
+        self.__dict__ = {
+            **made,
+            "msg": message,
+            "created": now,
+            "msecs": int((now - int(now)) * 1000) + 0.0,
+            "relativeCreated": made["relativeCreated"] + (now - made["created"]) * 1000,
+        }
 
 
 @lru_cache(maxsize=4)
@@ -118,25 +118,31 @@ class _Message:
 
     def __str__(self) -> str:
         """``ID STATUS VERDICT METHOD PATH name=value …``"""
-        fields = cast(dict[str, Any], msgspec.to_builtins(self.line))
-        head = [str(fields.pop(name, "-") or "-") for name in ("id", "status", "verdict", "method", "path")]
-        for name, value in fields.items():
-            kind = type(value)
-            head.append(f"{name}={_text(value) if kind is str else f'{value:.1f}' if kind is float else _value(value)}")
-        return " ".join(head)
+        line = self.line
+        head = f"{line.id or '-'} {line.status or '-'} {line.verdict or '-'} {line.method or '-'} {line.path or '-'}"
+        fields = msgspec.to_builtins(line).items()
+        return " ".join([head, *[f"{name}={_FORMS[type(value)](value)}" for name, value in fields if name not in _HEAD]])
 
 
+_HEAD = frozenset(("id", "status", "verdict", "method", "path"))
 _PLAIN = re.compile(r"[!#-<>-~]*")
 """A value that needs no quotes: printable ASCII without space, ``"`` and ``=``."""
-
-
-def _value(value: Any) -> str:
-    return str(value) if isinstance(value, int) else _text(",".join(value))
 
 
 @lru_cache(maxsize=1024)  # most are names, which come again with each line
 def _text(text: str) -> str:
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+_FORMS: Mapping[type, Callable[[Any], str]] = {
+    str: _text,
+    float: "{:.1f}".format,
+    int: str,
+    bool: str,
+    list: lambda value: _text(",".join(value)),
+    tuple: lambda value: _text(",".join(value)),
+}
+"""How a value of a line is written."""
 
 
 def one_line(text: str) -> str:

@@ -6,9 +6,8 @@ so, with secrets masked always.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from copy import copy
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
@@ -25,71 +24,75 @@ from proxy.store.records import Record, plain
 from proxy.store.writer import RecordWriter
 
 _NO_FACTS = Facts()
+D = TypeVar("D", bound=RecordDetail)
 
 
 class Recorder:
     """Writes records and the metrics of every exchange."""
 
     def __init__(self, writer: RecordWriter, metrics: Metrics, *, bodies: bool, price: Price | None = None) -> None:
-        self._writer, self._metrics, self._bodies, self._price = writer, metrics, bodies, price
+        self._writer, self._metrics, self._price = writer, metrics, price
+        self.bodies = bodies
+        """Whether texts are kept."""
 
     async def record(self, finished: Finished) -> None:
         """Take one."""
         size = _size(finished.exchange) if finished.exchange is not None and self._reads(finished.exchange) else 0
-        made = await aside(size, record_of, finished, bodies=self._bodies, price=self._price)
+        made = await aside(size, record_of, finished, bodies=self.bodies, price=self._price)
         self._metrics.exchange(finished)
         self._writer.submit(made)
 
     def _reads(self, exchange: Exchange) -> bool:
         """Whether what is long is read for its record: texts are, for bodies, and answers that were put beside each other."""
-        return self._bodies or len(exchange.attempts) > 1
+        return self.bodies or len(exchange.attempts) > 1
 
 
 def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -> Record:
     """What is kept of it."""
     exchange = finished.exchange
     before, sent, completion = finished.tokens
-    detail: dict[str, Any] = {"overhead_ms": round(finished.overhead_ms, 3), "attempts": max(finished.tries, 1)}
+    detail: dict[str, Any] = {"overhead_ms": round(finished.overhead_ms, 3), "attempts": finished.tries or 1}
     if finished.error is not None:
         detail["error"] = RecordError(finished.error.code, finished.error.param, mask_text(finished.error.message))
+    texts: dict[str, Any] = {}
     if exchange is None:
-        of_exchange: dict[str, Any] = {"policy": "", "model": "", "detail": RecordDetail(**detail)}
+        kept = RecordDetail(**detail)
+    elif bodies:
+        texts = _texts(exchange)
+        kept = _detail(exchange, RecordTexts, **detail, **_changed_texts(exchange))
     else:
-        detail |= _found(exchange)
-        of_exchange = {
-            "policy": exchange.policy,
-            "model": exchange.original.model,
-            "run_id": exchange.run_id,
-            "step_id": exchange.step_id,
-            "stream": exchange.original.stream,
-            "cost_usd": _cost_usd(finished, price),
-            **(_texts(exchange, detail) if bodies else {"detail": RecordDetail(**detail)}),
-        }
+        kept = _detail(exchange, RecordDetail, **detail)
     return Record(
         id=finished.id,
         created_at=finished.received_at,
         client=finished.client,
         route=finished.route,
+        policy=exchange.policy if exchange is not None else "",
         upstream=finished.upstream,
+        model=exchange.original.model if exchange is not None else "",
+        run_id=exchange.run_id if exchange is not None else "",
+        step_id=exchange.step_id if exchange is not None else "",
         path=finished.path,
         status=finished.status,
         outcome=finished.verdict,
+        stream=exchange is not None and exchange.original.stream,
         duration_ms=finished.duration_ms,
         prompt_tokens_before=before,
         prompt_tokens=sent,
         completion_tokens=completion,
+        detail=kept,
         reason=reason_of(finished),
         would=would_of(exchange),
-        overhead_ms=detail["overhead_ms"],
-        **of_exchange,
+        overhead_ms=kept.overhead_ms,
+        cost_usd=_cost_usd(finished, price),
+        **texts,
     )
 
 
-def _texts(exchange: Exchange, detail: Mapping[str, Any]) -> dict[str, Any]:
+def _texts(exchange: Exchange) -> dict[str, Any]:
     """What is kept of it where bodies are."""
     answer = exchange.upstream_answer
     return {
-        "detail": RecordTexts(**detail, **_changed_texts(exchange)),
         "question": first_words(asked_of(exchange)),
         "answer": first_words(said_in(exchange)),
         "request_body": _request_body(exchange),
@@ -107,7 +110,7 @@ def _cost_usd(finished: Finished, price: Price | None) -> float | None:
 
 def inline_detail(exchange: Exchange, verdict: str) -> dict[str, Any]:
     """What goes into the body when the client asks for it inline."""
-    return {"id": exchange.id, "policy": exchange.policy, "verdict": verdict, **plain(RecordDetail(**_found(exchange)))}
+    return {"id": exchange.id, "policy": exchange.policy, "verdict": verdict, **plain(_detail(exchange, RecordDetail))}
 
 
 def _size(exchange: Exchange) -> int:
@@ -117,20 +120,22 @@ def _size(exchange: Exchange) -> int:
     return exchange.original.size + said
 
 
-def _found(exchange: Exchange) -> dict[str, Any]:
-    """The fields of its detail that the exchange itself fills."""
-    answer, attempts = exchange.answer, exchange.attempts if exchange.answer is not None else ()
-    return {
-        "enforced": exchange.enforced,
-        "verdicts": [_verdict(verdict) for verdict in exchange.verdicts],
-        "facts": copy(exchange.facts) if exchange.facts != _NO_FACTS else None,
-        "timings_ms": {name: round(ms, 3) for name, ms in exchange.timings.items()},
-        "changes": list(exchange.changes),
-        "skip": sorted(exchange.skip),
-        "usage": _usage(answer.usage) if answer is not None else None,
-        "answers": [_attempt(exchange, i) for i in range(len(attempts))] if len(attempts) > 1 else [],
-        "finish_reasons": [choice.finish_reason for choice in answer.choices] if answer is not None else None,
-    }
+def _detail(exchange: Exchange, kind: type[D], **others: Any) -> D:
+    """Its detail, with `others` beside what the exchange itself fills."""
+    answer, findings = exchange.answer, exchange.findings
+    several = answer is not None and len(exchange.attempts) > 1
+    return kind(
+        enforced=exchange.enforced,
+        verdicts=[_verdict(verdict) for verdict in findings.verdicts],
+        facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
+        timings_ms={name: round(ms, 3) for name, ms in exchange.timings.items()},
+        changes=findings.changes[:],
+        skip=sorted(exchange.skip),
+        usage=_usage(answer.usage) if answer is not None else None,
+        answers=[_attempt(exchange, i) for i in range(len(exchange.attempts))] if several else [],
+        finish_reasons=[choice.finish_reason for choice in answer.choices] if answer is not None else None,
+        **others,
+    )
 
 
 def _attempt(exchange: Exchange, index: int) -> RecordAttempt:

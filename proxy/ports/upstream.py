@@ -14,9 +14,17 @@ from msgspec import Struct
 Headers = Sequence[tuple[str, str]]
 
 
+def header_of(headers: Headers, wanted: str) -> str:
+    """The first header of that name, "" without one."""
+    for name, value in headers:
+        if name == wanted:
+            return value
+    return ""
+
+
 def is_event_stream(headers: Headers) -> bool:
     """Whether an answer with these headers is a stream of server-sent events."""
-    return next((value for name, value in headers if name == "content-type"), "").strip().lower().startswith("text/event-stream")
+    return header_of(headers, "content-type").strip().lower().startswith("text/event-stream")
 
 
 class Past(Struct, frozen=True):

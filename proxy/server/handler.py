@@ -218,7 +218,7 @@ class Handler(ABC):
             route=self.route.prefix,
             client=self._client,
             upstream=exchange.upstream if exchange is not None else answered_by,
-            tries=sum(reply.attempts for reply in self._replies),
+            tries=sum([reply.attempts for reply in self._replies]),
             error=self._error,
             received_at=self.received_at,
             started=self._started,

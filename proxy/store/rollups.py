@@ -19,11 +19,11 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, literal_column, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.ports.panels import Bucket, StagePanel
-from proxy.store.database import Database
+from proxy.store.database import Database, write
 from proxy.store.tables import key_of, records
 from proxy.store.tables import rollup_marks as marks
 from proxy.store.tables import rollups as table
@@ -96,19 +96,24 @@ def unpacked(row: Row, panels: Sequence[type[StagePanel]]) -> Bucket:
 
 def times_of(times: Iterable[float]) -> list[tuple[int, int]]:
     """Seconds and start of the rows that these times are in, in the one order in which everybody takes their locks."""
-    return sorted({(seconds, int(at // seconds) * seconds) for at in times for seconds in LEVELS_S})
+    minutes = {at // MINUTE_S for at in times}  # the longer rows hold whole ones
+    return sorted({(seconds, int(at * MINUTE_S // seconds) * seconds) for at in minutes for seconds in LEVELS_S})
 
 
 async def touch(database: Database, connection: AsyncConnection, times: Iterable[float]) -> None:
     """Say that records of these times were written or deleted, in the transaction that did so and as the last that it does."""
-    if rows := _empty(times_of(times)):
-        new = database.insert(table)
-        raised = new.on_conflict_do_update(index_elements=["seconds", "start"], set_={"version": table.c.version + 1})
-        await connection.execute(raised, rows)
+    if rows := [tuple(row.values()) for row in _empty(times_of(times))]:
+        await write(connection, database.compiled(_raising), rows)
 
 
 def _empty(times: Iterable[tuple[int, int]]) -> list[dict[str, Any]]:
+    """New rows, their columns in the table's order."""
     return [{"seconds": s, "start": at, "version": 1, "built": 0, "wait_until": 0.0, "panels": "", "content": b"{}"} for s, at in times]
+
+
+def _raising(database: Database) -> Any:
+    raised = {"version": table.c.version + literal_column("1")}
+    return database.insert(table).on_conflict_do_update(index_elements=["seconds", "start"], set_=raised)
 
 
 class Rollups:

@@ -16,7 +16,7 @@ from typing import Any
 
 from proxy.errors import StoreUnavailable
 from proxy.ports import Counters
-from proxy.store.database import Database, StoreRejected
+from proxy.store.database import Database, StoreRejected, write
 from proxy.store.records import Record, careful_row, to_row
 from proxy.store.rollups import touch
 from proxy.store.tables import records as table
@@ -155,7 +155,8 @@ class RecordWriter:
             log.exception("a batch of %d records could not be written", len(self._rows))
             written, lost = 0, len(self._rows)
         handled = len(self._writing)
-        self._body_bytes -= sum(map(_body_bytes, self._writing.values()))
+        if self._body_bytes:
+            self._body_bytes -= sum(map(_body_bytes, self._writing.values()))
         self._writing, self._rows = {}, None
         if written:
             self._counters.count("records.written", written)
@@ -176,10 +177,8 @@ class RecordWriter:
             self._full.clear()
 
     async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
-        # A batch whose commit was cut off may be there already: the same id twice is not an error.
-        insert = self._database.insert(table).on_conflict_do_nothing()
         async with self._database.writing() as connection:
-            await connection.exec_driver_sql(self._database.compiled(insert), rows)
+            await write(connection, self._database.compiled(_inserting), rows)
             await touch(self._database, connection, (row[_AT] for row in rows))
 
     async def _insert_one_by_one(self) -> tuple[int, int]:
@@ -200,6 +199,11 @@ class RecordWriter:
         if not self._dropping:
             self._dropping = True
             log.warning("the queue of records is full (%d): new ones are dropped", len(self))
+
+
+def _inserting(database: Database) -> Any:
+    """A batch whose commit was cut off may be there already: the same id twice is not an error."""
+    return database.insert(table).on_conflict_do_nothing()
 
 
 def _encoded(records: Sequence[Record], encode: Callable[[Record], tuple[Any, ...]]) -> list[tuple[Any, ...]]:

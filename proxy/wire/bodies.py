@@ -51,12 +51,17 @@ def count_up_to(body: bytes, mark: bytes, most: int) -> int:
 
 def _check_depth(body: bytes, fields: object) -> None:
     """Raises `InvalidRequest` for what is read but could not be written again: orjson reads 1,024 levels and writes 254."""
-    opened = count_up_to(body, b"{", _DEPTH + 1)
-    if opened > _DEPTH or opened + count_up_to(body, b"[", _DEPTH + 1 - opened) > _DEPTH:
+    if not is_shallow(body):
         try:
             orjson.dumps(fields)
         except orjson.JSONEncodeError as error:
             raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep") from error
+
+
+def is_shallow(body: bytes) -> bool:
+    """Whether it has too few brackets to be nested as deep as that."""
+    opened = count_up_to(body, b"{", _DEPTH + 1)
+    return opened <= _DEPTH and opened + count_up_to(body, b"[", _DEPTH + 1 - opened) <= _DEPTH
 
 
 def typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:

@@ -282,9 +282,10 @@ async def keep(database: Database, made: Iterable[Record]) -> None:
     """Put records into the store, as the writer does."""
     records = list(made)
     rows = [to_row(one) for one in records]
+    insert = database.compiled(lambda _: table.insert())
     async with database.transaction(60.0) as connection:
         for start in range(0, len(rows), 500):
-            await connection.exec_driver_sql(database.compiled(table.insert()), rows[start : start + 500])
+            await connection.exec_driver_sql(insert, rows[start : start + 500])
         await touch(database, connection, (one.created_at for one in records))
 
 

@@ -50,10 +50,11 @@ async def test_an_exchange_leaves_a_record(start: Start) -> None:
     assert ("list", False, [record["id"]]) == (listed["object"], listed["has_more"], [r["id"] for r in listed["data"]])
 
 
-async def test_the_run_is_derived_from_the_conversations_start_and_the_step_is_counted(start: Start) -> None:
+@pytest.mark.parametrize("bodies", [True, False], ids=["read", "skimmed"])
+async def test_the_run_is_derived_from_the_conversations_start_and_the_step_is_counted(start: Start, bodies: bool) -> None:
     second = {**CHAT, "messages": [*CHAT["messages"], {"role": "assistant", "content": "Hello."}, {"role": "user", "content": "More"}]}
     other = {**CHAT, "messages": [{"role": "user", "content": "Something else"}]}
-    async with start() as proxy:
+    async with start(bodies=bodies) as proxy:
         records = [await proxy.record(await proxy.post(body)) for body in (CHAT, second, other)]
         foreign = await proxy.record(await proxy.post(CHAT, authorization="Bearer other"))
     assert records[0]["run_id"] == records[1]["run_id"] != records[2]["run_id"]
@@ -276,7 +277,7 @@ NESTING = [
 async def test_what_is_nested_too_deeply_is_a_400_and_the_connection_lives(policy: str, start: Start) -> None:
     cases = [(body, depth) for body in NESTING for depth in (300, 1_000, 100_000)]
     found = []
-    async with start(policy=policy) as proxy:
+    async with start(policy=policy, bodies=False) as proxy:
         for body, depth in cases:
             got = await proxy.post(body.replace("NESTED", "[" * depth + "]" * depth).encode())
             found.append((body, depth, got.status, got.json["error"]["code"], (await proxy.post()).status))
@@ -416,8 +417,9 @@ BAD_BODIES = [
 ]
 
 
-async def test_bad_bodies_are_a_400_in_the_envelope_and_the_process_lives(start: Start) -> None:
-    async with start(policy=BUDGET) as proxy:
+@pytest.mark.parametrize(("policy", "bodies"), [(BUDGET, True), (EMPTY_TAP, False)], ids=["read", "skimmed"])
+async def test_bad_bodies_are_a_400_in_the_envelope_and_the_process_lives(start: Start, policy: str, bodies: bool) -> None:
+    async with start(policy=policy, bodies=bodies) as proxy:
         answers = [await proxy.post(body) for body in BAD_BODIES]
         assert [] == proxy.upstream.calls
         assert 200 == (await proxy.post()).status

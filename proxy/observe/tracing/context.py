@@ -6,7 +6,7 @@ Specification: W3C Trace Context, level 1 (https://www.w3.org/TR/trace-context/)
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -42,14 +42,9 @@ class SpanContext(Struct, frozen=True):
         return f"00-{self.trace_id:032x}-{self.span_id:016x}-{self.sampled:02x}"
 
 
-def parent_of(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
+def parent_of(headers: Sequence[tuple[bytes, bytes]]) -> SpanContext | None:
     """The span from which a request with these headers comes; None when it names none, or not as it must be named."""
-    found, states = [], []
-    for name, value in headers:
-        if name == b"traceparent":
-            found.append(value)
-        elif name == b"tracestate":
-            states.append(value)
+    found = [value for name, value in headers if name == b"traceparent"]
     if len(found) != 1:
         return None
     match = _TRACEPARENT.fullmatch(found[0].strip())
@@ -58,7 +53,8 @@ def parent_of(headers: Iterable[tuple[bytes, bytes]]) -> SpanContext | None:
     trace_id, span_id = int(match[2], 16), int(match[3], 16)
     if not trace_id or not span_id:
         return None
-    return SpanContext(trace_id, span_id, bool(int(match[4], 16) & _SAMPLED), _state(states) if states else "")
+    state = _state([value for name, value in headers if name == b"tracestate"])
+    return SpanContext(trace_id, span_id, bool(int(match[4], 16) & _SAMPLED), state)
 
 
 def _state(values: Sequence[bytes]) -> str:

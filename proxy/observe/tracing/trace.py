@@ -7,7 +7,7 @@ its spans, for a `Sink`. An exchange that is not sampled leaves none; its place 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -50,7 +50,7 @@ class Tracing:
 
         self.sink = OtlpExport(self._settings)
 
-    def begin(self, headers: Iterable[tuple[bytes, bytes]]) -> Trace:
+    def begin(self, headers: Sequence[tuple[bytes, bytes]]) -> Trace:
         """A request has come."""
         parent = parent_of(headers)
         if parent is not None:

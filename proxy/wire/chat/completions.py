@@ -21,6 +21,7 @@ from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
+from proxy.wire.chat.skimming import skimmed
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
 from proxy.wire.chat.wishes import wishes_of
@@ -72,6 +73,10 @@ class ChatDialect:
             size=len(body),
         )
 
+    def skim(self, body: bytes) -> Request | None:
+        """None for Groundwire's own extension, for very many parts, and for what is not as it should be."""
+        return skimmed(body, wire=_Wire(body, legacy=False, extended=False))
+
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
         request = exchange.original
@@ -112,14 +117,17 @@ class ChatDialect:
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")
-        raw = {i: c for i, c in enumerate(fields["choices"]) if isinstance(c, dict)}
-        choices = tuple(_choice(c, i) for i, c in raw.items())
-        said = {
-            choice.index: tuple(token_logprobs(c["logprobs"])) for choice, c in zip(choices, raw.values(), strict=True) if c.get("logprobs")
-        }
+        choices: list[Choice] = []
+        said: dict[int, tuple[tuple[str, float], ...]] = {}
+        missed = ""
+        for i, raw in enumerate(fields["choices"]):
+            missed = missed or unread(raw, streamed=False)
+            if isinstance(raw, dict):
+                choices.append(choice := _choice(raw, i))
+                if raw.get("logprobs"):
+                    said[choice.index] = tuple(token_logprobs(raw["logprobs"]))
         model = fields.get("model")
-        missed = next((name for c in fields["choices"] if (name := unread(c, streamed=False))), "")
-        return Answer(choices, model if isinstance(model, str) else "", usage(fields.get("usage")), said, missed)
+        return Answer(tuple(choices), model if isinstance(model, str) else "", usage(fields.get("usage")), said, missed)
 
     def usage_of(self, body: bytes) -> Mapping[str, object] | None:
         """The field ``usage``, if it is an object."""

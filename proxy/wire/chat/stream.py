@@ -274,5 +274,5 @@ def usage(value: object) -> Usage | None:
         return None
     details = value.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
-    numbers = (value.get("prompt_tokens"), value.get("completion_tokens"), cached or 0)
-    return Usage(*(n if isinstance(n, int) else 0 for n in numbers))
+    prompt, completion = value.get("prompt_tokens"), value.get("completion_tokens")
+    return Usage(*[n if isinstance(n, int) else 0 for n in (prompt, completion, cached or 0)])

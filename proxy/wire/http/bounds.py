@@ -66,9 +66,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
         if self._in_headers:
-            room = MAX_HEADER_BYTES - self._header_bytes
+            room = max(MAX_HEADER_BYTES - self._header_bytes, 0)
             self._header_bytes += len(data)
-            if len(data) > room:  # the headers must end within what there is room for; a body may follow
+            if len(data) > room and not _ends_within(data, room):  # they must end within what there is room for; a body may follow
                 self._feed(data[:room])
                 if self._in_headers:
                     self._refuse(431, f"the headers are larger than {MAX_HEADER_BYTES} bytes")
@@ -89,17 +89,14 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         self._body_bytes = 0
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """One header is whole."""
-        super().on_header(name, value)
-        if len(self.headers) > MAX_HEADERS and not self._refused:
-            self._refuse(431, f"more than {MAX_HEADERS} headers")
-
     def on_headers_complete(self) -> None:
         """A body may follow."""
         self._in_headers = False
         self._stop_waiting()
         if self._refused:
+            return
+        if len(self.headers) > MAX_HEADERS:
+            self._refuse(431, f"more than {MAX_HEADERS} headers")
             return
         if len(self.connections) > MAX_CONNECTIONS and not self.url.startswith(tuple(path.encode() for path in HEALTH_PATHS)):
             self._refuse(503, "too many connections")
@@ -166,3 +163,8 @@ class BoundedProtocol(HttpToolsProtocol):
         log.warning("%s: refused with %d: %s", self.client[0] if self.client else "a client", status, message)
         self.transport.write(f"{head}{retry}connection: close\r\n\r\n".encode() + body)
         self.transport.close()
+
+
+def _ends_within(data: bytes, room: int) -> bool:
+    """Whether headers are seen to end in the first `room` bytes; blank lines in front of a request are no end."""
+    return data[0] not in b"\r\n" and data.find(b"\r\n\r\n", 0, room) >= 0

@@ -40,6 +40,10 @@ class MessagesDialect:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
         return read_request(body)
 
+    def skim(self, body: bytes) -> Request | None:
+        """None."""
+        return None
+
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
         return prompts.render(exchange)

@@ -60,6 +60,10 @@ class ResponsesDialect:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""
         return _request(body, load(body), {})
 
+    def skim(self, body: bytes) -> Request | None:
+        """None."""
+        return None
+
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
         request = exchange.original

@@ -41,9 +41,10 @@ async def status_of(reader: asyncio.StreamReader) -> int:
         b"GET /health HTTP/1.1\r\n" + b"x-a: a\r\n" * 20_000,
         b"GET /" + b"a" * 200_000,
         head("x-a: " + "a" * 70_000) + BODY,
+        b"\r\n\r\n" + head("x-a: " + "a" * 70_000) + BODY,
         head(*["x-a: a"] * 300) + BODY,
     ],
-    ids=["a value without end", "headers without end", "a line without end", "too large", "too many"],
+    ids=["a value without end", "headers without end", "a line without end", "too large", "blank lines before", "too many"],
 )
 async def test_headers_have_a_bound(sent: bytes, start: Start) -> None:
     async with start() as proxy, connected(proxy) as (reader, writer):
