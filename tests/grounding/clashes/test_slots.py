@@ -107,6 +107,7 @@ def test_two_values_of_one_slot_clash(older: str, newer: str) -> None:
         ("My name is Anna Weber.", "Call me Anna."),
         ("The meeting is at 3 pm.", "The meeting is at 15:00."),
         ("My flight leaves on May 14.", "My return flight is on May 21."),
+        ("My train leaves on May 14.", "The journey home is on May 21."),
         ("I'm 34 years old.", "My son is 12 years old."),
         ("I live in Berlin.", "I don't live in Munich."),
         ("I live in Berlin.", "The hotel is in Rome."),

@@ -95,8 +95,9 @@ def date_scopes() -> Patterns:
     """What a date or a time may be of."""
     return compiled(
         {
-            "return": r"return\w*|fly back|come back|coming back|rückflug|rückreise|zurück\w*|"
-            r"vuelta|regres\w+|volver|retour|rentr\w+|reven\w+",
+            "return": r"return\w*|"
+            r"(?:fl(?:y|ying|ight)|com(?:e|ing)|go(?:ing)?|way|trip|train|journey|drive|travel\w*|head(?:ing)?) (?:back|home)|"
+            r"(?:rück|heim)(?:flug|reise|fahrt|weg)|zurück\w*|vuelta|regres\w+|volver|retour|rentr\w+|reven\w+",
             "arrival": r"arriv\w+|check[ -]?in|ankunft|ankomm\w+|anreise\w*|lleg\w+|arrivée",
             "checkout": r"check[ -]?out|abreise\w*",
             "departure": r"depart\w*|leav\w+|flight|fly(?:ing)?|travel\w*|trip|train|abfahrt|abflug|flug|flieg\w+|reis\w+|fahr\w*|zug|"
