@@ -244,7 +244,7 @@ def verdicts(report: dict[str, Any]) -> None:
 
 @dataclass(slots=True)
 class Written:
-    """A line of `STATEMENTS`: what a user said, and what should be found."""
+    """A line of the file: what a user said, and what should be found."""
 
     topic: str
     language: str
@@ -255,9 +255,9 @@ class Written:
     found: list[StatementClash]
 
 
-async def written(models: data.Models | None) -> list[Written]:
+async def written(models: data.Models | None, path: Path = STATEMENTS) -> list[Written]:
     """Every pair of sentences as two turns of a conversation, through what the stage runs, with the models or by rules alone."""
-    lines = [line.split("\t") for line in STATEMENTS.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
+    lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
     ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
     options = ClashOptions(semantic=models is not None)
     context, finder, found = Context(options.between), Finder(options, ports.embedder, make_verifier(options, ports)), []
