@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from benchmarks.grounding_metrics import auroc
 from training.grounding.data import CONTRADICTED, HELD_OUT, NOT_SUPPORTED, SUPPORTED, UNSUPPORTED, Example
-from training.judge import curve, described, mix, neutral, packed, soft, written
+from training.judge import curve, described, mix, neutral, packed, soft, turns, written
 from training.judge.bases import TEACHER
 
 CONTEXT = (
@@ -196,6 +196,27 @@ def test_rows_of_the_tree_that_are_held_out_are_measured_evened() -> None:
     assert {(written.FOUND_EVEN, target): 1 for target in (SUPPORTED, CONTRADICTED)} == Counter(
         (e.source, e.target) for e in found if e.source == written.FOUND_EVEN
     )
+
+
+def test_a_contradiction_between_turns_is_one_the_other_way_round_and_what_follows_is_not() -> None:
+    rows = [
+        turns.Row("g", "en", "fact", "I live in Rome.", newer, label)
+        for newer, label in (("Oslo is my home.", "contradicted"), ("I live in Italy.", "supported"))
+    ]
+    found = [(e.evidence, e.claim, e.target) for e in turns.training(rows)]
+    assert [
+        ("I live in Rome.", "Oslo is my home.", CONTRADICTED),
+        ("Oslo is my home.", "I live in Rome.", CONTRADICTED),
+        ("I live in Rome.", "I live in Italy.", SUPPORTED),
+    ] == found
+
+
+def test_pairs_of_turns_with_one_earlier_turn_are_held_out_together() -> None:
+    groups: dict[str, set[bool]] = {}
+    for each in turns.rows():
+        groups.setdefault(each.group, set()).add(each.held_out)
+    assert {frozenset((True,)), frozenset((False,))} == set(map(frozenset, groups.values()))
+    assert 0.08 < sum(True in found for found in groups.values()) / len(groups) < 0.16
 
 
 def test_held_out_sources_have_no_group() -> None:

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.grounding_metrics import auroc, detection
-from training.grounding.data import HELD_OUT, SUPPORTED
+from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED
 from training.judge.packed import Pack
+from training.judge.turns import TURNS
 from training.judge.written import FOUND, FOUND_EVEN, NEAR, NEAR_EVEN, WHOLE
 
 Floats = NDArray[np.float64]
@@ -35,7 +36,8 @@ def chosen(development: Pack, most: dict[tuple[str, str], int] | None) -> Pack:
 def point(development: Pack, probabilities: Floats) -> Point:
     """The figures by name: ``written``, ``written de``, ``even``, ``near`` (short views), ``written whole``, a source, ``held-out sources``
 
-    ``written`` and ``near`` are of ``../shared/data/judge``, ``even`` of the rows in the tree; the last is the sources' mean.
+    ``written`` and ``near`` are of ``../shared/data/judge``, ``even`` of the rows in the tree; the last is the sources' mean. Those of
+    ``turns`` are of contradictions: kept are the contradicted ones that are called so.
     """
     found: Point = {}
     judged, english = development.sources == FOUND, development.languages == "en"
@@ -50,6 +52,9 @@ def point(development: Pack, probabilities: Floats) -> Point:
     for name, rows in names.items():
         if rows.any():
             found[str(name)] = figures(development.targets[rows], probabilities[rows])
+    rows = development.sources == TURNS
+    if rows.any():
+        found[TURNS] = figures(development.targets[rows], probabilities[rows], CONTRADICTED)
     own = [found[name] for name in HELD_OUT if name in found]
     if own:
         found["held-out sources"] = {name: round(float(np.nanmean([each[name] for each in own])), 4) for name in own[0]}
@@ -59,15 +64,15 @@ def point(development: Pack, probabilities: Floats) -> Point:
     return found
 
 
-def figures(targets: NDArray[np.integer[Any]], probabilities: Floats) -> dict[str, float]:
-    """Of rows alike; NaN where a class is missing."""
-    others = targets != SUPPORTED
+def figures(targets: NDArray[np.integer[Any]], probabilities: Floats, wanted: int = SUPPORTED) -> dict[str, float]:
+    """Of rows alike, for one label against the others; NaN where a class is missing."""
+    others = targets != wanted
     once = np.ones((1, len(targets)))
-    called = probabilities[:, SUPPORTED] < 0.5
+    called = probabilities[:, wanted] < 0.5
     rates = detection(once, others, called)
     return {
         "n": len(targets),
-        "auroc": round(float(auroc(once, 1 - probabilities[:, SUPPORTED], others)[0]), 4),
+        "auroc": round(float(auroc(once, 1 - probabilities[:, wanted], others)[0]), 4),
         "balanced": round(float(rates["balanced"][0]), 4),
         "kept": round(float(rates["passed"][0]), 4),
         "caught": round(float(rates["recall"][0]), 4),

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from training.grounding import data
 from training.grounding.data import SUPPORTED, Example
-from training.judge import written
+from training.judge import turns, written
 
 SHARES = {  # of the student
     "near": 0.28,
@@ -22,9 +22,10 @@ SHARES = {  # of the student
     "inference": 0.16,
     "passages": 0.13,
     "made": 0.04,
+    turns.TURNS: 1.0,
 }
-"""Of the tokens. Written pairs are two thirds: public sources alone leave a model that measures likeness of words. (Of its first 7.2
-million tokens, with a third of today's written rows, they were 0.58.)"""
+"""Of the tokens, in parts. Written pairs of documents and turns are three quarters: public sources alone leave a model that measures
+likeness of words. (Of its first 7.2 million tokens, with a third of today's written rows, they were 0.58; turns came after 11 million.)"""
 TEACHER_SHARES = {
     "near": 0.22,
     "found": 0.28,
@@ -97,6 +98,8 @@ def group_of(source: str) -> str | None:
     """The group of a source in `SHARES`; None where it is not trained on."""
     if source in _VIEWS:
         return _VIEWS[source]
+    if source == turns.TURNS:
+        return source
     if source in MADE or source.endswith("+"):
         return "made"
     return "inference" if source in INFERENCE else "passages" if source in PASSAGES else None
@@ -120,7 +123,7 @@ def training_examples(seed: int, grounding: Path = data.FOLDER, judge: Sequence[
     public = data.training_examples(seed, grounding)
     made = [e for e in public if group_of(e.source) == "made"][:MOST_MADE]
     kept = capped([e for e in public if group_of(e.source) in ("inference", "passages")], CAPS)
-    return [*kept, *made, *written.training(written.rows(judge), rng)]
+    return [*kept, *made, *written.training(written.rows(judge), rng), *turns.training(turns.rows())]
 
 
 def capped(examples: Sequence[Example], caps: dict[str, int]) -> list[Example]:
@@ -140,7 +143,7 @@ def capped(examples: Sequence[Example], caps: dict[str, int]) -> list[Example]:
 def development_examples(seed: int, grounding: Path = data.FOLDER, judge: Sequence[Path] = written.FILES) -> list[Example]:
     """What the learning curve is measured on: written documents held out, and rows of the sources held out as a whole."""
     rng = random.Random(seed)
-    found = written.development(written.rows(judge))
+    found = [*written.development(written.rows(judge)), *turns.development(turns.rows())]
     for source in data.HELD_OUT:
         own = data.examples(source, "all", grounding)
         for e in rng.sample(own, min(DEVELOPMENT_ROWS, len(own))):
