@@ -22,8 +22,9 @@ from proxy.exchange import Evidence, Exchange, Message
 from proxy.exchange.judgements import EvidenceSpan
 from proxy.grounding.evidence.own_texts import own_texts, without_own_texts
 from proxy.grounding.evidence.pieces import cut
-from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index
+from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
 from proxy.grounding.evidence.spans import EvidencePiece, is_heading
+from proxy.language.lru import LRU
 from proxy.language.text import InOrder, text_of, without
 from proxy.offloop import each
 
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 MAX_CHARS = 2_000_000
 """What is read of all evidence: 500,000 tokens, more than most windows. The rest is left out, and `EvidenceBase.truncated` says so."""
 MAX_PIECES = 50_000
+KEPT_CHARS = 2_000_000
+"""Of texts that were cut and stay known, some ten bytes of memory a character: a conversation comes again with every turn."""
+ENTRY_CHARS = 200
+"""What each of them takes besides."""
 MAX_QUESTION_CHARS = 2000
 PASTED_CHARS = 500
 """A user message of this length holds the text it asks about, as in "Summarise this: …"."""
@@ -227,29 +232,30 @@ class EvidenceBase:
         self._pieces: list[EvidencePiece] = []
         self._owner: list[int] = []
         self._headings: list[int] = []
+        parts = []
         for i, one in enumerate(each(self.evidence)):
             content = one.content[: max_chars - self.chars]
             self.truncated |= len(content) < len(one.content)
             self.chars += len(content)
-            pieces = _said(one, content)[: max_pieces - len(self._pieces) + 1]
-            self._add(i, pieces)
-        self.truncated |= len(self._pieces) > max_pieces
-        del self._pieces[max_pieces:], self._owner[max_pieces:], self._headings[max_pieces:]
+            if len(self._pieces) <= max_pieces:
+                parts.append(self._add(i, _known(one, content)))
+        if len(self._pieces) > max_pieces:
+            self.truncated = True
+            del self._pieces[max_pieces:], self._owner[max_pieces:], self._headings[max_pieces:], parts[:]
         self.sentences = [piece.shown for piece in self._pieces]
         """What each piece says, at the position by which searches name it."""
         repeated = _repeated(self.sentences)
         self.distinct = len(self.sentences) - len(repeated)
         """Pieces that do not repeat an earlier one."""
-        self._index = Index([sentence + " " for sentence in self.sentences], leave_out=repeated)
+        self._index = Index(self.sentences, leave_out=repeated, parts=parts, gap_chars=1)
 
-    def _add(self, owner: int, pieces: Sequence[EvidencePiece]) -> None:
-        heading = -1
-        for piece in pieces:
-            is_one = is_heading(piece.shown)
-            self._headings.append(-1 if is_one else heading)
-            heading = len(self._pieces) if is_one else heading
-            self._pieces.append(piece)
-            self._owner.append(owner)
+    def _add(self, owner: int, text: ReadText) -> TermPositions:
+        """Its pieces; returns where their terms are."""
+        first = len(self._pieces)
+        self._headings += [first + heading if heading >= 0 else -1 for heading in text.headings]
+        self._owner += [owner] * len(text.pieces)
+        self._pieces += text.pieces
+        return text.terms
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -261,18 +267,14 @@ class EvidenceBase:
 
         return StatedValues([without_own_texts(one.content) for one in self.evidence])
 
-    @cached_property
-    def _by_words(self) -> Mapping[tuple[str, ...], int]:
-        """The first position of what each piece says, word by word."""
-        found: dict[tuple[str, ...], int] = {}
-        for i, sentence in enumerate(self.sentences):
-            found.setdefault(tuple(_WORDS.findall(sentence.casefold())), i)
-        return found
-
     def literal(self, claim: str) -> int | None:
         """The position of the piece that says `claim` word by word, and nothing else; None for a claim of less than three words."""
-        words = tuple(_WORDS.findall(claim.casefold()))
-        return self._by_words.get(words) if len(words) >= MIN_LITERAL_WORDS else None
+        words = _WORDS.findall(claim.casefold())
+        if len(words) < MIN_LITERAL_WORDS:
+            return None
+        rare = max(words, key=len)  # a look for it costs a tenth of what it takes to cut a piece into words
+        folded = ((i, sentence.casefold()) for i, sentence in enumerate(self.sentences))
+        return next((i for i, sentence in folded if rare in sentence and _WORDS.findall(sentence) == words), None)
 
     def span(self, position: int) -> EvidenceSpan:
         """Where a piece stands: the text as it is there, with its offsets."""
@@ -323,15 +325,51 @@ class EvidenceBase:
         return sorted(i for i in near if 0 <= i < len(self))
 
 
-def _said(evidence: Evidence, content: str) -> list[EvidencePiece]:
-    """The pieces of an evidence that say something: no questions of the user, no marks of passages that are evidence themselves."""
-    apart = (*(evidence.apart if isinstance(evidence, Located) else ()), *own_texts(content))
+class ReadText(Struct, frozen=True):
+    """A text of the context, cut once for all the turns that come with it."""
+
+    pieces: tuple[EvidencePiece, ...]
+    headings: tuple[int, ...]
+    """For each piece the position of the heading that it stands under, -1 where it stands under none."""
+    terms: TermPositions
+    chars: int
+    """What it takes of the room that there is for such texts."""
+
+
+_texts: LRU[ReadText] = LRU(KEPT_CHARS, lambda text: text.chars)
+
+
+def _known(evidence: Evidence, content: str) -> ReadText:
+    """What an evidence says: as it was read before, if it was."""
+    apart = evidence.apart if isinstance(evidence, Located) else ()
+    asks = evidence.kind in ("user", "system")
+    key = (hash(content), len(content), asks, hash(apart), len(apart))
+    found = _texts.get(key)
+    if found is None:
+        pieces = _said(content, apart, asks=asks)
+        positions = TermPositions([piece.shown for piece in pieces])
+        found = ReadText(pieces, tuple(_headings(pieces)), positions, len(content) + ENTRY_CHARS)
+        _texts.put(key, found)
+    return found
+
+
+def _said(content: str, apart: tuple[str, ...], *, asks: bool) -> tuple[EvidencePiece, ...]:
+    """The pieces of a text that say something: no questions of a user who `asks`, no marks of passages that are evidence themselves."""
+    apart = (*apart, *own_texts(content))
     pieces = cut(content, apart)
-    if evidence.kind in ("user", "system"):
+    if asks:
         pieces = [piece for piece in pieces if not (piece.prose and is_question(piece.shown))]
     if apart:
         pieces = [piece for piece in pieces if not _PASSAGE_MARK.fullmatch(piece.shown)]
-    return pieces
+    return tuple(pieces)
+
+
+def _headings(pieces: Sequence[EvidencePiece]) -> Iterator[int]:
+    heading = -1
+    for i, piece in enumerate(pieces):
+        is_one = is_heading(piece.shown)
+        yield -1 if is_one else heading
+        heading = i if is_one else heading
 
 
 def _repeated(sentences: Sequence[str]) -> list[int]:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import unicodedata
 from collections.abc import Collection, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,27 +47,68 @@ def terms(text: str) -> list[str]:
     return [word if word[0].isdigit() else word[:_STEM_CHARS] for word in _TERM.findall(folded)]
 
 
+class TermPositions:
+    """For each term of some sentences, which of them have it. Made once for a text, however many requests come with it."""
+
+    __slots__ = ("_at", "size")
+
+    def __init__(self, sentences: Sequence[str]) -> None:
+        self.size = len(sentences)
+        at: dict[str, int | list[int]] = {}
+        for i, sentence in enumerate(sentences):
+            for term in set(terms(sentence)):
+                known = at.get(term)
+                if known is None:
+                    at[sys.intern(term)] = i  # most stand in one sentence of a message, and in other messages too
+                elif isinstance(known, int):
+                    at[term] = [known, i]
+                else:
+                    known.append(i)
+        self._at = at
+
+    def of(self, term: str) -> Sequence[int]:
+        """The sentences that have it, in order."""
+        found = self._at.get(term, ())
+        return (found,) if isinstance(found, int) else found
+
+
 class Index:
     """The evidence's sentences, ready to be searched for many claims: for each term, the sentences that have it."""
 
-    def __init__(self, sentences: Sequence[str], leave_out: Collection[int] = ()) -> None:
-        """Those at the positions in `leave_out` are never returned: repetitions."""
+    def __init__(
+        self, sentences: Sequence[str], leave_out: Collection[int] = (), *, parts: Sequence[TermPositions] = (), gap_chars: int = 0
+    ) -> None:
+        """Those at the positions in `leave_out` are never returned: repetitions. `parts` are the terms of all sentences, one after the
+        other, where they are known; `gap_chars` counts for each sentence beside its own length.
+        """
         import numpy as np
 
         self.sentences = sentences
         n = len(sentences)
-        self._lengths = np.fromiter(map(len, sentences), np.int64, n)
+        self._lengths = np.fromiter(map(len, sentences), np.int64, n) + gap_chars
         self._open = np.ones(n, bool)
         self._open[list(leave_out)] = False
         self._chars = int(self._lengths[self._open].sum())
-        self._terms = [tuple(sorted(set(terms(sentence)))) for sentence in sentences]
-        positions: dict[str, list[int]] = {}
-        for i, found in enumerate(self._terms):
-            for term in found:
-                positions.setdefault(term, []).append(i)
-        self._positions = {term: np.array(found, np.intp) for term, found in positions.items()}
-        self._weight = {term: math.log(1 + (n - len(found) + 0.5) / (len(found) + 0.5)) for term, found in positions.items()}
-        self._unknown = math.log(1 + (n + 0.5) / 0.5)
+        self._parts = parts or [TermPositions(sentences)]
+        self._starts = list(accumulate((part.size for part in self._parts), initial=0))
+        self._found: dict[str, NDArray[np.intp]] = {}
+
+    def _positions(self, term: str) -> NDArray[np.intp]:
+        """The sentences that have a term, in order."""
+        import numpy as np
+
+        found = self._found.get(term)
+        if found is None:
+            places = [start + i for part, start in zip(self._parts, self._starts, strict=False) for i in part.of(term)]
+            found = self._found[term] = np.array(places, np.intp)
+        return found
+
+    def _weight(self, term: str) -> float:
+        n, having = len(self.sentences), len(self._positions(term))
+        return math.log(1 + (n - having + 0.5) / (having + 0.5))
+
+    def _terms(self, position: int) -> list[str]:
+        return sorted(set(terms(self.sentences[position])))
 
     def best(self, claim: str, similarity: Similarity | None = None, budget_chars: int = EVIDENCE_CHARS) -> list[int]:
         """Positions of the sentences to judge `claim` by, in order of the text; all of them where they fit into the budget.
@@ -98,8 +141,7 @@ class Index:
         total = self._total(wanted)
         scores = np.zeros(len(self.sentences))
         for term in wanted:
-            if (at := self._positions.get(term)) is not None:
-                scores[at] += self._weight[term] / total
+            scores[self._positions(term)] += self._weight(term) / total
         return scores
 
     def nearest(self, text: str, most: int) -> list[int]:
@@ -111,11 +153,11 @@ class Index:
     def coverage(self, claim: str, positions: Sequence[int]) -> float:
         """The share of the weight of the claim's terms that the sentences at `positions` have together, 0 to 1."""
         wanted = sorted(set(terms(claim)))
-        there = {term for i in positions for term in self._terms[i]}
-        return sum(self._weight[term] for term in wanted if term in there) / self._total(wanted)
+        there = {term for i in positions for term in terms(self.sentences[i])}
+        return sum(self._weight(term) for term in wanted if term in there) / self._total(wanted)
 
     def _total(self, wanted: Sequence[str]) -> float:
-        return sum(self._weight.get(term, self._unknown) for term in wanted) or 1.0
+        return sum(self._weight(term) for term in wanted) or 1.0
 
     def _greedy(self, scores: Scores, wanted: frozenset[str], total: float, left: int, *, only_shared: bool) -> list[int]:
         """`scores` is used up: what is chosen, or does not fit any more, becomes minus infinity."""
@@ -129,10 +171,10 @@ class Index:
                 chosen.append(at)
                 scores[at] = -math.inf
                 left -= int(self._lengths[at])
-            for term in self._terms[i]:
+            for term in self._terms(i):
                 if term in wanted and term not in seen:
                     seen.add(term)
-                    scores[self._positions[term]] -= (1 - _SEEN_WEIGHT) * self._weight[term] / total
+                    scores[self._positions(term)] -= (1 - _SEEN_WEIGHT) * self._weight(term) / total
             scores[self._lengths > left] = -math.inf
         return chosen
 

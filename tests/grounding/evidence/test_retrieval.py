@@ -38,12 +38,12 @@ def plainly(sentences: list[str], claim: str, budget: int) -> list[int]:
         return list(range(len(sentences)))
     index = Index(sentences)
     wanted = set(terms(claim))
-    total = sum(index._weight.get(term, index._unknown) for term in wanted) or 1.0
+    total = sum(index._weight(term) for term in wanted) or 1.0
     candidates = {i: wanted & set(terms(sentence)) for i, sentence in enumerate(sentences)}
     chosen, seen, left = [], set(), budget
 
     def gain(i: int) -> float:
-        return round(sum(index._weight[t] * (_SEEN_WEIGHT if t in seen else 1.0) for t in sorted(candidates[i])) / total, 9)
+        return round(sum(index._weight(t) * (_SEEN_WEIGHT if t in seen else 1.0) for t in sorted(candidates[i])) / total, 9)
 
     while candidates and left > 0:
         i = max(candidates, key=lambda i: (gain(i), -i))
