@@ -52,6 +52,7 @@ _TRAILING = re.compile(
     re.I,
 )
 """What belongs to the sentence although its full stop stands before it: a citation, the closing mark of a French quotation."""
+_TRAILING_FIRST = "»[【"
 _PERHAPS_TRAILING = re.compile(r"»|[\[【][^\[\]【】\n]{0,230}")
 _LOOKAHEAD_CHARS = 256
 """A sentence's end is certain when so many more characters are there."""
@@ -60,7 +61,6 @@ _STEP_CHARS = 512
 _SEARCHED_CHARS = 10_000_000
 """About 10 ms."""
 _STRETCH_CHARS = 4000
-_LAST_WORD = re.compile(r"(\S+)$")
 _NEXT_WORD = re.compile(r"\s*(\S{1,80})")
 _LIST_NUMBER = re.compile(r"(?:^|\n)[\s>]*\(?\d{1,3}[.)]$")
 
@@ -117,7 +117,11 @@ class SentenceSplitter:
         One that a lower-case word follows begins the next sentence: "[Passage 2] adds that …".
         """
         end = self._skip_space(stop)
-        while "\n" not in self._text[stop - 1 : end] and (trailing := _TRAILING.match(self._text, end)) is not None:
+        while (
+            self._text[end : end + 1] in _TRAILING_FIRST
+            and "\n" not in self._text[stop - 1 : end]
+            and (trailing := _TRAILING.match(self._text, end)) is not None
+        ):
             following = self._skip_space(trailing.end())
             if self._text[following : following + 1].islower() and "\n" not in self._text[trailing.end() : following]:
                 break
@@ -216,21 +220,26 @@ def _is_end(text: str, match: re.Match[str]) -> bool:
     if match[0] != ".":
         return True
     before = text[max(0, match.start() - 80) : match.start()]
-    if _LIST_NUMBER.search(before[-8:] + "."):
+    if before[-1:].isdecimal() and _LIST_NUMBER.search(before[-8:] + "."):
         return False
-    word = _LAST_WORD.search(before[-40:])
-    if word is None:
+    if not before or before[-1].isspace():
         return True
-    last = word[1].lstrip("(\"'„“«¿¡[").lower()
-    following = _NEXT_WORD.match(text, match.end())[1]  # type: ignore[index]  # the caller has seen that there is one
+    last = before[-40:].rsplit(None, 1)[-1].lstrip("(\"'„“«¿¡[").lower()
     if last in _ABBREVIATIONS or (len(last) == 1 and last.isalpha()):
+        following = _next_word(text, match.end())
         return last in _MAY_END and following.istitle() and following.lower() in _STARTERS
     if last in _BEFORE_NUMBERS:
-        return not following[0].isdigit()
+        return not _next_word(text, match.end())[0].isdigit()
     if last.isdigit():  # German ordinals: "am 3. Mai", "das 2. und 3. Kapitel"
         ordinal = len(last) < 3 and before.lower().split()[-2:-1] in _BEFORE_ORDINALS
+        following = _next_word(text, match.end())
         return not (ordinal or following[0].islower() or following.strip(".,;:").lower() in _GERMAN_MONTHS)
     return True
+
+
+def _next_word(text: str, at: int) -> str:
+    """The first 80 characters of the word behind `at`; the caller has seen that there is one."""
+    return _NEXT_WORD.match(text, at)[1]  # type: ignore[index]
 
 
 def whole_characters(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from proxy.grounding.clashes.statements.plain import contradict, declared, is_turn
+from proxy.grounding.clashes.statements.plain import contradict, declared, is_turn, may_declare
 
 
 def said(sentence: str, language: str = "en", *, of_memory: bool = False) -> list[tuple[str, str, bool, bool]]:
@@ -128,3 +128,14 @@ def test_a_sentence_that_takes_back(sentence: str) -> None:
 def test_whether_two_values_exclude_each_other(older: str, newer: str, expected: bool) -> None:
     (one,), (other,) = declared(older), declared(newer)
     assert expected == contradict(one, other)
+
+
+@pytest.mark.parametrize(
+    "sentence", ["Fumo.", "Fumo; y vivo en Roma.", "Hi there, I live in Rome!", "No, wait: I moved to Milan.", "Anna lives in Rome."]
+)
+def test_a_first_look_sees_all_that_may_declare_something(sentence: str) -> None:
+    assert may_declare(sentence)
+
+
+def test_a_first_look_leaves_out_what_speaks_of_the_world() -> None:
+    assert not may_declare("The tower was built in 1889.")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from proxy.grounding.clashes.kinds import Declared
 from proxy.grounding.clashes.statements import places
-from proxy.grounding.clashes.statements.plain_words import MAKE_IT, makes_it, patterns, speaks_plainly
+from proxy.grounding.clashes.statements.plain_words import MAKE_IT, makes_it, may_speak, patterns, speaks_plainly
 from proxy.grounding.clashes.statements.slot_cues import NO_NAMES, number_of
 from proxy.language.dates import read_dates
 from proxy.language.names import folded
@@ -24,6 +24,7 @@ from proxy.language.units import MONEY
 
 MAX_CHARS = 160
 """A longer sentence says more than one thing."""
+_ENDS = " \t\n.!…*_"
 _LEAD_IN = LazyPattern(
     r"(?:(?:hi|hello|hey|thanks|thank you|great|ok|okay|please note(?: that)?|note that|by the way|fyi|just so you know|well|yes|"
     r"hallo|guten (?:tag|morgen|abend)|danke|gut|übrigens|ja|hola|buenos días|gracias|por cierto|vale|sí|bonjour|salut|merci|au fait|oui)"
@@ -43,6 +44,18 @@ _CHANGE = LazyPattern(
     re.I,
 )
 """What says that something else was said before."""
+_WORD = re.compile(r"\w*")
+_OPENING = frozenset(
+    """
+    hi hello hey thanks thank great ok okay please note by fyi just well yes hallo guten danke gut übrigens ja hola buenos gracias por vale
+    sí bonjour salut merci au oui
+    no oh oops wait actually sorry my correction update on scratch never nevermind i change that forget instead
+    nein ach doch moment warte eigentlich entschuldigung korrektur das ich vergiss
+    espera en perdón perdona corrección mejor quise he olvida
+    non attends finalement pardon désolé désolée je j oublie
+    """.split()  # noqa: SIM905
+)
+"""With one of these words begins whatever `_LEAD_IN` and `_CHANGE` match: few sentences do."""
 _JOINED = LazyPattern(r"\s*[,;]\s+(?:(?:and|und|y|et)\s+)?|\s+(?:and|und|y|et)\s+", re.I)
 _MAX_CLAUSES = 4
 IT = "it"
@@ -63,18 +76,29 @@ _PHONE_DIGITS = 7
 
 def is_turn(sentence: str) -> bool:
     """Whether it only says that what comes next takes the place of something: "Forget what I said."."""
+    if not _may_open(sentence, 0):
+        return False
     end = len(sentence.rstrip())
     match = _CHANGE.match(f"{sentence[:end]} ")
     return match is not None and match.end() > end
 
 
-def declared(sentence: str, language: str = "en", *, of_memory: bool = False, turned: bool = False) -> tuple[Declared, ...]:
+def may_declare(sentence: str) -> bool:
+    """Whether `sentence` begins, behind greetings and words of change, as one of somebody's own that declares something."""
+    said = sentence.rstrip(_ENDS)
+    return len(said) <= MAX_CHARS and may_speak(said[_opened(sentence)[0] :])
+
+
+def declared(
+    sentence: str, language: str | Callable[[], str] = "en", *, of_memory: bool = False, turned: bool = False
+) -> tuple[Declared, ...]:
     """What `sentence` declares, clause by clause; nothing where one clause declares nothing.
 
     `turned`: the sentence before was one that takes something back (`is_turn`). Of somebody's own words only sentences in the first person,
-    or of a person by name, count; a memory also speaks of "the user".
+    or of a person by name, count; a memory also speaks of "the user". `language` may be a function, for where it is not known yet: few
+    sentences come so far that it matters.
     """
-    end = len(sentence.rstrip(" \t\n.!…*_"))
+    end = len(sentence.rstrip(_ENDS))
     if not 0 < end <= MAX_CHARS:
         return ()
     start, change = _opened(sentence)
@@ -100,13 +124,19 @@ def read_clause(clause: str, language: str, *, of_memory: bool) -> Declared | No
 def _opened(sentence: str) -> tuple[int, bool]:
     """Where the statement begins behind greetings and words of change, and whether there are such."""
     at, change = 0, False
-    while True:
+    while _may_open(sentence, at):
         lead, turn = _LEAD_IN.match(sentence, at), _CHANGE.match(sentence, at)
         change = change or turn is not None
         end = max((match.end() for match in (lead, turn) if match is not None), default=at)
         if end == at:
-            return at, change
+            break
         at = end
+    return at, change
+
+
+def _may_open(sentence: str, at: int) -> bool:
+    word = _WORD.match(sentence, at)
+    return word is not None and word[0].lower().replace("i\u0307", "i").replace("ı", "i").replace("ſ", "s") in _OPENING
 
 
 def _made(sentence: str, start: int, end: int) -> tuple[Declared, ...]:
@@ -156,7 +186,7 @@ def _clauses(sentence: str, start: int, end: int) -> list[tuple[int, int]]:
     return spans if 1 < len(spans) <= _MAX_CLAUSES else []
 
 
-def _read(sentence: str, start: int, end: int, language: str, *, of_memory: bool, change: bool) -> Declared | None:
+def _read(sentence: str, start: int, end: int, language: str | Callable[[], str], *, of_memory: bool, change: bool) -> Declared | None:
     """``sentence[start:end]`` as a declaration."""
     said = sentence[start:end]
     if not of_memory and not speaks_plainly(said):
@@ -166,7 +196,7 @@ def _read(sentence: str, start: int, end: int, language: str, *, of_memory: bool
         if match is None:
             continue
         groups = {name.partition("_")[0]: text for name, text in match.groupdict().items() if text is not None}
-        value = _VALUES[attribute](groups["v"], language)
+        value = _VALUES[attribute](groups["v"], language if isinstance(language, str) else language())
         if value is None:
             continue
         scope = folded(groups.get("who", "") or groups.get("scope", "")).strip()

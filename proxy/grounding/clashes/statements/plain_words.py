@@ -266,8 +266,19 @@ def makes_it(sentence: str) -> bool:
     return _first(sentence) in _MAKING
 
 
+def may_speak(sentence: str) -> bool:
+    """True wherever `makes_it` or `speaks_plainly` is, of a sentence or of the first of its clauses."""
+    words = sentence[:48].split(None, 1)
+    first = _bare(words[0]) if words else ""
+    return first in _OPENERS or first in _MAKING or _OF_A_NAME.match(sentence) is not None
+
+
 def _first(sentence: str) -> str:
-    return sentence[:24].split(" ", 1)[0].lower().replace("’", "'").rstrip(",:").partition("-")[0]
+    return _bare(sentence[:24].split(" ", 1)[0])
+
+
+def _bare(word: str) -> str:
+    return word.lower().replace("’", "'").rstrip(",:;").partition("-")[0]
 
 
 @cache

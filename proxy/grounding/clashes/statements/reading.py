@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from msgspec import Struct
 
@@ -15,7 +16,7 @@ from proxy.grounding.clashes.detecting.certainty import speaks_in_earnest
 from proxy.grounding.clashes.kinds import Declared, Origin, SlotValue, StatedPiece, Statement, StatementKind, statement_hash
 from proxy.grounding.clashes.statements import cues
 from proxy.grounding.clashes.statements.labels import labelled
-from proxy.grounding.clashes.statements.plain import declared, is_turn
+from proxy.grounding.clashes.statements.plain import declared, is_turn, may_declare
 from proxy.grounding.clashes.statements.records import read_fields
 from proxy.grounding.clashes.statements.slots import read_slots
 from proxy.grounding.clashes.statements.stance import has_stance, read_stance
@@ -93,11 +94,13 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
     if fields or piece.text.lstrip()[:1] in ("{", "["):
         return Read(tuple(fields))
     found: list[Statement] = []
-    spoken = tongue or language(piece.text)
+    spoken = cache(lambda: tongue or language(piece.text))  # most messages say nothing of which it would have to be known
     earnest: bool | None = None if piece.origin == "user" else piece.origin == "memory"
     left, skipped, turned = limit if limit is not None else MAX_STATEMENTS, 0, False
+    memory = piece.origin == "memory"
     for text, start in _sentences(piece.text):
-        says = declared(text, spoken, of_memory=piece.origin == "memory", turned=turned) if earnest is not False else ()
+        plain = earnest is not False and (memory or may_declare(text))
+        says = declared(text, spoken, of_memory=memory, turned=turned) if plain else ()
         turned = earnest is not False and is_turn(text)
         if says and earnest is None:  # a message is looked at as a whole only where a sentence of it matters
             earnest = speaks_in_earnest(piece.text)
@@ -109,7 +112,7 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
             if left <= 0:
                 continue
             left -= 1
-        statement = _statement(i, piece, text, start, spoken, says)
+        statement = _statement(i, piece, text, start, spoken(), says)
         if statement is not None:
             found.append(statement)
         if len(found) >= MAX_STATEMENTS:
@@ -120,7 +123,7 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
 def _may_matter(sentence: str) -> bool:
     """Whether a user's sentence may be of themselves, give a value, or tell how to answer; what is told of the world is not."""
     brief = sentence.count(" ") < _BRIEF_WORDS
-    return brief or _DIGIT.search(sentence) is not None or cues.is_first_person(sentence) or cues.is_update(sentence)
+    return brief or _DIGIT.search(sentence) is not None or cues.is_personal_or_news(sentence)
 
 
 def _sentences(text: str) -> Iterator[tuple[str, int]]:
