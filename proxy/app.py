@@ -57,7 +57,7 @@ from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.endpoint import Endpoint
 from proxy.server.handler import new_id
-from proxy.server.interpreter import calm_collector, share_interpreter, share_memory
+from proxy.server.interpreter import calm_collector, one_thread_a_product, share_interpreter, share_memory
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
@@ -205,6 +205,7 @@ class App:
     async def start(self) -> None:
         """Open the store and the upstreams. Raises `ConfigError` for what can never work."""
         share_memory()
+        one_thread_a_product()
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await self.database.start()
         self.records_writer.start()
