@@ -109,10 +109,10 @@ class Pipeline:
 
     def own_tools(self, exchange: Exchange) -> frozenset[str]:
         """Names of the tools now offered to the model whose calls the proxy answers itself."""
-        if not self._own:
+        if not self._own or exchange.tools is exchange.original.tools:
             return frozenset()
         offered = {name for tool in exchange.tools if (name := tool_name(tool)) in self._own}
-        if not offered or exchange.tools is exchange.original.tools:
+        if not offered:
             return frozenset()
         offered -= {tool_name(tool) for tool in exchange.original.tools}
         return frozenset(name for name in offered if self._answering(name, exchange) is not None)

@@ -150,8 +150,13 @@ def retrieval_results(messages: Sequence[Message], retrieval_tools: Sequence[str
 
 def is_retrieval_tool(name: str, patterns: Sequence[str] = RETRIEVAL_TOOLS) -> bool:
     """Whether `name`, or what follows ``__`` in a name such as ``server__tool``, matches one of `patterns`."""
+    return _is_one_of(name, tuple(patterns))
+
+
+@lru_cache(maxsize=2048)
+def _is_one_of(name: str, patterns: tuple[str, ...]) -> bool:
     names = {name.lower(), name.lower().rpartition("__")[2]}
-    matches = _one_of(tuple(patterns)).match
+    matches = _one_of(patterns).match
     return any(matches(candidate) is not None for candidate in names if candidate)
 
 
