@@ -158,7 +158,7 @@ class Pipeline:
             self._withhold(exchange)
         if exchange.answer is None:
             if self._beside:
-                self._telling[exchange.id] = _Telling(partial(self._run_all, self._beside, "request", exchange))
+                self._telling[exchange.id] = _Telling(partial(self._run_all, self._beside, "request", exchange, whole=True))
             await self.forward(exchange)
 
     def tells(self, exchange: Exchange) -> bool:
@@ -279,11 +279,12 @@ class Pipeline:
                     break
         return sentence.text
 
-    async def _run_all(self, hooks: Sequence[tuple[Stage, Hook]], phase: str, exchange: Exchange) -> None:
+    async def _run_all(self, hooks: Sequence[tuple[Stage, Hook]], phase: str, exchange: Exchange, *, whole: bool = False) -> None:
+        """One after the other; before the model up to one that answers in its stead, unless the `whole` runs beside the model."""
         for stage, hook in hooks:
             if not self._skipped(stage, exchange):
                 await self._run(stage, hook, phase, exchange)
-            if phase == "request" and exchange.answer is not None:
+            if phase == "request" and exchange.answer is not None and not whole:
                 return
 
     async def _run(self, stage: Stage, hook: Hook, phase: str, exchange: Exchange) -> Verdict | None:

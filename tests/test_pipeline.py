@@ -343,3 +343,23 @@ async def test_an_answer_in_the_models_stead_leaves_nothing_to_tell() -> None:
     exchange = make_exchange()
     await Pipeline([stage_of("tells", only_tells=True, on_request=tell), stage_of("answers", on_request=answers)]).request(exchange)
     assert [] == exchange.verdicts
+
+
+async def test_an_answer_that_comes_before_all_is_told_leaves_none_of_it_out() -> None:
+    answered = asyncio.Event()
+
+    async def wait(self: Stage, exchange: Exchange) -> Verdict:
+        await answered.wait()
+        return Verdict("waits", "pass")
+
+    async def tell(self: Stage, exchange: Exchange) -> Verdict:
+        return Verdict("tells", "warn", code="told")
+
+    exchange = make_exchange()
+    stages = [stage_of("waits", only_tells=True, on_request=wait), stage_of("tells", only_tells=True, on_request=tell)]
+    pipeline = Pipeline(stages)
+    await pipeline.begin(exchange)
+    exchange.answer = Answer((Choice(0, "Paris."),))
+    answered.set()
+    await pipeline.told(exchange)
+    assert ["waits", "tells"] == [verdict.stage for verdict in exchange.verdicts]
