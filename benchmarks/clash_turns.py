@@ -29,7 +29,7 @@ def rate(found: Sequence[Written], expected: str) -> str:
     n, share = len(hits), sum(hits) / len(hits)
     middle = share + _Z * _Z / (2 * n)
     wide = _Z * math.sqrt(share * (1 - share) / n + _Z * _Z / (4 * n * n))
-    low, high = ((middle + side * wide) / (1 + _Z * _Z / n) for side in (-1, 1))
+    low, high = (max(0.0, (middle + side * wide) / (1 + _Z * _Z / n)) for side in (-1, 1))
     return f"{share:.3f} [{low:.2f}, {high:.2f}] of {n}"
 
 
