@@ -185,11 +185,15 @@ def _is_news(sentence: str) -> bool:
 
 
 def _folded_words(sentence: str) -> tuple[str, list[str]]:
-    """A sentence in small letters, those that patterns take for one among them, and its words."""
-    plain = sentence.lower()
-    if not plain.isascii():
-        plain = plain.replace("i\u0307", "i").replace("ı", "i").replace("ſ", "s")
+    """A sentence in small letters, and its words."""
+    plain = in_small_letters(sentence)
     return plain, _SINGLE_WORD.findall(plain)
+
+
+def in_small_letters(text: str) -> str:
+    """`text` in small letters, with those among them that a pattern without regard to case takes for one."""
+    plain = text.lower()
+    return plain if plain.isascii() else plain.replace("i\u0307", "i").replace("ı", "i").replace("ſ", "s")
 
 
 def _may_be_news(plain: str, words: list[str]) -> bool:

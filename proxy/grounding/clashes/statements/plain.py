@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from proxy.grounding.clashes.kinds import Declared
 from proxy.grounding.clashes.statements import places
+from proxy.grounding.clashes.statements.cues import in_small_letters
 from proxy.grounding.clashes.statements.plain_words import MAKE_IT, makes_it, may_speak, patterns, speaks_plainly
 from proxy.grounding.clashes.statements.slot_cues import NO_NAMES, number_of
 from proxy.language.dates import read_dates
@@ -136,7 +137,7 @@ def _opened(sentence: str) -> tuple[int, bool]:
 
 def _may_open(sentence: str, at: int) -> bool:
     word = _WORD.match(sentence, at)
-    return word is not None and word[0].lower().replace("i\u0307", "i").replace("ı", "i").replace("ſ", "s") in _OPENING
+    return word is not None and in_small_letters(word[0]) in _OPENING
 
 
 def _made(sentence: str, start: int, end: int) -> tuple[Declared, ...]:
