@@ -60,6 +60,8 @@ class Delivery:
     """When the upstream was first asked, by `time.perf_counter`."""
     total_s: float
     """From then on, how long further attempts may take."""
+    keep: Callable[[], Awaitable[None]] | None = None
+    """Remembers the turn, where a client may go on from it by the answer's name alone."""
 
     def headers(self, verdict: str) -> RawHeaders:
         """The response headers, the upstream's own among them."""
@@ -69,6 +71,11 @@ class Delivery:
     def judged(self) -> bool:
         """Whether any stage looks at the answer."""
         return self.pipeline.judges_answers(self.exchange)
+
+    async def left(self) -> None:
+        """All of the answer is with the client, though its connection is open, or checks go on: the client may go on from it."""
+        if self.keep is not None:
+            await self.keep()
 
     @property
     def verdict(self) -> str:
@@ -121,6 +128,7 @@ async def deliver_body(d: Delivery) -> None:
             d.unreadable(f"text in {exchange.answer.unread} is not read")
     if d.judged and not exchange.inline and not d.pipeline.enforces:  # shadow mode: nobody waits for what changes nothing
         await d.responder.whole(d.reply.status, d.headers("pending"), body)
+        await d.left()
         await _check(d)
         return
     if exchange.answer is None:
@@ -141,6 +149,7 @@ async def deliver_body(d: Delivery) -> None:
             await _leave(d, body, last_byte, d.verdict)
         else:  # nobody waits long for what changes nothing: the record will have it
             await _leave(d, body, last_byte, "pending")
+            await d.left()
         await checking
     finally:
         if not checking.done():  # the client has gone
@@ -181,6 +190,8 @@ async def deliver_tap(d: Delivery) -> None:
                 size += len(chunk)
                 if size <= d.max_bytes:
                     stream.feed(chunk)
+                    if d.keep is not None and stream.complete and not d.responder.said:
+                        await _said(d, stream)
             stream.finish()
             if size > d.max_bytes:  # it has left, but nobody can say what it was
                 d.unreadable(f"longer than server.max_answer_bytes ({d.max_bytes} bytes)")
@@ -193,7 +204,15 @@ async def deliver_tap(d: Delivery) -> None:
         d.exchange.upstream_answer = d.exchange.answer = stream.answer
     if not await end_broken(d, stream):
         await d.responder.end(b"" if stream.done or ended else stream.end())
+        await d.left()
         await _check(d)
+
+
+async def _said(d: Delivery, stream: AnswerStream) -> None:
+    """The last event has left; what may follow says nothing."""
+    d.responder.said = True
+    d.exchange.upstream_answer = d.exchange.answer = stream.answer
+    await d.left()
 
 
 async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:

@@ -72,7 +72,7 @@ class Completion(Handler):
         if not self._policy.pipeline.stages and not self._translates:
             return request, None
         if request.keeps:
-            self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.ended)
+            self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.said or self.responder.ended)
         return await self._s.continuations.joined(request, self._client)
 
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:
@@ -189,6 +189,7 @@ class Completion(Handler):
             again=again,
             asked_at=self._asked_at,
             total_s=self.route.upstream.total_s,
+            keep=partial(self._keep, exchange) if self._keeping is not None else None,
         )
         await self._told(exchange)
         if not 200 <= reply.status < 300:

@@ -132,14 +132,15 @@ class Handler(ABC):
         return self._dialect is not None and self._dialect.path in self.route.translated
 
     async def _keep(self, exchange: Exchange) -> None:
-        """The client may go on from this answer by its name alone."""
-        if self._keeping is None:
+        """The client may go on from this answer by its name alone; once is enough."""
+        keeping, self._keeping = self._keeping, None
+        if keeping is None:
             return
         try:
             if self._error is None and exchange.unanswered is None and (self._translates or self._policy.pipeline.ran(exchange)):
                 await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
         finally:
-            self._s.continuations.end(self._client, self._keeping)
+            self._s.continuations.end(self._client, keeping)
 
     def _own_headers(self, verdict: str) -> RawHeaders:
         if self.exchange is None:

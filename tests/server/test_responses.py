@@ -1,5 +1,6 @@
 """``POST /v1/responses`` from end to end, with OpenAI's own client on the other side."""
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Any
@@ -301,6 +302,16 @@ class Reader(Stage):
         type(self).seen.append([(message["role"], message["content"]) for message in exchange.messages])
 
 
+class Slow(Stage):
+    """Judges an answer when it may."""
+
+    name = "slow"
+    go: asyncio.Event
+
+    async def on_answer(self, exchange: Exchange) -> None:
+        await self.go.wait()
+
+
 class Forgetful(Stage):
     """Takes the first message out."""
 
@@ -321,7 +332,7 @@ class OwnOnce(Stage):
             exchange.answer = Answer((Choice(0, text="Which of the two?", finish_reason="stop"),))
 
 
-READING = (*ALL, Reader, Forgetful, OwnOnce)
+READING = (*ALL, Reader, Slow, Forgetful, OwnOnce)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -339,6 +350,31 @@ async def test_what_came_by_here_is_seen_where_a_request_names_it(start: Start, 
     assert bodies == [call.json for call in proxy.upstream.calls]
     assert [{}, {"turns": 1, "messages": 2}, {"turns": 2, "messages": 4}] == [codes(record).get("history_seen", {}) for record in records]
     assert ["1", "2", "3"] == [record["step_id"] for record in records]
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_can_be_gone_on_from_while_its_checks_run(start: Start, streamed: bool) -> None:
+    Reader.seen, Slow.go = [], asyncio.Event()
+    replies = [stream(events(text_item("First."), id="resp_1")) if streamed else reply(response(text_item("First."), id="resp_1"))]
+    async with start(*replies, reply(response(LONG)), policy=policy("tap", "reader", "slow"), stages=READING) as proxy:
+        await proxy.post(STREAM if streamed else ASK, PATH)
+        async with asyncio.timeout(1.5):  # less than a server waits for a turn to be kept
+            await proxy.post(following("resp_1"), PATH)
+        Slow.go.set()
+    assert [("user", "Hi"), ("assistant", "First."), ("user", "And then?")] == Reader.seen[1]
+
+
+async def test_an_answer_can_be_gone_on_from_when_its_last_event_is_there(start: Start) -> None:
+    Reader.seen, over = [], asyncio.Event()
+    said = events(text_item("First."), id="resp_1")
+    lingering = stream([*said, b": still here\n\n"], wait={len(said): over})
+    async with start(lingering, reply(response(LONG)), policy=policy("tap", "reader"), stages=READING) as proxy, client(proxy) as ai:
+        async for event in await ai.responses.create(model="gpt-5", input="Hi", stream=True):
+            if event.type == "response.completed":
+                async with asyncio.timeout(1.5):
+                    await proxy.post(following("resp_1"), PATH, authorization="Bearer sk-client")
+                over.set()
+    assert [("user", "Hi"), ("assistant", "First."), ("user", "And then?")] == Reader.seen[1]
 
 
 async def test_what_did_not_come_by_here_is_said_to_be_unseen(start: Start) -> None:

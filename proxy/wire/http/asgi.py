@@ -102,7 +102,7 @@ class Departures:
 class Responder:
     """Sends one response and knows how far it got; while it lasts, `watch` listens for the client's leaving."""
 
-    __slots__ = ("_departures", "_receive", "_send", "_task", "_watcher", "_whole", "client_gone", "ended", "started", "status")
+    __slots__ = ("_departures", "_receive", "_send", "_task", "_watcher", "_whole", "client_gone", "ended", "said", "started", "status")
 
     def __init__(self, receive: Receive, send: Send, departures: Departures | None = None, at_once: Whole | None = None) -> None:
         """`departures` are shared by all of a server; `at_once` is what the server offers for a response that is whole."""
@@ -110,7 +110,8 @@ class Responder:
         self._departures = departures if departures is not None else Departures()
         self._watcher: asyncio.Task[None] | None = None
         self._task: asyncio.Task[Any] | None = None
-        self.started = self.ended = self.client_gone = False
+        self.started = self.said = self.ended = self.client_gone = False
+        """`said`: all of a streamed answer has left, though its connection is open."""
         self.status = 0
 
     def watch(self) -> None:
