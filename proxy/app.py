@@ -351,8 +351,8 @@ class App:
             rules = PathRules(route.passthrough)
             upstream, default = self.upstreams[route.upstream], activate(found.default, route)
             chain = (route.upstream, *self.settings.upstreams[route.upstream].fallback)
-            translated = frozenset(path for name in chain for path in translated_paths(self.settings.upstreams[name].spoken))
-            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, translated, own))
+            asked_in = {name: translated_paths(self.settings.upstreams[name].spoken) for name in chain}
+            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, asked_in, own))
         return routes
 
 

@@ -37,6 +37,8 @@ class Finished(Struct, frozen=True, kw_only=True):
     """The name of the client's key, or a hash of its ``Authorization``."""
     upstream: str = ""
     """The one that answered, by its name in config.yaml; the route's where none did."""
+    asked_in: str = ""
+    """The API in which it was asked, where that is not the client's: ``chat``, ``responses``, ``messages``."""
     tries: int = 0
     """Calls of upstreams that gave a reply."""
     error: ProxyError | None = None
@@ -86,6 +88,8 @@ class LogLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """As the client named it."""
     upstream: str = ""
     """The one that answered, by its name in config.yaml."""
+    asked_in: str = ""
+    """The API in which it was asked, where that is not the client's."""
     stream: bool = False
     warnings: tuple[str, ...] = ()
     """Codes."""
@@ -131,6 +135,7 @@ def log_line(finished: Finished) -> LogLine:
         stream=exchange is not None and exchange.original.stream,
         warnings=tuple(exchange.warnings) if exchange is not None else (),
         upstream=finished.upstream,
+        asked_in=finished.asked_in,
         error=error.code if error is not None else "",
         prompt_tokens_before=before,
         prompt_tokens=prompt,

@@ -54,6 +54,8 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
     detail: dict[str, Any] = {"overhead_ms": round(finished.overhead_ms, 3), "attempts": finished.tries or 1}
     if finished.error is not None:
         detail["error"] = RecordError(finished.error.code, finished.error.param, mask_text(finished.error.message))
+    if finished.asked_in:
+        detail["asked_in"] = finished.asked_in
     texts: dict[str, Any] = {}
     if exchange is None:
         kept = RecordDetail(**detail)

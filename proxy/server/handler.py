@@ -128,8 +128,12 @@ class Handler(ABC):
 
     @property
     def _translates(self) -> bool:
-        """Whether the provider does not keep what the client's API keeps."""
-        return self._dialect is not None and self._dialect.path in self.route.translated
+        """Whether the provider, or one that stands in for it, does not keep what the client's API keeps."""
+        return self._dialect is not None and any(self._dialect.path in paths for paths in self.route.asked_in.values())
+
+    def _asked_in(self, upstream: str) -> str:
+        """The API in which an upstream was asked where it does not speak the client's; else ""."""
+        return "" if self._dialect is None else self.route.asked_in.get(upstream, {}).get(self._dialect.path, "")
 
     async def _keep(self, exchange: Exchange) -> None:
         """The client may go on from this answer by its name alone; once is enough."""
@@ -208,6 +212,7 @@ class Handler(ABC):
         """All that is known of it now."""
         exchange, place = self.exchange, self._trace.context if self._trace is not None else parent_of(self._scope["headers"])
         answered_by = self._replies[-1].upstream if self._replies else self.route.upstream.name
+        upstream = exchange.upstream if exchange is not None else answered_by
         return Finished(
             id=self.id,
             exchange=exchange,
@@ -218,7 +223,8 @@ class Handler(ABC):
             passed_through=self._dialect is None,
             route=self.route.prefix,
             client=self._client,
-            upstream=exchange.upstream if exchange is not None else answered_by,
+            upstream=upstream,
+            asked_in=self._asked_in(upstream),
             tries=sum([reply.attempts for reply in self._replies]),
             error=self._error,
             received_at=self.received_at,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
-from proxy.config.settings import ServerSettings
+from proxy.config.settings import Api, ServerSettings
 from proxy.context.lineage import Lineages
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
@@ -46,8 +46,8 @@ class Route:
     allowed: Mapping[str, ActivePolicy]
     allow_skip: bool
     paths: PathRules
-    translated: frozenset[str] = frozenset()
-    """Paths whose API its upstream, or one that stands in for it, does not speak: what a request only names must be remembered here."""
+    asked_in: Mapping[str, Mapping[str, Api]] = field(default_factory=dict)
+    """By the upstream's name, and that of each which stands in for it: paths whose API it does not speak, with the one it is asked in."""
     own_machine_only: bool = False
     """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
 

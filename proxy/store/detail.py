@@ -73,6 +73,8 @@ class RecordDetail(Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: RecordError | None = None
     attempts: int = 1
     """Calls that upstreams got."""
+    asked_in: str = ""
+    """The API in which the upstream was asked, where that is not the client's: the request was translated, and the answer back."""
     enforced: bool = True
     """False in shadow mode."""
     verdicts: list[RecordVerdict] = field(default_factory=list)

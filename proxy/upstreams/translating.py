@@ -28,9 +28,9 @@ _KEPT = ("/responses/", "/conversations")
 """Paths of what a server of Responses keeps."""
 
 
-def translated_paths(speaks: Sequence[Api]) -> frozenset[str]:
-    """The paths of the APIs that a server does not speak."""
-    return frozenset(path for path, api in _APIS.items() if api not in speaks)
+def translated_paths(speaks: Sequence[Api]) -> Mapping[str, Api]:
+    """The paths of the APIs that a server does not speak, each with the one in which it is asked instead."""
+    return {path: speaks[0] for path, api in _APIS.items() if api not in speaks}
 
 
 def is_openai(base_url: str) -> bool:

@@ -411,6 +411,7 @@ def test_a_line_has_every_field_that_is_not_empty() -> None:
         step="1",
         model="m",
         upstream="u",
+        asked_in="chat",
         stream=True,
         warnings=("w",),
         error="e",

@@ -119,6 +119,25 @@ async def test_a_redaction_stands_in_the_clients_api(start: Start, client: Api, 
         assert text.endswith("It is Tuesday.")
 
 
+@pytest.mark.parametrize(("client", "server"), PAIRS)
+async def test_the_record_tells_in_which_api_the_provider_was_asked(start: Start, client: Api, server: Api) -> None:
+    answers: dict[Api, dict[str, Any]] = {
+        "chat": chat_api.whole("At noon."),
+        "responses": responses_api.response(responses_api.text_item("At noon.")),
+        "messages": messages.message(messages.text("At noon.")),
+    }
+    async with start(reply(answers[server]), apis=f"[{server}]") as proxy:
+        record = await proxy.record(await proxy.post(ASKED[client], path(client)))
+        page = await proxy.get(f"/dashboard/records/{record['id']}")
+    assert server == record["detail"]["asked_in"]
+    assert f"main, asked in the API {server}" in page.body.decode()
+
+
+async def test_the_record_of_what_is_not_translated_says_nothing_of_it(start: Start) -> None:
+    async with start() as proxy:
+        assert "asked_in" not in (await proxy.record(await proxy.post()))["detail"]
+
+
 def numbered(number: int, **more: Any) -> dict[str, Any]:
     """An answer with an id of its own."""
     return {**chat_api.whole(f"Answer {number}.", **more), "id": f"chatcmpl-{number}"}

@@ -55,8 +55,9 @@ async def test_many_writers_at_once_all_have_their_turn(tmp_path: Path) -> None:
 
 
 async def test_a_writer_that_waits_too_long_is_told_so_and_the_store_stays(tmp_path: Path) -> None:
-    database = Database(f"sqlite:///{tmp_path}/store.db", timeout_s=0.2)
+    database = Database(f"sqlite:///{tmp_path}/store.db")
     await database.start()
+    database.timeout_s = 0.2
     try:
         async with database._writers:  # as a transaction would, which may not last that long itself
             with pytest.raises(StoreUnavailable, match="other writers"):

@@ -66,7 +66,7 @@ def _facts(record: Record, detail: RecordDetail) -> Html:
             ("Run", el("span", run_link(record.run_id), f", step {record.step_id}" if record.step_id else "")),
             ("Client", own(record.client)),
             ("Model", own(record.model)),
-            ("Upstream", own(record.upstream)),
+            ("Upstream", own(f"{record.upstream}, asked in the API {detail.asked_in}" if detail.asked_in else record.upstream)),
             ("Policy", own(record.policy)),
             ("Status", f"{record.status}{', streamed' if record.stream else ''}"),
             ("Took", took),

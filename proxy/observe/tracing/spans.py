@@ -158,6 +158,7 @@ def _own(work: Work) -> dict[str, Value | None]:
         "groundwire.verdict": line.verdict,
         "groundwire.policy": line.policy,
         "groundwire.upstream": line.upstream,
+        "groundwire.asked_in": line.asked_in,
         "groundwire.client": line.client,
         "groundwire.step": line.step,
         "groundwire.warnings": list(line.warnings) or None,
