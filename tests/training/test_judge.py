@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from benchmarks.grounding_metrics import auroc
 from training.grounding.data import CONTRADICTED, HELD_OUT, NOT_SUPPORTED, SUPPORTED, UNSUPPORTED, Example
-from training.judge import curve, described, mix, neutral, packed, soft, turns, written
+from training.judge import chats, curve, described, mix, neutral, packed, soft, turns, written
 from training.judge.bases import TEACHER
 
 CONTEXT = (
@@ -219,6 +219,39 @@ def test_pairs_of_turns_with_one_earlier_turn_are_held_out_together() -> None:
         groups.setdefault(each.group, set()).add(each.held_out)
     assert {frozenset((True,)), frozenset((False,))} == set(map(frozenset, groups.values()))
     assert 0.08 < sum(True in found for found in groups.values()) / len(groups) < 0.16
+
+
+CHAT = chats.Chat("en", ("I need a room in Oslo.", "For two nights.", "Three nights, that is."), (1, 2))
+
+
+def test_in_a_chat_contradicts_what_is_marked_both_ways_round_and_nothing_else() -> None:
+    found = list(chats.pairs(CHAT, random.Random(1)))
+    assert {("Three nights, that is.", "For two nights."), ("For two nights.", "Three nights, that is.")} == {
+        (e.claim, e.evidence) for e in found if e.target == CONTRADICTED
+    }
+    assert [UNSUPPORTED] * 2 == [e.target for e in found if e.target != CONTRADICTED]
+
+
+def test_a_later_turn_beside_another_groups_earlier_one_is_not_supported() -> None:
+    rows = [turns.Row(group, "en", "fact", f"older {group}", f"newer {group}", "supported") for group in ("a1", "a3", "a4", "a7", "b1")]
+    shown = [row for row in rows if not row.held_out]
+    found = list(chats.strangers(rows, random.Random(3)))
+    assert found
+    assert {UNSUPPORTED} == {e.target for e in found}
+    assert all(e.claim.split()[1] != e.evidence.split()[1] for e in found)
+    assert {e.evidence for e in found} <= {row.older for row in shown}
+
+
+def test_the_chats_of_the_tree_have_two_marked_messages_or_none_and_a_quarter_is_held_out() -> None:
+    found = chats.chats()
+    assert {0, 2} == {len(chat.clash) for chat in found}
+    assert 0.18 < sum(chat.held_out for chat in found) / len(found) < 0.32
+    assert {chat.messages[0] for chat in found if chat.held_out}.isdisjoint(e.group for e in chats.training(found, (), random.Random(1)))
+
+
+def test_chats_that_are_missing_are_named(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="chats"):
+        chats.chats(tmp_path / "nowhere.gz")
 
 
 def test_held_out_sources_have_no_group() -> None:

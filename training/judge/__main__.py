@@ -34,12 +34,12 @@ from training.grounding.__main__ import development, unpacked
 from training.grounding.__main__ import written as write_verifier
 from training.grounding.encoder import Encoder
 from training.grounding.export import export as write_onnx
-from training.judge import curve, loop, mix, packed, quantised, soft, start, turns, written
+from training.judge import chats, curve, loop, mix, packed, quantised, soft, start, turns, written
 from training.judge.bases import BASES, STUDENT, Base
 
 SEED = 18
 TOKENS = 6_000_000
-VERSION = "3"
+VERSION = "4"
 
 
 def main() -> None:
@@ -173,7 +173,7 @@ def export(given: argparse.Namespace) -> None:
     """Write the verifier's files."""
     base: Base = given.base
     written_ones = [e for e in mix.development_examples(given.seed, given.grounding, given.written) if e.source not in data.HELD_OUT]
-    left_out = (written.WHOLE, turns.TURNS)
+    left_out = (written.WHOLE, turns.TURNS, chats.CHATS)
     examples = [e for e in (*development(given.grounding), *written_ones) if e.language in base.languages and e.source not in left_out]
     if given.rows and len(examples) > given.rows:
         examples = random.Random(given.seed).sample(examples, given.rows)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from benchmarks.grounding_metrics import auroc, detection
 from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED
+from training.judge.chats import CHATS
 from training.judge.packed import Pack
 from training.judge.turns import TURNS
 from training.judge.written import FOUND, FOUND_EVEN, NEAR, NEAR_EVEN, WHOLE
@@ -37,7 +38,7 @@ def point(development: Pack, probabilities: Floats) -> Point:
     """The figures by name: ``written``, ``written de``, ``even``, ``near`` (short views), ``written whole``, a source, ``held-out sources``
 
     ``written`` and ``near`` are of ``../shared/data/judge``, ``even`` of the rows in the tree; the last is the sources' mean. Those of
-    ``turns`` are of contradictions: kept are the contradicted ones that are called so.
+    ``turns`` and ``chats`` are of contradictions: kept are the contradicted ones that are called so.
     """
     found: Point = {}
     judged, english = development.sources == FOUND, development.languages == "en"
@@ -52,9 +53,10 @@ def point(development: Pack, probabilities: Floats) -> Point:
     for name, rows in names.items():
         if rows.any():
             found[str(name)] = figures(development.targets[rows], probabilities[rows])
-    rows = development.sources == TURNS
-    if rows.any():
-        found[TURNS] = figures(development.targets[rows], probabilities[rows], CONTRADICTED)
+    for name in (TURNS, CHATS):
+        rows = development.sources == name
+        if rows.any():
+            found[name] = figures(development.targets[rows], probabilities[rows], CONTRADICTED)
     own = [found[name] for name in HELD_OUT if name in found]
     if own:
         found["held-out sources"] = {name: round(float(np.nanmean([each[name] for each in own])), 4) for name in own[0]}
