@@ -38,7 +38,7 @@ from proxy.grounding.clashes.kinds import StatementClash, StatementKind
 from proxy.grounding.clashes.statements.reading import as_statement
 from proxy.grounding.judging.options import make_verifier
 from proxy.stages.clash import ClashOptions
-from proxy.stages.clash.context import Context
+from proxy.stages.clash.context import Context, Spoken
 from proxy.stages.clash.finding import Finder
 from proxy.stages.clash.ledger import Ledger
 from proxy.stages.clash.resolution import resolve_clash
@@ -255,20 +255,33 @@ class Written:
     found: list[StatementClash]
 
 
+def through(models: data.Models | None) -> tuple[Context, Finder]:
+    """What the stage reads and compares with, asking the models, or by rules alone."""
+    ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
+    options = ClashOptions(semantic=models is not None)
+    return Context(options.between), Finder(options, ports.embedder, make_verifier(options, ports))
+
+
+async def found_in(stage: tuple[Context, Finder], said: list[dict[str, Any]], run: str) -> tuple[Sequence[Spoken], list[StatementClash]]:
+    """The statements of a conversation, and their clashes but for what is only said twice."""
+    context, finder = stage
+    exchange = make_exchange(said)
+    exchange.run_id = run
+    spoken = (await context.stated(exchange)).spoken
+    until = asyncio.get_running_loop().time() + PATIENCE_S
+    clashes = [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken, until)).clashes]
+    return spoken, [clash for clash in clashes if clash.type != "DUPLICATE_FACTS"]
+
+
 async def written(models: data.Models | None, path: Path = STATEMENTS) -> list[Written]:
     """Every pair of sentences as two turns of a conversation, through what the stage runs, with the models or by rules alone."""
     lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#")]
-    ports = make_ports(**({"verifiers": models.verifiers, "embedder": models.embedder} if models is not None else {}))
-    options = ClashOptions(semantic=models is not None)
-    context, finder, found = Context(options.between), Finder(options, ports.embedder, make_verifier(options, ports)), []
+    stage = through(models)
+    found: list[Written] = []
     for number, (topic, language, expected, older, newer) in enumerate(lines):
         said = [{"role": "user", "content": older}, {"role": "assistant", "content": "Noted."}, {"role": "user", "content": newer}]
-        exchange = make_exchange(said)
-        exchange.run_id = str(number)
-        spoken = (await context.stated(exchange)).spoken
-        until = asyncio.get_running_loop().time() + PATIENCE_S
-        clashes = [one.clash for one in (await finder.find(exchange, Ledger(spoken, ()), spoken, until)).clashes]
-        found.append(Written(topic, language, older, newer, expected, [clash for clash in clashes if clash.type != "DUPLICATE_FACTS"]))
+        _, clashes = await found_in(stage, said, str(number))
+        found.append(Written(topic, language, older, newer, expected, clashes))
     return found
 
 
