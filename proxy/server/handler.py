@@ -224,7 +224,7 @@ class Handler(ABC):
             route=self.route.prefix,
             client=self._client,
             upstream=upstream,
-            asked_in=self._asked_in(upstream),
+            asked_in=self._asked_in(upstream) if self._replies else "",
             tries=sum([reply.attempts for reply in self._replies]),
             error=self._error,
             received_at=self.received_at,
