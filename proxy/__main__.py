@@ -363,19 +363,10 @@ def _schema(arguments: argparse.Namespace) -> int:
 
 
 def _init(arguments: argparse.Namespace) -> int:
-    folder: Path = arguments.folder
-    bundled = _bundled()
-    for source in (bundled / DEFAULT_CONFIG, *sorted((bundled / "policies").glob("*.yaml")), *sorted((bundled / "schemas").glob("*.json"))):
-        target = folder / source.relative_to(bundled)
-        if target.exists():
-            print(f"{target}: left as it is")
-            continue
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(source, target)
-        except OSError as error:
-            raise ConfigError(str(target), "", f"cannot be written: {error.strerror}") from error
-        print(f"{target}: written")
+    from proxy.cli.init import write_files
+
+    for line in write_files(_bundled(), DEFAULT_CONFIG, arguments.folder):
+        print(line)
     return 0
 
 

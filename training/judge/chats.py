@@ -22,7 +22,7 @@ FILE = Path(__file__).parents[1] / "data" / "judge_chats.txt.gz"
 CHATS = "chats"
 """The source of these examples, and their group."""
 _HELD_OUT_PERCENT = 25
-"""`training.clash` needs them, too."""
+"""More than of the pairs of turns: there are few chats."""
 _MOST = 400
 """Pairs of chats that are held out, for the learning curve."""
 

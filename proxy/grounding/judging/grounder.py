@@ -20,6 +20,7 @@ from proxy.exchange import Evidence, Exchange
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase, Selection, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
+from proxy.grounding.judging.telling import counterpart, missing
 from proxy.language.detection import language
 from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside, each
@@ -54,7 +55,6 @@ EMBED_BEST = 32
 """Of more pieces, those nearest to the claim by words, and the ones beside them."""
 AT_A_TIME = 2
 """Exchanged values of a claim that are asked at once: as many as are judged side by side."""
-_MAX_REASONS = 3
 
 
 class _Open(Struct):
@@ -314,10 +314,10 @@ class Grounder:
         ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity) if cut.selection.positions else []
         said, position = found.instead, found.position if found.position is not None else next(iter(ranked), None)
         if found.label == "contradicted" and not said:
-            said, position = _counterpart(cut.claim.text, ranked, base, tongue)
+            said, position = counterpart(cut.claim.text, ranked, base, tongue)
         reason = found.reason
         if not reason and found.label not in ("supported",) and asked:
-            reason = _missing(cut.claim.text, cut.selection.text, tongue) or support.detail
+            reason = missing(cut.claim.text, cut.selection.text, tongue) or support.detail
         return Judgement(
             cut.claim,
             found.label,
@@ -339,9 +339,9 @@ class Grounder:
             return Judgement(claim, "unsupported", reason="no_evidence")
         label = self.label(cut.support)
         ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
-        said, position = ("", ranked[0]) if label != "contradicted" else _counterpart(cut.claim.text, ranked, base, tongue)
+        said, position = ("", ranked[0]) if label != "contradicted" else counterpart(cut.claim.text, ranked, base, tongue)
         evidence: EvidenceSpan = base.span(position)
-        reason = "" if label == "supported" else _missing(cut.claim.text, cut.selection.text, tongue)
+        reason = "" if label == "supported" else missing(cut.claim.text, cut.selection.text, tongue)
         return Judgement(
             claim,
             label,
@@ -386,21 +386,3 @@ def _fail(cuts: Sequence[_Open], reason: str) -> None:
     for cut in cuts:
         if cut.support is None:
             cut.error = reason
-
-
-def _counterpart(claim: str, ranked: Sequence[int], base: EvidenceBase, tongue: str) -> tuple[str, int]:
-    """What the evidence says instead, and the position of the piece that says it: the nearest that has a counterpart."""
-    from proxy.grounding.values.consistency import instead  # 20 ms that a server without such a stage need not wait for
-
-    for position in ranked:
-        if said := instead(claim, base.sentences[position], tongue):
-            return said, position
-    return "", ranked[0]
-
-
-def _missing(claim: str, evidence: str, tongue: str) -> str:
-    """Which numbers, dates, units and names of a claim its evidence does not have: ``number 330 m (evidence: 300 m)``."""
-    from proxy.grounding.values.consistency import differences
-
-    found = differences(claim, evidence, tongue)[:_MAX_REASONS]
-    return "; ".join(f"{d.kind} {d.claim}" + (f" (evidence: {d.evidence})" if d.evidence else "") for d in found)
