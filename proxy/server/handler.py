@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from proxy.config.paths import normal
 from proxy.errors import (
@@ -120,11 +120,11 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
         return policy
 
-    async def _call(self, call: Call) -> Reply:
+    def _call(self, call: Call) -> Awaitable[Reply]:
         """Make the call, within a span of its own where there are any."""
         if self._trace is not None:
-            return await self._trace.send(self.route.upstream, call, self._s.upstreams)
-        return await self.route.upstream.send(call, self._s.upstreams)
+            return self._trace.send(self.route.upstream, call, self._s.upstreams)
+        return self.route.upstream.send(call, self._s.upstreams)
 
     @property
     def _translates(self) -> bool:

@@ -217,9 +217,9 @@ class _Rows(Sequence[tuple[Any, ...]]):
         self._made: list[tuple[Any, ...]] = []
 
     @property
-    def times(self) -> Iterator[float]:
+    def times(self) -> list[float]:
         """When their requests came."""
-        return (record.created_at for record in self._records)
+        return [record.created_at for record in self._records]
 
     def __len__(self) -> int:
         return len(self._records)
