@@ -51,7 +51,7 @@ NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 """Those of a body that passes as it is."""
 _KEYS = ("authorization", "x-api-key")
 _MAX_NAMES = 512
-_names: dict[bytes, str] = {}
+_names: dict[bytes, tuple[str, bool]] = {}
 
 
 @dataclass(slots=True)
@@ -78,20 +78,24 @@ def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> Clie
     for name, value in headers:
         if name in dropped:
             continue
-        known = _names.get(name) or _decoded(name)
-        if known.startswith(PREFIX):
+        known, is_hint = _names.get(name) or _decoded(name)
+        if is_hint:
             hints[known] = value.decode("latin-1")
         elif name not in named:
-            text = _text(value)
+            try:
+                text = value.decode()
+            except UnicodeDecodeError:  # RFC 9110 leaves the bytes above ASCII open; as text it must encode to UTF-8 again
+                text = value.decode("latin-1")
             forwarded.append((known, text))
             if known in _KEYS:
                 keys[known] = text
     return ClientHeaders(forwarded, hints, keys)
 
 
-def _decoded(name: bytes) -> str:
-    """A header's name; those that come again with each request are decoded once."""
-    found = name.decode("latin-1")
+def _decoded(name: bytes) -> tuple[str, bool]:
+    """A header's name, and whether it is Groundwire's own; those that come again with each request are decoded once."""
+    text = name.decode("latin-1")
+    found = text, text.startswith(PREFIX)
     if len(_names) < _MAX_NAMES and len(name) <= 64:
         _names[name] = found
     return found
@@ -113,11 +117,10 @@ def sent_path(scope: Scope) -> str:
     return raw.decode("latin-1") if raw else quote(scope["path"])
 
 
-def tail(scope: Scope, prefix: str) -> str:
-    """What follows ``/v1`` of a path that begins with `prefix`, as it was sent, with the query."""
-    rest = sent_path(scope)[len(prefix) + len("/v1") :]
-    query = (scope.get("query_string") or b"").decode("latin-1")
-    return f"{rest}?{query}" if query else rest
+def tail(scope: Scope, path: str, prefix: str) -> str:
+    """What follows ``/v1`` of a `sent_path` that begins with `prefix`, with the query."""
+    rest, query = path[len(prefix) + len("/v1") :], scope.get("query_string")
+    return f"{rest}?{query.decode('latin-1')}" if query else rest
 
 
 def wants_websocket(scope: Scope) -> bool:
@@ -138,14 +141,6 @@ def error_code(body: bytes) -> str:
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
     return code if isinstance(code, str) and code.isascii() and code.replace("_", "").isalnum() else ""
-
-
-def _text(value: bytes) -> str:
-    """A header value as text that encodes to UTF-8 again; RFC 9110 leaves the bytes above ASCII open."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
 
 
 def _connection_names(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:
