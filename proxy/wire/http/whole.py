@@ -36,9 +36,12 @@ def offer(cycle: RequestResponseCycle) -> None:
 
 
 def offered(scope: dict[str, Any]) -> Whole | None:
-    """What the server offers with a request; None where it is another server's."""
+    """What the server offers with a request; None where it is another server's.
+
+    It is taken out of the scope, which what is offered refers to: left in, each request would wait for the garbage collector.
+    """
     extensions = scope.get("extensions")
-    found: Whole | None = extensions.get(EXTENSION) if extensions else None
+    found: Whole | None = extensions.pop(EXTENSION, None) if extensions else None
     return found
 
 
