@@ -11,7 +11,7 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -318,7 +318,7 @@ class Database:
         return without_password(words, self._url)[:500]
 
 
-async def write(connection: AsyncConnection, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
+async def write(connection: AsyncConnection, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
     """A compiled statement once for each row; with SQLite in one trip to the driver's thread instead of three."""
     if connection.dialect.name == "sqlite":
         driver = (await connection.get_raw_connection()).driver_connection

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from proxy.errors import StoreUnavailable
@@ -176,7 +176,7 @@ class RecordWriter:
             self._full.clear()
 
     async def _insert(self, rows: _Rows) -> None:
-        if not self._database.is_sqlite:  # its driver is on the event loop
+        if self._body_bytes or not self._database.is_sqlite:  # to mask bodies takes seconds; another driver is on the event loop
             await asyncio.to_thread(iter, rows)
         async with self._database.writing(reads=False) as connection:
             await write(connection, self._database.compiled(_inserting), rows)
@@ -207,7 +207,7 @@ def _inserting(database: Database) -> Any:
     return database.insert(table).on_conflict_do_nothing()
 
 
-class _Rows(Sequence[tuple[Any, ...]]):
+class _Rows:
     """Records as rows, encoded by whoever first asks for them: with SQLite the driver's thread, before it begins to write, so that no
     thread of our own has to be woken for it, and nobody waits for the lock meanwhile.
     """
@@ -224,16 +224,10 @@ class _Rows(Sequence[tuple[Any, ...]]):
     def __len__(self) -> int:
         return len(self._records)
 
-    def __getitem__(self, index: Any) -> Any:
-        return self._rows()[index]
-
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
-        return iter(self._rows())
-
-    def _rows(self) -> list[tuple[Any, ...]]:
         if not self._made:
             self._made = list(map(self._encoded, range(len(self._records))))
-        return self._made
+        return iter(self._made)
 
     def _encoded(self, i: int) -> tuple[Any, ...]:
         if i % 50 == 49:

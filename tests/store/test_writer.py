@@ -188,3 +188,15 @@ async def test_nobody_waits_for_the_store_while_records_are_encoded(
         assert await Records(database).get("gw_00000001") == make_record()
     assert 1 == len(threads)
     assert threading.main_thread() not in threads
+
+
+async def test_the_time_that_bodies_take_is_none_of_the_stores(counters: CountingCounters, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = []
+    monkeypatch.setattr(_Rows, "_encoded", lambda rows, i: encoded.append(i))
+    none: dict[str, Any] = {}
+    for bodies in (none, {"request_body": b"{}"}):
+        writer = RecordWriter(Database("sqlite://"), counters)  # was never opened
+        writer.submit(make_record(**bodies))
+        with pytest.raises(StoreUnavailable):
+            await writer.flush()
+        assert len(bodies) == len(encoded)
