@@ -7,7 +7,7 @@
 For a machine that does other things, too. Stub, client, floor and proxy stand in one process on one event loop and are asked in short
 turns, one after the other, over loopback; what the client and the stub cost is measured as well (*direct*) and taken off. Two figures:
 
-- *CPU*: of the whole process, records written at the end of each turn; the lower quartile over the turns. On a machine with nothing
+- *CPU*: of the whole process, records and log written at the end of each turn; the lower quartile over the turns. On a machine with nothing
   else to do a busy neighbour on each core empties the caches meanwhile: alone, code costs less, the proxy's by more than the floor's, and
   figures of a quiet and of a busy machine could not be compared.
 - *calls*: calls of Python functions and of built-in ones, by `sys.setprofile`; the same in every run, on every machine.
@@ -162,6 +162,8 @@ class Hop:
         await done
         if name == "proxy" and self._app is not None:
             await self._app.records_writer.flush()
+            for handler in logging.getLogger().handlers:
+                handler.flush()
         ended()
         for client in clients:
             client.transport.close()

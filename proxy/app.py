@@ -189,7 +189,7 @@ class App:
         path = sent_path(scope)
         for route in self.routes:
             if path.startswith(route.prefix) and path.startswith("/v1/", len(route.prefix)):
-                await self._endpoint(route, scope, receive, send)
+                await self._endpoint(route, path, scope, receive, send)
                 return
         if "/v1/" in scope["path"] and not path.startswith("/groundwire/"):
             known = ", ".join(f"{route.prefix}/v1" for route in self.routes)

@@ -100,7 +100,7 @@ class Pipeline:
 
     def remembers(self, request: Request) -> bool:
         """Whether a stage keeps something of the run of such a request, or goes by what it kept."""
-        return any(stage.remembers(request) for stage in self._remembering)
+        return bool(self._remembering) and any(stage.remembers(request) for stage in self._remembering)
 
     def closed(self, exchange: Exchange) -> bool:
         """Whether a stage that looks at answers refuses what it cannot check."""

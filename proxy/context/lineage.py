@@ -62,8 +62,9 @@ def opening_of(client: str, route: str, messages: Sequence[Message]) -> str:
     """The same for every conversation that opens so: from client, route, system messages and the first user message."""
     digest = hashlib.blake2b(f"{client}\0{route}\0".encode("utf-8", "surrogateescape"), digest_size=12)
     for message in messages:
-        digest.update(orjson.dumps([message.get("role"), message.get("content")]))
-        if message.get("role") == "user":
+        role = message.get("role")
+        digest.update(orjson.dumps([role, message.get("content")]))
+        if role == "user":
             break
     return "run_" + digest.hexdigest()
 

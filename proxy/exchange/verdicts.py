@@ -64,4 +64,4 @@ class Found(Protocol):
 
 def warning_codes(verdicts: Sequence[Found]) -> list[str]:
     """Codes of every verdict that is not one of `QUIET`, in order, each once."""
-    return list(dict.fromkeys([v.code for v in verdicts if v.outcome not in QUIET and v.code]))
+    return list(dict.fromkeys([v.code for v in verdicts if v.outcome not in QUIET and v.code])) if verdicts else []

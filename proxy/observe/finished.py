@@ -119,19 +119,24 @@ def log_line(finished: Finished) -> LogLine:
     """The line."""
     error, exchange = finished.error, finished.exchange
     before, prompt, completion = finished.tokens
+    path, run, step, model = finished.path, "", "", ""
+    if exchange is not None:
+        run, step, model = exchange.run_id, exchange.step_id, exchange.original.model
+    if len(path) + len(run) + len(step) + len(model) > MAX_NAME_CHARS:
+        path, run, step, model = clipped(path), clipped(run), clipped(step), clipped(model)
     return LogLine(
         id=finished.id,
         status=finished.status,
         verdict=finished.verdict,
         method=finished.method,
-        path=clipped(finished.path),
+        path=path,
         route=finished.route or "/",
         client=finished.client,
         kind=PASSED_THROUGH if finished.passed_through else "",
         policy=exchange.policy if exchange is not None else "",
-        run=clipped(exchange.run_id) if exchange is not None else "",
-        step=clipped(exchange.step_id) if exchange is not None else "",
-        model=clipped(exchange.original.model) if exchange is not None else "",
+        run=run,
+        step=step,
+        model=model,
         stream=exchange is not None and exchange.original.stream,
         warnings=tuple(exchange.warnings) if exchange is not None else (),
         upstream=finished.upstream,

@@ -8,6 +8,7 @@ that would write the addresses they call, which may hold a key, from ``warning``
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -15,7 +16,8 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import IO, Any
 
@@ -38,7 +40,15 @@ STARTING = "groundwire"
 QUIET = ("uvicorn.error", "uvicorn.access", "faiss.loader", "httpx", "httpcore", "urllib3")
 """From ``warning`` on: what they say below is said elsewhere, no news, or an address with a key in it."""
 
+HOLD_S = 0.05
+"""How long the line of an exchange that went well may wait for others, to be written with them."""
+HELD_LINES = 64
+"""How many may: less than a millisecond of work."""
+_ONE_WRITE_BYTES = 4096
+"""What a pipe takes in one piece (POSIX's ``PIPE_BUF`` on Linux), so that lines of several processes do not mix."""
+
 exchanges = logging.getLogger("groundwire.exchange")
+_own = logging.getLogger("groundwire")
 _encode = msgspec.json.Encoder().encode
 
 
@@ -82,18 +92,31 @@ def _settings(given: LoggingSettings, environ: Mapping[str, str]) -> LoggingSett
 
 
 def exchange(line: LogLine) -> None:
-    """Write the line of an exchange that is over; a warning where it failed."""
-    level = logging.WARNING if line.failed else logging.INFO
-    if exchanges.isEnabledFor(level):
-        exchanges.handle(_Record(level, _Message(line)))
+    """Write the line of an exchange that is over, at once where it failed: then it is a warning; else `LineHandler.hold` may."""
+    if line.failed:
+        if exchanges.isEnabledFor(logging.WARNING):
+            exchanges.handle(_Record(logging.WARNING, _Message(line)))
+    elif exchanges.isEnabledFor(logging.INFO):
+        handler = _only_handler()
+        if handler is None or not handler.hold(line):
+            exchanges.handle(_Record(logging.INFO, _Message(line)))
+
+
+def _only_handler() -> LineHandler | None:
+    """Who would get an exchange's record, if it is a handler of ours alone, and nobody else looks at it on its way."""
+    handlers = logging.root.handlers
+    if len(handlers) != 1 or exchanges.handlers or exchanges.filters or _own.handlers or not (exchanges.propagate and _own.propagate):
+        return None
+    handler = handlers[0]
+    return handler if isinstance(handler, LineHandler) and not handler.filters and handler.level <= logging.INFO else None
 
 
 class _Record(logging.LogRecord):
     """An exchange's record: what the class that it stands in for asks the system and the interpreter for is the same each time."""
 
-    def __init__(self, level: int, message: _Message) -> None:
+    def __init__(self, level: int, message: _Message, at: float | None = None) -> None:
         made = _made_before(level, os.getpid(), threading.get_ident())
-        now = time.time()
+        now = time.time() if at is None else at
         self.__dict__ = {
             **made,
             "msg": message,
@@ -227,18 +250,73 @@ def _traceback(formatter: logging.Formatter, record: logging.LogRecord) -> str:
 
 
 class LineHandler(logging.StreamHandler[IO[str]]):
-    """Writes a line with one call of the system, so that nothing of another process comes between its parts."""
+    """Writes each line whole with one call of the system, so that nothing of another process comes between its parts.
+
+    An exchange's line waits for those of others: many formatted and written together cost a third of as many single ones. Any other
+    record, which may be about what goes wrong, is written at once and behind those that wait.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        super().__init__(stream)
+        self._held: list[tuple[float, LogLine]] = []
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """The one on which a timer runs."""
+
+    def hold(self, line: LogLine) -> bool:
+        """Write the line within `HOLD_S`, where an event loop runs; whether it is so."""
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        with self._locked:
+            held = self._held
+            held.append((time.time(), line))
+            if len(held) >= HELD_LINES:
+                self.flush()
+            elif self._loop is not loop:
+                self._loop = loop
+                loop.call_later(HOLD_S, self._timed)
+        return True
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write it; what cannot be written is lost, as there is no one to tell."""
+        self._write([*self._taken(), record])
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._locked:
+            self._write(self._taken())
+
+    def _timed(self) -> None:
+        self._loop = None
+        self.flush()
+
+    @property
+    def _locked(self) -> AbstractContextManager[object]:
+        return self.lock or nullcontext()
+
+    def _taken(self) -> list[logging.LogRecord]:
+        held, self._held = self._held, []
+        return [_Record(logging.INFO, _Message(line), at) for at, line in held]
+
+    def _write(self, records: Iterable[logging.LogRecord]) -> None:
+        waiting = b""
+        for record in records:
+            try:
+                line = self.format(record).encode("utf-8", "backslashreplace") + b"\n"
+            except Exception:
+                self.handleError(record)
+                continue
+            if len(waiting) + len(line) > _ONE_WRITE_BYTES:
+                self._put(waiting)
+                waiting = b""
+            waiting += line
+        self._put(waiting)
+
+    def _put(self, lines: bytes) -> None:
         try:
-            line = self.format(record).encode("utf-8", "backslashreplace") + b"\n"
-        except Exception:
-            self.handleError(record)
-            return
-        try:
-            descriptor = self.stream.fileno()
-            while line:
-                line = line[os.write(descriptor, line) :]
+            descriptor = self.stream.fileno() if lines else -1
+            while lines:
+                lines = lines[os.write(descriptor, lines) :]
         except (OSError, ValueError):
             return

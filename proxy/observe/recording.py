@@ -128,7 +128,7 @@ def _detail(exchange: Exchange, kind: type[D], **others: Any) -> D:
     several = answer is not None and len(exchange.attempts) > 1
     return kind(
         enforced=exchange.enforced,
-        verdicts=[_verdict(verdict) for verdict in findings.verdicts],
+        verdicts=list(map(_verdict, findings.verdicts)),
         facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
         timings_ms={name: round(ms, 3) for name, ms in exchange.timings.items()},
         changes=findings.changes[:],

@@ -57,15 +57,21 @@ class Completion(Handler):
             await aside(len(body), check_duplicates, body)
         request, found = await self._continued(request)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
-        exchange.verdicts += [] if found is None or not self._policy.pipeline.ran(exchange) else [found]
-        await self._policy.pipeline.begin(exchange)
-        if (kept := unchanged(exchange)) is not None:
-            exchange.verdicts.append(kept)
+        if self._policy.pipeline.stages:
+            await self._begin(exchange, found)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
             return
         ask = partial(self._ask, exchange, dialect, forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
+
+    async def _begin(self, exchange: Exchange, found: Verdict | None) -> None:
+        """The stages look at the request; `found` is what is to be said of its history."""
+        if found is not None and self._policy.pipeline.ran(exchange):
+            exchange.verdicts.append(found)
+        await self._policy.pipeline.begin(exchange)
+        if (kept := unchanged(exchange)) is not None:
+            exchange.verdicts.append(kept)
 
     async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
@@ -191,7 +197,8 @@ class Completion(Handler):
             total_s=self.route.upstream.total_s,
             keep=partial(self._keep, exchange) if self._keeping is not None else None,
         )
-        await self._told(exchange)
+        if self._policy.pipeline.owes(exchange):
+            await self._told(exchange)
         if not 200 <= reply.status < 300:
             await self._pass_error(reply)
         elif not is_event_stream(reply.headers):
@@ -201,8 +208,6 @@ class Completion(Handler):
 
     async def _told(self, exchange: Exchange) -> None:
         """Wait for the stages that look at the request while the model is asked."""
-        if not self._policy.pipeline.owes(exchange):
-            return
         started = time.perf_counter()
         with suppress(TimeoutError):
             async with asyncio.timeout(delivery.PATIENCE_S if self._delivery(exchange) == "tap" else None):

@@ -27,9 +27,9 @@ class Endpoint:
         self._s = services
         self._departures = Departures()
 
-    async def __call__(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request whose path is the route's prefix and ``/v1/…``."""
-        path, responder = tail(scope, route.prefix), Responder(receive, send, self._departures, offered(scope))
+    async def __call__(self, route: Route, sent: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request whose path, as it was `sent`, is the route's prefix and ``/v1/…``."""
+        path, responder = tail(scope, sent, route.prefix), Responder(receive, send, self._departures, offered(scope))
         dialect = self._s.dialects.of(path.partition("?")[0]) if scope["method"] == "POST" else None
         handler = (Passthrough if dialect is None else Completion)(self._s, route, scope, receive, responder, path, dialect)
         try:

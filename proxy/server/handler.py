@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from proxy.config.paths import normal
 from proxy.errors import (
@@ -120,16 +120,16 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
         return policy
 
-    async def _call(self, call: Call) -> Reply:
+    def _call(self, call: Call) -> Awaitable[Reply]:
         """Make the call, within a span of its own where there are any."""
         if self._trace is not None:
-            return await self._trace.send(self.route.upstream, call, self._s.upstreams)
-        return await self.route.upstream.send(call, self._s.upstreams)
+            return self._trace.send(self.route.upstream, call, self._s.upstreams)
+        return self.route.upstream.send(call, self._s.upstreams)
 
     @property
     def _translates(self) -> bool:
         """Whether the provider, or one that stands in for it, does not keep what the client's API keeps."""
-        return self._dialect is not None and any(self._dialect.path in paths for paths in self.route.asked_in.values())
+        return self._dialect is not None and self._dialect.path in self.route.translated
 
     def _asked_in(self, upstream: str) -> str:
         """The API in which an upstream was asked where it does not speak the client's; else ""."""
@@ -194,14 +194,16 @@ class Handler(ABC):
         """Give the connection back and leave a record."""
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
-            await self._keep(exchange)
-            await pipeline.conclude(exchange)
-            pipeline.release(exchange)
+            if self._keeping is not None:
+                await self._keep(exchange)
+            if pipeline.stages:
+                await pipeline.conclude(exchange)
+                pipeline.release(exchange)
         for reply in self._replies:
             await reply.close()
         finished = self._finished()
         await self._s.recorder.record(finished)
-        if exchange is not None and pipeline.learns(exchange):
+        if exchange is not None and pipeline.stages and pipeline.learns(exchange):
             self._s.afterwards.submit(lambda: pipeline.done(exchange))
         line = log_line(finished)
         logs.exchange(line)

@@ -50,6 +50,11 @@ class Route:
     """By the upstream's name, and that of each which stands in for it: paths whose API it does not speak, with the one it is asked in."""
     own_machine_only: bool = False
     """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
+    translated: frozenset[str] = field(init=False)
+    """Paths whose API its upstream, or one that stands in for it, does not speak."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "translated", frozenset(path for paths in self.asked_in.values() for path in paths))
 
 
 @dataclass(slots=True, frozen=True)

@@ -11,7 +11,7 @@ import logging
 import random
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -108,11 +108,12 @@ class Database:
             yield connection
 
     @asynccontextmanager
-    async def writing(self) -> AsyncIterator[AsyncConnection]:
+    async def writing(self, *, reads: bool = True) -> AsyncIterator[AsyncConnection]:
         """A transaction that will write: what is read in it cannot change before it is written. Raises as `transaction` does.
 
         With SQLite, which lets one write at a time and has the others try again after pauses, this process's writers queue here, so that
-        none is passed over for seconds; PostgreSQL locks rows (``with_for_update``).
+        none is passed over for seconds; PostgreSQL locks rows (``with_for_update``). One that `reads` nothing before it writes has
+        SQLite's lock from its first write: a trip to the driver's thread less.
         """
         if not self.is_sqlite:
             async with self.transaction() as connection:
@@ -125,7 +126,8 @@ class Database:
             raise StoreUnavailable(f"other writers took longer than {self.timeout_s:g} s") from None
         try:
             async with self.transaction() as connection:
-                await fetch(connection, _BEGIN, {})
+                if reads:
+                    await fetch(connection, _BEGIN, {})
                 yield connection
         finally:
             self._writers.release()
@@ -316,14 +318,14 @@ class Database:
         return without_password(words, self._url)[:500]
 
 
-async def write(connection: AsyncConnection, statement: str, rows: list[tuple[Any, ...]]) -> None:
+async def write(connection: AsyncConnection, statement: str, rows: Iterable[tuple[Any, ...]]) -> None:
     """A compiled statement once for each row; with SQLite in one trip to the driver's thread instead of three."""
     if connection.dialect.name == "sqlite":
         driver = (await connection.get_raw_connection()).driver_connection
         assert driver is not None
         await driver.executemany(statement, rows)
     else:
-        await connection.exec_driver_sql(statement, rows)
+        await connection.exec_driver_sql(statement, list(rows))
 
 
 async def fetch(connection: AsyncConnection, query: TextClause, values: Mapping[str, Any]) -> Sequence[Sequence[Any]]:

@@ -153,8 +153,8 @@ def mask_json(encoded: bytes) -> bytes:
     Every record comes by here. Most leave after one search for a long word and nine for short hints: 6 µs instead of 20 for 800 bytes.
     """
     lower = encoded.lower()
-    long = _LONG_TOKEN in encoded.translate(_TOKEN_BYTES) and any(hint in lower for hint in _LONG_HINTS)
-    if not long and not any(hint in lower for hint in _SHORT_HINTS):
+    long = _LONG_TOKEN in encoded.translate(_TOKEN_BYTES) and any(map(lower.__contains__, _LONG_HINTS))
+    if not long and not any(map(lower.__contains__, _SHORT_HINTS)):
         return encoded
     return msgspec.json.encode(mask(msgspec.json.decode(encoded)))
 

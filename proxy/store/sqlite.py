@@ -60,7 +60,7 @@ def prepare_file(path: str, *, timeout_s: float) -> FileIdentity:
 def file_identity(path: str) -> FileIdentity | None:
     """Which file stands at `path` now; None when there is none."""
     try:
-        found = Path(path).stat()
+        found = os.stat(path)
     except OSError:
         return None
     return found.st_dev, found.st_ino

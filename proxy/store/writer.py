@@ -2,8 +2,8 @@
 
 A batch goes to the database every quarter of a second, or sooner once 500 records wait. While the store is locked or gone the
 batch is kept and tried again; when the queue is full the newest records are dropped and counted. Encoding and masking happen in a
-thread. Rows go to the driver as tuples: with SQLAlchemy Core's dictionaries a record costs about a third more CPU
-(``python -m benchmarks.records``).
+thread, with SQLite the driver's own, as it takes the rows. They are tuples: with SQLAlchemy Core's dictionaries a record costs about a
+third more CPU (``python -m benchmarks.records``).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from proxy.errors import StoreUnavailable
@@ -23,7 +23,6 @@ from proxy.store.tables import records as table
 
 log = logging.getLogger(__name__)
 
-_AT = list(table.columns).index(table.c.created_at)
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 
 
@@ -46,8 +45,8 @@ class RecordWriter:
         self._batch_rows, self._flush_every_s = batch_rows, flush_every_s
         self._waiting: dict[str, Record] = {}
         self._writing: dict[str, Record] = {}
-        self._rows: list[tuple[Any, ...]] | None = None
-        """`_writing`, encoded: kept for the next try."""
+        self._rows: _Rows | None = None
+        """`_writing`, encoded once it is needed, and kept for the next try."""
         self._body_bytes = 0
         self._some, self._full = asyncio.Event(), asyncio.Event()
         self._lock = asyncio.Lock()
@@ -143,7 +142,7 @@ class RecordWriter:
         if not self._writing:
             self._take_batch()
         if self._rows is None:
-            self._rows = await asyncio.to_thread(_encoded, list(self._writing.values()), to_row)
+            self._rows = _Rows(list(self._writing.values()))
         written, lost = len(self._rows), 0
         try:
             await self._insert(self._rows)
@@ -176,10 +175,12 @@ class RecordWriter:
         if len(self._waiting) < self._batch_rows:  # `submit` sets it only on reaching this number
             self._full.clear()
 
-    async def _insert(self, rows: list[tuple[Any, ...]]) -> None:
-        async with self._database.writing() as connection:
+    async def _insert(self, rows: _Rows) -> None:
+        if self._body_bytes or not self._database.is_sqlite:  # to mask bodies takes seconds; another driver is on the event loop
+            await asyncio.to_thread(iter, rows)
+        async with self._database.writing(reads=False) as connection:
             await write(connection, self._database.compiled(_inserting), rows)
-            await touch(self._database, connection, (row[_AT] for row in rows))
+            await touch(self._database, connection, rows.times)
 
     async def _insert_one_by_one(self) -> tuple[int, int]:
         """The rows of a refused batch, each in its own transaction. Returns how many were written and lost."""
@@ -187,7 +188,7 @@ class RecordWriter:
         self._counters.count("records.write_errors")
         for record in list(self._writing.values()):
             try:
-                await self._insert([careful_row(record)])
+                await self._insert(_Rows([record], careful_row))
                 written += 1
             except StoreRejected as error:
                 log.warning("record %s cannot be stored: %s", record.id, error)
@@ -206,13 +207,32 @@ def _inserting(database: Database) -> Any:
     return database.insert(table).on_conflict_do_nothing()
 
 
-def _encoded(records: Sequence[Record], encode: Callable[[Record], tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    rows = []
-    for i, record in enumerate(records):
-        rows.append(encode(record))
+class _Rows:
+    """Records as rows, encoded by whoever first asks for them: with SQLite the driver's thread, before it begins to write, so that no
+    thread of our own has to be woken for it, and nobody waits for the lock meanwhile.
+    """
+
+    def __init__(self, records: list[Record], encode: Callable[[Record], tuple[Any, ...]] = to_row) -> None:
+        self._records, self._encode = records, encode
+        self._made: list[tuple[Any, ...]] = []
+
+    @property
+    def times(self) -> list[float]:
+        """When their requests came."""
+        return [record.created_at for record in self._records]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        if not self._made:
+            self._made = list(map(self._encoded, range(len(self._records))))
+        return iter(self._made)
+
+    def _encoded(self, i: int) -> tuple[Any, ...]:
         if i % 50 == 49:
             time.sleep(0)  # lets the event loop's thread have the interpreter
-    return rows
+        return self._encode(self._records[i])
 
 
 def _body_bytes(record: Record) -> int:

@@ -24,7 +24,8 @@ from proxy.upstreams.encodings import Decoder, Undecodable
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "openai-organization", "openai-project"))
 """A client's, which would say whose account it is beside the operator's key."""
-_SKIP_AUTO = frozenset(("User-Agent", "Accept", "Accept-Encoding", "Content-Type"))
+_ADDED = frozenset(("user-agent", "accept", "accept-encoding", "content-type"))
+"""Headers that aiohttp would add where they are missing."""
 _WHOLE_BODY_BYTES = 2**20
 _READ_BUFFER_BYTES = 2**18
 """Bytes read ahead of a slow client before the upstream is made to wait."""
@@ -58,8 +59,8 @@ class OpenAIUpstream:
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
             timeout=self._timeout,
-            skip_auto_headers=_SKIP_AUTO,
             read_bufsize=_READ_BUFFER_BYTES,
             trust_env=False,
         )
@@ -75,14 +76,16 @@ class OpenAIUpstream:
             raise UpstreamUnreachable(f"upstream {self.name} is not started")
         times = self._settings.timeouts
         deadline = asyncio.get_running_loop().time() + times.total_s
+        headers = self._headers(call)
+        missing = _ADDED.difference([name for name, _ in headers])
         try:
             response = await self._session.request(
                 call.method,
                 self._url(call.path),
                 data=_payload(call.body),
-                headers=self._headers(call),
+                headers=headers,
+                skip_auto_headers=missing or None,  # where there are none, aiohttp does not look for each
                 allow_redirects=False,
-                auto_decompress=False,
             )
         except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
             raise self.failure(error, connecting=True) from error
@@ -105,7 +108,7 @@ class OpenAIUpstream:
         headers += self._own_headers
         if not call.raw:
             headers.append(("accept-encoding", "identity"))
-        if not any(k == "user-agent" for k, _ in headers):
+        if "user-agent" not in [name for name, _ in headers]:
             headers.append(("user-agent", f"groundwire/{__version__}"))
         return headers
 
@@ -150,8 +153,8 @@ class _OpenAIReply:
         self._decoder = Decoder(encoding) if encoding.lower() not in ("identity", "") else None
         self._decoded: Iterator[bytes] = iter(())
         connection = response.connection
-        if connection is not None and connection.protocol is not None:  # the body is not here yet: from now on, pauses count
-            protocol = connection.protocol
+        protocol = connection.protocol if connection is not None else None
+        if protocol is not None:  # the body is not here yet: from now on, pauses count
             protocol.read_timeout = between_s
             protocol.start_timeout()
 
@@ -167,10 +170,13 @@ class _OpenAIReply:
 
     async def read(self) -> bytes:
         """The whole body."""
-        pieces = []
+        first = await self._piece()
+        if self._decoder is None and self._response.content.at_eof():  # most answers come in one piece
+            return first
+        pieces = [first]
         while piece := await self._piece():
             pieces.append(piece)
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        return b"".join(pieces)
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives."""

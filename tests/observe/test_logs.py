@@ -10,7 +10,10 @@ import re
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from hypothesis import strategies as st
 from proxy.config.observability import LoggingSettings
 from proxy.errors import ConfigError
 from proxy.exchange import Exchange, Verdict
+from proxy.observe import logs
 from proxy.observe.finished import LogLine
 from proxy.observe.logs import ConsoleFormatter, JsonFormatter, LineHandler, _Message, _Record, _settings, exchanges
 from proxy.ports.stage import Stage
@@ -313,6 +317,7 @@ for name in ("groundwire.x", "proxy.x", "httpcore.http11", "aiosqlite", "asyncio
 @pytest.mark.process
 def test_a_higher_level_keeps_what_went_wrong() -> None:
     code = """
+from proxy.observe import logs
 from proxy.observe.finished import LogLine
 logs.configure(level="warning")
 logs.exchange(LogLine(id="fine", status=200, verdict="pass"))
@@ -394,6 +399,106 @@ def test_a_line_is_written_with_one_call(tmp_path: Path) -> None:
     os.close(reader)
     handler.handle(record("nobody reads this"))  # and nobody is told
     handler.stream.close()
+
+
+@contextmanager
+def alone() -> Iterator[LineHandler]:
+    """The only one of the log."""
+    root, before = logging.getLogger(), logging.getLogger().handlers[:]
+    with tempfile.TemporaryFile("w+") as file:
+        made = LineHandler(file)
+        made.setFormatter(ConsoleFormatter())
+        root.handlers[:] = [made]
+        level = root.level
+        root.setLevel(logging.INFO)
+        try:
+            yield made
+        finally:
+            root.handlers[:] = before
+            root.setLevel(level)
+
+
+def caught(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What each write would write from now on."""
+    writes: list[bytes] = []
+
+    def write(_: int, lines: bytes) -> int:
+        writes.append(lines)
+        return len(lines)
+
+    monkeypatch.setattr("proxy.observe.logs.os.write", write)
+    return writes
+
+
+def written(handler: LineHandler) -> list[str]:
+    """What the messages in the file begin with."""
+    found = os.pread(handler.stream.fileno(), 2**20, 0).decode()
+    return [line.partition(": ")[2].split()[0] for line in found.splitlines()]
+
+
+async def test_lines_of_exchanges_that_went_well_are_written_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    with alone():
+        monkeypatch.setattr("proxy.observe.logs.HELD_LINES", 3)
+        writes = caught(monkeypatch)
+        for number in range(3):
+            assert [] == writes
+            logs.exchange(LogLine(id=f"gw_{number}", status=200))
+        assert [3] == [lines.count(b"\n") for lines in writes]
+
+
+async def test_a_line_waits_no_longer_than_its_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    with alone() as handler:
+        monkeypatch.setattr("proxy.observe.logs.HOLD_S", 0.001)
+        for number in ("1", "2"):
+            logs.exchange(LogLine(id=number, status=200))
+            async with asyncio.timeout(10):
+                while number not in written(handler):
+                    await asyncio.sleep(0.001)
+        assert ["1", "2"] == written(handler)
+
+
+async def test_what_may_be_wrong_is_written_at_once_and_in_its_order() -> None:
+    with alone() as handler:
+        logs.exchange(LogLine(id="well", status=200))
+        logs.exchange(LogLine(id="failed", status=502))
+        assert ["well", "failed"] == written(handler)
+        logs.exchange(LogLine(id="well-too", status=200))
+        await asyncio.to_thread(logging.getLogger("groundwire.x").warning, "beware")
+        assert ["well", "failed", "well-too", "beware"] == written(handler)
+
+
+async def test_what_waits_at_the_end_is_written() -> None:
+    with alone() as handler:
+        logs.exchange(LogLine(id="last", status=200))
+        assert [] == written(handler)
+        logging.shutdown([weakref.ref(handler)])
+        assert ["last"] == written(handler)
+
+
+def test_without_an_event_loop_a_line_does_not_wait() -> None:
+    with alone() as handler:
+        logs.exchange(LogLine(id="alone", status=200))
+        assert ["alone"] == written(handler)
+
+
+async def test_who_else_looks_at_the_log_sees_a_line_at_once() -> None:
+    with alone():
+        seen: list[logging.LogRecord] = []
+        other = logging.Handler()
+        other.emit = seen.append  # type: ignore[assignment,method-assign]
+        logging.getLogger().addHandler(other)
+        logs.exchange(LogLine(id="seen", status=200))
+        assert ["seen"] == [record.getMessage().split()[0] for record in seen]
+
+
+async def test_lines_that_are_written_together_fit_a_pipes_one_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    with alone() as handler:
+        writes = caught(monkeypatch)
+        for number in range(5):
+            logs.exchange(LogLine(id=f"gw_{number}", status=200, run="r" * 1000))
+        handler.flush()
+        assert [3, 2] == [lines.count(b"\n") for lines in writes]
+        assert all(lines.endswith(b"\n") for lines in writes)
 
 
 def test_a_line_has_every_field_that_is_not_empty() -> None:

@@ -2,18 +2,21 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from proxy.errors import StoreUnavailable
 from proxy.store.database import Database
-from proxy.store.records import Records
-from proxy.store.writer import RecordWriter
+from proxy.store.records import Record, Records, to_row
+from proxy.store.writer import RecordWriter, _Rows
 from tests.store.conftest import LIMIT_S, CountingCounters, make_record, opened
 
 
@@ -135,7 +138,7 @@ async def test_flush_keeps_the_records_when_it_fails(counters: CountingCounters)
 _VICTIM = """
 import asyncio, itertools, sys
 from proxy.store.database import Database
-from proxy.store.writer import RecordWriter
+from proxy.store.writer import RecordWriter, _Rows
 from tests.store.conftest import CountingCounters, make_record
 
 async def main():
@@ -163,3 +166,37 @@ async def test_after_kill_9_the_store_opens_with_all_that_was_flushed(tmp_path: 
     async with opened(url) as database, database.transaction() as connection:
         assert (await connection.exec_driver_sql("PRAGMA integrity_check")).scalar_one() == "ok"
         assert (await connection.exec_driver_sql("SELECT count(*) FROM records")).scalar_one() >= flushed
+
+
+async def test_nobody_waits_for_the_store_while_records_are_encoded(
+    tmp_path: Path, migrated_file: Path, counters: CountingCounters
+) -> None:
+    path = tmp_path / "x.db"
+    shutil.copy(migrated_file, path)
+    threads = []
+
+    def encode(record: Record) -> tuple[Any, ...]:
+        with sqlite3.connect(path, timeout=0, isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")
+            other.execute("ROLLBACK")
+        other.close()
+        threads.append(threading.current_thread())
+        return to_row(record)
+
+    async with opened(f"sqlite:///{path}") as database:
+        await RecordWriter(database, counters)._insert(_Rows([make_record()], encode))
+        assert await Records(database).get("gw_00000001") == make_record()
+    assert 1 == len(threads)
+    assert threading.main_thread() not in threads
+
+
+async def test_the_time_that_bodies_take_is_none_of_the_stores(counters: CountingCounters, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = []
+    monkeypatch.setattr(_Rows, "_encoded", lambda rows, i: encoded.append(i))
+    none: dict[str, Any] = {}
+    for bodies in (none, {"request_body": b"{}"}):
+        writer = RecordWriter(Database("sqlite://"), counters)  # was never opened
+        writer.submit(make_record(**bodies))
+        with pytest.raises(StoreUnavailable):
+            await writer.flush()
+        assert len(bodies) == len(encoded)

@@ -24,6 +24,7 @@ from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.skimming import skimmed
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
+from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.chat.wishes import wishes_of
 from proxy.wire.http.forwarding import error_code
 from proxy.wire.usage import added_up
@@ -114,6 +115,8 @@ class ChatDialect:
 
     def parse_answer(self, body: bytes) -> Answer:
         """Raises `ValueError` when the body is not a chat completion."""
+        if (usual := usual_answer(body)) is not None:
+            return usual
         fields = orjson.loads(body)
         if not isinstance(fields, dict) or not isinstance(fields.get("choices"), list):
             raise ValueError("not a chat completion")

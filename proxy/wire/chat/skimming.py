@@ -7,11 +7,11 @@ no double can hold.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import orjson
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from proxy.exchange import Request
 from proxy.wire.bodies import is_shallow
@@ -22,12 +22,16 @@ class _Object(Struct):
     """Any object."""
 
 
+_Nothing = Annotated[int, msgspec.Meta(ge=1, le=0)]
+"""Of a field that must not be there: no value is one."""
+
+
 class _Message(Struct):
     """One message, not looked into."""
 
     role: str
     content: msgspec.Raw = msgspec.Raw(b"null")
-    groundwire: msgspec.Raw | UnsetType = UNSET
+    groundwire: _Nothing = 0
 
 
 class _Body(Struct):
@@ -38,7 +42,7 @@ class _Body(Struct):
     tools: list[_Object] | None = None
     functions: list[_Object] | None = None
     stream: bool | None = None
-    groundwire: msgspec.Raw | UnsetType = UNSET
+    groundwire: _Nothing = 0
 
 
 _decode = msgspec.json.Decoder(_Body).decode
@@ -55,7 +59,7 @@ def skimmed(body: bytes, wire: Any) -> Request | None:
         opening = _opening(found.messages)
     except (msgspec.DecodeError, UnicodeDecodeError, orjson.JSONDecodeError):
         return None
-    if not found.model or not opening or found.groundwire is not UNSET or any(one.groundwire is not UNSET for one in found.messages):
+    if not found.model or not opening:
         return None
     return Request(
         model=found.model,

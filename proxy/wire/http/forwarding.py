@@ -6,7 +6,8 @@ Specification: RFC 9110 section 7.6.1 (hop-by-hop headers).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import chain
 from urllib.parse import quote
 
 import orjson
@@ -48,37 +49,55 @@ NOT_RETURNED = frozenset(
 """An upstream's headers that describe its own connection and encoding of the body."""
 NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 """Those of a body that passes as it is."""
-_HINT = PREFIX.encode("ascii")
-_KEYS = (b"authorization", b"x-api-key")
+_KEYS = ("authorization", "x-api-key")
+_MAX_NAMES = 512
+_names: dict[bytes, tuple[str, bool]] = {}
 
 
 @dataclass(slots=True)
 class ClientHeaders:
     """A request's headers, sorted."""
 
-    forwarded: list[tuple[str, str]] = field(default_factory=list)
+    forwarded: list[tuple[str, str]]
     """What goes upstream."""
-    hints: dict[str, str] = field(default_factory=dict)
+    hints: dict[str, str]
     """Groundwire's own."""
-    keys: dict[str, str] = field(default_factory=dict)
+    keys: dict[str, str]
     """What says who the client is, by header: of several, the last."""
 
 
 def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> ClientHeaders:
     """Sort a request's headers; `raw` is for a body that passes as it is. Raises `RequestTooLarge`."""
-    found, size = ClientHeaders(), 0
+    if sum(map(len, chain.from_iterable(headers))) > _MAX_HEADERS_BYTES:
+        raise RequestTooLarge(f"the headers are larger than {_MAX_HEADERS_BYTES} bytes")
+    hints: dict[str, str] = {}
+    keys: dict[str, str] = {}
+    forwarded: list[tuple[str, str]] = []
     dropped = _HOP_BY_HOP if raw else _REWRITTEN
     named = _connection_names(headers)
     for name, value in headers:
-        size += len(name) + len(value)
-        if name.startswith(_HINT):
-            found.hints[name.decode("latin-1")] = value.decode("latin-1")
-        elif name not in dropped and name not in named:
-            found.forwarded.append((name.decode("latin-1"), _text(value)))
-            if name in _KEYS:
-                found.keys[found.forwarded[-1][0]] = found.forwarded[-1][1]
-    if size > _MAX_HEADERS_BYTES:
-        raise RequestTooLarge(f"the headers are larger than {_MAX_HEADERS_BYTES} bytes")
+        if name in dropped:
+            continue
+        known, is_hint = _names.get(name) or _decoded(name)
+        if is_hint:
+            hints[known] = value.decode("latin-1")
+        elif name not in named:
+            try:
+                text = value.decode()
+            except UnicodeDecodeError:  # RFC 9110 leaves the bytes above ASCII open; as text it must encode to UTF-8 again
+                text = value.decode("latin-1")
+            forwarded.append((known, text))
+            if known in _KEYS:
+                keys[known] = text
+    return ClientHeaders(forwarded, hints, keys)
+
+
+def _decoded(name: bytes) -> tuple[str, bool]:
+    """A header's name, and whether it is Groundwire's own; those that come again with each request are decoded once."""
+    text = name.decode("latin-1")
+    found = text, text.startswith(PREFIX)
+    if len(_names) < _MAX_NAMES and len(name) <= 64:
+        _names[name] = found
     return found
 
 
@@ -98,11 +117,10 @@ def sent_path(scope: Scope) -> str:
     return raw.decode("latin-1") if raw else quote(scope["path"])
 
 
-def tail(scope: Scope, prefix: str) -> str:
-    """What follows ``/v1`` of a path that begins with `prefix`, as it was sent, with the query."""
-    rest = sent_path(scope)[len(prefix) + len("/v1") :]
-    query = (scope.get("query_string") or b"").decode("latin-1")
-    return f"{rest}?{query}" if query else rest
+def tail(scope: Scope, path: str, prefix: str) -> str:
+    """What follows ``/v1`` of a `sent_path` that begins with `prefix`, with the query."""
+    rest, query = path[len(prefix) + len("/v1") :], scope.get("query_string")
+    return f"{rest}?{query.decode('latin-1')}" if query else rest
 
 
 def wants_websocket(scope: Scope) -> bool:
@@ -123,14 +141,6 @@ def error_code(body: bytes) -> str:
     except (ValueError, KeyError, TypeError, AttributeError):
         return ""
     return code if isinstance(code, str) and code.isascii() and code.replace("_", "").isalnum() else ""
-
-
-def _text(value: bytes) -> str:
-    """A header value as text that encodes to UTF-8 again; RFC 9110 leaves the bytes above ASCII open."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
 
 
 def _connection_names(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:

@@ -119,7 +119,7 @@ class ResponseHeaders:
             found += self._without_facts
         if facts.retries is not None:
             found.append((b"x-groundwire-retries", b"%d" % facts.retries))
-        if warnings := _codes(warning_codes(verdicts)):
+        if verdicts and (warnings := _codes(warning_codes(verdicts))):
             found.append((b"x-groundwire-warnings", ascii_value(warnings)))
         return found
 

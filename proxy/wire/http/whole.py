@@ -36,9 +36,12 @@ def offer(cycle: RequestResponseCycle) -> None:
 
 
 def offered(scope: dict[str, Any]) -> Whole | None:
-    """What the server offers with a request; None where it is another server's."""
+    """What the server offers with a request; None where it is another server's.
+
+    It is taken out of the scope, which what is offered refers to: left in, each request would wait for the garbage collector.
+    """
     extensions = scope.get("extensions")
-    found: Whole | None = extensions.get(EXTENSION) if extensions else None
+    found: Whole | None = extensions.pop(EXTENSION, None) if extensions else None
     return found
 
 
@@ -48,14 +51,14 @@ def write(cycle: RequestResponseCycle, status: int, headers: Sequence[tuple[byte
         return False
     if cycle.scope["method"] == "HEAD" or status < 200 or status in _WITHOUT_BODY:
         return False
-    pieces, values = [STATUS_LINE[status]], []
-    for name, value in (*cycle.default_headers, *headers):
-        beginning = _names.get(name) or _begun(name)
+    pieces = [STATUS_LINE[status]]
+    fields = [*cycle.default_headers, *headers]
+    for name, value in fields:
+        beginning = _names[name] if name in _names else _begun(name)
         if not beginning:
             return False
         pieces += (beginning, value, b"\r\n")
-        values.append(value)
-    told = b"".join(values)
+    told = b"".join([value for _, value in fields])
     if len(told.translate(None, _CONTROLS)) != len(told):
         return False
     pieces.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
+import weakref
 from typing import Any
 
 import pytest
@@ -133,6 +135,20 @@ async def test_nothing_is_written_to_a_client_that_has_left() -> None:
     cycle.disconnected = True
     assert not whole.write(cycle, 200, [(b"content-length", b"0")], b"")
     assert transport.written == []
+
+
+async def test_a_request_that_took_the_offer_does_not_wait_for_the_garbage_collector() -> None:
+    cycle, *_ = _cycle()
+    whole.offer(cycle)
+    gone: list[bool] = []
+    weakref.finalize(cycle, gone.append, True)
+    gc.disable()
+    try:
+        assert whole.offered(cycle.scope) is not None  # type: ignore[arg-type]
+        del cycle, _
+        assert gone == [True]
+    finally:
+        gc.enable()
 
 
 async def test_other_servers_offer_nothing() -> None:
