@@ -218,10 +218,8 @@ class App:
             await upstream.upstream.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
         if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
-            self._warming = {
-                "token counter": asyncio.create_task(asyncio.to_thread(self.tokens.load)),
-                "stages": asyncio.create_task(asyncio.to_thread(self._warm)),
-            }
+            counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
+            self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
         stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
         if any(stage.embeds for stage in stages):
             self._loading.append(asyncio.create_task(self.models.load()))
@@ -236,7 +234,7 @@ class App:
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
-        for task in (*self._loading, *((self._pricing,) if self._pricing is not None else ())):
+        for task in (*self._loading, *self._warming.values(), *((self._pricing,) if self._pricing is not None else ())):
             task.cancel()
         await self._admin.state.stop()
         await self.afterwards.stop()
@@ -265,6 +263,11 @@ class App:
             self.metrics.declare(stage.counters)
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
+
+    async def _warm_after(self, counter: asyncio.Task[bool]) -> None:
+        """Not beside the vocabulary, whose reading makes a million small objects for a moment: one kept among them keeps the memory."""
+        await asyncio.wait([counter])
+        await asyncio.to_thread(self._warm)
 
     def _warm(self) -> None:
         """What the first request of any policy that a client may name would otherwise wait for."""
