@@ -42,6 +42,7 @@ from proxy.models.tokens.counter import TiktokenCounter
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
+from proxy.observe.metrics.processes import nobodys
 from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.providers import server_of
@@ -217,7 +218,7 @@ class App:
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
-        if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
+        if self.has_stages:
             counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
             self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
         stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
@@ -267,9 +268,14 @@ class App:
     async def _warm_after(self, counter: asyncio.Task[bool]) -> None:
         """Not beside the vocabulary, whose reading makes a million small objects for a moment: one kept among them keeps the memory."""
         await asyncio.wait([counter])
-        await asyncio.to_thread(self._warm)
+        await asyncio.to_thread(self.warm)
 
-    def _warm(self) -> None:
+    @property
+    def has_stages(self) -> bool:
+        """Whether any policy that a client may name has a stage."""
+        return any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values())
+
+    def warm(self) -> None:
         """What the first request of any policy that a client may name would otherwise wait for."""
         policies = (policy for route in self.routes for policy in route.allowed.values())
         for stage in dict.fromkeys(stage for policy in policies for stage in policy.pipeline.stages):
@@ -389,6 +395,17 @@ def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
         if isinstance(upstream, EmbeddedSettings):
             found.setdefault(make_upstream(name, upstream).catalogue_name(""), ModelSettings(window=upstream.window))
     return found
+
+
+def preload(settings: Settings) -> None:
+    """Read what is the same in all workers, for the process that they are forked from: it leaves nothing but what modules remember."""
+    with nobodys():
+        app = App(settings)
+    if app.has_stages:
+        app.tokens.load()
+        app.warm()
+    else:
+        app.tokens.load_list()
 
 
 def from_environment() -> App:
