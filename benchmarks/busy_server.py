@@ -33,8 +33,7 @@ from benchmarks.load import bodies, stub
 from benchmarks.load.generator import Expected, closed_loop, request_bytes
 from benchmarks.load.processes import Server, _tree, cores, free_port
 from benchmarks.load.statistics import estimate, percentile
-from benchmarks.load.systems import REPOSITORY, Place
-from benchmarks.overhead import start_stub
+from benchmarks.load.systems import REPOSITORY, Place, start_stub
 from benchmarks.stage_costs_texts import Texts
 
 RESULTS = Path(__file__).parent / "results" / "busy_server.json"
@@ -174,7 +173,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="busy-")))
-        upstream = start_stub(argparse.Namespace(chunks=20, gap_ms=10.0), folder, load_core, stack)
+        upstream = start_stub(folder, load_core, stack, "--chunks", "20", "--gap-ms", "10")
         os.sched_setaffinity(0, {load_core})
         place = Place(folder, server_core, upstream.port, stack)
         start(place, "compiled", POLICIES)[0].stop()  # leaves the modules compiled, as an installed package's are
