@@ -21,9 +21,7 @@ from proxy.admin.api import AdminParts, make_admin
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
-    AnthropicSettings,
     EmbeddedSettings,
-    LiteLLMSettings,
     ModelSettings,
     OpenAISettings,
     RouteSettings,
@@ -77,9 +75,8 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
-from proxy.upstreams.anthropic import AnthropicUpstream
 from proxy.upstreams.chat_model import UpstreamChat
-from proxy.upstreams.openai import OpenAIUpstream
+from proxy.upstreams.making import make_upstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.upstreams.translating import Translating, is_openai, translated_paths
 from proxy.wire.chat.completions import ChatDialect
@@ -363,21 +360,6 @@ class App:
             asked_in = {name: translated_paths(self.settings.upstreams[name].spoken) for name in chain}
             routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, asked_in, own))
         return routes
-
-
-def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
-    """The upstream that `settings` describe; heavy libraries are imported by the kinds that need them, when they start."""
-    if isinstance(settings, AnthropicSettings):
-        return AnthropicUpstream(name, settings)
-    if isinstance(settings, OpenAISettings):
-        return OpenAIUpstream(name, settings)
-    if isinstance(settings, LiteLLMSettings):
-        from proxy.upstreams.litellm import LiteLLMUpstream
-
-        return LiteLLMUpstream(name, settings)
-    from proxy.upstreams.embedded import EmbeddedUpstream
-
-    return EmbeddedUpstream(name, settings)
 
 
 def make_tracing(settings: Settings) -> Tracing | None:
