@@ -33,8 +33,7 @@ from benchmarks.load import bodies, stub
 from benchmarks.load.generator import Expected, closed_loop, request_bytes
 from benchmarks.load.processes import Server, _tree, cores, free_port
 from benchmarks.load.statistics import estimate, percentile
-from benchmarks.load.systems import REPOSITORY, Place
-from benchmarks.overhead import start_stub
+from benchmarks.load.systems import REPOSITORY, Place, start_stub
 from benchmarks.stage_costs_texts import Texts
 
 RESULTS = Path(__file__).parent / "results" / "busy_server.json"
@@ -58,7 +57,7 @@ def start(place: Place, name: str, policies: tuple[str, ...], *, workers: int = 
     }
     base.with_suffix(".yaml").write_text(yaml.safe_dump(settings))
     command = [sys.executable, "-m", "proxy", "serve", "--config", f"{base}.yaml", "--port", str(port), "--workers", str(workers)]
-    server, first_s = place.launch(name, command, port, None, {"PYTHONPATH": str(REPOSITORY)}, 120)
+    server, first_s = place.launch(name, command, port, None, {"PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": ""}, 120)
     found = {"accepting s": first_s, "first answer s": 0.0, "first answer CPU s": 0.0}
     while (status := _status(port)) != 200:
         if status and not found["first answer s"]:
@@ -174,9 +173,10 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg()[0]}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="busy-")))
-        upstream = start_stub(argparse.Namespace(chunks=20, gap_ms=10.0), folder, load_core, stack)
+        upstream = start_stub(folder, load_core, stack, "--chunks", "20", "--gap-ms", "10")
         os.sched_setaffinity(0, {load_core})
         place = Place(folder, server_core, upstream.port, stack)
+        start(place, "compiled", POLICIES)[0].stop()  # leaves the modules compiled, as an installed package's are
         starts = []
         for _ in range(given.starts):
             server, times = start(place, "all", POLICIES)
@@ -217,6 +217,7 @@ def show(found: dict[str, Any]) -> None:
     for name in ("idle MB", "ready MB", "used MB"):
         print(f"  {name:20} RSS {found[name]['rss']:.0f}, PSS {found[name]['pss']:.0f}")
     print("  two workers          " + "; ".join(f"RSS {one['rss']:.0f}, PSS {one['pss']:.0f}" for one in found["workers MB"]))
+    print(f"  all their processes  PSS {sum(one['pss'] for one in found['workers MB']):.0f}")
 
 
 def main() -> None:

@@ -27,8 +27,7 @@ import yaml
 
 from benchmarks.load import measure, report, statistics, systems
 from benchmarks.load.processes import cores, free_port
-from benchmarks.load.systems import Place, System
-from benchmarks.overhead import start_stub
+from benchmarks.load.systems import Place, System, start_stub
 from proxy.config.observability import TracingSettings
 from proxy.exchange import Answer, Choice, HookMark, Usage, Verdict
 from proxy.observe import logs
@@ -107,7 +106,7 @@ def run(given: argparse.Namespace) -> dict[str, Any]:
     server_core, load_core = cores()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="observability-")))
-        stub = start_stub(argparse.Namespace(chunks=20, gap_ms=10.0), folder, load_core, stack)
+        stub = start_stub(folder, load_core, stack, "--chunks", "20", "--gap-ms", "10")
         os.sched_setaffinity(0, {load_core})
         place = Place(folder, server_core, stub.port, stack)
         collector = free_port()

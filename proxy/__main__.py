@@ -265,7 +265,7 @@ def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> 
     from proxy.server.interpreter import collector_paused
 
     with collector_paused():
-        import proxy.app  # noqa: F401 - uvicorn asks for it by name
+        from proxy.app import preload
         from proxy.cli.start_page import announcer
         from proxy.server.startup import effective_server, run
 
@@ -279,6 +279,8 @@ def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> 
     metrics_folder = None
     if server.workers > 1 and "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
         metrics_folder = os.environ["PROMETHEUS_MULTIPROC_DIR"] = tempfile.mkdtemp(prefix="groundwire-metrics-")
+    if server.workers > 1:
+        waiting.over()  # no thread is beside the process that they are forked from
     show = announcer()
 
     def announce(page: StartPage) -> None:
@@ -286,7 +288,7 @@ def _serve_with(path: Path, arguments: argparse.Namespace, waiting: Waiting) -> 
         show(page)
 
     try:
-        return run(settings, server, str(path), announce)
+        return run(settings, server, str(path), announce, lambda: preload(settings))
     finally:
         if metrics_folder:
             shutil.rmtree(metrics_folder, ignore_errors=True)

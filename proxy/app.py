@@ -21,9 +21,7 @@ from proxy.admin.api import AdminParts, make_admin
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
-    AnthropicSettings,
     EmbeddedSettings,
-    LiteLLMSettings,
     ModelSettings,
     OpenAISettings,
     RouteSettings,
@@ -42,6 +40,7 @@ from proxy.models.tokens.counter import TiktokenCounter
 from proxy.observe import logs
 from proxy.observe.finished import LogLine, clipped
 from proxy.observe.metrics import Metrics
+from proxy.observe.metrics.processes import nobodys
 from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.providers import server_of
@@ -76,9 +75,8 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
-from proxy.upstreams.anthropic import AnthropicUpstream
 from proxy.upstreams.chat_model import UpstreamChat
-from proxy.upstreams.openai import OpenAIUpstream
+from proxy.upstreams.making import make_upstream
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.upstreams.translating import Translating, is_openai, translated_paths
 from proxy.wire.chat.completions import ChatDialect
@@ -217,11 +215,9 @@ class App:
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
-        if any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values()):
-            self._warming = {
-                "token counter": asyncio.create_task(asyncio.to_thread(self.tokens.load)),
-                "stages": asyncio.create_task(asyncio.to_thread(self._warm)),
-            }
+        if self.has_stages:
+            counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
+            self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
         stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
         if any(stage.embeds for stage in stages):
             self._loading.append(asyncio.create_task(self.models.load()))
@@ -236,7 +232,7 @@ class App:
 
     async def stop(self) -> None:
         """Close everything; records that wait are written first."""
-        for task in (*self._loading, *((self._pricing,) if self._pricing is not None else ())):
+        for task in (*self._loading, *self._warming.values(), *((self._pricing,) if self._pricing is not None else ())):
             task.cancel()
         await self._admin.state.stop()
         await self.afterwards.stop()
@@ -266,7 +262,17 @@ class App:
         self.metrics.watch("groundwire_store_available", lambda: float(self.database.available))
         self.metrics.watch("groundwire_records_waiting", lambda: float(len(self.records_writer)))
 
-    def _warm(self) -> None:
+    async def _warm_after(self, counter: asyncio.Task[bool]) -> None:
+        """Not beside the vocabulary, whose reading makes a million small objects for a moment: one kept among them keeps the memory."""
+        await asyncio.wait([counter])
+        await asyncio.to_thread(self.warm)
+
+    @property
+    def has_stages(self) -> bool:
+        """Whether any policy that a client may name has a stage."""
+        return any(policy.pipeline.stages for route in self.routes for policy in route.allowed.values())
+
+    def warm(self) -> None:
         """What the first request of any policy that a client may name would otherwise wait for."""
         policies = (policy for route in self.routes for policy in route.allowed.values())
         for stage in dict.fromkeys(stage for policy in policies for stage in policy.pipeline.stages):
@@ -356,21 +362,6 @@ class App:
         return routes
 
 
-def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
-    """The upstream that `settings` describe; heavy libraries are imported by the kinds that need them, when they start."""
-    if isinstance(settings, AnthropicSettings):
-        return AnthropicUpstream(name, settings)
-    if isinstance(settings, OpenAISettings):
-        return OpenAIUpstream(name, settings)
-    if isinstance(settings, LiteLLMSettings):
-        from proxy.upstreams.litellm import LiteLLMUpstream
-
-        return LiteLLMUpstream(name, settings)
-    from proxy.upstreams.embedded import EmbeddedUpstream
-
-    return EmbeddedUpstream(name, settings)
-
-
 def make_tracing(settings: Settings) -> Tracing | None:
     """What follows exchanges, where config.yaml wants it."""
     given = settings.tracing
@@ -386,6 +377,17 @@ def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
         if isinstance(upstream, EmbeddedSettings):
             found.setdefault(make_upstream(name, upstream).catalogue_name(""), ModelSettings(window=upstream.window))
     return found
+
+
+def preload(settings: Settings) -> None:
+    """Read what is the same in all workers, for the process that they are forked from: it leaves nothing but what modules remember."""
+    with nobodys():
+        app = App(settings)
+    if app.has_stages:
+        app.tokens.load()
+        app.warm()
+    else:
+        app.tokens.load_list()
 
 
 def from_environment() -> App:

@@ -6,13 +6,14 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-
-from rich.text import Text
+from typing import TYPE_CHECKING
 
 import proxy
-from proxy.cli.terminal import Terminal
 from proxy.observe.logs import writes_json
 from proxy.server.start_page import StartPage, StartRoute, log_page
+
+if TYPE_CHECKING:
+    from rich.text import Text
 
 _DOCS = Path(proxy.__file__).parents[1] / "README.md"
 """In a checkout; an installed package has none beside it."""
@@ -21,9 +22,11 @@ _INDENT = "  "
 
 def announcer() -> Callable[[StartPage], None]:
     """What shows the page where standard error goes."""
-    terminal = Terminal(sys.stderr)
-    if not terminal.is_terminal or writes_json():
+    if not sys.stderr.isatty() or writes_json():
         return log_page
+    from proxy.cli.terminal import Terminal  # with rich, which a service never needs
+
+    terminal = Terminal(sys.stderr)
 
     def show(page: StartPage) -> None:
         for line in lines(page, terminal.columns or 80):
@@ -34,6 +37,8 @@ def announcer() -> Callable[[StartPage], None]:
 
 def lines(page: StartPage, columns: int) -> Iterator[Text]:
     """The page, in at most `columns`, but for addresses and the line to paste, which are never broken."""
+    from rich.text import Text
+
     yield Text()
     yield Text.assemble(_INDENT, (f"Groundwire {proxy.__version__} is up at {page.address}", "bold green"))
     yield Text()
@@ -58,6 +63,8 @@ def lines(page: StartPage, columns: int) -> Iterator[Text]:
 
 
 def _route(route: StartRoute, columns: int) -> Iterator[Text]:
+    from rich.text import Text
+
     yield Text.assemble(_INDENT, ("base_url   ", "dim"), (route.base_url, "bold"))
     yield from _wrapped(f"to {route.upstream} ({route.kind}), policy {route.policy}, {route.how}", columns, 13, "")
     for note in route.notes:
@@ -65,6 +72,8 @@ def _route(route: StartRoute, columns: int) -> Iterator[Text]:
 
 
 def _wrapped(text: str, columns: int, indent: int, style: str) -> Iterator[Text]:
+    from rich.text import Text
+
     space = " " * indent
     found = textwrap.wrap(text, columns, initial_indent=space, subsequent_indent=space, break_long_words=False, break_on_hyphens=False)
     return (Text(line, style) for line in found)

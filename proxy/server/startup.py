@@ -18,6 +18,8 @@ from proxy.errors import ConfigError
 from proxy.policy.loading import load_policies
 from proxy.server.preflight import Reach, check_models, check_port, key_notes, store_note
 from proxy.server.start_page import StartPage, log_page, start_page
+from proxy.server.workers import Preload, serve_workers
+from proxy.stages.registry import STAGES
 from proxy.wire.http.peers import is_loopback
 
 HTTP = "proxy.wire.http.bounds:BoundedProtocol"
@@ -38,13 +40,20 @@ Announce = Callable[[StartPage], None]
 """Shows what is served, once it is."""
 
 
-def run(settings: Settings, server: ServerSettings, source: str = "config.yaml", announce: Announce | None = None) -> int:
-    """Run the server until it is told to stop; returns the exit status. `source` is the file that the settings come from.
+def run(
+    settings: Settings,
+    server: ServerSettings,
+    source: str = "config.yaml",
+    announce: Announce | None = None,
+    preload: Preload | None = None,
+) -> int:
+    """Run the server until it is told to stop; returns the exit status. `source` is the file that the settings come from, `preload` what
+    reads beforehand what several workers share.
 
     Raises `ConfigError` for what can never work, before anything is opened, written or migrated.
     """
     check_exposure(settings, server, source)
-    load_policies(settings, source=source)  # refuse a wrong policy here, in one line, not in every worker
+    policies = load_policies(settings, source=source)  # refuse a wrong policy here, in one line, not in every worker
     check_models(settings)
     check_port(server)
     start = Starting(settings, server, source, announce or log_page)
@@ -65,7 +74,9 @@ def run(settings: Settings, server: ServerSettings, source: str = "config.yaml",
         http=HTTP,
     )
     if server.workers > 1:
-        return _run_workers(config, start)
+        foreign = any(stage not in STAGES for found in policies.values() for stage in found.stages)
+        return _run_workers(config, start, None if foreign else preload)
+    start.look_around()
     one = GroundwireServer(config, start)
     one.run()
     return 0 if one.started else 2
@@ -85,10 +96,9 @@ def check_exposure(settings: Settings, server: ServerSettings, source: str = "co
         )
 
 
-def _run_workers(config: uvicorn.Config, start: Starting) -> int:
+def _run_workers(config: uvicorn.Config, start: Starting, preload: Preload | None) -> int:
     bound = config.bind_socket()
-    start.listens(bound.getsockname()[1])
-    uvicorn.supervisors.Multiprocess(config, sockets=[bound]).run()
+    serve_workers(config, bound, preload, lambda: start.listens(bound.getsockname()[1]))
     return 0
 
 
@@ -121,12 +131,18 @@ class Starting:
 
     def __init__(self, settings: Settings, server: ServerSettings, source: str, announce: Announce) -> None:
         self._settings, self._server, self._announce = settings, server, announce
-        self._reach = Reach(settings)
+        self._reach: Reach | None = None
         self._store = store_note(settings, source)
         self._keys = key_notes(settings, source)
 
+    def look_around(self) -> None:
+        """Begin to ask upstreams, in threads: not before workers are forked."""
+        self._reach = self._reach or Reach(self._settings)
+
     def listens(self, port: int) -> None:
         """The server does, on `port`."""
+        self.look_around()
+        assert self._reach is not None
         unreachable = self._reach.notes(_WAIT_S)
         notes = {name: (*found,) for name in self._settings.upstreams if (found := list(_told(name, self._keys, unreachable)))}
         self._announce(start_page(self._settings, self._server, port, notes, self._store))

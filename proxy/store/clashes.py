@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from sqlalchemy import RowMapping, func, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.ports.review import POLICY, ClashRecord, ClashStatus, Decision
 from proxy.store import decisions
+from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database
 from proxy.store.paging import page
 from proxy.store.tables import clashes as table

@@ -12,11 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sqlalchemy import func, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.context.archive import ID_CHARS, reference_ids
 from proxy.offloop import aside
 from proxy.ports import Compaction
+from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database
 from proxy.store.tables import clean, key_of, scratchpad
 from proxy.store.tables import compactions as table

@@ -17,11 +17,11 @@ from typing import Any
 
 from sqlalchemy import Table, TextClause, event, text
 from sqlalchemy import exc as sa_errors
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from proxy.errors import StoreUnavailable
 from proxy.store import sqlite as lite
+from proxy.store.async_engine import AsyncConnection, AsyncEngine, create_async_engine
 from proxy.store.migrate import current_revision, head_revision, upgrade
 from proxy.store.urls import store_url, without_password
 

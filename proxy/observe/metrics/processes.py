@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import CollectorRegistry, Metric, values
 from prometheus_client.mmap_dict import MmapedDict
 from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -25,6 +25,22 @@ def folder() -> Path | None:
     """The folder, where workers share their figures."""
     named = os.environ.get(VARIABLE)
     return Path(named) if named else None
+
+
+@contextmanager
+def nobodys() -> Iterator[None]:
+    """Figures that are made within are no process's: they get no files."""
+    before = values.ValueClass
+    values.ValueClass = values.MutexValue
+    try:
+        yield
+    finally:
+        values.ValueClass = before
+
+
+def count_for_itself() -> None:
+    """In a process that was forked: figures that are made from here on are its own, and have files of their own in the folder."""
+    values.ValueClass = values.get_value_class()  # type: ignore[no-untyped-call]
 
 
 def collected(place: Path) -> Iterable[Metric]:

@@ -1,5 +1,8 @@
 """`proxy.grounding.evidence.retrieval`: the same choice as its plain definition, within the budget."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -136,3 +139,9 @@ def test_the_same_search_gives_the_same_result(sentences: list[str], claim: str)
 
 def test_the_budget_is_what_the_verifier_was_trained_with() -> None:
     assert EVIDENCE_CHARS == 900
+
+
+@pytest.mark.process
+def test_no_evidence_is_indexed_without_numpy() -> None:
+    code = "import sys; from proxy.grounding.evidence.gathering import EvidenceBase; EvidenceBase(()); print('numpy' in sys.modules)"
+    assert "False\n" == subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
