@@ -20,8 +20,8 @@ Window = tuple[int, int]
 
 MANY = 40
 """More hints than this are looked for together, so that a text full of them costs no more than a few passes over it."""
-MAX_KNOWN = 40_000
-"""Words of texts whose hints are remembered, some 6 MB: a text costs its cut at white space, and the words that are new."""
+MAX_KNOWN = 20_000
+"""Words of texts whose hints are remembered, 2 MB of ordinary ones: a text costs its cut at white space, and the words that are new."""
 MAX_WORD_CHARS = 64
 """Longer words are not remembered."""
 
