@@ -44,7 +44,8 @@ _MEMORY_HEADING = re.compile(
 
 def memories_in(text: str) -> list[tuple[int, int]]:
     """Where memories stand in a message's text."""
-    return list(_tagged(text)) or [match.span("body") for match in _MEMORY_HEADING.finditer(text)]
+    headed = ":" in text or "# " in text  # as every heading is
+    return list(_tagged(text)) or ([match.span("body") for match in _MEMORY_HEADING.finditer(text)] if headed else [])
 
 
 def _tagged(text: str) -> Iterator[tuple[int, int]]:

@@ -55,10 +55,15 @@ class ContextPiece(Struct, frozen=True):
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
+_SPACES = ("  ", *(char for char in map(chr, range(128)) if char.isspace() and char != " "))
+"""White space that is no single blank, in ASCII."""
+
+
 @by_text(20_000)
 def content_hash(text: str, kind: str = "") -> str:
     """32 hexadecimal digits; the same for texts that differ in white space or in how their letters are composed."""
-    plain = " ".join(unicodedata.normalize("NFC", text).split())
+    spaced = not text.isascii() or any(space in text for space in _SPACES)
+    plain = " ".join(unicodedata.normalize("NFC", text).split()) if spaced else text.strip()
     return hashlib.blake2b(f"{kind}\0{plain}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 

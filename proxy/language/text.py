@@ -100,7 +100,11 @@ class SentenceSplitter:
 
     def _sentence_end(self) -> int | None:
         for match in _END.finditer(self._text, self._searched):
-            stop, end = self._with_trailing(match.end())
+            stop = match.end()
+            if self._text[stop : stop + 1] == " " and self._text[stop + 1 : stop + 2].isalnum():  # as most sentences end
+                end = stop + 1
+            else:
+                stop, end = self._with_trailing(stop)
             # More white space, a citation's rest, or the next sentence, is still to come.
             if end == len(self._text) or (self._text[end] in "[【»" and _PERHAPS_TRAILING.fullmatch(self._text, end)):
                 self._searched = match.start()

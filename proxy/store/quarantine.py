@@ -24,7 +24,7 @@ from proxy.store import decisions
 from proxy.store.async_engine import AsyncConnection
 from proxy.store.database import Database
 from proxy.store.paging import page
-from proxy.store.tables import clean, key_of
+from proxy.store.tables import clean, key_of, keys_of
 from proxy.store.tables import decisions as trail_table
 from proxy.store.tables import quarantine as table
 
@@ -133,10 +133,11 @@ class DatabaseQuarantine:
 
     async def _holds(self, hashes: Sequence[str], client: str, run_id: str, policy: str) -> bool:
         """Whether anything is known of one of these: mostly not, and that takes one trip to the database."""
+        own, others = keys_of(client, run_id, policy), keys_of(client, policy)
         for start in range(0, len(hashes), _HASHES_A_QUERY):
             some = hashes[start : start + _HASHES_A_QUERY]
-            values = {f"i{n}": item_id(client, run_id, policy, hash_) for n, hash_ in enumerate(some)}
-            values |= {f"c{n}": key_of(client, policy, hash_) for n, hash_ in enumerate(some)}
+            values = {f"i{n}": f"qr_{own(hash_)}" for n, hash_ in enumerate(some)}
+            values |= {f"c{n}": others(hash_) for n, hash_ in enumerate(some)}
             if await self._database.read(_known_query(len(some)), values):
                 return True
         return False

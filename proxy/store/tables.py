@@ -7,6 +7,7 @@ about 2,700 bytes. JSON is kept as UTF-8 bytes, content as it came.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 from sqlalchemy import BigInteger, Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text
@@ -285,11 +286,24 @@ rollup_marks = Table(
 
 def key_of(*parts: str) -> str:
     """An id made of `parts`: 128 bits of SHA-256. Lengths go into the hash, so that no shift of a boundary gives the same id."""
-    digest = hashlib.sha256()
-    for part in parts:
-        encoded = part.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big") + encoded)
-    return digest.hexdigest()[:32]
+    return keys_of(*parts[:-1])(parts[-1])
+
+
+def keys_of(*parts: str) -> Callable[[str], str]:
+    """`key_of` for ids that have all but the last of their parts in common."""
+    common = hashlib.sha256(b"".join(map(_measured, parts)))
+
+    def key(part: str) -> str:
+        digest = common.copy()
+        digest.update(_measured(part))
+        return digest.hexdigest()[:32]
+
+    return key
+
+
+def _measured(part: str) -> bytes:
+    encoded = part.encode("utf-8", "surrogatepass")
+    return len(encoded).to_bytes(8, "big") + encoded
 
 
 def clean(text: str, most_chars: int = MAX_TEXT_CHARS) -> str:

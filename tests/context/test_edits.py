@@ -1,4 +1,5 @@
 import json
+import unicodedata
 from typing import Any
 
 import pytest
@@ -68,6 +69,11 @@ def test_a_hash_goes_by_the_words(same: str) -> None:
     assert content_hash("Der Turm ist 330 m hoch.") == content_hash(same)
     assert content_hash("Die Stra\u00dfe f\u00fchrt") == content_hash("Die Stra\u00dfe fu\u0308hrt")
     assert content_hash("Der Turm ist 331 m hoch.") != content_hash(same)
+
+
+@given(st.text("ab \n\t\r\x0b\x1cé\u00a0", max_size=30))
+def test_no_white_space_tells_two_contents_apart(text: str) -> None:
+    assert content_hash(" ".join(unicodedata.normalize("NFC", text).split())) == content_hash(text)
 
 
 # ---- edits ----

@@ -14,6 +14,7 @@ from proxy.errors import StoreUnavailable
 from proxy.ports import QuarantineItem
 from proxy.store.database import Database, StoreRejected
 from proxy.store.quarantine import DatabaseQuarantine, item_id
+from proxy.store.tables import key_of, keys_of
 from tests.examples import share
 from tests.store.conftest import opened
 
@@ -461,3 +462,8 @@ async def test_reading_writes_nothing_into_a_store_that_is_locked(migrated_file:
             other.execute("ROLLBACK")
             other.close()
         assert "pending" == await status(store, "r")
+
+
+def test_an_id_is_the_same_however_it_is_made_and_in_every_version() -> None:
+    assert key_of("client", "run", "ü\ud800") == keys_of("client", "run")("ü\ud800") == "a4eae159480aeea23f5337a93eee1764"
+    assert key_of("x") == keys_of()("x") == "028f0df5b8596fbcd10c9720b7a4784f"

@@ -24,6 +24,9 @@ _VOLATILE = re.compile(
     re.I,
 )
 _EDGES = re.compile(r"[^\w]+|_+", re.UNICODE)
+_WORDS = re.compile(r"[^\W_]+")
+_PLAIN = "".join(char if char.isalnum() else " " for char in map(chr, range(128)))
+"""For `str.translate`: ASCII with a space for whatever is in no word."""
 _NAME = re.compile(r"[^\w.\-/:@]+")
 MAX_NAME_CHARS = 96
 
@@ -61,13 +64,20 @@ def normalised(value: object, depth: int = 0) -> Any:
 def normalised_text(text: str) -> str:
     """Words, case folded; text without any word (an operator, a path of dots) as it is."""
     folded = unicodedata.normalize("NFKC", text[:MAX_TEXT_CHARS]).casefold()
-    words = _EDGES.sub(" ", folded).strip()
+    words = _words(folded)
     rest = (
         hashlib.blake2b(text[MAX_TEXT_CHARS:].encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
         if len(text) > MAX_TEXT_CHARS
         else ""
     )
     return (words or folded) + rest
+
+
+def _words(folded: str) -> str:
+    """With one space for each run of what is in no word; a row of underscores is a run of its own."""
+    if "_" in folded:
+        return _EDGES.sub(" ", folded).strip()
+    return " ".join(folded.translate(_PLAIN).split() if folded.isascii() else _WORDS.findall(folded))
 
 
 def described(arguments: object) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.stages.reflection.signals.correction_words import NUMBERS, WORDS
-from proxy.stages.reflection.signals.corrections import Correction, read_correction
+from proxy.stages.reflection.signals.corrections import Correction, _beginnings, read_correction
 from tests.cost import below
 
 TOOLS = ("search_docs", "search_web", "getWeather", "calculator", "search")
@@ -266,3 +266,12 @@ def test_patterns_have_no_quantifier_that_formatting_broke() -> None:
 
 def test_four_languages_have_words() -> None:
     assert list(WORDS) == ["en", "de", "es", "fr"]
+
+
+@pytest.mark.parametrize("name", ["override", "cap", "bare_cap", "rejected", "denial", "opener"])
+@given(data=st.data())
+def test_every_cue_is_a_beginning_of_its_language(name: str, data: st.DataObject) -> None:
+    language = data.draw(st.sampled_from(sorted(WORDS)))
+    pattern = getattr(WORDS[language], name)
+    text = data.draw(st.from_regex(pattern.pattern))
+    assert pattern.match(text) is None or dict(_beginnings())[language].match(text) is not None

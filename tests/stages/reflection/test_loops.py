@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proxy.language.json.fingerprint import _EDGES, normalised_text
 from proxy.ports.failure_kinds import CODES
 from proxy.stages.reflection.failures.steps import calls_in, read_turns
 from proxy.stages.reflection.signals.chunks import chunks_of
-from proxy.stages.reflection.signals.loops import MAX_CALLS, Loop, find_loops
+from proxy.stages.reflection.signals.loops import MAX_CALLS, OPENING_WORDS, Loop, _opening, find_loops
 from tests.conversations import airline_run, conversations
 from tests.cost import below
 from tests.examples import share
@@ -563,3 +565,19 @@ def test_a_question_that_is_asked_again_is_no_answer_given_again() -> None:
     question = "search_docs has timed out 3 times. How should I go on with the manual of the lamp?"
     talk = Talk().answer(question).user("With fewer.").answer(question).user("I said with fewer.")
     assert [] == talk.loops()
+
+
+@given(st.lists(st.sampled_from(["word", "Wörd", "_", "…", "!", "  ", "a_b", "longer than others", "ﬁ", "3.5"]), max_size=60).map(" ".join))
+def test_a_text_opens_with_the_first_words_of_all_of_it(text: str) -> None:
+    assert _opening(text) == " ".join(normalised_text(text).split(" ")[:OPENING_WORDS])
+
+
+@given(st.text("aB_ -.é\n\x1f²", max_size=80))
+def test_a_text_is_normalised_as_by_its_pattern(text: str) -> None:
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    assert normalised_text(text) == (_EDGES.sub(" ", folded).strip() or folded)
+
+
+def test_an_answer_before_the_user_spoke_and_after_is_a_loop() -> None:
+    messages = [{"role": "assistant", "content": LONG}, {"role": "user", "content": ""}, {"role": "assistant", "content": LONG}]
+    assert ["same_answer"] == [loop.code for loop in find_loops(read_turns(messages))]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from proxy.language.patterns import LazyPattern
+from proxy.language.telling_words import TellingWords
 
 _QUESTION = LazyPattern(
     r"\s*(?:(?:and|but|so|or|und|aber|oder|y|pero|et|mais)\s+)?(?:what|which|who|whom|whose|where|when|why|how(?! about)|"
@@ -202,6 +203,16 @@ def _may_be_news(plain: str, words: list[str]) -> bool:
     return not _FREQUENT_WORDS.isdisjoint(words) and any(map(plain.__contains__, _NEWS_GROUPS))
 
 
+def _tells(word: str) -> bool:
+    """Whether a word in small letters, with the marks around it, may make a sentence personal or news."""
+    return not _TELLING_WORDS.isdisjoint(_SINGLE_WORD.findall(word)) or any(map(word.__contains__, _TELLING_STEMS))
+
+
+_TELLING_WORDS = _PRONOUNS | _SHORTENED | _NEWS_WORDS | _FREQUENT_WORDS
+_TELLING_STEMS = tuple(stem.split()[-1] for stem in (*_NEWS_STEMS, *_PRONOUN_STEMS))
+_TELLING = TellingWords(_tells)
+
+
 def is_addition(sentence: str) -> bool:
     """Whether it adds to what was said: "also", "danach", "otro", "puis"."""
     return _ADDITION.search(sentence) is not None
@@ -239,7 +250,10 @@ def _has_pronoun(sentence: str, plain: str, words: list[str]) -> bool:
 
 def is_personal_or_news(sentence: str) -> bool:
     """Whether it `is_first_person` or `is_update`."""
-    plain, words = _folded_words(sentence)
+    plain = in_small_letters(sentence)
+    if not _TELLING.any_in(plain):
+        return False
+    words = _SINGLE_WORD.findall(plain)
     return _has_pronoun(sentence, plain, words) or (_may_be_news(plain, words) and _is_news(sentence))
 
 

@@ -128,7 +128,7 @@ def _may_matter(sentence: str) -> bool:
 
 def _sentences(text: str) -> Iterator[tuple[str, int]]:
     """``(sentence, start)`` without marks of lists and white space; code is left out, of a change in mid-sentence the last part counts."""
-    plain = _CODE.sub(lambda match: " " * len(match[0]), text)
+    plain = _CODE.sub(lambda match: " " * len(match[0]), text) if "`" in text else text
     at = 0
     for sentence in split_sentences(plain):
         start, at = at, at + len(sentence)

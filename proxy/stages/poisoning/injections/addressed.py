@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from proxy.language.patterns import LazyPattern
-from proxy.stages.poisoning.injections.phrases.signal import AI, Category
+from proxy.stages.poisoning.injections.phrases.signal import AI, AI_WORD, Category
 
 BEHIND_CHARS = 220
 """How far behind the addressee the order may stand."""
@@ -32,6 +32,11 @@ _MACHINE = (
 )
 _PERHAPS = r"(?:assistants?|assistent(?:en|in)?|asistentes?|assistente|bots?)"
 _READER = LazyPattern(rf"\b(?:(?P<machine>{_MACHINE})|{_PERHAPS})(?!\w)")
+READER_WORD = (
+    rf"{AI_WORD}|\b(?:coding|scheduling|mail|e-?mail|shopping|browsing|reading|helpful|evaluating|reviewing|summari[sz]ing|screening|"
+    r"answering|responding|processing|digitale|bewertende|assisten|bots?(?!\w)|system|sistema|mensaje|message|developer)"
+)
+"""How a word begins that stands in whatever `orders` finds: the first of a reader's name, or one that is followed by a colon."""
 _DET = (
     r"(?:the |any |all |an? |every |our |your |whichever |die |das |den |der |dem |alle |jede\w? |el |la |los |las |cualquier |toda |"
     r"le |les |toute?s? |tous les )?(?:l['’] ?)?"

@@ -34,7 +34,17 @@ _WORD_BEFORE = re.compile(r"[\w.!'-]{1,30}$")
 _SAMPLE = 96
 _MIXED = re.compile(r"(?<![\w./:=@$%#-])(?=[a-z]{0,12}[0134578@$])[a-z0134578@$]{2,16}(?![\w/:=@%#-]|\.\w)", re.I)
 """A word with digits in it, which may stand for letters."""
+
+
+def _only(characters: str) -> bytes:
+    """For `bytes.translate`: an x for each of them."""
+    return bytes(ord("x") if chr(byte) in characters else 0 for byte in range(256))
+
+
+_OF_BASE64 = _only("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-=?")
+_OF_HEX, _OF_DIGITS = _only("0123456789abcdefABCDEF?"), _only("0123456789?")
 _LETTERS = str.maketrans("0134578@$", "oieastbas")
+_DIGITS = b"0134578@$"
 _NEAR_CHARS, _MIN_MIXED = 40, 3
 """So many such words, so near each other, are a text written with digits; one is an identifier."""
 _TELLING = (
@@ -55,17 +65,14 @@ def _reversed(text: str) -> str:
 _CHANGES: tuple[tuple[str, Callable[[str], str], tuple[str, ...]], ...] = tuple(
     (kind, change, tuple(change(word) for word in _TELLING)) for kind, change in (("rot13", _moved), ("reversed", _reversed))
 )
+CHANGED_WORD = "|".join(re.escape(word) for _, _, telling in _CHANGES for word in telling)
+"""A pattern of what stands in each word that is moved on or backwards."""
 _AROUND_CHARS = 300
 
 
-def decoded(text: str) -> Iterator[Encoded]:
-    """What `text` says in other writings."""
-    for pattern, read, kind in (
-        (_BASE64, _base64, "base64"),
-        (_HEX, _hex, "hex"),
-        (_DECIMALS, _decimals, "numbers"),
-        (_BITS, _bits, "bits"),
-    ):
+def decoded(text: str, *, changed: bool = True) -> Iterator[Encoded]:
+    """What `text` says in other writings; not `changed` where nothing in its small letters has a `CHANGED_WORD`."""
+    for pattern, read, kind in _perhaps(text):
         for match in pattern.finditer(text):
             if (found := read(match[0])) is not None:
                 yield kind, found, *match.span()
@@ -79,11 +86,29 @@ def decoded(text: str) -> Iterator[Encoded]:
             start = before.start() if before else match.start()
             yield "percent", unquote(text[start : match.end()])[:MAX_LAYER_CHARS], start, match.end()
     yield from _with_digits(text)
-    yield from _changed(text)
+    if changed:
+        yield from _changed(text)
+
+
+def _perhaps(text: str) -> Iterator[tuple[re.Pattern[str], Callable[[str], str | None], str]]:
+    """The writings that `text` may hold: of each, a row of its characters as long as its pattern wants, what may stand between left out.
+
+    What is no character of ASCII stands for any.
+    """
+    data = text.encode("ascii", "replace")
+    if b"x" * _MIN_BASE64_CHARS in data.translate(_OF_BASE64):
+        yield _BASE64, _base64, "base64"
+    if b"x" * 48 in data.translate(_OF_HEX, b" :") or "\\x" in text:
+        yield _HEX, _hex, "hex"
+    if b"x" * 26 in data.translate(_OF_DIGITS, b" ,;"):
+        yield _DECIMALS, _decimals, "numbers"
+        yield _BITS, _bits, "bits"
 
 
 def _with_digits(text: str) -> Iterator[Encoded]:
     """Words with digits for letters, where several stand together, with the words around them."""
+    if not _may_have_digits(text):
+        return
     run: list[re.Match[str]] = []
     for match in _MIXED.finditer(text):
         if run and match.start() - run[-1].end() > _NEAR_CHARS:
@@ -91,6 +116,14 @@ def _with_digits(text: str) -> Iterator[Encoded]:
             run = []
         run.append(match)
     yield from _of_run(text, run)
+
+
+def _may_have_digits(text: str) -> bool:
+    """Whether there are enough digits, and a telling word where they are read as letters."""
+    if len(data := text.encode("ascii", "replace")) - len(data.translate(None, _DIGITS)) < _MIN_MIXED:
+        return False
+    words = text.lower().translate(_LETTERS)
+    return any(word in words for word in _TELLING)
 
 
 def _of_run(text: str, run: Sequence[re.Match[str]]) -> Iterator[Encoded]:

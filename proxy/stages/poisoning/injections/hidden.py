@@ -37,6 +37,8 @@ _GAPS = re.compile(
 )
 """What stands between the letters and words of a text without parting them: ``nothing`` is left of some, of a line's break within a
 sentence (in a quoted mail, too) and of a row of blanks one blank."""
+_GAP_MARKS = ("<", "\n", "\t", "  ", "\r")
+"""In plain ASCII each gap has one of them."""
 _TAGS = re.compile("[\U000e0020-\U000e007e]{4,20000}")
 _FLAG = "\U0001f3f4"
 """Before tag characters it makes a flag (England, Scotland, Wales): ordinary text."""
@@ -61,6 +63,11 @@ _LETTER_ENTITIES = re.compile(
 """Plain letters, which nobody has to write so."""
 _SPACED = re.compile(r"(?<!\w)(?:\w([ .·_*-]))(?:\w\1){6,2000}\w(?!\w)|(?<!\w)(?:\w ){3,40}\w(?:  +(?:\w ){1,40}\w){1,200}(?!\w)")
 """Letters set apart: "i g n o r e   a l l"."""
+_MANY_MARKS, _FOUR_APART = 7, b"w w w w"
+_APART = bytes(
+    ord("w") if char.isalnum() or char in "_?" else ord(" ") if char in " .\u00b7*-" else ord(".") for char in map(chr, range(256))
+)
+"""Bytes of Latin-1 as letters, what may stand between letters that are set apart, and all else."""
 _JOINED = re.compile("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
 """Words with zero-width spaces between them: a person sees one long word, or nothing of note."""
 _LOOKALIKES = str.maketrans(
@@ -119,6 +126,8 @@ def fold(text: str) -> FoldedText:
 
 def _closed(text: str) -> tuple[str, tuple[int, ...]]:
     """`text` with its gaps closed, and `FoldedText.removed`."""
+    if text.isascii() and not any(mark in text for mark in _GAP_MARKS):
+        return text, ()
     parts, removed, at, kept = list[str](), list[int](), 0, 0
     for gap in _GAPS.finditer(text):
         blank = " " if gap["nothing"] is None else ""
@@ -129,8 +138,8 @@ def _closed(text: str) -> tuple[str, tuple[int, ...]]:
     return ("".join((*parts, text[at:])), tuple(removed)) if parts else (text, ())
 
 
-def layers(text: str) -> Iterator[Layer]:
-    """The texts hidden in `text`, with the place of each."""
+def layers(text: str, *, changed: bool = True) -> Iterator[Layer]:
+    """The texts hidden in `text`, with the place of each; `changed` as `decoded` has it."""
     if not text.isascii():
         yield from _tag_characters(text)
         yield from (Layer("zero_width", INVISIBLE.sub(" ", match[0]), *match.span()) for match in _JOINED.finditer(text))
@@ -139,7 +148,7 @@ def layers(text: str) -> Iterator[Layer]:
         yield from _groups(text, _LINK_COMMENT, "comment")
         yield from _groups(text, _HIDDEN_ELEMENT, "hidden_element")
         yield from _groups(text, _ATTRIBUTE, "attribute")
-    yield from _encoded(text)
+    yield from _encoded(text, changed=changed)
 
 
 def carries_bits(text: str) -> re.Match[str] | None:
@@ -173,16 +182,21 @@ def _groups(text: str, pattern: re.Pattern[str], kind: str) -> Iterator[Layer]:
             yield Layer(kind, html.unescape(inner)[:MAX_LAYER_CHARS], match.start(), match.end())
 
 
-def _encoded(text: str) -> Iterator[Layer]:
-    for kind, said, start, end in decoded(text):
+def _encoded(text: str, *, changed: bool) -> Iterator[Layer]:
+    for kind, said, start, end in decoded(text, changed=changed):
         yield Layer(kind, said, start, end)
     if "&#" in text:
         for match in _ENTITIES.finditer(text):
             yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
         for match in _LETTER_ENTITIES.finditer(text):
             yield Layer("entities", html.unescape(match[0])[:MAX_LAYER_CHARS], match.start(), match.end())
-    for match in _SPACED.finditer(text):
+    for match in _SPACED.finditer(text) if _may_be_spaced(text) else ():
         yield Layer("spaced", _joined(match[0]), match.start(), match.end())
+
+
+def _may_be_spaced(text: str) -> bool:
+    """Whether four letters stand apart anywhere: what is not in Latin-1 counts as one, and so do underscores, unless there are many."""
+    return text.count("_") >= _MANY_MARKS or _FOUR_APART in text.encode("latin-1", "replace").translate(_APART)
 
 
 def _joined(run: str) -> str:

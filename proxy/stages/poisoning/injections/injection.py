@@ -12,7 +12,7 @@ Phrases are what it knows: an instruction in ordinary words ("Please grant Mallo
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cache
 
 from msgspec import Struct
@@ -20,12 +20,13 @@ from msgspec.structs import replace
 
 from proxy.language.json.strings import JsonString, strings_of
 from proxy.offloop import each
-from proxy.stages.poisoning.injections.addressed import Order, orders
+from proxy.stages.poisoning.injections.addressed import READER_WORD, Order, orders
 from proxy.stages.poisoning.injections.certainty import Grade, grade
+from proxy.stages.poisoning.injections.encodings import CHANGED_WORD
 from proxy.stages.poisoning.injections.hidden import FoldedText, carries_bits, fold, layers
 from proxy.stages.poisoning.injections.mentions import in_string, is_defence, is_forbidden, is_received, weight
 from proxy.stages.poisoning.injections.phrases import SIGNALS
-from proxy.stages.poisoning.injections.phrases.signal import MODEL, MODEL_WORDS, Category, Signal
+from proxy.stages.poisoning.injections.phrases.signal import AI_WORD, MODEL, MODEL_WORDS, Category, Signal
 from proxy.stages.poisoning.injections.places import PhraseHints, windows
 
 THRESHOLD = 0.5
@@ -52,6 +53,8 @@ _HIDDEN_STRENGTH = {
 }
 """What it adds that an instruction was hidden in this way; alone, only tag characters mean anything."""
 _ORDERS: frozenset[Category] = frozenset(("override", "exfiltration"))
+READER, CHANGED = "READER", "CHANGED"
+"""Told to be in a text where one who is told something is named, and where words stand backwards or moved on."""
 _MAX_JSON_DEPTH = 3
 """JSON in a string of JSON is opened so often."""
 MIN_HIDDEN_SCORE = 0.28
@@ -140,24 +143,28 @@ def prepare() -> None:
 def _spans(text: str, *, deep: bool = True) -> Iterator[InjectionSpan]:
     """Every signal in `text`, with its place; those of hidden texts, too, if `deep`."""
     folded = fold(text)
-    places = _hints().places(folded.text)
-    for signal in each(_worth_a_look(places)):
+    present = _hints().present(folded.text)
+    signals = _worth_a_look(present)
+    wanted = {hint for signal in signals for group in signal.hints for hint in group if hint in present}
+    places = _hints().places(folded.text, wanted)
+    for signal in each(signals):
         for window in windows(places, signal.hints, len(folded.text)):
             for match in signal.pattern.finditer(folded.text, *window):
                 if signal.category in _ORDERS and _is_no_order(signal.category, folded.text, *match.span()):
                     continue
                 yield _span(signal, folded, *match.span())
-    for order in orders(folded.text):
+    for order in orders(folded.text) if READER in present else ():
         yield _span(order, folded, order.start, order.end)
     if (bits := carries_bits(text)) is not None:
         yield InjectionSpan(bits.start(), bits.end(), "hidden", 0.6, "a long run of invisible characters")
     if deep:
-        yield from _in_layers(text, folded)
+        yield from _in_layers(text, folded, changed=CHANGED in present or folded.text != text.lower())
 
 
 @cache
 def _hints() -> PhraseHints:
-    return PhraseHints((hint for signal in SIGNALS for group in signal.hints for hint in group), {MODEL: MODEL_WORDS})
+    hints = (hint for signal in SIGNALS for group in signal.hints for hint in group)
+    return PhraseHints(hints, {MODEL: (MODEL_WORDS, AI_WORD), READER: (None, READER_WORD), CHANGED: (None, CHANGED_WORD)})
 
 
 @cache
@@ -170,10 +177,13 @@ def _begun_by() -> dict[str, list[int]]:
     return found
 
 
-def _worth_a_look(hints: Iterable[str]) -> list[Signal]:
-    """The signals that one of `hints` begins: few, so that a text of thousands of short hidden ones costs no more than its length."""
+def _worth_a_look(hints: Set[str]) -> list[Signal]:
+    """The signals of which each group has one of `hints`: few, so that a text of thousands of short hidden ones costs no more than its
+    length.
+    """
     begun_by = _begun_by()
-    return [SIGNALS[i] for i in sorted({i for hint in hints for i in begun_by.get(hint, ())})]
+    begun = sorted({i for hint in hints for i in begun_by.get(hint, ())})
+    return [SIGNALS[i] for i in begun if not any(hints.isdisjoint(group) for group in SIGNALS[i].hints[1:])]
 
 
 def _is_no_order(category: Category, text: str, start: int, end: int) -> bool:
@@ -188,10 +198,10 @@ def _span(signal: Signal | Order, folded: FoldedText, start: int, end: int) -> I
     return InjectionSpan(*place, signal.category, signal.strength * left, reason, left < 1 or in_string(folded.text, start, end))
 
 
-def _in_layers(text: str, folded: FoldedText) -> Iterator[InjectionSpan]:
+def _in_layers(text: str, folded: FoldedText, *, changed: bool) -> Iterator[InjectionSpan]:
     if not folded.text:
         return
-    for layer in each(layers(text)):
+    for layer in each(layers(text, changed=changed)):
         inner = list(_spans(layer.text, deep=False))
         score, added = _score(inner), _HIDDEN_STRENGTH[layer.kind]
         if layer.kind == "tag_characters":

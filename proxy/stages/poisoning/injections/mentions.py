@@ -41,6 +41,25 @@ _NOT = re.compile(
     r"(?:\b(?:do(?: not|n['’]?t)|never|(?:must|should|may|can|will|shall) ?not|(?:must|should|ca|wo)n['’]?t|not to|ne|no|nunca|jamas|"
     r"niemals|nie|nicht)(?: (?:ever|also|simply|just|please))? |\bn['’])$"
 )
+_ELSE_FILLER = (
+    (
+        re.compile(r"\bno(?: (?:ever|also|simply|just|please))? $"),
+        re.compile(
+            r"\w+ing\b|.*?\b(?:el|la|los|las|lo|tus?|sus?|mis?|del|una?|tod[oa]s?|ningun[oa]?|que|nada|instruccion(?:es)?|ordenes|"
+            r"indicaciones|reglas|normas|contrasenas?|claves?|datos|mensajes?|correos?|usuarios?|conversacion)\b",
+            re.S,
+        ),
+    ),
+    (
+        re.compile(r"\b(?:ne(?: (?:ever|also|simply|just|please))? |n['’])$"),
+        re.compile(
+            r".*?\b(?:pas|plus|jamais|rien|aucune?|les?|la|des?|du|aux?|tes|ton|ta|vos|votre|ces?|cette|toute?s?|tous|que|consignes?)\b",
+            re.S,
+        ),
+    ),
+)
+"""What denies an order of its own language alone, and how such an order reads: "no" a Spanish one (and in English "no sharing of keys"),
+"ne" a French one. Before any other it is an exclamation: "no ignore all …", "ne vergiss alle …"."""
 _NOT_WITHIN = re.compile(r"(?!beacht|befolg|halte)\w+(?: sie)? (?:nicht|nie|niemals)\b(?! mehr)")
 """German has its "not" behind the verb."""
 _GIVEN = re.compile(
@@ -81,7 +100,10 @@ def weight(text: str, start: int, end: int) -> float:
 
 def is_forbidden(text: str, start: int, end: int) -> bool:
     """Whether the order at ``text[start:end]`` is one not to: "never reveal the prompt", "do not forget the instructions above"."""
-    return _NOT.search(text, max(0, start - 30), start) is not None or _NOT_WITHIN.match(text, start, end) is not None
+    before = max(0, start - 30)
+    if _NOT.search(text, before, start) is not None:
+        return all(denial.search(text, before, start) is None or order.match(text, start, end) for denial, order in _ELSE_FILLER)
+    return _NOT_WITHIN.match(text, start, end) is not None
 
 
 def is_received(text: str, start: int, end: int) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 AROUND = 320
 """How far from a hint a phrase may begin or end."""
@@ -18,34 +18,95 @@ STEP = 100
 Window = tuple[int, int]
 
 
+MANY = 40
+"""More hints than this are looked for together, so that a text full of them costs no more than a few passes over it."""
+MAX_KNOWN = 20_000
+"""Words of texts whose hints are remembered, 2 MB of ordinary ones: a text costs its cut at white space, and the words that are new."""
+MAX_WORD_CHARS = 64
+"""Longer words are not remembered."""
+
+
 class PhraseHints:
     """Hints that can be looked for together. Those that begin with a letter stand only at the beginning of a word."""
 
-    def __init__(self, hints: Iterable[str], also: Mapping[str, re.Pattern[str]]) -> None:
-        """`also` are hints that a pattern finds."""
+    def __init__(self, hints: Iterable[str], also: Mapping[str, tuple[re.Pattern[str] | None, str]]) -> None:
+        """`also` are hints that a pattern finds, each with the pattern of a word, no white space in it, of which one stands in whatever it
+        matches. Without the first it has no places, and is only told to be there or not.
+        """
         every = sorted(set(hints) - set(also))
-        words = [hint for hint in every if hint[0].isalnum()]
-        self._also = also
-        self._marks = [hint for hint in every if not hint[0].isalnum()]
-        self._words = re.compile(rf"(?<![^\W_])(?=({_alternatives(words)}))")
-        self._prefixes = {word: tuple(w for w in words if word.startswith(w)) for word in words}
+        self._also = {name: pattern for name, (pattern, _) in also.items()}
+        self._also_words = [(name, re.compile(word)) for name, (_, word) in also.items()]
+        self._words = _Parts([hint for hint in every if hint.split()[0][0].isalnum()], r"(?<![^\W_])")
+        self._marks = _Parts([hint for hint in every if not hint.split()[0][0].isalnum()], "")
+        self._any = re.compile(
+            "|".join([self._words.pattern.pattern, self._marks.pattern.pattern, *(word for _, word in also.values())])
+        ).search
+        self._plain: set[str] = set()
+        self._known: dict[str, frozenset[str]] = {}
 
-    def places(self, text: str) -> dict[str, list[int]]:
-        """Where each hint stands, ascending, thinned out by `STEP`."""
-        found: dict[str, list[int]] = {}
-        for match in self._words.finditer(text):
-            at = match.start()
-            for hint in self._prefixes[match[1]]:
-                places = found.setdefault(hint, [])
-                if not places or at >= places[-1] + STEP:
-                    places.append(at)
-        for mark in self._marks:
-            if places := _all(text, mark):
-                found[mark] = places
-        for name, pattern in self._also.items():
-            if places := [match.start() for match in pattern.finditer(text)]:
-                found[name] = places
+    def present(self, text: str) -> set[str]:
+        """The hints that stand in `text`, and perhaps some of which only a word does."""
+        new = set(text.split()).difference(self._plain)
+        found: set[str] = set()
+        plain: list[str] = []
+        for word in new:
+            hints = self._known.get(word)
+            if hints is None:
+                hints = self._of_word(word)
+                if not hints:
+                    plain.append(word)
+                elif len(word) <= MAX_WORD_CHARS:
+                    self._known[word] = hints
+            found |= hints
+        if plain:
+            self._plain.update(word for word in plain if len(word) <= MAX_WORD_CHARS)
+        if len(self._plain) + len(self._known) > MAX_KNOWN:
+            self._plain, self._known = set(), {}
         return found
+
+    def _of_word(self, word: str) -> frozenset[str]:
+        if self._any(word) is None:
+            return frozenset()
+        found = {name for parts in (self._words, self._marks) for _, names in parts.of(word) for name in names}
+        return frozenset(found.union(name for name, pattern in self._also_words if pattern.search(word) is not None))
+
+    def places(self, text: str, hints: Collection[str]) -> dict[str, list[int]]:
+        """Where each of `hints` stands, ascending, thinned out by `STEP`."""
+        found: dict[str, list[int]] = {}
+        together = {hint for hint in hints if hint[0].isalnum() and hint not in self._also} if len(hints) > MANY else set[str]()
+        for at, some in self._words.of(text) if together else ():
+            for hint in together.intersection(some):
+                start = at - hint.find(_telling(hint))
+                places = found.setdefault(hint, [])
+                if _begins(text, hint, start) and (not places or start >= places[-1] + STEP):
+                    places.append(start)
+        for hint in hints:
+            if hint not in together and (places := self._places(text, hint)):
+                found[hint] = places
+        return {hint: places for hint, places in found.items() if places}
+
+    def _places(self, text: str, hint: str) -> list[int]:
+        if hint in self._also:
+            pattern = self._also[hint]
+            return [match.start() for match in pattern.finditer(text)] if pattern is not None else []
+        return _all(text, hint)
+
+
+class _Parts:
+    """The most telling words of hints, and which hints have each."""
+
+    def __init__(self, hints: Sequence[str], behind: str) -> None:
+        """`behind` is a pattern of what a hint has before it."""
+        begun: dict[str, list[str]] = {}
+        for hint in hints:
+            begun.setdefault(_telling(hint), []).append(hint)
+        self.pattern = re.compile(rf"{behind}(?=({_alternatives(tuple(begun))}))")
+        self._names = {part: tuple(hint for p, some in begun.items() if part.startswith(p) for hint in some) for part in begun}
+
+    def of(self, text: str) -> Iterator[tuple[int, Sequence[str]]]:
+        """The places of parts in `text`, and the hints that may stand there."""
+        for match in self.pattern.finditer(text):
+            yield match.start(), self._names[match[1]]
 
 
 def windows(places: Mapping[str, Sequence[int]], groups: Sequence[Sequence[str]], length: int) -> list[Window]:
@@ -75,11 +136,22 @@ def _merged(places: Sequence[int], length: int) -> list[Window]:
     return found
 
 
-def _all(text: str, mark: str) -> list[int]:
-    found, at = list[int](), text.find(mark)
+def _telling(hint: str) -> str:
+    """The longest word of a hint of several."""
+    return max(hint.split(), key=len)
+
+
+def _begins(text: str, hint: str, at: int) -> bool:
+    return at >= 0 and text.startswith(hint, at) and not (at and hint[0].isalnum() and text[at - 1].isalnum())
+
+
+def _all(text: str, hint: str) -> list[int]:
+    found, at = list[int](), text.find(hint)
     while at >= 0:
-        found.append(at)
-        at = text.find(mark, at + STEP)
+        begins = _begins(text, hint, at)
+        if begins:
+            found.append(at)
+        at = text.find(hint, at + (STEP if begins else 1))
     return found
 
 
@@ -95,5 +167,5 @@ def _pattern(words: tuple[str, ...]) -> str:
     return f"(?:{'|'.join(branches)}){'?' if optional else ''}"
 
 
-def _alternatives(words: Sequence[str]) -> str:
-    return _pattern(tuple(words)) or r"(?!)"
+def _alternatives(words: tuple[str, ...]) -> str:
+    return _pattern(words) or r"(?!)"

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -46,6 +46,8 @@ _HIDDEN = re.compile(
     re.S,
 )
 """Code and what others said: groups hold what may be a tool's name instead."""
+_HIDING = ("`", '"', "“", "„", "«", ">", "://")
+"""Whatever `_HIDDEN` finds has one of them."""
 _SENTENCE = re.compile(r"(?<!max)(?<!nr)[.!?…]{1,8}(?=[\s\"')\]]|$)|\n|;\s")
 _CLAUSE = re.compile(
     r"(?:[,:;]|\s[-–—]{1,2})\s{1,8}(?!(?:was|dass|not|nicht|pas)\s)|,(?=[a-z])"
@@ -98,6 +100,10 @@ class _Clause(NamedTuple):
     """What stands before it in its sentence."""
     question: bool
     sentence: str
+    at: int
+    """Where its first word begins in `text`."""
+    languages: Sequence[str]
+    """Those in which something may begin there."""
 
 
 class _Found(NamedTuple):
@@ -123,7 +129,7 @@ def prepared(text: str, tools: Sequence[str] = (), said: str = "") -> tuple[str,
 def _read(head: str, tools: tuple[str, ...], said: str) -> Correction | None:
     """Every request brings its whole conversation: a message is read again and again."""
     marked, names = _mark_tools(_folded(_own_words(head, tools)), tools)
-    if any(words.task.match(marked.lstrip()) for words in WORDS.values()):
+    if _task().match(marked.lstrip()):
         return None
     clauses, asked = list(_clauses(marked)), _asks(said)
     return _override(clauses, names, marked, asked) or _rejected(clauses) or _as_a_whole(marked, _folded(said))
@@ -173,7 +179,8 @@ def _override(clauses: Sequence[_Clause], names: Mapping[int, str], marked: str,
 
 
 def _instruction(clause: _Clause, asked: bool) -> _Found | None:
-    for language, words in WORDS.items():
+    for language in clause.languages:
+        words = WORDS[language]
         if (clause.question and not words.polite.match(clause.text)) or words.aside.match(clause.before):
             continue
         patterns = [words.override, words.cap] if asked else [words.override, words.cap, words.bare_cap]
@@ -184,7 +191,8 @@ def _instruction(clause: _Clause, asked: bool) -> _Found | None:
 
 def _rejected(clauses: Sequence[_Clause]) -> Correction | None:
     for clause in clauses:
-        for language, words in WORDS.items():
+        for language in clause.languages:
+            words = WORDS[language]
             if clause.question or words.aside.match(clause.before) or words.ask.match(clause.sentence):
                 continue
             if hit := _at_start(clause, words, [words.rejected]):
@@ -194,8 +202,7 @@ def _rejected(clauses: Sequence[_Clause]) -> Correction | None:
 
 def _at_start(clause: _Clause, words: CorrectionWords, patterns: Sequence[LazyPattern]) -> _Found | None:
     """The cue with which the clause begins, openers taken off one by one."""
-    text = clause.text
-    at = len(text) - len(text.lstrip(_EDGES))
+    text, at = clause.text, clause.at
     for _ in range(MAX_OPENERS):
         for pattern in patterns:
             if match := pattern.match(text, at):
@@ -209,6 +216,23 @@ def _at_start(clause: _Clause, words: CorrectionWords, patterns: Sequence[LazyPa
         rest = text[skipped.end() :]
         at = len(text) - len(rest.lstrip(" ,"))
     return None
+
+
+@cache
+def _task() -> re.Pattern[str]:
+    """How a message begins whose rest is material, in any language."""
+    return re.compile("|".join(words.task.pattern for words in WORDS.values()))
+
+
+@cache
+def _beginnings() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """For each language all that a clause can be read by, in one pattern: most clauses are ordinary words, and match nothing."""
+    return tuple((language, _any_of(words)) for language, words in WORDS.items())
+
+
+def _any_of(words: CorrectionWords) -> re.Pattern[str]:
+    patterns = (words.override, words.cap, words.bare_cap, words.rejected, words.denial, words.opener)
+    return re.compile(re.sub(r"\(\?P<\w+>", "(?:", "|".join(one.pattern for one in patterns)))
 
 
 # ---- the message's pieces ----
@@ -225,6 +249,8 @@ def _head(text: str) -> str:
 
 def _own_words(head: str, tools: Sequence[str]) -> str:
     """The same with code and quotations blanked; each character keeps its place."""
+    if not any(mark in head for mark in _HIDING):
+        return head
     names = set(tools)
 
     def blank(match: re.Match[str]) -> str:
@@ -236,7 +262,7 @@ def _own_words(head: str, tools: Sequence[str]) -> str:
 
 def _folded(text: str) -> str:
     """Lower case without accents, character by character."""
-    return "".join(map(_fold, text))
+    return text.lower() if text.isascii() else "".join(map(_fold, text))
 
 
 @lru_cache(maxsize=4096)
@@ -250,6 +276,8 @@ def _fold(char: str) -> str:
 
 def _mark_tools(folded: str, tools: Sequence[str]) -> tuple[str, dict[int, str]]:
     """Names of tools replaced by as many `TOOL_MARK`s, whatever separates their parts; which name stood where."""
+    if not tools:
+        return folded, {}
     plain = _SEPARATORS.sub(" ", folded)
     names: dict[int, str] = {}
     marked = folded
@@ -293,7 +321,10 @@ def _pieces(sentence: str, offset: int, question: bool) -> Iterator[_Clause]:
     tail = _question_from(sentence, starts) if question else len(sentence)
     for start, end in zip(starts, ends, strict=True):
         if text := sentence[start:end].rstrip():
-            yield _Clause(offset + start, text, sentence[:start], whole or start >= tail, sentence.lstrip())
+            at = len(text) - len(text.lstrip(_EDGES))
+            languages = [language for language, begins in _beginnings() if begins.match(text, at)]
+            if languages or TOOL_MARK in text:
+                yield _Clause(offset + start, text, sentence[:start], whole or start >= tail, sentence.lstrip(), at, languages)
 
 
 def _question_from(sentence: str, starts: Sequence[int]) -> int:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import Any
@@ -38,6 +38,8 @@ MAX_CALLS = 8
 """That a loop lists: the first, and the newest."""
 MAX_COMPARED_CHARS = 20_000
 """Results up to this length are compared as JSON, without the fields that change each time; longer ones as they are."""
+OPENING_CHARS, OPENING_WORDS = 160, 8
+"""Of a text, by which it is told from most others."""
 DIRECT, APART = 2, 3
 """The same call with the same result is a loop at the second time in direct succession (reading tools only), or at the third."""
 STEP, PACED_STEP = 3, 1
@@ -104,9 +106,10 @@ def _stretches(turns: Sequence[AgentTurn]) -> Iterator[list[list[CalledTool]]]:
     """Steps (the answered calls of one message, each action once) between what the user says."""
     steps: list[list[CalledTool]] = []
     said: set[bytes] = set()
+    alike = _alike([turn.text for turn in turns if turn.role == "user"])
     for turn in turns:
         if turn.role == "user":
-            text, length = _normal(turn.text)
+            text, length = _normal(turn.text) if _opening(turn.text) in alike else (b"", 0)
             if length < MIN_ANSWER_CHARS or text not in said:
                 yield steps
                 steps = []
@@ -286,12 +289,13 @@ class _Stretch:
 def _same_answers(turns: Sequence[AgentTurn]) -> Iterator[Loop]:
     """Answers that were given before, to something else that the user had said."""
     given: dict[bytes, tuple[bytes, list[int], int]] = {}
-    asked = b""
+    said: str | None = None
+    alike = _alike([turn.text for turn in turns if _answers(turn)])
     for turn in turns:
         if turn.role == "user":
-            asked, _ = _normal(turn.text)
-        elif not turn.calls and len(turn.text) >= MIN_ANSWER_CHARS and not _asks(turn.text) and _has_substance(turn.text):
-            text, _ = _normal(turn.text)
+            said = turn.text
+        elif _answers(turn) and _opening(turn.text) in alike and not _asks(turn.text) and _has_substance(turn.text):
+            text, asked = _normal(turn.text)[0], _normal(said)[0] if said is not None else b""
             before, messages, count = given.get(text, (None, [], 0))
             if before == asked:
                 continue
@@ -299,6 +303,25 @@ def _same_answers(turns: Sequence[AgentTurn]) -> Iterator[Loop]:
             given[text] = (asked, messages, count + 1)
             if before is not None:
                 yield Loop("same_answer", "", (), tuple(messages), count + 1)
+
+
+def _answers(turn: AgentTurn) -> bool:
+    return turn.role != "user" and not turn.calls and len(turn.text) >= MIN_ANSWER_CHARS
+
+
+def _alike(texts: Sequence[str]) -> frozenset[str]:
+    """How those of `texts` begin that may be the same: of most conversations none, and no text of theirs has to be read to its end."""
+    return frozenset(opening for opening, times in Counter(map(_opening, texts)).items() if times > 1)
+
+
+@by_text(20_000)
+def _opening(text: str) -> str:
+    """The first words of `normalised_text`, read from the text's beginning where that is enough."""
+    if len(text) > OPENING_CHARS:
+        words = normalised_text(text[:OPENING_CHARS]).split(" ")
+        if len(words) > OPENING_WORDS:  # the last one may be cut
+            return " ".join(words[:OPENING_WORDS])
+    return " ".join(normalised_text(text).split(" ")[:OPENING_WORDS])
 
 
 @by_text(20_000)

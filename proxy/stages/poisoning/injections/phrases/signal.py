@@ -49,6 +49,11 @@ AI = (
     r"ia\b|inteligencia artificial|modelo de (?:lenguaje|ia)|asistente (?:de ia|virtual)|intelligence artificielle|modele de langage|"
     r"assistant (?:ia|virtuel)|agent ia)"
 )
+AI_WORD = (
+    r"\b(?:(?:ai|ki|ia)(?!\w)|a\.i|llm|large|language|virtual|automated|digital|chat|gpt|claude|gemini|copilot|grok|llama|kunstliche|"
+    r"sprachmodell|inteligencia|modelo|asistente|intelligence|modele|assistant|agent)"
+)
+"""How the first word of each name in `AI` begins."""
 
 MODEL = "MODEL"
 MODEL_WORDS = re.compile(rf"\b{AI}")
