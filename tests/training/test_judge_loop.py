@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
@@ -245,6 +246,17 @@ def deviation(model: Encoder, found: np.ndarray) -> float:
     """How far the model's logits are from `found`, in parts of their own spread."""
     expected = model(IDS, torch.ones_like(IDS), torch.ones_like(IDS)).detach().numpy()
     return float(np.abs(expected - found).mean() / expected.std())
+
+
+@pytest.mark.parametrize("more", [{}, {"buckets": 8, "first_position": 2}], ids=["BERT", "MPNet"])
+def test_the_last_layer_is_computed_for_the_token_that_is_read(tmp_path: Path, more: dict[str, int]) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    export(distant(more), tmp_path / "model.onnx")
+    made = onnx.load(str(tmp_path / "model.onnx"))
+    made.graph.output.extend(onnx.helper.make_empty_tensor_value_info(f"layers.{i}.up") for i in range(2))
+    given = {"input_ids": IDS.numpy(), "attention_mask": np.ones_like(IDS), "token_type_ids": np.ones_like(IDS)}
+    _, first, last = onnxruntime.InferenceSession(made.SerializeToString()).run(None, given)
+    assert (IDS.shape[1], 1) == (first.shape[1], last.shape[1])
 
 
 def test_what_8_bits_cost_is_told(tmp_path: Path) -> None:

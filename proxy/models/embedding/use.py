@@ -40,27 +40,13 @@ class UseModel:
     def __init__(self, tokenizer: UseTokenizer, forward: UseForward) -> None:
         from threadpoolctl import ThreadpoolController
 
-        self._tokenizer, self.vectors = tokenizer, forward.vectors
+        self.tokenizer, self.forward = tokenizer, forward
         self._limit = ThreadpoolController().limit
 
     def one_thread_a_product(self) -> AbstractContextManager[object]:
         """While it lasts: products here are small, and threads that shared one would wait for each other."""
         limited: AbstractContextManager[object] = self._limit(limits=1, user_api="blas")
         return limited
-
-    def passes(self, texts: Sequence[str], threads: int) -> list[list[Any]]:
-        """The tokens of `texts`, in order, by passes that so many threads can share."""
-        tokens = [self._tokenizer.encode(text) for text in texts]
-        least, most = PASS_TOKENS
-        wanted = min(most, max(least, sum(map(len, tokens)) // (2 * threads)))
-        found, size = list[list[Any]](), most
-        for text in tokens:
-            if size + len(text) > wanted:
-                found.append([])
-                size = 0
-            found[-1].append(text)
-            size += len(text)
-        return found
 
 
 class UseEncoder:
@@ -88,34 +74,50 @@ class UseEncoder:
         self._model = UseModel(use_tokens.UseTokenizer(arrays), use_forward.UseForward(arrays))
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
-        """Implements `proxy.models.embedding.embedder.Encoder`."""
+        """Implements `proxy.models.embedding.embedder.Encoder`. What texts share is done once for all, the rest in passes."""
         assert self._model is not None
+        forward, tokens = self._model.forward, [self._model.tokenizer.encode(text) for text in texts]
         with self._model.one_thread_a_product():
-            return self._encoded(self._model.vectors, self._model.passes(texts, self._threads))
+            forward.learn(tokens)
+            return forward.closed(self._in_passes(forward.sums, passes(tokens, self._threads)), tokens)
 
-    def _encoded(self, vectors: Callable[[list[Any]], NDArray[np.float32]], passes: list[list[Any]]) -> NDArray[np.float32]:
-        """The passes' vectors, in order; several passes side by side."""
+    def _in_passes(self, work: Callable[[list[Any]], NDArray[np.float32]], parts: list[list[Any]]) -> NDArray[np.float32]:
+        """What `work` makes of each part, in order; several side by side."""
         import numpy as np
 
-        if self._pool is None or len(passes) < 2:
-            return np.concatenate([vectors(some) for some in passes])
+        if self._pool is None or len(parts) < 2:
+            return np.concatenate([work(some) for some in parts])
         found: dict[int, NDArray[np.float32]] = {}
-        waiting = list(range(len(passes)))
+        waiting = list(range(len(parts)))
 
-        def work() -> None:
+        def take() -> None:
             """What is left, until nothing is."""
             while True:
                 try:
                     i = waiting.pop()
                 except IndexError:
                     return
-                found[i] = vectors(passes[i])
+                found[i] = work(parts[i])
 
-        beside = [self._pool.submit(work) for _ in range(min(self._threads, len(passes)) - 1)]
-        work()
+        beside = [self._pool.submit(take) for _ in range(min(self._threads, len(parts)) - 1)]
+        take()
         for other in beside:
             other.result()
-        return np.concatenate([found[i] for i in range(len(passes))])
+        return np.concatenate([found[i] for i in range(len(parts))])
+
+
+def passes(tokens: Sequence[Any], threads: int) -> list[list[Any]]:
+    """Texts, in order, by passes that so many threads can share."""
+    least, most = PASS_TOKENS
+    wanted = min(most, max(least, sum(map(len, tokens)) // (2 * threads)))
+    found, size = list[list[Any]](), most
+    for text in tokens:
+        if size + len(text) > wanted:
+            found.append([])
+            size = 0
+        found[-1].append(text)
+        size += len(text)
+    return found
 
 
 def available_cores() -> int:

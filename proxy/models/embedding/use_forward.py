@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,15 +69,21 @@ class TokenRows:
         """Rows, and for each of `tokens` its place among them: the projection, and then its share by convolution and place in the window.
         The last row is nothing's.
         """
-        kept = self._kept
-        places = kept.place_of[tokens]
-        if (places < 0).any():
+        kept = self.learnt(tokens)
+        if kept is None:
             distinct, inverse = np.unique(tokens, return_inverse=True)
-            if len(distinct) > self._most or (kept.place_of[distinct] < 0).sum() > self._most // 2:
-                return np.concatenate([self._computed(distinct), np.zeros((1, self.width), np.float32)]), inverse
-            kept = self._add(distinct)
-            places = kept.place_of[tokens]
-        return kept.rows, places
+            return np.concatenate([self._computed(distinct), np.zeros((1, self.width), np.float32)]), inverse
+        return kept.rows, kept.place_of[tokens]
+
+    def learnt(self, tokens: Tokens) -> _Kept | None:
+        """Rows of all of `tokens`, those that are new computed together; None where they are too many to be kept."""
+        kept = self._kept
+        if (kept.place_of[tokens] >= 0).all():
+            return kept
+        distinct = np.unique(tokens)
+        if len(distinct) > self._most or (kept.place_of[distinct] < 0).sum() > self._most // 2:
+            return None
+        return self._add(distinct)
 
     def _add(self, wanted: Tokens) -> _Kept:
         with self._lock:
@@ -126,49 +133,61 @@ class UseForward:
         self._eps = float(weights["eps"].reshape(-1)[0])
         self.rows = TokenRows(arrays)
 
-    def vectors(self, texts: Sequence[Tokens]) -> Floats:
-        """``(len(texts), 512)``, of unit length, in one pass."""
-        weights, lengths = self._weights, np.array([len(text) for text in texts])
+    def learn(self, texts: Sequence[Tokens]) -> None:
+        """The rows of new tokens, once for all `texts`: so that their passes need not."""
+        self.rows.learnt(np.concatenate(texts))
+
+    def sums(self, texts: Sequence[Tokens]) -> Floats:
+        """``(len(texts), 1280)``, in one pass: what `closed` makes vectors of, the features of each text's tokens together.
+
+        All is laid out by place, the texts behind each other with a gap between, so that a window is a run of rows.
+        """
+        lengths = np.array([len(text) for text in texts])
+        ends = np.cumsum(lengths + GAP) - GAP  # nothing between the texts: no window reaches from one into the next
+        size = -(-int(ends[-1]) // BLOCK) * BLOCK
+        at = np.arange(int(lengths.sum())) + np.repeat(ends - np.cumsum(lengths), lengths)
         tokens = np.concatenate(texts)
         rows, places = self.rows.of(tokens)
-        # nothing between the texts: no window reaches from one into the next
-        at = np.arange(len(tokens)) + GAP * (1 + np.repeat(np.arange(len(texts)), lengths))
-        padded = np.full(len(tokens) + GAP * (len(texts) + 1), len(rows) - 1)
-        padded[at] = places
-        features = np.empty((len(tokens), EMBEDDING + WIDTH * len(ORDERS)), np.float32)
-        features[:, :EMBEDDING] = self.rows.embeddings(tokens)
-        share = WIDTH * len(ORDERS)
-        for i, (n, left) in enumerate(ORDERS):
-            window = [at + k - left for k in range(n)]
-            here = slice(i * WIDTH, (i + 1) * WIDTH)
-            hidden = rows[:, share : share + WIDTH][padded[window[0]]]
-            for k in range(1, n):
-                hidden += rows[:, share + k * WIDTH : share + (k + 1) * WIDTH][padded[window[k]]]
-            share += n * WIDTH
-            hidden += weights[f"b1_{n}"]
-            np.maximum(hidden, 0, out=hidden)
-            hidden += rows[:, here][places]
-            features[:, EMBEDDING + i * WIDTH : EMBEDDING + (i + 1) * WIDTH] = self._second(hidden, at, len(padded), window, n)
-        normalise(features, weights["ln_g"], weights["ln_b"], self._eps)
-        starts = np.concatenate([[0], np.cumsum(lengths[:-1])])
-        return self._closing(np.add.reduceat(features, starts, axis=0), lengths.astype(np.float32)[:, None])
-
-    def _second(self, hidden: Floats, at: Tokens, size: int, window: Sequence[Tokens], n: int) -> Floats:
-        """The second convolution, and what it is added to."""
-        padded = np.zeros((size, WIDTH), np.float32)
-        padded[at] = hidden
-        seen = np.empty((len(hidden), n, WIDTH), np.float32)
-        for k, places in enumerate(window):
-            np.take(padded, places, axis=0, out=seen[:, k])
-        found = product(seen.reshape(len(hidden), n * WIDTH), self._weights[f"w2_{n}"], BLOCK)
-        found += self._weights[f"b2_{n}"]
-        np.maximum(found, 0, out=found)
-        found += hidden
+        padded = np.full(size + 4 * GAP, len(rows) - 1)
+        padded[at + 2 * GAP] = places
+        features = np.zeros((size, EMBEDDING + WIDTH * len(ORDERS)), np.float32)
+        features[at, :EMBEDDING] = self.rows.embeddings(tokens)
+        for i in range(len(ORDERS)):
+            features[:, EMBEDDING + i * WIDTH : EMBEDDING + (i + 1) * WIDTH] = self._second(self._first(rows, padded, i), i)
+        scaled(features, self._eps)  # by gamma, and beta, the sums alone are: 1 row a text
+        found = np.stack([features[end - length : end].sum(axis=0) for end, length in zip(ends, lengths, strict=True)])
+        found *= self._weights["ln_g"]
+        found += lengths.astype(np.float32)[:, None] * self._weights["ln_b"]
         return found
 
-    def _closing(self, total: Floats, lengths: Floats) -> Floats:
-        """The layers over whole texts."""
+    def _first(self, rows: Floats, padded: Tokens, i: int) -> Floats:
+        """``(len(padded) - 2 * GAP, WIDTH)``: the first convolution and what it is added to; zero where no token is."""
+        n, left = ORDERS[i]
+        size, share = len(padded) - 2 * GAP, WIDTH * (len(ORDERS) + sum(other for other, _ in ORDERS[:i]))
+        hidden: Floats = rows[:, share : share + WIDTH][padded[GAP - left : GAP - left + size]]
+        for k in range(1, n):
+            hidden += rows[:, share + k * WIDTH : share + (k + 1) * WIDTH][padded[GAP - left + k : GAP - left + k + size]]
+        hidden += self._weights[f"b1_{n}"]
+        np.maximum(hidden, 0, out=hidden)
+        here = padded[GAP:-GAP]
+        hidden += rows[:, i * WIDTH : (i + 1) * WIDTH][here]
+        hidden[here == len(rows) - 1] = 0
+        return hidden
+
+    def _second(self, hidden: Floats, i: int) -> Floats:
+        """``(len(hidden) - 2 * GAP, WIDTH)``: the second convolution, and what it is added to."""
+        n, left = ORDERS[i]
+        windows = sliding_window_view(hidden[GAP - left : len(hidden) - GAP - left + n - 1], n, axis=0).transpose(0, 2, 1)
+        found = product(windows.reshape(len(windows), n * WIDTH), self._weights[f"w2_{n}"], BLOCK)
+        found += self._weights[f"b2_{n}"]
+        np.maximum(found, 0, out=found)
+        found += hidden[GAP:-GAP]
+        return found
+
+    def closed(self, total: Floats, texts: Sequence[Tokens]) -> Floats:
+        """``(len(texts), 512)``, of unit length: the layers over whole texts, whose `sums` are `total`."""
         w, count = self._weights, len(total)
+        lengths = np.array([len(text) for text in texts], np.float32)[:, None]
         total, lengths = filled(total, TEXTS), filled(lengths, TEXTS, 1.0)
         mean = product(total, w["cnn_W"], TEXTS)
         mean += lengths * w["cnn_b"]
@@ -201,8 +220,13 @@ def filled(x: Floats, block: int, value: float = 0.0) -> Floats:
 
 def normalise(x: Floats, gamma: Floats, beta: Floats, eps: float) -> None:
     """Each row, in place: Ba et al. 2016, https://arxiv.org/abs/1607.06450."""
+    scaled(x, eps)
+    x *= gamma
+    x += beta
+
+
+def scaled(x: Floats, eps: float) -> None:
+    """Each row, in place, to a mean of 0 and a variance of 1."""
     x -= x.mean(axis=-1, keepdims=True)
     variance = np.einsum("ij,ij->i", x, x) / x.shape[-1]
     x *= np.reciprocal(np.sqrt(variance + np.float32(eps)))[:, None]
-    x *= gamma
-    x += beta

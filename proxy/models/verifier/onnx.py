@@ -45,6 +45,7 @@ from numpy.typing import NDArray
 
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
+from proxy.models.verifier.first_token import for_first_token
 from proxy.offloop import step_back
 
 FOLDER = Path(__file__).with_name("grounding_model")
@@ -133,7 +134,9 @@ class OnnxVerifier:
         weights, tokenizer = (self._checked(name, card.sha256[name]) for name in FILES)
         try:
             self._tokenizer = Tokenizer.from_file(str(tokenizer))
-            self._session = onnxruntime.InferenceSession(str(weights), session_options(onnxruntime), providers=["CPUExecutionProvider"])
+            graph = for_first_token(weights.read_bytes()) or str(weights)
+            self._session = onnxruntime.InferenceSession(graph, session_options(onnxruntime), providers=["CPUExecutionProvider"])
+            self._session._model_bytes = None  # it would keep them, 33 MB, to begin anew with another provider
         except Exception as error:
             raise ModelUnavailable(f"the verifier in {self._folder} cannot be loaded ({str(error)[:300]}); {self._advice}") from error
         self._tokenizer.no_truncation()
@@ -229,7 +232,7 @@ class OnnxVerifier:
             raise ModelUnavailable(f"{self._folder / 'verifier.json'} cannot be read ({error}); {self._advice}") from error
 
     def _checked(self, name: str, sha256: str) -> Path:
-        """The file's path: the runtime reads it itself, and has no use for a second copy of it in memory."""
+        """The file's path."""
         path = self._folder / name
         try:
             with path.open("rb") as file:
