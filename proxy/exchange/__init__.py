@@ -125,7 +125,7 @@ class Request(Struct, frozen=True):
     """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
     answered: int | None = None
     """How often the assistant has spoken, where the request was only skimmed because nobody looks at its conversation: `messages` are then
-    those that it opens with, up to the user's first, with role and content alone, and `tools` and `params` are empty."""
+    those that it opens with, up to the user's first, and `tools` and `params` are empty."""
 
 
 class FactCheck(Protocol):

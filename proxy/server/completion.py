@@ -36,8 +36,8 @@ log = logging.getLogger("groundwire.endpoint")
 
 UNTOUCHED = 20
 """Of a body in which nothing changed at most the extension is left out, at this many times the speed of writing it anew."""
-SKIMMED = 40
-"""To skim a body is so many times as fast as a pass that `aside` counts with."""
+SKIMMED = 16
+"""To skim a body is so many times as fast as a pass that `aside` counts with: 100 KB take 0.15 ms, of nothing but brackets 1.5 ms."""
 LINEAGE_TIMEOUT_S = 2.0
 MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""

@@ -6,7 +6,7 @@ In: a client's bytes. Out: its fields, or an `InvalidRequest` that names the fie
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -58,10 +58,28 @@ def _check_depth(body: bytes, fields: object) -> None:
             raise InvalidRequest(f"the body is nested more than {_DEPTH} levels deep") from error
 
 
-def is_shallow(body: bytes) -> bool:
-    """Whether it has too few brackets to be nested as deep as that."""
-    opened = count_up_to(body, b"{", _DEPTH + 1)
-    return opened <= _DEPTH and opened + count_up_to(body, b"[", _DEPTH + 1 - opened) <= _DEPTH
+def is_shallow(body: bytes, depth: int = _DEPTH) -> bool:
+    """Whether it has too few brackets to be nested deeper than `depth`."""
+    opened = count_up_to(body, b"{", depth + 1)
+    return opened <= depth and opened + count_up_to(body, b"[", depth + 1 - opened) <= depth
+
+
+def is_shallow_inside(pieces: Iterable[msgspec.Raw], around: int) -> bool:
+    """Whether none of these parts of a body, with `around` levels around them, is nested so deep that it could not be written again."""
+    left = _DEPTH - around
+    long = [piece for piece in pieces if len(piece) > 2 * left]
+    return all(is_shallow(bytes(piece), left) or _is_written(piece, around) for piece in long)
+
+
+def _is_written(piece: msgspec.Raw, around: int) -> bool:
+    value = orjson.loads(bytes(piece))
+    for _ in range(around):
+        value = [value]
+    try:
+        orjson.dumps(value)
+    except orjson.JSONEncodeError:
+        return False
+    return True
 
 
 def typed(fields: dict[str, Any], name: str, kind: type, expected: str) -> Any:

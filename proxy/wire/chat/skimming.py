@@ -1,29 +1,26 @@
 """A chat completion's body whose conversation nobody looks at: only what names its record is read, the rest is passed over.
 
-In: bytes. Out: a `Request` with `answered`, or None where the whole has to be read: for Groundwire's own extension, and to say what is
-wrong with a body, or whether one of many parts is nested too deep. What is passed over is as valid as for `orjson`, but for a number that
-no double can hold.
+In: bytes. Out: a `Request` with `answered`, or None where the whole has to be read. A body with too few brackets to be nested too deep, so
+most of them, is gone through once (`skimmed`): twice as fast as `proxy.wire.skimming`, which takes one of many parts.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import orjson
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
-from proxy.exchange import Request
+from proxy.exchange import Message, Request
 from proxy.wire.bodies import is_shallow
 from proxy.wire.chat.wishes import wishes_of
+from proxy.wire.skimming import Item, Never
 
 
 class _Object(Struct):
     """Any object."""
-
-
-_Nothing = Annotated[int, msgspec.Meta(ge=1, le=0)]
-"""Of a field that must not be there: no value is one."""
 
 
 class _Message(Struct):
@@ -31,7 +28,7 @@ class _Message(Struct):
 
     role: str
     content: msgspec.Raw = msgspec.Raw(b"null")
-    groundwire: _Nothing = 0
+    groundwire: Never | UnsetType = UNSET
 
 
 class _Body(Struct):
@@ -42,7 +39,7 @@ class _Body(Struct):
     tools: list[_Object] | None = None
     functions: list[_Object] | None = None
     stream: bool | None = None
-    groundwire: _Nothing = 0
+    groundwire: Never | UnsetType = UNSET
 
 
 _decode = msgspec.json.Decoder(_Body).decode
@@ -82,3 +79,27 @@ def _opening(messages: list[_Message]) -> tuple[dict[str, Any], ...]:
         if one.role == "user":
             break
     return tuple(found)
+
+
+class ChatItem(Item, kw_only=True, gc=False):
+    """One message of many."""
+
+    role: str
+
+
+items = msgspec.json.Decoder(list[ChatItem]).decode
+
+
+def answered(items: Sequence[ChatItem]) -> int:
+    """How often the assistant has spoken."""
+    return [item.role for item in items].count("assistant")
+
+
+def opening(fields: Mapping[str, Any], items: Iterator[dict[str, Any]]) -> list[Message]:
+    """The messages up to the user's first."""
+    found: list[Message] = []
+    for message in items:
+        found.append(message)
+        if message["role"] == "user":
+            break
+    return found

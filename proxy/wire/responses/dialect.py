@@ -21,6 +21,7 @@ from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
 from proxy.wire.chat.own_answer import own_answer
 from proxy.wire.http.forwarding import error_code
+from proxy.wire.responses import skimming
 from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import answer_of, rendered
 from proxy.wire.responses.own_answer import own_body, own_events, own_id
@@ -28,6 +29,7 @@ from proxy.wire.responses.own_calls import ResponsesCallFilter
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
 from proxy.wire.responses.stream import ResponsesStream
 from proxy.wire.responses.wishes import wishes_of
+from proxy.wire.skimming import Skim
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -61,8 +63,8 @@ class ResponsesDialect:
         return _request(body, load(body), {})
 
     def skim(self, body: bytes) -> Request | None:
-        """None."""
-        return None
+        """None for Groundwire's own extension, for an ``input`` that is no list, and for what is not as it should be."""
+        return _SKIM.request(body)
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
@@ -142,6 +144,16 @@ class _Wire:
         self.body, self.reading, self.extended = body, reading, extended
         self.goes_on_from = goes_on_from
         """The last response that the provider knows, "" for none, where that is not the one that the client names; else None."""
+
+
+_SKIM = Skim(
+    "input",
+    skimming.items,
+    skimming.answered,
+    skimming.opening,
+    wire=lambda body: _Wire(body, Reading(), extended=False),
+    read_wants=wishes_of,
+)
 
 
 def _request(body: bytes, fields: dict[str, Any], known: Mapping[str, Mapping[str, Any]]) -> Request:

@@ -20,8 +20,6 @@ from proxy.errors import InvalidRequest
 from proxy.exchange import Message
 from proxy.wire.bodies import EXTENSION, kind_of
 
-_OWN_CALLS: Mapping[str, str] = {"function_call": "arguments", "custom_tool_call": "input"}
-"""Calls of the client's tools, and the field with what they are given."""
 _MODELS_OWN = frozenset(
     (
         "reasoning",
@@ -129,16 +127,13 @@ class _Reader:
 
     def _take(self, i: int, item: dict[str, Any]) -> None:
         kind = item_type(item)
-        if kind == "message":
-            role = item.get("role")
-            if not isinstance(role, str):
-                raise InvalidRequest(f"input[{i}].role: expected a string, got {kind_of(role)}", param=f"input[{i}].role")
-            if role == "assistant":
-                self._turn.append(i)
-            else:
-                self._alone(i, item, {"role": role}, item.get("content"))
-        elif is_call(item) or kind in _MODELS_OWN:
+        role = item.get("role")
+        if kind == "message" and not isinstance(role, str):
+            raise InvalidRequest(f"input[{i}].role: expected a string, got {kind_of(role)}", param=f"input[{i}].role")
+        if is_of_turn(kind, role, item.get("call_id")):
             self._turn.append(i)
+        elif kind == "message":
+            self._alone(i, item, {"role": role}, item.get("content"))
         elif is_result(item):
             self._alone(i, item, {"role": "tool", "tool_call_id": item["call_id"]}, item.get("output"))
         else:
@@ -191,8 +186,14 @@ def item_type(item: Mapping[str, Any]) -> str:
 def is_call(item: Mapping[str, Any]) -> bool:
     """Whether it is a call whose result the client brings: of its own tool, or of one that the provider described (a shell, a computer)."""
     kind = item_type(item)
-    client = kind in _OWN_CALLS or (kind.endswith("_call") and kind not in _MODELS_OWN)
-    return client and isinstance(item.get("call_id"), str)
+    return kind.endswith("_call") and kind not in _MODELS_OWN and isinstance(item.get("call_id"), str)
+
+
+def is_of_turn(kind: str, role: object, call_id: object) -> bool:
+    """Whether an item of this type is of what the model puts out in one turn."""
+    if kind == "message":
+        return role == "assistant"
+    return kind in _MODELS_OWN or (kind.endswith("_call") and isinstance(call_id, str))
 
 
 def is_result(item: Mapping[str, Any]) -> bool:
