@@ -5,7 +5,7 @@ neighbours: they are computed once for a token, in blocks of a fixed size, and k
 rows, and only the second one, over what that sum has become, is left to compute for every token of a text.
 
 A text's vector is the same to the last bit whatever is embedded beside it or before: products round differently with their number of rows,
-and that is here a block's, always the same, in which a row comes out the same in every place.
+and that is here a block's, always the same, in which a row comes out the same in every place (`block_rows`).
 
 Yang et al. 2020, https://arxiv.org/abs/1907.04307; the architecture is read from the package's `backends.numpy`.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,10 +33,11 @@ ORDERS = ((2, 0), (3, 1), (5, 2))
 """Width of each convolution's window, and how much of it stands to the left."""
 GAP = 2
 """The most that a window reaches to one side."""
-BLOCK = 32
-"""Rows of a product: with fewer, reading the weights costs more than the products."""
+BLOCKS = (24, 8, 4, 1)
+"""Rows of a product, the first that will do: with fewer than 24, reading the weights costs more than the products. Of OpenBLAS 0.3.31's
+kernels those for AVX2 (``OPENBLAS_CORETYPE=Haswell``, ``Zen``) keep rows alike in blocks of 4 and 8 alone; the others in all of these."""
 TEXTS = 8
-"""The same of those over whole texts."""
+"""The most of those over whole texts."""
 MAX_ROWS = 2048
 """Tokens whose rows are kept, 13 KB each: in a language, nine of ten."""
 
@@ -98,12 +100,12 @@ class TokenRows:
             return kept
 
     def _computed(self, tokens: Tokens) -> Floats:
-        projected = product(self.embeddings(tokens), self._projection, BLOCK)
+        projected = product(self.embeddings(tokens), self._projection, block_rows())
         projected += self._bias
         normalise(projected, self._gamma, self._beta, self._eps)
         parts = [projected]
         for i, share in enumerate(self._shares):
-            parts.append(product(np.ascontiguousarray(projected[:, i * WIDTH : (i + 1) * WIDTH]), share, BLOCK))
+            parts.append(product(np.ascontiguousarray(projected[:, i * WIDTH : (i + 1) * WIDTH]), share, block_rows()))
         return np.concatenate(parts, axis=1)
 
 
@@ -144,7 +146,8 @@ class UseForward:
         """
         lengths = np.array([len(text) for text in texts])
         ends = np.cumsum(lengths + GAP) - GAP  # nothing between the texts: no window reaches from one into the next
-        size = -(-int(ends[-1]) // BLOCK) * BLOCK
+        block = block_rows()
+        size = -(-int(ends[-1]) // block) * block
         at = np.arange(int(lengths.sum())) + np.repeat(ends - np.cumsum(lengths), lengths)
         tokens = np.concatenate(texts)
         rows, places = self.rows.of(tokens)
@@ -178,7 +181,7 @@ class UseForward:
         """``(len(hidden) - 2 * GAP, WIDTH)``: the second convolution, and what it is added to."""
         n, left = ORDERS[i]
         windows = sliding_window_view(hidden[GAP - left : len(hidden) - GAP - left + n - 1], n, axis=0).transpose(0, 2, 1)
-        found = product(windows.reshape(len(windows), n * WIDTH), self._weights[f"w2_{n}"], BLOCK)
+        found = product(windows.reshape(len(windows), n * WIDTH), self._weights[f"w2_{n}"], block_rows())
         found += self._weights[f"b2_{n}"]
         np.maximum(found, 0, out=found)
         found += hidden[GAP:-GAP]
@@ -188,21 +191,31 @@ class UseForward:
         """``(len(texts), 512)``, of unit length: the layers over whole texts, whose `sums` are `total`."""
         w, count = self._weights, len(total)
         lengths = np.array([len(text) for text in texts], np.float32)[:, None]
-        total, lengths = filled(total, TEXTS), filled(lengths, TEXTS, 1.0)
-        mean = product(total, w["cnn_W"], TEXTS)
+        block = min(TEXTS, block_rows())
+        total, lengths = filled(total, block), filled(lengths, block, 1.0)
+        mean = product(total, w["cnn_W"], block)
         mean += lengths * w["cnn_b"]
         mean *= np.reciprocal(np.sqrt(lengths))
-        first = np.maximum(product(mean, w["d0"], TEXTS), 0)
-        second = product(mean, w["p1"], TEXTS)
-        second += product(first, w["d1"], TEXTS)
+        first = np.maximum(product(mean, w["d0"], block), 0)
+        second = product(mean, w["p1"], block)
+        second += product(first, w["d1"], block)
         np.maximum(second, 0, out=second)
-        third = np.maximum(product(second, w["d2"], TEXTS), 0)
-        z = product(second, w["p3"], TEXTS)
-        z += product(third, w["d3"], TEXTS)
+        third = np.maximum(product(second, w["d2"], block), 0)
+        z = product(second, w["p3"], block)
+        z += product(third, w["d3"], block)
         np.tanh(z, out=z)
         size = np.sqrt(np.maximum(np.einsum("ij,ij->i", z, z), np.float32(self._eps))).astype(np.float32)
         found: Floats = z[:count] / size[:count, None]
         return found
+
+
+@cache
+def block_rows() -> int:
+    """Rows of a block of which equal ones come out equal, to the last bit, on this processor."""
+    rng = np.random.default_rng(0)
+    row, weights = rng.standard_normal((1, EMBEDDING), np.float32), rng.standard_normal((EMBEDDING, WIDTH), np.float32)
+    found = (np.repeat(row, rows, axis=0) @ weights for rows in BLOCKS)
+    return next(len(rows) for rows in found if (rows == rows[0]).all())
 
 
 def product(x: Floats, weights: Floats, block: int) -> Floats:
