@@ -20,6 +20,8 @@ FROM python:3.11-slim
 RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 && rm -rf /var/lib/apt/lists/* \
   && useradd --create-home --uid 10001 groundwire && mkdir -p /config /data && chown groundwire /data /config
 COPY --from=build /opt/groundwire /opt/groundwire
+# Vectors that a container has made are there when it is started again; mount a volume here to have them in the next one, too.
+RUN install -d -o groundwire -m 700 /opt/groundwire/models/vectors
 ENV PATH=/opt/groundwire/bin:$PATH GROUNDWIRE_CACHE=/opt/groundwire/models PYTHONUNBUFFERED=1
 USER groundwire
 WORKDIR /data

@@ -92,6 +92,7 @@ class Bench:
         files = {EMPTY: "empty.yaml"} | {name: str(SHIPPED / f"{name}.yaml") for name in policies}
         settings = {
             "store": {"url": f"sqlite+aiosqlite:///{folder}/store.db"},
+            "embeddings": {"disk_mb": 0},  # a second run would find its tools there
             "upstreams": {"main": {"kind": "openai", "base_url": "http://127.0.0.1:9/v1", "retries": {"attempts": 0}}},
             "routes": [{"prefix": f"/{name}", "upstream": "main", "policy": file} for name, file in files.items()],
         }

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from proxy.models.embedding.use import UseEncoder
 from proxy.models.tools.index import Query, ToolIndex, ToolVectors, parts_of, vocabulary_of
 from proxy.models.tools.text import ToolText, clipped, tool_text
 
@@ -217,6 +218,20 @@ def words_embedded(words: Sequence[str]) -> Floats:
     if new := [word for word in dict.fromkeys(words) if word not in _words]:
         _words.update(zip(new, embedded(new) if len(new) > 1000 else _use().encode(new), strict=True))
     return np.stack([_words[word] for word in words]).astype(np.float32) if words else np.zeros((0, 512), np.float32)
+
+
+def rough(texts: Sequence[str]) -> Floats:
+    """Rough vectors, of unit length."""
+    found = _encoder().rough(list(texts))
+    assert found is not None
+    return found
+
+
+@cache
+def _encoder() -> UseEncoder:
+    made = UseEncoder()
+    made.load()
+    return made
 
 
 @cache

@@ -11,6 +11,8 @@ tools are among the first k. Intervals are 95% bootstrap.
 was trained on; half of them (*development*) were looked at while features were made, half (*measured*) never. A step is found where any
 tool that does it is among the first k.
 
+*First query* is what a query gets while the catalogue is new to the proxy: its short list's tools ranked among each other.
+
 *Outcomes*: MetaTool's training part stands for earlier calls, each of which called its needed tool. *Ten candidates* is MetaTool's own
 setting, in which a query comes with ten tools: those needed, the rest drawn at random or those whose descriptions are nearest.
 
@@ -36,12 +38,13 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from benchmarks.tool_data import SEED, Catalogue, catalogues, mcp_servers, own_questions, queries_that_fit_nothing
+from benchmarks.tool_data import SEED, Catalogue, catalogues, mcp_servers, own_questions, queries_that_fit_nothing, rough
 from proxy.models.tokens.encodings import Encodings
 from proxy.models.tools.index import Query, ToolIndex
 from proxy.models.tools.outcomes import Moves, fit
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.models.tools.relevance import probability, shipped
+from proxy.models.tools.shortlist import SHORTLIST, new_tools, rough_text, shortlist
 from proxy.models.tools.text import terms
 from proxy.testing import MemoryToolOutcomes
 
@@ -53,6 +56,7 @@ THRESHOLDS = (0.7, 0.1, 0.02, 0.0)
 """Of `min_relevance`."""
 TOP_K = 5
 LEARNED = "groundwire, outcomes"
+FIRST = "groundwire, first query"
 TOKEN_SHARE = 0.15
 """85% fewer tool tokens."""
 
@@ -74,6 +78,20 @@ def relevance(index: ToolIndex, query: Query, moves: Moves | None = None) -> Flo
     found = np.zeros(len(index.tools), np.float32)
     found[candidates] = probability(logits)
     return found
+
+
+def first_query(catalogue: Catalogue, most: int = SHORTLIST) -> Ranker:
+    """As the proxy ranks while a catalogue is new: out of a short list."""
+    tools = new_tools(catalogue.texts, rough([rough_text(text) for text in catalogue.texts]))
+
+    def rank(i: int) -> Floats:
+        query = catalogue.test_query(i)
+        chosen = shortlist(tools, [query.text], rough([query.text]), most)
+        found = np.zeros(len(catalogue.tools), np.float32)
+        found[chosen] = relevance(catalogue.index(chosen), query)
+        return found
+
+    return rank
 
 
 def bm25(catalogue: Catalogue) -> Ranker:
@@ -224,6 +242,8 @@ class Report:
         queries = [int(i) for i in np.random.default_rng(self.seed).permutation(len(catalogue.test))[: self.queries]]
         index = catalogue.index()
         rankers = {"BM25": bm25(catalogue), "embedding": embedding(catalogue), "groundwire": ours(catalogue, index)}
+        if len(catalogue.tools) > SHORTLIST:
+            rankers[FIRST] = first_query(catalogue)
         if catalogue.name == "metatool":
             rankers[LEARNED] = ours(catalogue, index, learned(catalogue, index))
         tokens = np.array([self._encodings.count(orjson.dumps(tool).decode(), "o200k_base").tokens for tool in catalogue.tools])
@@ -276,7 +296,8 @@ class Report:
             table = self.found["catalogues"][catalogue.name] = {}
             steps = [[{position[tool] for tool in step} for step in asked.steps] for asked in catalogue.test]
             print(f"\n{catalogue.name}: {len(catalogue.tools)} tools, {len(steps)} requests")
-            for name, rank in (("BM25", bm25(catalogue)), ("embedding", embedding(catalogue)), ("groundwire", ours(catalogue, index))):
+            own = {"groundwire": ours(catalogue, index), FIRST: first_query(catalogue)}
+            for name, rank in {"BM25": bm25(catalogue), "embedding": embedding(catalogue), **own}.items():
                 orders = [np.argsort(-rank(i), kind="stable").tolist() for i in range(len(steps))]
                 for part, k in ((part, k) for k in (5, 10) for part in ("development", "measured", "")):
                     found = [
@@ -285,7 +306,7 @@ class Report:
                         if asked.part.startswith(part)
                     ]
                     value = table[f"{part or 'all'}, {name}, recall@{k}"] = interval(np.array(found), self.seed)
-                    print(f"  {name:10s} {part or 'all':11s} recall@{k:<2d} {told(value)}")
+                    print(f"  {name:23s} {part or 'all':11s} recall@{k:<2d} {told(value)}")
 
     def misfits(self) -> None:
         """How often a tool is chosen for a query that none fits."""

@@ -224,7 +224,7 @@ class _Vectors:
 
     def stop(self) -> None: ...
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
         found = np.ones((len(texts), 16), np.float32)
         for start in range(0, len(texts), 512):
             some = [hashlib.blake2b(t.encode("utf-8", "replace"), digest_size=16).digest() for t in texts[start : start + 512]]

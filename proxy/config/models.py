@@ -28,6 +28,8 @@ class EmbeddingSettings(Section, frozen=True, kw_only=True):
     """Longer texts are cut there."""
     cache_mb: Positive = 64
     """For vectors of texts seen before: about 27,000 with the built-in model."""
+    disk_mb: Count = 128
+    """The same for vectors of tools and passages, kept over a restart in the cache folder: about 50,000. 0 keeps nothing on the disk."""
     threads: Count = 0
     """Texts that are embedded at a time, a thread for each; 0 for two, or one on a machine with a single core. For
     ``sentence-transformers``: threads of one matrix product, 0 for one."""

@@ -68,10 +68,20 @@ class DeferredModels:
             await ranker.stop()
             embedder.stop()
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
         """Implements `proxy.ports.Embedder`."""
         embedder, _ = await self._both()
-        return await embedder.embed(texts, bulk=bulk, together=together)
+        return await embedder.embed(texts, bulk=bulk, together=together, keep=keep)
+
+    async def unknown(self, texts: Sequence[str]) -> int:
+        """Implements `proxy.ports.Embedder`."""
+        embedder, _ = await self._both()
+        return await embedder.unknown(texts)
+
+    async def rough(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Implements `proxy.ports.Embedder`."""
+        embedder, _ = await self._both()
+        return await embedder.rough(texts)
 
     async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
         """Implements `proxy.ports.ToolRanker`."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from proxy.config.folders import cache_folder
 from proxy.config.settings import Settings
 from proxy.models.verifier.verifier import LARGE, LocalVerifiers, PairModel
 from proxy.ports import ToolOutcomes
@@ -25,6 +26,7 @@ def make_models(settings: Settings, outcomes: ToolOutcomes) -> tuple[BatchingEmb
 def make_embedder(settings: Settings) -> BatchingEmbedder:
     """The embedder that ``embeddings:`` describes; its model is loaded by `load`, or by the first text."""
     from proxy.models.embedding.embedder import BatchingEmbedder, Encoder
+    from proxy.models.embedding.kept import KeptVectors
     from proxy.models.embedding.sentence_transformers import SentenceTransformersEncoder
     from proxy.models.embedding.use import UseEncoder
 
@@ -33,7 +35,8 @@ def make_embedder(settings: Settings) -> BatchingEmbedder:
     encoder: Encoder = UseEncoder(given.threads)
     if given.kind == "sentence-transformers":
         encoder = SentenceTransformersEncoder(str(folder) if folder.is_dir() else given.model, given.threads or 1)
-    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb)
+    kept = KeptVectors(cache_folder() / "vectors", encoder.version, given.disk_mb * 1024 * 1024) if given.disk_mb else None
+    return BatchingEmbedder(encoder, max_chars=given.max_chars, cache_mb=given.cache_mb, kept=kept)
 
 
 def make_verifiers(settings: Settings) -> LocalVerifiers:

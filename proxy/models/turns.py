@@ -130,9 +130,9 @@ class SharedTurns(ABC, Generic[M, T, R]):
         """In the thread, between two batches: whether a turn out of `queue` ends here; its other jobs wait again, before all others."""
         return False
 
-    def _at_once(self, model: M, queue: Queue[T, R]) -> int:
-        """In the thread: how many jobs out of `queue` are computed before the turn may end."""
-        return model.batch
+    def _batches(self, model: M, jobs: list[TurnJob[T, R]]) -> Iterator[list[TurnJob[T, R]]]:
+        """In the thread: a turn's jobs as they are computed at once; after each batch the turn may end."""
+        return parts(jobs, model.batch)
 
     @abstractmethod
     def _compute(self, model: M, items: list[T]) -> list[R]:
@@ -143,7 +143,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
     async def _results(self, items: Sequence[T], queue: Queue[T, R]) -> list[R]:
         """A result for each; what must be computed waits in `queue`."""
         results: list[R] = []
-        for some in _parts(items, self._slice_items):
+        for some in parts(items, self._slice_items):
             results += await self._results_of_slice([self._prepared(item) for item in some], queue)
             if len(results) < len(items):
                 await asyncio.sleep(0)  # thousands of hits in the cache are no reason to hold the loop
@@ -261,7 +261,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
         """A result for each job, or for the first ones if the turn makes way, or nobody waits for the others any more."""
         model = self._loaded()
         found: list[R | Exception] = []
-        for some in _parts(jobs, self._at_once(model, jobs[0].queue)):
+        for some in self._batches(model, jobs):
             unwanted = not any(job.wanted for job in jobs[len(found) :])
             if found and (unwanted or self._makes_way(jobs[0].queue)):
                 break
@@ -278,6 +278,7 @@ class SharedTurns(ABC, Generic[M, T, R]):
             return [result for item in items for result in self._each(model, [item])]
 
 
-def _parts(items: Sequence[U], size: int) -> Iterator[list[U]]:
+def parts(items: Sequence[U], size: int) -> Iterator[list[U]]:
+    """`items`, `size` at a time."""
     for start in range(0, len(items), size):
         yield list(items[start : start + size])

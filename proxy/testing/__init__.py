@@ -113,7 +113,7 @@ class HashEmbedder:
     name = "hash-64"
     dimensions = 64
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
         """``(len(texts), 64)`` float32, unit length."""
         found = np.zeros((len(texts), self.dimensions), np.float32)
         for row, text in zip(found, texts, strict=True):
@@ -122,6 +122,14 @@ class HashEmbedder:
                 row += np.random.default_rng(seed).standard_normal(self.dimensions, np.float32)
         unit: NDArray[np.float32] = found / np.linalg.norm(found, axis=1, keepdims=True)
         return unit
+
+    async def unknown(self, texts: Sequence[str]) -> int:
+        """None: it needs no model."""
+        return 0
+
+    async def rough(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Its own are no dearer."""
+        return await self.embed(texts) if texts else None
 
 
 @dataclass

@@ -58,7 +58,13 @@ class _Counting:
 class CountingEncoder(_Counting):
     """A vector is the text's length and its first character."""
 
-    name, dimensions = "counting", 2
+    name, dimensions, weights = "counting", 2, "counting-1"
+
+    def version(self) -> str:
+        return self.weights
+
+    def rough(self, texts: list[str]) -> None:
+        return None
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         self._take(texts)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.models.embedding.embedder import OVERHEAD_BYTES, BatchingEmbedder, key_of, unit, vector_cache
+from proxy.models.embedding.embedder import BULK_CHARS, OVERHEAD_BYTES, BatchingEmbedder, key_of, unit, vector_cache
 from proxy.ports import Embedder
 from tests.models.counting import CountingEncoder, settled
 
@@ -224,3 +224,13 @@ async def test_dimensions_that_only_the_loaded_model_tells(embedder: BatchingEmb
     encoder.dimensions = 0
     with pytest.raises(ModelUnavailable, match="not loaded"):
         _ = embedder.dimensions
+
+
+async def test_bulk_work_is_done_in_batches_of_about_the_same_length() -> None:
+    encoder = CountingEncoder(batch=8)
+    embedder = BatchingEmbedder(encoder)
+    words, long = [f"word{i}" for i in range(100)], ["x" * (BULK_CHARS - 10), "y" * (2 * BULK_CHARS)]
+    await embedder.embed(["read"])
+    await embedder.embed([*words, *long], bulk=True)
+    assert [words, long[:1], long[1:]] == encoder.calls[1:]
+    embedder.stop()

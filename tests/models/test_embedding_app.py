@@ -144,7 +144,9 @@ def refused(tmp_path: Path, embeddings: str) -> str:
 
 
 def test_defaults(tmp_path: Path) -> None:
-    assert EmbeddingSettings(kind="builtin", model="", max_chars=4000, cache_mb=64, threads=0) == load(tmp_path, "{}").embeddings
+    assert (
+        EmbeddingSettings(kind="builtin", model="", max_chars=4000, cache_mb=64, disk_mb=128, threads=0) == load(tmp_path, "{}").embeddings
+    )
 
 
 def test_what_is_refused(tmp_path: Path) -> None:
@@ -167,6 +169,16 @@ async def test_settings_reach_the_embedder(tmp_path: Path) -> None:
     assert (found[0] == found[1]).all()
     assert "use-multilingual-3" == embedder.name
     embedder.stop()
+
+
+async def test_vectors_are_kept_in_the_cache_folder_unless_no_room_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "cache"))
+    for room in ("{disk_mb: 0}", "{disk_mb: 1}"):
+        assert not (tmp_path / "cache/vectors").exists()
+        embedder = make_embedder(load(tmp_path, room))
+        await embedder.embed(["a tool"], keep=True)
+        embedder.stop()
+    assert 1 == len(list((tmp_path / "cache/vectors").glob("use-multilingual-3-*.sqlite")))
 
 
 async def test_a_model_folder_is_relative_to_the_config_file(tmp_path: Path) -> None:

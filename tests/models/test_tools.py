@@ -10,6 +10,7 @@ from proxy.errors import ModelUnavailable, StoreUnavailable
 from proxy.models.tools.index import FEATURES, Query, ToolIndex, ToolVectors, vocabulary_of
 from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.models.tools.relevance import shipped
+from proxy.models.tools.shortlist import SHORTLIST, new_tools, rough_text, shortlist
 from proxy.models.tools.text import tool_text
 from proxy.ports import ToolOutcome
 from proxy.testing import HashEmbedder, MemoryToolOutcomes
@@ -51,12 +52,38 @@ class CountingEmbedder(HashEmbedder):
         self.go.set()
         self.broken = False
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
         await self.go.wait()
         if self.broken:
             raise ModelUnavailable("no model")
         self.texts += texts
         return await super().embed(texts)
+
+
+class NewToIt(CountingEmbedder):
+    """Knows nothing yet, and has no time for bulk work until told to go."""
+
+    def __init__(self, *, rough: bool = True) -> None:
+        super().__init__()
+        self.kept: set[str] = set()
+        self.ready = asyncio.Event()
+        self._rough = rough
+
+    async def unknown(self, texts: Sequence[str]) -> int:
+        return len(set(texts) - self.kept)
+
+    async def rough(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        return await HashEmbedder.embed(self, texts) if self._rough else None
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
+        if bulk:
+            await self.ready.wait()
+        if keep:
+            self.kept |= set(texts)
+        return await super().embed(texts, bulk=bulk, together=together, keep=keep)
+
+
+MANY = [*TOOLS, *(tool(f"{verb}_{noun}{i}") for verb in ("count", "paint", "lift") for noun in ("brick", "tile") for i in range(40))]
 
 
 @pytest.fixture
@@ -194,3 +221,96 @@ async def test_the_shipped_model_is_of_the_features_that_the_index_makes() -> No
     )
     assert (len(candidates), len(FEATURES)) == features.shape
     assert np.isfinite(shipped().logits(features)).all()
+
+
+# ---- a set that nothing is known of ----
+
+
+async def test_the_first_question_is_answered_out_of_a_short_list(outcomes: Outcomes) -> None:
+    embedder = NewToIt()
+    ranker = EmbeddingToolRanker(embedder, outcomes)
+    ranking = await ranker.rank(MANY, "book a hotel")
+    assert ranking is not None
+    assert (True, len(MANY), 1) == (ranking.shortlist, len(ranking.relevance), int(np.argmax(ranking.relevance)))
+    assert SHORTLIST == len([text for text in embedder.kept if "." in text])
+    await ranker.stop()
+
+
+async def test_once_all_are_embedded_all_are_compared(outcomes: Outcomes) -> None:
+    embedder = NewToIt()
+    ranker = EmbeddingToolRanker(embedder, outcomes)
+    await ranker.rank(MANY, "book a hotel")
+    embedder.ready.set()
+    await next(iter(ranker._indexes.values())).index
+    asked = await ranker.rank(MANY, "book a hotel")
+    assert asked == await EmbeddingToolRanker(CountingEmbedder(), outcomes).rank(MANY, "book a hotel")
+    assert asked is not None
+    assert not asked.shortlist
+    await ranker.stop()
+
+
+async def test_with_few_new_texts_the_question_waits_for_all(outcomes: Outcomes) -> None:
+    embedder = NewToIt()
+    embedder.ready.set()
+    ranker = EmbeddingToolRanker(embedder, outcomes)
+    await ranker.rank(MANY, "book a hotel")
+    await next(iter(ranker._indexes.values())).index
+    changed = await ranker.rank([*MANY[1:], tool("read_minds")], "book a hotel")
+    assert changed is not None
+    assert not changed.shortlist
+    await ranker.stop()
+
+
+async def test_a_question_is_not_kept(outcomes: Outcomes) -> None:
+    embedder = NewToIt()
+    embedder.ready.set()
+    ranker = EmbeddingToolRanker(embedder, outcomes)
+    for _ in range(2):
+        await ranker.rank(MANY, "secret question", context="secret turns")
+        await next(iter(ranker._indexes.values())).index
+    assert not [text for text in embedder.kept if "secret" in text]
+    await ranker.stop()
+
+
+async def test_a_model_without_rough_vectors_is_waited_for(outcomes: Outcomes) -> None:
+    embedder = NewToIt(rough=False)
+    ranker = EmbeddingToolRanker(embedder, outcomes, wait_s=0.01)
+    assert await ranker.rank(MANY, "book a hotel") is None
+    embedder.ready.set()
+    ranker.wait_s = 10
+    found = await ranker.rank(MANY, "book a hotel")
+    assert found is not None
+    assert not found.shortlist
+    await ranker.stop()
+
+
+async def test_where_not_even_a_short_list_comes_in_time_there_is_no_ranking_yet(outcomes: Outcomes) -> None:
+    embedder = NewToIt()
+    embedder.go.clear()
+    ranker = EmbeddingToolRanker(embedder, outcomes, wait_s=0.01)
+    assert await ranker.rank(MANY, "book a hotel") is None
+    await ranker.stop()
+
+
+async def test_who_leaves_before_the_short_list_does_not_keep_the_index_from_being_made(outcomes: Outcomes) -> None:
+    embedder = NewToIt()
+    embedder.go.clear()
+    ranker = EmbeddingToolRanker(embedder, outcomes, wait_s=10)
+    asking = asyncio.create_task(ranker.rank(MANY, "book a hotel"))
+    while not ranker._indexes or not next(iter(ranker._indexes.values())).read.done():
+        await asyncio.sleep(0.001)
+    asking.cancel()
+    await asyncio.gather(asking, return_exceptions=True)
+    embedder.go.set()
+    embedder.ready.set()
+    assert len(MANY) == len((await next(iter(ranker._indexes.values())).index).tools)
+    await ranker.stop()
+
+
+async def test_words_in_turns_with_rough_vectors_make_the_short_list() -> None:
+    texts = [tool_text(tool) for tool in MANY]
+    tools = new_tools(texts, await HashEmbedder().embed([rough_text(text) for text in texts]))
+    nearest = await HashEmbedder().embed(["paint a tile 7"])
+    assert 1 in shortlist(tools, ["hotel"], nearest, 2)
+    assert MANY[shortlist(tools, ["no such words"], await HashEmbedder().embed([rough_text(texts[40])]), 1)[0]] is MANY[40]
+    assert list(range(len(MANY))) == shortlist(tools, ["hotel"], nearest, 1000)

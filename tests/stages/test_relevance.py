@@ -323,12 +323,25 @@ async def test_what_follows_a_failed_check_is_the_policy_s(on_error: str) -> Non
 
 async def test_an_embedder_that_fails_is_an_error_never_a_pass() -> None:
     class Broken(HashEmbedder):
-        async def embed(self, texts: Sequence[str]) -> Any:
+        async def embed(self, texts: Sequence[str], *, keep: bool = False) -> Any:
             raise ModelUnavailable("no weights")
 
     exchange = make_exchange([{"role": "user", "content": f"<context>{TOWER}</context>\n\n{TALL}"}])
     await Pipeline([make_stage(make_ports(embedder=Broken()))]).request(exchange)
     assert (["error"], None) == ([verdict.outcome for verdict in exchange.verdicts], exchange.facts.relevance)
+
+
+async def test_passages_are_kept_and_questions_are_not() -> None:
+    kept: dict[bool, list[str]] = {True: [], False: []}
+
+    class Noting(HashEmbedder):
+        async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> Any:
+            kept[keep] += texts
+            return await super().embed(texts)
+
+    exchange = make_exchange([{"role": "user", "content": f"<context>{TOWER}</context>\n\n{TALL}"}])
+    await Pipeline([make_stage(make_ports(embedder=Noting()))]).request(exchange)
+    assert ([TOWER], [TALL]) == (kept[True], kept[False])
 
 
 # ---- options ----

@@ -55,13 +55,13 @@ def called(*names: str) -> dict[str, Any]:
 class Fixed:
     """A ranker that says the same of every request."""
 
-    def __init__(self, value: float | Exception | None) -> None:
-        self.value = value
+    def __init__(self, value: float | Exception | None, *, shortlist: bool = False) -> None:
+        self.value, self.shortlist = value, shortlist
 
     async def rank(self, tools: Sequence[Tool], query: str, *, context: str = "", client: str = "") -> ToolRanking | None:
         if isinstance(self.value, Exception):
             raise self.value
-        return None if self.value is None else ToolRanking((self.value,) * len(tools))
+        return None if self.value is None else ToolRanking((self.value,) * len(tools), shortlist=self.shortlist)
 
     async def learn(self, tools: Sequence[Tool], query: str, called: Sequence[str], *, context: str = "", client: str = "") -> None:
         raise AssertionError
@@ -224,6 +224,13 @@ async def test_while_the_catalogue_is_indexed_all_tools_go() -> None:
     assert exchange.tools is exchange.original.tools
     assert verdict is not None
     assert (verdict.outcome, verdict.code, header(exchange)) == ("unchecked", "tool_confusion", "15->15;indexing")
+
+
+async def test_a_choice_out_of_a_short_list_is_one_and_says_so() -> None:
+    exchange = asking()
+    verdict = await stage(make_ports(ranker=Fixed(0.9, shortlist=True))).on_request(exchange)
+    assert verdict is not None
+    assert ("CONFUSION", "shortlist", "15->5") == (verdict.code, verdict.detail["ranking"], header(exchange))
 
 
 async def test_a_run_that_has_its_tools_keeps_them_while_the_catalogue_is_indexed() -> None:

@@ -10,9 +10,10 @@ two cores, the event loop wakes up late by 1 to 4 ms at p99 (`benchmarks/embeddi
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -21,7 +22,8 @@ import numpy as np
 from proxy.errors import ModelUnavailable
 from proxy.language.lru import LRU
 from proxy.language.text import whole_characters
-from proxy.models.turns import Queue, SharedTurns, TurnJob
+from proxy.models.embedding.kept import KeptVectors
+from proxy.models.turns import Queue, SharedTurns, TurnJob, parts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,6 +42,10 @@ SLICE = 256
 TURN_TEXTS = 32
 TURN_CHARS = 16_000
 """What is handed to the thread at once: the first of them is answered when the last is done."""
+BULK_TEXTS = 128
+"""The same of bulk work, whose turn may end before: most of them words."""
+BULK_CHARS = 1600
+"""Of bulk work that a model takes at once: 400 tokens, 5 to 10 ms. A few texts of a catalogue alone cost it half as much again."""
 OVERHEAD_BYTES = 350
 """Of a vector kept, beside its numbers: array object, key, place in the cache (`sys.getsizeof`)."""
 BULK_SHARE = 4
@@ -57,20 +63,36 @@ class Encoder(Protocol):
     dimensions: int
     """0 until `load` where only the model tells."""
 
+    def version(self) -> str:
+        """Name and checksum of the weights, also before they are loaded; "" where they are not known: then the disk keeps no vector."""
+
     def load(self) -> None:
         """Read the weights. Raises `ModelUnavailable`, saying what to do."""
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         """``(len(texts), dimensions)``, of any length; texts are valid Unicode and short enough."""
 
+    def rough(self, texts: list[str]) -> NDArray[np.float32] | None:
+        """``(len(texts), any)`` of unit length, at a small part of the work and by any thread; None where there is nothing of the kind."""
+
 
 class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
     """Vectors in turns around an encoder. Belongs to one event loop."""
 
-    def __init__(self, encoder: Encoder, *, max_chars: int = MAX_CHARS, cache_mb: float = 64, max_waiting: int = MAX_WAITING) -> None:
+    def __init__(
+        self,
+        encoder: Encoder,
+        *,
+        max_chars: int = MAX_CHARS,
+        cache_mb: float = 64,
+        max_waiting: int = MAX_WAITING,
+        kept: KeptVectors | None = None,
+    ) -> None:
+        """What is to be kept over a restart is `kept`."""
         cache = vector_cache(int(cache_mb * 1024 * 1024))
         super().__init__(lambda: encoder, cache, room="embedding", title="the embedding model", slice_items=SLICE)
         self._encoder, self._max_chars, self._max_waiting = encoder, max_chars, max_waiting
+        self._kept = kept
         self._urgent: Queue[Texts, Rows] = OrderedDict()
         self._bulk: Queue[Texts, Rows] = OrderedDict()
 
@@ -86,12 +108,61 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
             raise ModelUnavailable(f"the embedding model {self.name} is not loaded yet")
         return self._encoder.dimensions
 
-    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False) -> NDArray[np.float32]:
+    def stop(self) -> None:
+        """End both threads; see `SharedTurns.stop`."""
+        super().stop()
+        if self._kept is not None:
+            self._kept.stop()
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> NDArray[np.float32]:
         """Implements `proxy.ports.Embedder`."""
         if not texts:
             return np.empty((0, self._encoder.dimensions), np.float32)
+        queue = self._bulk if bulk else self._urgent
+        if keep and self._kept is not None and not together:
+            return np.concatenate(await self._embedded_for_good(texts, queue, self._kept))
         items = [tuple(texts)] if together else [(text,) for text in texts]
-        return np.concatenate(await self._results(items, self._bulk if bulk else self._urgent))
+        return np.concatenate(await self._results(items, queue))
+
+    async def unknown(self, texts: Sequence[str]) -> int:
+        """Implements `proxy.ports.Embedder`."""
+        missing: set[bytes] = set()
+        for some in parts(texts, SLICE):
+            keys = {self._prepared((text,))[0] for text in some}
+            missing |= keys - (await self._recalled(keys)).keys()
+            await asyncio.sleep(0)
+        return len(missing)
+
+    async def rough(self, texts: Sequence[str]) -> NDArray[np.float32] | None:
+        """Implements `proxy.ports.Embedder`."""
+        if self._stopped:
+            raise ModelUnavailable("the server is stopping")
+        given = [whole_characters(text[: self._max_chars]) for text in texts]
+        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._loaded().rough(given))
+
+    async def _embedded_for_good(self, texts: Sequence[str], queue: Queue[Texts, Rows], kept: KeptVectors) -> list[Rows]:
+        """What the disk has not is computed, and then has it."""
+        rows: list[Rows] = []
+        for some in parts(texts, SLICE):
+            items = [self._prepared((text,)) for text in some]
+            found = await self._recalled({key for key, _ in items})
+            missing = [item for item in dict(items).items() if item[0] not in found]
+            made = dict(zip((key for key, _ in missing), await self._results_of_slice(missing, queue), strict=True))
+            kept.put(made)
+            found |= made
+            rows += [found[key] for key, _ in items]
+            await asyncio.sleep(0)
+        return rows
+
+    async def _recalled(self, keys: Collection[bytes]) -> dict[bytes, Rows]:
+        """Those of the vectors that the memory or the disk has; the memory has them then."""
+        found = {key: known for key in keys if (known := self._cache.get(key)) is not None}
+        if self._kept is not None:
+            read = await self._kept.get([key for key in keys if key not in found])
+            for key, rows in read.items():
+                self._cache.put(key, rows)
+            found |= read
+        return found
 
     def _prepared(self, item: Texts) -> tuple[bytes, Texts]:
         texts = tuple(whole_characters(text[: self._max_chars]) for text in item)
@@ -115,14 +186,16 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
         queue = self._bulk if bulk else self._urgent
         jobs: list[TurnJob[Texts, Rows]] = []
         chars = 0
-        while queue and len(jobs) < TURN_TEXTS and chars < TURN_CHARS:
+        while queue and len(jobs) < (BULK_TEXTS if bulk else TURN_TEXTS) and chars < TURN_CHARS:
             jobs.append(queue.popitem(last=False)[1])
             chars += sum(map(len, jobs[-1].item))
         return jobs
 
-    def _at_once(self, model: Encoder, queue: Queue[Texts, Rows]) -> int:
+    def _batches(self, model: Encoder, jobs: list[TurnJob[Texts, Rows]]) -> Iterator[list[TurnJob[Texts, Rows]]]:
         """All that is urgent, where the model takes several; of bulk work only so much that somebody who comes need not wait long."""
-        return model.batch if queue is self._bulk or model.batch == 1 else TURN_TEXTS
+        if model.batch == 1:
+            return super()._batches(model, jobs)
+        return _by_length(jobs, BULK_CHARS) if jobs[0].queue is self._bulk else iter([jobs])
 
     def _makes_way(self, queue: Queue[Texts, Rows]) -> bool:
         return queue is self._bulk and bool(self._urgent)
@@ -130,6 +203,21 @@ class BatchingEmbedder(SharedTurns[Encoder, Texts, "Rows"]):
     def _compute(self, model: Encoder, items: list[Texts]) -> list[Rows]:
         rows = iter(unit(model.encode([text for texts in items for text in texts])))
         return [np.stack(list(islice(rows, len(texts)))) for texts in items]
+
+
+def _by_length(jobs: Sequence[TurnJob[Texts, Rows]], most_chars: int) -> Iterator[list[TurnJob[Texts, Rows]]]:
+    """In order, together as long as they are no longer than that; at least one."""
+    some: list[TurnJob[Texts, Rows]] = []
+    chars = 0
+    for job in jobs:
+        size = sum(map(len, job.item))
+        if some and chars + size > most_chars:
+            yield some
+            some, chars = [], 0
+        some.append(job)
+        chars += size
+    if some:
+        yield some
 
 
 def vector_cache(max_bytes: int) -> LRU[Rows]:

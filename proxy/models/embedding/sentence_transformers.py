@@ -34,6 +34,14 @@ class SentenceTransformersEncoder:
         self._threads = threads or available_cores()
         self._model: Any = None
 
+    def version(self) -> str:
+        """Implements `proxy.models.embedding.embedder.Encoder`: nothing here tells of the weights."""
+        return ""
+
+    def rough(self, texts: list[str]) -> NDArray[np.float32] | None:
+        """Implements `proxy.models.embedding.embedder.Encoder`: nothing short of the model."""
+        return None
+
     def load(self) -> None:
         """Implements `proxy.models.embedding.embedder.Encoder`."""
         try:

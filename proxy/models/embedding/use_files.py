@@ -78,14 +78,18 @@ def _lost(error: Exception) -> ModelUnavailable:
 
 
 def _folder(package: Path) -> Path:
-    """Named by what is unpacked into it: another version of the package gets another one."""
+    return cache_folder() / version(package)
+
+
+def version(package: Path) -> str:
+    """The model's name with a checksum of its weights and vocabulary. Raises `OSError`."""
     told = hashlib.sha256(str(FORMAT).encode())
     for name in _PACKED:
         with (package / "resources" / name).open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _END_BYTES))
             told.update(size.to_bytes(8, "big") + file.read())
-    return cache_folder() / f"use-multilingual-3-{told.hexdigest()[:16]}"
+    return f"use-multilingual-3-{told.hexdigest()[:16]}"
 
 
 def _unpacked(package: Path) -> UseArrays:

@@ -7,8 +7,8 @@ which is never negative. Postings are one pair of arrays ordered by term, so tha
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 from msgspec import Struct
@@ -35,23 +35,21 @@ class LexicalIndex:
         self._size = len(documents)
         lengths = np.array([len(document) for document in documents], np.float32)
         mean = max(1.0, float(lengths.mean())) if self._size else 1.0
-        postings: dict[str, list[tuple[int, int]]] = {}
-        for i, document in enumerate(documents):
-            for term, count in Counter(document).items():
-                postings.setdefault(term, []).append((i, count))
+        number: dict[str, int] = {}
+        lists = [[number.setdefault(term, len(number)) for term in document] for document in documents]
+        terms = np.fromiter(chain.from_iterable(lists), np.int64)
+        owners = np.repeat(np.arange(self._size), lengths.astype(np.int64))
+        pairs, counts = np.unique(terms * max(1, self._size) + owners, return_counts=True)
+        self._rows, term_of = pairs % max(1, self._size), pairs // max(1, self._size)
+        often = np.bincount(term_of, minlength=len(number))
+        idf = [math.log(1 + (self._size - n + 0.5) / (n + 0.5)) for n in often.tolist()]
+        rarity = np.array(idf, np.float64)[term_of]
+        share = counts + _K1 * (1 - _B + _B * lengths[self._rows] / mean)
+        self._weights = (rarity * counts * (_K1 + 1) / share).astype(np.float32)
         self._unknown = math.log(1 + (self._size + 0.5) / 0.5)
-        self._slices: dict[str, tuple[slice, float]] = {}
-        rows, weights, start = [], [], 0
-        for term, found in postings.items():
-            idf = math.log(1 + (self._size - len(found) + 0.5) / (len(found) + 0.5))
-            documents_of, counts = (np.array(column) for column in zip(*found, strict=True))
-            rows.append(documents_of)
-            weights.append(idf * counts * (_K1 + 1) / (counts + _K1 * (1 - _B + _B * lengths[documents_of] / mean)))
-            self._slices[term] = slice(start, start + len(found)), idf
-            start += len(found)
-        self._rows = np.concatenate(rows) if rows else np.zeros(0, np.int64)
-        self._weights = np.concatenate(weights).astype(np.float32) if weights else np.zeros(0, np.float32)
-        self._totals = self._sum((idf, where) for where, idf in self._slices.values()) + np.float32(1e-6)
+        ends = np.cumsum(often).tolist()
+        self._slices = {term: (slice(end - n, end), one) for term, n, end, one in zip(number, often.tolist(), ends, idf, strict=True)}
+        self._totals = np.bincount(self._rows, rarity, self._size).astype(np.float32) + np.float32(1e-6)
 
     def match(self, query: Iterable[str]) -> Match:
         """`query`'s terms against every document; a term counts once."""

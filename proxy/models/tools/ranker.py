@@ -1,8 +1,9 @@
 """Which of a request's tools are needed: implements `proxy.ports.ToolRanker`.
 
 A distinct set of tools is embedded and indexed once (`proxy.models.tools.index`), in the background when that takes long, and kept
-for every client that offers the same set. A client's own outcomes (`proxy.models.tools.outcomes`) are kept apart, for this client and this
-set only. Everything that computes runs in a thread.
+for every client that offers the same set; its vectors outlive the process. Until then a question is answered out of a short list of its
+likeliest tools (`proxy.models.tools.shortlist`). A client's own outcomes (`proxy.models.tools.outcomes`) are kept apart, for this client
+and this set only. Everything that computes runs in a thread.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -25,7 +27,8 @@ from proxy.exchange import Tool, tool_name
 from proxy.models.tools.index import Query, ToolIndex, ToolVectors, parts_of, vocabulary_of
 from proxy.models.tools.outcomes import Moves, fit, packed, unpacked
 from proxy.models.tools.relevance import ToolRelevance, probability, shipped
-from proxy.models.tools.text import clipped, tool_text
+from proxy.models.tools.shortlist import NewTools, new_tools, rough_text, shortlist
+from proxy.models.tools.text import ToolText, clipped, tool_text
 from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder, ToolOutcome, ToolOutcomes, ToolRanking
 
@@ -39,8 +42,8 @@ MAX_LEARNED = 256
 """Pairs of a client and a set whose moves are kept in memory."""
 INTERACTIVE_TOOLS = 128
 """A set up to this size is embedded before other work of the background."""
-WORDS_TOGETHER = 32
-"""Of a set's words, in one pass of the model: some ten milliseconds, for which a query may have to wait."""
+AWAITED_TEXTS = 400
+"""New texts (names, descriptions, words) for which a question waits: those of a hundred tools, or of a few new ones among thousands."""
 FRESH_S = 5.0
 """How long a client's outcomes are taken to be unchanged; other workers' arrive after it."""
 
@@ -58,6 +61,30 @@ class _Learned:
 
 
 @dataclass(slots=True)
+class _Building:
+    """A set of tools on its way to its index."""
+
+    read: asyncio.Task[_Read]
+    index: asyncio.Task[ToolIndex]
+    asked: asyncio.Event
+    """Set when the first question needs no more: what goes on in the background begins behind it."""
+
+    @property
+    def failed(self) -> bool:
+        return self.index.done() and (self.index.cancelled() or self.index.exception() is not None)
+
+
+@dataclass(slots=True)
+class _Read:
+    """What is known before any is embedded; nothing any more once there is an index."""
+
+    texts: list[ToolText]
+    words: tuple[str, ...]
+    new: NewTools | None
+    """Where so much has to be embedded that a question is answered before."""
+
+
+@dataclass(slots=True)
 class EmbeddingToolRanker:
     """Relevance by embeddings, words and outcomes."""
 
@@ -67,7 +94,7 @@ class EmbeddingToolRanker:
     """How long a request waits for its set to be indexed, or its client's outcomes to be read, before it goes on without."""
     clock: Callable[[], float] = time.monotonic
     relevance: ToolRelevance = field(default_factory=shipped)
-    _indexes: OrderedDict[bytes, asyncio.Task[ToolIndex]] = field(default_factory=OrderedDict)
+    _indexes: OrderedDict[bytes, _Building] = field(default_factory=OrderedDict)
     _learned: OrderedDict[tuple[str, bytes], _Learned] = field(default_factory=OrderedDict)
     _sizes: dict[bytes, int] = field(default_factory=dict)
 
@@ -75,7 +102,15 @@ class EmbeddingToolRanker:
         """The higher relevance of two: for the query alone, and for the query in its context."""
         key = _key(tools) if len(tools) <= INTERACTIVE_TOOLS else await aside(LARGE, _key, tools)
         building = self._index(key, tools)
-        index = await _within(building, self.wait_s)
+        try:
+            read = await _within(building.read, self.wait_s)
+            if read is None:
+                return None
+            if read.new is not None:
+                return await self._shortlisted(read.new, query, context)
+        finally:
+            building.asked.set()
+        index = await _within(building.index, self.wait_s)
         if index is None:
             return None
         asked = await self._queries(query, context)
@@ -98,40 +133,71 @@ class EmbeddingToolRanker:
 
     async def stop(self) -> None:
         """End what runs in the background."""
-        running = [*self._indexes.values(), *(item.task for item in self._learned.values() if item.task)]
+        building = [task for each in self._indexes.values() for task in (each.read, each.index)]
+        running = [*building, *(item.task for item in self._learned.values() if item.task)]
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    def _index(self, key: bytes, tools: Sequence[Tool]) -> asyncio.Task[ToolIndex]:
-        """The task that makes, or made, the index of `tools`."""
-        task = self._indexes.get(key)
-        if task is not None and not (task.done() and (task.cancelled() or task.exception() is not None)):
+    def _index(self, key: bytes, tools: Sequence[Tool]) -> _Building:
+        """The tasks that make, or made, the index of `tools`."""
+        known = self._indexes.get(key)
+        if known is not None and not known.failed:
             self._indexes.move_to_end(key)
-            return task
-        task = self._indexes[key] = asyncio.create_task(self._build(tools))
-        task.add_done_callback(_seen)
+            return known
+        read, asked = asyncio.create_task(self._read(tools)), asyncio.Event()
+        made = self._indexes[key] = _Building(read, asyncio.create_task(self._build(read, asked)), asked)
+        for task in (made.read, made.index):
+            task.add_done_callback(_seen)
         self._sizes[key] = len(tools)
         while len(self._indexes) > 1 and sum(self._sizes.values()) > MAX_INDEXED_TOOLS:
             oldest, _ = self._indexes.popitem(last=False)
             del self._sizes[oldest]
-        return task
+        return made
 
-    async def _build(self, tools: Sequence[Tool]) -> ToolIndex:
-        texts = await aside(LARGE, lambda: [tool_text(tool) for tool in tools])
-        bulk = len(texts) > INTERACTIVE_TOOLS
-        names = await self.embedder.embed([text.name for text in texts], bulk=bulk)
-        described = await self.embedder.embed([text.described for text in texts], bulk=bulk)
-        words = await aside(LARGE, vocabulary_of, texts)
-        parts = [words[start : start + WORDS_TOGETHER] for start in range(0, len(words), WORDS_TOGETHER)]
-        known = [await self.embedder.embed(part, bulk=bulk, together=True) for part in parts]
-        spoken = np.concatenate(known) if known else np.zeros((0, names.shape[1]), np.float32)
+    async def _read(self, tools: Sequence[Tool]) -> _Read:
+        texts, words = await aside(LARGE, _read, tools)
+        if await self.embedder.unknown(_embedded(texts, words)) <= AWAITED_TEXTS:
+            return _Read(texts, words, None)
+        rough = await self.embedder.rough([rough_text(text) for text in texts])
+        return _Read(texts, words, await aside(LARGE, new_tools, texts, rough) if rough is not None else None)
+
+    async def _build(self, read: asyncio.Task[_Read], asked: asyncio.Event) -> ToolIndex:
+        found = await asyncio.shield(read)
+        if found.new is not None:
+            await asked.wait()
+        index = await self._indexed(found.texts, found.words, bulk=len(found.texts) > INTERACTIVE_TOOLS)
+        found.texts, found.words, found.new = [], (), None
+        return index
+
+    async def _indexed(self, texts: Sequence[ToolText], words: Sequence[str], *, bulk: bool) -> ToolIndex:
+        vectors = await self.embedder.embed(_embedded(texts, words), bulk=bulk, keep=True)
+        names, described, spoken = np.split(vectors, [len(texts), 2 * len(texts)])
         return await aside(LARGE, ToolIndex, texts, ToolVectors(names, described, spoken))
 
+    async def _shortlisted(self, tools: NewTools, query: str, context: str) -> ToolRanking | None:
+        """Of the likeliest tools, if the model is there in time; what the client taught waits for the index."""
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(self._of_likeliest(tools, query, context), self.wait_s)
+        return None
+
+    async def _of_likeliest(self, tools: NewTools, query: str, context: str) -> ToolRanking | None:
+        asking = texts_of(query, context)
+        rough = await self.embedder.rough(asking)
+        if rough is None:
+            return None
+        chosen = await aside(LARGE, shortlist, tools, asking, rough)
+        texts = [tools.texts[i] for i in chosen]
+        asked, index = await asyncio.gather(self._queries(query, context), self._indexed(texts, vocabulary_of(texts), bulk=False))
+        among = await aside(LARGE, self._score, index, asked, None)
+        relevance = [0.0] * len(tools.texts)
+        for position, value in zip(chosen, among.relevance, strict=True):
+            relevance[position] = value
+        return ToolRanking(tuple(relevance), shortlist=True)
+
     async def _queries(self, query: str, context: str) -> list[Query]:
-        alone = clipped(query)
-        texts = [alone, clipped(f"{context}\n{query}")] if context.strip() else [alone]
-        parts = parts_of(alone)
+        texts = texts_of(query, context)
+        parts = parts_of(texts[0])
         vectors = await self.embedder.embed([*texts, *parts.segments, *parts.words], together=True)
         pieces, words = np.split(vectors[len(texts) :], [len(parts.segments)])
         return [Query(text, vectors[i], pieces, words, parts.words_of_segments) for i, text in enumerate(texts)]
@@ -174,6 +240,23 @@ class EmbeddingToolRanker:
         started = self.clock()
         learned.moves = await aside(LARGE, _fitted, index, rows) if rows else None
         learned.version, learned.fitted_for_s = version, self.clock() - started
+
+
+def texts_of(query: str, context: str) -> list[str]:
+    """What is compared with the tools: the query, and the query in its context where there is one."""
+    alone = clipped(query)
+    return [alone, clipped(f"{context}\n{query}")] if context.strip() else [alone]
+
+
+def _read(tools: Sequence[Tool]) -> tuple[list[ToolText], tuple[str, ...]]:
+    """The tools' views, and all of their words."""
+    texts = [tool_text(tool) for tool in tools]
+    return texts, vocabulary_of(texts)
+
+
+def _embedded(texts: Sequence[ToolText], words: Sequence[str]) -> list[str]:
+    """Names, descriptions, words: in the order in which they are embedded."""
+    return [*(text.name for text in texts), *(text.described for text in texts), *words]
 
 
 def _fitted(index: ToolIndex, rows: Sequence[ToolOutcome]) -> Moves | None:

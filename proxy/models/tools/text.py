@@ -11,6 +11,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 
@@ -130,7 +131,7 @@ def terms(text: str) -> tuple[str, ...]:
     """Words for lexical matching: lower case, without English stop words and endings; pairs of characters where no spaces part words."""
     found: list[str] = []
     for word in _WORD.findall(spaced(text).lower()):
-        if _WIDE.search(word):
+        if not word.isascii() and _WIDE.search(word):
             found += [word[i : i + 2] for i in range(max(1, len(word) - 1))]
         elif word not in _STOP_WORDS:
             found.append(_stem(word))
@@ -155,6 +156,7 @@ def clipped(query: str) -> str:
     return f"{query[:half]}\n{query[-half:]}"
 
 
+@lru_cache(20_000)
 def _stem(word: str) -> str:
     if len(word) > 4 and word.isascii():
         for suffix in _SUFFIXES:

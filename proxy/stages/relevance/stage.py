@@ -12,6 +12,7 @@ its loop: then a low score is a warning, unless `with_tools: answer`. After a to
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -188,8 +189,10 @@ class Relevance(Stage[RelevanceOptions]):
         for reading in question.readings:
             cutting = (reading, passages, MAX_WINDOWS)
             windows = await aside(size, scoring.cut, *cutting)
-            vectors = await self.ports.embedder.embed([reading, *(window.text for window in windows)])
-            found.append(scoring.score(vectors[0], windows, vectors[1:]))
+            asked, vectors = await asyncio.gather(
+                self.ports.embedder.embed([reading]), self.ports.embedder.embed([window.text for window in windows], keep=True)
+            )
+            found.append(scoring.score(asked[0], windows, vectors))
         return max(found, key=lambda context: context.probability)
 
     async def _judged(self, question: Question, passages: Sequence[str], client: str, before: RelevanceFinding) -> RelevanceFinding:

@@ -21,7 +21,7 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, Found, Request, Tool, ToolCall, ToolSelection, Verdict
 from proxy.exchange.wishes import Wishes
 from proxy.offloop import LARGE, aside
-from proxy.ports import ToolRun
+from proxy.ports import ToolRanking, ToolRun
 from proxy.ports.headers import StageHeader
 from proxy.ports.stage import Positive, Share, Stage, StageOptions, can_answer_tools
 from proxy.stages.tool_rag.find import (
@@ -92,7 +92,8 @@ class _Found(Struct, frozen=True):
 
     wanted: frozenset[str]
     relevant: dict[str, float]
-    ranked: bool
+    ranking: Literal["ok", "shortlist", "indexing"]
+    """Of all tools, of the likeliest among tools that are new, or of none."""
 
 
 COUNTERS = {
@@ -150,7 +151,7 @@ class ToolRag(Stage[ToolRagOptions]):
         known = [key for key in (run.names if run else ()) if key in catalogue.positions]
         if ranking is None and not known:
             return self._all_kept(exchange, tokens, len(offered), "indexing")
-        found = self._wanted(exchange, catalogue, ranking.relevance if ranking else None, known)
+        found = self._wanted(exchange, catalogue, ranking, known)
         keys, stored = await self._remember(exchange, catalogue, found.wanted, run)
         return await self._send(exchange, catalogue, keys, found, tokens, stored=stored)
 
@@ -212,9 +213,9 @@ class ToolRag(Stage[ToolRagOptions]):
             tokens = await self._tokens(exchange, offered)
         return tokens if many or share is None or self._share(exchange, tokens) >= share else None
 
-    def _wanted(self, exchange: Exchange, catalogue: ToolCatalogue, relevance: Sequence[float] | None, known: Sequence[str]) -> _Found:
+    def _wanted(self, exchange: Exchange, catalogue: ToolCatalogue, ranking: ToolRanking | None, known: Sequence[str]) -> _Found:
         """What should be there now: what must stay, what is relevant, and what these name."""
-        options = self.options
+        options, relevance = self.options, ranking.relevance if ranking is not None else None
         kept = must_keep(catalogue, exchange.conversation, exchange.wants.chosen_tools, options.always)
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
         if relevance is not None and relevant:
@@ -222,7 +223,8 @@ class ToolRag(Stage[ToolRagOptions]):
         named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
         if relevance is not None and not relevant and self._fill(exchange, bool(known or kept), bool(known)):
             relevant = filled(catalogue, relevance, options.top_k, min(options.min_relevance, _PLAUSIBLE) if known else -1.0)
-        return _Found(frozenset((*relevant, *kept, *named)), relevant, relevance is not None)
+        how: Literal["ok", "shortlist", "indexing"] = "indexing" if ranking is None else "shortlist" if ranking.shortlist else "ok"
+        return _Found(frozenset((*relevant, *kept, *named)), relevant, how)
 
     def _fill(self, exchange: Exchange, some_stay: bool, some_known: bool) -> bool:
         """Whether to keep the best tools although none is relevant enough.
@@ -289,7 +291,7 @@ class ToolRag(Stage[ToolRagOptions]):
         detail = self._confusion(exchange, tokens, offered) | {
             "kept": {"tools": len(chosen), "description_tokens": kept_tokens, "names": [k for k in keys if k in catalogue.positions]},
             "relevance": found.relevant,
-            "ranking": "ok" if found.ranked else "indexing",
+            "ranking": found.ranking,
             "run": "stored" if stored else "not-stored",
         }
         return Verdict(self.name, "unchecked", code="CONFUSION", detail=detail)
