@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-speed bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-reflection bench-harmless audit sbom lock docs site shots clean
+.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-speed bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-claims bench-reflection bench-harmless audit sbom lock docs site shots clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -125,6 +125,9 @@ bench-clash: $(VENV)/.installed  ## statements against earlier ones: clashes fou
 
 bench-actions-answers: $(VENV)/.installed  ## actions on answers: how often a claim that is warned of, redacted or refused is wrong, what of planted errors is found
 	$(BIN)/python -m benchmarks.actions_answers
+
+bench-claims: $(VENV)/.installed  ## statements that nothing was made for, through the running proxy: right ones kept, others caught
+	$(BIN)/python -m benchmarks.claims
 
 bench-reflection: $(VENV)/.installed  ## failures: found in tool results and in what users say, repeats of a simulated agent, cost of a turn
 	$(BIN)/python -m benchmarks.reflection_signals

@@ -10,6 +10,7 @@ from proxy.exchange import Exchange, Sentence, ToolCall
 from proxy.exchange.judgements import Support
 from proxy.grounding.judging.second_opinion import SecondOpinion
 from proxy.stages.claims import Claims, ClaimsOptions
+from proxy.stages.claims.options import Sensitivity
 from proxy.stages.claims.reporting import MAX_CHARS, MAX_CLAIMS
 from proxy.testing import CountedNames, ScriptedChat, ScriptedVerifiers
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, judged_by_words, labels, make_stage, ports_with, texts_of
@@ -55,6 +56,28 @@ def test_by_default_only_what_is_contradicted_fails() -> None:
 async def test_what_is_unsure_fails_only_where_the_policy_says_so(fail_on: str, code: str) -> None:
     verifiers = ScriptedVerifiers(lambda pair: Support(0.1, 0.8))
     assert code == (await checked(answering("The Eiffel Tower is not made of iron."), ports_with(verifiers), fail_on=fail_on)).code
+
+
+@pytest.mark.parametrize(
+    ("sensitivity", "expected"),
+    [
+        ("low", ["supported", "supported", "unsure", "unsupported"]),
+        ("balanced", ["supported", "unsure", "unsupported", "unsupported"]),
+        ("high", ["unsure", "unsupported", "unsupported", "unsupported"]),
+    ],
+)
+async def test_how_readily_a_claim_is_doubted_is_the_policy_s(sensitivity: Sensitivity, expected: list[str]) -> None:
+    for support, label in zip((0.6, 0.35, 0.15, 0.05), expected, strict=True):
+        exchange = answering("The Eiffel Tower is not made of iron.")
+        await checked(exchange, ports_with(ScriptedVerifiers(lambda pair, support=support: Support(support))), sensitivity=sensitivity)
+        assert [label] == labels(exchange)
+
+
+def test_what_a_policy_says_itself_goes_before_its_sensitivity() -> None:
+    assert (0.1, 0.35) == ClaimsOptions(sensitivity="low").bounds()
+    assert (0.1, 0.7) == ClaimsOptions(sensitivity="low", min_support=0.7).bounds()
+    assert (0.3, 0.65) == ClaimsOptions(sensitivity="high", unsure=(0.3, 0.7)).bounds()
+    assert (0.05, 0.05) == ClaimsOptions(min_support=0.05).bounds()
 
 
 async def test_an_answer_in_a_language_that_no_verifier_knows_is_unchecked_and_no_failure() -> None:

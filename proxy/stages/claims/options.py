@@ -7,11 +7,15 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from proxy.grounding.judging.combined import UNSURE
 from proxy.grounding.judging.options import VerifierOptions
 from proxy.grounding.judging.second_opinion import SecondOpinion
 from proxy.ports.stage import Positive, Share
 
 Action = Literal["annotate", "redact", "retry", "replace", "block"]
+Sensitivity = Literal["low", "balanced", "high"]
+POINTS: Mapping[Sensitivity, tuple[float, float]] = {"low": (0.1, 0.35), "balanced": (0.2, 0.5), "high": (0.35, 0.65)}
+"""Probabilities of support up to which a claim is unsupported, and from which it is supported; what each is worth: `benchmarks.claims`."""
 
 
 class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
@@ -32,7 +36,17 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
             "then enough)"
         ),
     ] = "contradicted"
-    min_support: Annotated[Share, Meta(description="probability from which a claim counts as supported")] = 0.5
+    sensitivity: Annotated[
+        Sensitivity,
+        Meta(
+            description="how readily a claim is doubted: low leaves more right ones alone, high finds more wrong ones; says min_support "
+            "and unsure where they are not set"
+        ),
+    ] = "balanced"
+    min_support: Annotated[
+        Share | None,
+        Meta(description="probability from which a claim counts as supported; without one sensitivity's: 0.35, 0.5 or 0.65"),
+    ] = None
     min_contradiction: Annotated[
         Share,
         Meta(
@@ -74,3 +88,9 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
         Positive, Meta(description="claims judged of one choice; the rest of a longer answer is unsure, and said to be")
     ] = 100
     embed: Annotated[bool, Meta(description="find the evidence by similarity too, not by words alone")] = True
+
+    def bounds(self) -> tuple[float, float]:
+        """Probabilities of support up to which a claim is unsupported, and from which it is supported."""
+        low, high = POINTS[self.sensitivity]
+        high = high if self.min_support is None else self.min_support
+        return min(low if self.unsure == UNSURE else self.unsure[0], high), high

@@ -232,13 +232,14 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     def _grounder(self, exchange: Exchange) -> Grounder:
         options = self.options
+        low, high = options.bounds()
         return Grounder(
             self._verifier.for_client(exchange.client),
             embedder=self.ports.embedder if options.embed else None,
-            min_support=options.min_support,
+            min_support=high,
             min_contradiction=options.min_contradiction,
             only_certain=True,
-            low=options.unsure[0],
+            low=low,
         )
 
     async def _embed(self, base: EvidenceBase) -> None:
