@@ -17,9 +17,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +30,16 @@ from benchmarks.grounding_baselines import embedding, overlap
 from benchmarks.grounding_data import Pair
 from benchmarks.grounding_metrics import auroc, estimate, row_weights
 from benchmarks.harmless_data import Conversation
-from benchmarks.harmless_replay import replay
+from benchmarks.harmless_replay import POLICIES, replay
 from benchmarks.load.report import print_table
+from proxy.stages.claims.options import Sensitivity
 
 ROWS = Path(__file__).parent / "data" / "claims.jsonl"
 RESULTS = Path(__file__).parent / "results" / "claims.json"
 SEED = 18
-LABELS = ("supported", "unsure", "unsupported", "contradicted", "no claim")
+LABELS = ("supported", "unsure", "unsupported", "contradicted", "error", "no claim")
+TIMEOUT_MS = 60_000
+"""Of the stage `claims`: a verdict is not to hang on what else the machine does."""
 Floats = NDArray[np.float64]
 
 
@@ -75,11 +80,17 @@ def conversation(row: Row) -> Conversation:
     return Conversation(row.id, row.kind, row.lang, stream=False, messages=[{"role": role, "content": text} for role, text in said])
 
 
-async def judge(given: Sequence[Row], policy: str) -> list[Judged]:
+async def judge(given: Sequence[Row], policy: str, sensitivity: Sensitivity) -> list[Judged]:
     """Through the running proxy."""
     found = []
-    for row, outcome in zip(given, await replay(policy, [conversation(row) for row in given]), strict=True):
-        claims = [claim for verdict in outcome.detail["verdicts"] if verdict["stage"] == "claims" for claim in verdict["detail"]["claims"]]
+    with tempfile.TemporaryDirectory() as folder:
+        text = (POLICIES / f"{policy}.yaml").read_text("utf-8")
+        options = f"- claims: {{timeout_ms: {TIMEOUT_MS}, sensitivity: {sensitivity}, "
+        (Path(folder) / "policy.yaml").write_text(text.replace("- claims: {", options), "utf-8")
+        outcomes = await replay(f"{folder}/policy", [conversation(row) for row in given])
+    for row, outcome in zip(given, outcomes, strict=True):
+        every = [claim for verdict in outcome.detail["verdicts"] if verdict["stage"] == "claims" for claim in verdict["detail"]["claims"]]
+        claims = [claim for claim in every if claim["label"] != "not_checkable"]
         label = max((claim["label"] for claim in claims), key=LABELS.index, default=LABELS[-1])
         found.append(Judged(row, label, min((claim["score"] for claim in claims), default=1.0)))
     return found
@@ -118,17 +129,18 @@ def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--policy", default="rag")
+    parser.add_argument("--sensitivity", choices=get_args(Sensitivity), default="balanced")
     parser.add_argument("--language", choices=("en", "de", "es", "fr"))
     parser.add_argument("--rows", type=Path, default=ROWS, help="other rows of the same form")
     parser.add_argument("--show", action="store_true", help="print every statement that was judged otherwise than it is labelled")
     given = parser.parse_args()
     asked = [row for row in rows(given.rows) if given.language in (None, row.lang)]
-    found = asyncio.run(judge(asked, given.policy))
+    found = asyncio.run(judge(asked, given.policy, given.sensitivity))
     parts = {"all": found} | {lang: part for lang in ("en", "de", "es", "fr") if (part := [one for one in found if one.row.lang == lang])}
     told = {name: {figure: estimate(values) for figure, values in figures(part).items()} for name, part in parts.items()}
     head = ["", "n", *told["all"]]
     lines = [[name, str(len(parts[name])), *map(str, told[name].values())] for name in told]
-    print_table(f"{given.policy}: {len({row.passage for row in asked})} passages", head, lines)
+    print_table(f"{given.policy}, sensitivity {given.sensitivity}: {len({row.passage for row in asked})} passages", head, lines)
     labels = [[label, *(str(sum(one.label == said and one.row.label == label for one in found)) for said in LABELS)] for label in LABELS]
     print_table("labelled, and judged", ["", *LABELS], [line for line in labels if line[0] in ("supported", "unsupported", "contradicted")])
     simple = {name: estimate(values) for name, values in baselines(asked).items()}
@@ -138,7 +150,11 @@ def main() -> None:
             print(f"{one.row.id} {one.row.label} ({one.row.inference}) judged {one.label} {one.support:.2f}: {one.row.statement}")
     kept = {name: {figure: [e.value, e.low, e.high] for figure, e in part.items()} for name, part in told.items()}
     RESULTS.parent.mkdir(exist_ok=True)
-    RESULTS.write_text(json.dumps({"policy": given.policy, "rows": len(asked), "seed": SEED, "figures": kept}, indent=1) + "\n", "utf-8")
+    RESULTS.write_text(
+        json.dumps({"policy": given.policy, "sensitivity": given.sensitivity, "rows": len(asked), "seed": SEED, "figures": kept}, indent=1)
+        + "\n",
+        "utf-8",
+    )
 
 
 if __name__ == "__main__":
