@@ -1,4 +1,4 @@
-"""The judge's training: bfloat16, one thread or a GPU, resumable at any step, budget open.
+"""The judge's training: bfloat16 where that is faster, one thread or a GPU, resumable at any step, budget open.
 
 The learning rate warms up, stays, and falls to nothing over the last part of the token budget (warm-up, stable, decay; Hu et al. 2024,
 arXiv 2404.06395): a budget that turns out larger or smaller is told with the next call and wastes nothing of what is done. What is
@@ -14,6 +14,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -274,9 +275,15 @@ def distilled(logits: Tensor, targets: Tensor, soft: Tensor) -> Tensor:
 
 def logits(model: Encoder, chosen: list[Any], device: str) -> Tensor:
     """``(n, 3)`` in 32 bits."""
-    with torch.autocast(device, dtype=torch.bfloat16):
+    with torch.autocast(device, dtype=torch.bfloat16, enabled=fast_in_16_bits(device)):
         found: Tensor = model(*collate(chosen, segments=True, device=device))
     return found.float()
+
+
+@cache
+def fast_in_16_bits(device: str) -> bool:
+    """Whether products in bfloat16 pay: on a GPU, and on a CPU with AMX (several times as fast as 32 bits; without it 0.7 times)."""
+    return device != "cpu" or torch.cpu._is_amx_tile_supported()
 
 
 def probabilities(model: Encoder, data: Pack, device: str, batch: int = 16) -> Floats:
