@@ -30,6 +30,7 @@ HEADERS_S = 30.0
 BODY_STALL_S = 30.0
 """Within each span of this length a body that is not whole must grow by `MIN_BODY_BYTES`, unless nobody reads it."""
 MIN_BODY_BYTES = 8_192
+_KEPT_BYTES = 4_096
 MAX_CONNECTIONS = 4_096
 RESERVED = 64
 """Further connections, for `HEALTH_PATHS` alone."""
@@ -104,10 +105,16 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """A piece of the body. A large one is kept as it came until it is asked for: uvicorn's bytearray would copy it twice."""
         self._body_bytes += len(body)
-        if not self._refused:
-            super().on_body(body)
+        if self._refused:
+            return
+        cycle = self.cycle
+        if len(body) >= _KEPT_BYTES and not cycle.body:
+            cycle.body, body = body, b""  # type: ignore[assignment]
+        elif isinstance(cycle.body, bytes):
+            cycle.body = bytearray(cycle.body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is whole; another may follow on the connection."""
