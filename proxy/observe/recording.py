@@ -39,8 +39,11 @@ class Recorder:
 
     async def record(self, finished: Finished) -> None:
         """Take one."""
-        size = _size(finished.exchange) if finished.exchange is not None and self._reads(finished.exchange) else 0
-        made = await aside(size, record_of, finished, bodies=self.bodies, price=self._price)
+        exchange = finished.exchange
+        if exchange is not None and self._reads(exchange):
+            made = await aside(_size(exchange), record_of, finished, bodies=self.bodies, price=self._price)
+        else:
+            made = record_of(finished, bodies=self.bodies, price=self._price)
         self._metrics.exchange(finished)
         self._writer.submit(made)
 

@@ -67,7 +67,9 @@ def _check_depth(body: bytes, fields: object) -> None:
 
 
 def is_shallow(body: bytes, depth: int = _DEPTH) -> bool:
-    """Whether it has too few brackets to be nested deeper than `depth`."""
+    """Whether it has too few bytes, or too few brackets, to be nested deeper than `depth`."""
+    if len(body) <= 2 * depth:
+        return True
     opened = count_up_to(body, b"{", depth + 1)
     return opened <= depth and opened + count_up_to(body, b"[", depth + 1 - opened) <= depth
 

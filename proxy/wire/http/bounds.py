@@ -85,15 +85,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._refused and not self.transport.is_closing():
             super().data_received(data)
 
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        super().on_message_begin()
-        self._body_bytes = 0
-
     def on_headers_complete(self) -> None:
         """A body may follow."""
-        self._in_headers = False
-        self._stop_waiting()
+        self._in_headers, self._body_bytes = False, 0
+        if self._waiting is not None:
+            self._stop_waiting()
         if self._refused:
             return
         if len(self.headers) > MAX_HEADERS:
@@ -119,7 +115,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request is whole; another may follow on the connection."""
         self._in_headers, self._header_bytes = True, 0
-        self._stop_waiting()
+        if self._waiting is not None:
+            self._stop_waiting()
         if not self._refused:
             super().on_message_complete()
 
