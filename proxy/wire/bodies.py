@@ -19,6 +19,7 @@ from proxy.offloop import LARGE
 
 EXTENSION = "groundwire"
 _DEPTH = 254
+_ONE_BY_ONE = 8
 _COUNTED_BYTES = 2**18
 """Looked at in one go: a count may be over after a few bytes, and the rest of the piece is then copied in vain."""
 _NUMBERS = frozenset((int, float))
@@ -44,10 +45,16 @@ def reading(body: bytes) -> int:
 
 
 def count_up_to(body: bytes, mark: bytes, most: int) -> int:
-    """How often `mark`, one byte, stands in it, if that is less often than `most`: taken out, and the lengths compared.
+    """How often `mark`, one byte, stands in it, if that is less often than `most`.
 
-    That takes 9 µs for 200 of them in 204 KB; `bytes.find` from one to the next takes 47, `bytes.count`, which looks at each byte, 100.
+    A few are looked for one by one, more are taken out and the lengths compared: of 204 KB with 200 of them that takes 12 µs. To go on
+    from one to the next takes 47, `bytes.count`, which looks at each byte, 100.
     """
+    found = at = 0
+    while found < min(most, _ONE_BY_ONE):
+        if not (at := body.find(mark, at) + 1):
+            return found
+        found += 1
     found = 0
     for start in range(0, len(body), _COUNTED_BYTES):
         piece = body[start : start + _COUNTED_BYTES]
