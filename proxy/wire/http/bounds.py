@@ -31,6 +31,7 @@ BODY_STALL_S = 30.0
 """Within each span of this length a body that is not whole must grow by `MIN_BODY_BYTES`, unless nobody reads it."""
 MIN_BODY_BYTES = 8_192
 _KEPT_BYTES = 4_096
+"""Pieces of a body from this size on; of many small ones each would be an object of its own."""
 MAX_CONNECTIONS = 4_096
 RESERVED = 64
 """Further connections, for `HEALTH_PATHS` alone."""
