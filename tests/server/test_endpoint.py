@@ -502,6 +502,8 @@ async def test_a_body_with_a_key_that_is_no_utf_8_is_refused(start: Start) -> No
     assert (400, "invalid_request") == (got.status, got.json["error"]["code"])
 
 
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 def test_a_forked_process_has_ids_of_its_own() -> None:
     new_id(0.0)
     reader, writer = os.pipe()
