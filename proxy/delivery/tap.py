@@ -126,7 +126,8 @@ async def deliver_body(d: Delivery) -> None:
     else:
         if exchange.answer.unread:
             d.unreadable(f"text in {exchange.answer.unread} is not read")
-    if d.judged and not exchange.inline and not d.pipeline.enforces:  # shadow mode: nobody waits for what changes nothing
+    judged = d.judged
+    if judged and not exchange.inline and not d.pipeline.enforces:  # shadow mode: nobody waits for what changes nothing
         await d.responder.whole(d.reply.status, d.headers("pending"), body)
         await d.left()
         await _check(d)
@@ -134,7 +135,7 @@ async def deliver_body(d: Delivery) -> None:
     if exchange.answer is None:
         await _leave(d, body, last_byte, d.verdict)
         return
-    if not d.judged and not d.pipeline.owes(exchange):  # nothing to wait for: a task would cost more than what it does
+    if not judged and not d.pipeline.owes(exchange):  # nothing to wait for: a task would cost more than what it does
         inline = d.inline() if exchange.inline else None
         if inline is not None:
             body = await aside(len(body), d.dialect.render_answer, body, exchange.answer, exchange.answer, inline)

@@ -16,7 +16,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import lru_cache
 from typing import IO, Any
@@ -140,11 +140,14 @@ class _Message:
         self.line = line
 
     def __str__(self) -> str:
-        """``ID STATUS VERDICT METHOD PATH name=value …``"""
-        line = self.line
-        head = f"{line.id or '-'} {line.status or '-'} {line.verdict or '-'} {line.method or '-'} {line.path or '-'}"
-        fields = msgspec.to_builtins(line).items()
-        return " ".join([head, *[f"{name}={_FORMS[type(value)](value)}" for name, value in fields if name not in _HEAD]])
+        return _said(self.line)
+
+
+def _said(line: LogLine) -> str:
+    """``ID STATUS VERDICT METHOD PATH name=value …``"""
+    head = f"{line.id or '-'} {line.status or '-'} {line.verdict or '-'} {line.method or '-'} {line.path or '-'}"
+    fields = msgspec.to_builtins(line).items()
+    return " ".join([head, *[f"{name}={_FORMS[type(value)](value)}" for name, value in fields if name not in _HEAD]])
 
 
 _HEAD = frozenset(("id", "status", "verdict", "method", "path"))
@@ -184,13 +187,20 @@ class ConsoleFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One record."""
-        second = int(record.created)
-        if second != self._second:
-            self._second, self._stamp = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
-        text = f"{self._stamp},{int(record.msecs):03d} {record.levelname:7} {record.name}: {one_line(_message(record))}"
+        text = self._line(record.created, record.msecs, record.levelname, record.name, _message(record))
         if trace := _traceback(self, record):
             text += "".join(f"\n  | {one_line(line)}" for line in trace.splitlines())
         return text
+
+    def exchange(self, at: float, level: str, line: LogLine) -> str:
+        """What `format` makes of an exchange's record."""
+        return self._line(at, (at - int(at)) * 1000, level, exchanges.name, _said(line))
+
+    def _line(self, at: float, milliseconds: float, level: str, logger: str, message: str) -> str:
+        second = int(at)
+        if second != self._second:
+            self._second, self._stamp = second, time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(second))
+        return f"{self._stamp},{int(milliseconds):03d} {level:7} {logger}: {one_line(message)}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -202,16 +212,23 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """One record."""
-        head = {"time": self._time(record.created), "level": record.levelname.lower(), "logger": record.name, "pid": self._pid}
         if isinstance(record.msg, _Message):
-            return _ascii(orjson.dumps(head)[:-1] + b',"event":"exchange",' + _encoded(record.msg.line)[1:])
-        fields = {**head, "message": _message(record)}
+            return self.exchange(record.created, record.levelname, record.msg.line)
+        fields = {**self._head(record.created, record.levelname, record.name), "message": _message(record)}
         if trace := _traceback(self, record):
             fields["exception"] = trace
         try:
             return _ascii(orjson.dumps(fields))
         except orjson.JSONEncodeError:  # half of a surrogate pair
             return json.dumps(fields)
+
+    def exchange(self, at: float, level: str, line: LogLine) -> str:
+        """What `format` makes of an exchange's record."""
+        head = orjson.dumps(self._head(at, level, exchanges.name))
+        return _ascii(head[:-1] + b',"event":"exchange",' + _encoded(line)[1:])
+
+    def _head(self, at: float, level: str, logger: str) -> dict[str, str | int]:
+        return {"time": self._time(at), "level": level.lower(), "logger": logger, "pid": self._pid}
 
     def _time(self, created: float) -> str:
         """UTC, as RFC 3339 has it."""
@@ -280,7 +297,7 @@ class LineHandler(logging.StreamHandler[IO[str]]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write it; what cannot be written is lost, as there is no one to tell."""
-        self._write([*self._taken(), record])
+        self._write([*self._taken(), *self._formatted(record)])
 
     def flush(self) -> None:
         """Write what waits."""
@@ -295,18 +312,28 @@ class LineHandler(logging.StreamHandler[IO[str]]):
     def _locked(self) -> AbstractContextManager[object]:
         return self.lock or nullcontext()
 
-    def _taken(self) -> list[logging.LogRecord]:
+    def _taken(self) -> Iterator[str]:
+        """The lines that wait; without records, which nobody but a foreign formatter would look at."""
         held, self._held = self._held, []
-        return [_Record(logging.INFO, _Message(line), at) for at, line in held]
+        form, level = self.formatter, logging.getLevelName(logging.INFO)
+        for at, line in held:
+            if isinstance(form, ConsoleFormatter | JsonFormatter):
+                yield form.exchange(at, level, line)
+            else:
+                yield from self._formatted(_Record(logging.INFO, _Message(line), at))
 
-    def _write(self, records: Iterable[logging.LogRecord]) -> None:
+    def _formatted(self, record: logging.LogRecord) -> tuple[str, ...]:
+        """Its line; none where it cannot be made."""
+        try:
+            return (self.format(record),)
+        except Exception:
+            self.handleError(record)
+            return ()
+
+    def _write(self, lines: Iterable[str]) -> None:
         waiting = b""
-        for record in records:
-            try:
-                line = self.format(record).encode("utf-8", "backslashreplace") + b"\n"
-            except Exception:
-                self.handleError(record)
-                continue
+        for text in lines:
+            line = text.encode("utf-8", "backslashreplace") + b"\n"
             if len(waiting) + len(line) > _ONE_WRITE_BYTES:
                 self._put(waiting)
                 waiting = b""

@@ -6,6 +6,7 @@ so, with secrets masked always.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from typing import Any, TypeVar
 
@@ -24,6 +25,7 @@ from proxy.store.records import Record, plain
 from proxy.store.writer import RecordWriter
 
 _NO_FACTS = Facts()
+_NO_TEXTS: Mapping[str, Any] = {}
 D = TypeVar("D", bound=RecordDetail)
 
 
@@ -37,8 +39,11 @@ class Recorder:
 
     async def record(self, finished: Finished) -> None:
         """Take one."""
-        size = _size(finished.exchange) if finished.exchange is not None and self._reads(finished.exchange) else 0
-        made = await aside(size, record_of, finished, bodies=self.bodies, price=self._price)
+        exchange = finished.exchange
+        if exchange is not None and self._reads(exchange):
+            made = await aside(_size(exchange), record_of, finished, bodies=self.bodies, price=self._price)
+        else:
+            made = record_of(finished, bodies=self.bodies, price=self._price)
         self._metrics.exchange(finished)
         self._writer.submit(made)
 
@@ -51,19 +56,7 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
     """What is kept of it."""
     exchange = finished.exchange
     before, sent, completion = finished.tokens
-    detail: dict[str, Any] = {"overhead_ms": round(finished.overhead_ms, 3), "attempts": finished.tries or 1}
-    if finished.error is not None:
-        detail["error"] = RecordError(finished.error.code, finished.error.param, mask_text(finished.error.message))
-    if finished.asked_in:
-        detail["asked_in"] = finished.asked_in
-    texts: dict[str, Any] = {}
-    if exchange is None:
-        kept = RecordDetail(**detail)
-    elif bodies:
-        texts = _texts(exchange)
-        kept = _detail(exchange, RecordTexts, **detail, **_changed_texts(exchange))
-    else:
-        kept = _detail(exchange, RecordDetail, **detail)
+    kept = _own_detail(finished, bodies=bodies)
     return Record(
         id=finished.id,
         created_at=finished.received_at,
@@ -87,8 +80,18 @@ def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -
         would=would_of(exchange),
         overhead_ms=kept.overhead_ms,
         cost_usd=_cost_usd(finished, price),
-        **texts,
+        **(_texts(exchange) if bodies and exchange is not None else _NO_TEXTS),
     )
+
+
+def _own_detail(finished: Finished, *, bodies: bool) -> RecordDetail:
+    """Its detail, of the exchange or of a request that became none."""
+    exchange, error, overhead_ms, attempts = finished.exchange, finished.error, round(finished.overhead_ms, 3), finished.tries or 1
+    told = RecordError(error.code, error.param, mask_text(error.message)) if error is not None else None
+    if exchange is None:
+        return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in)
+    kind, texts = (RecordTexts, _changed_texts(exchange)) if bodies else (RecordDetail, _NO_TEXTS)
+    return _detail(exchange, kind, overhead_ms, told, attempts, finished.asked_in, texts)
 
 
 def _texts(exchange: Exchange) -> dict[str, Any]:
@@ -122,13 +125,25 @@ def _size(exchange: Exchange) -> int:
     return exchange.original.size + said
 
 
-def _detail(exchange: Exchange, kind: type[D], **others: Any) -> D:
-    """Its detail, with `others` beside what the exchange itself fills."""
+def _detail(
+    exchange: Exchange,
+    kind: type[D],
+    overhead_ms: float | None = None,
+    error: RecordError | None = None,
+    attempts: int = 1,
+    asked_in: str = "",
+    texts: Mapping[str, Any] = _NO_TEXTS,
+) -> D:
+    """Its detail: what the exchange itself fills, what its end tells, and the `texts` that are kept."""
     answer, findings = exchange.answer, exchange.findings
     several = answer is not None and len(exchange.attempts) > 1
     return kind(
+        overhead_ms=overhead_ms,
+        error=error,
+        attempts=attempts,
+        asked_in=asked_in,
         enforced=exchange.enforced,
-        verdicts=list(map(_verdict, findings.verdicts)),
+        verdicts=[_verdict(verdict) for verdict in findings.verdicts],
         facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
         timings_ms={name: round(ms, 3) for name, ms in exchange.timings.items()},
         changes=findings.changes[:],
@@ -136,7 +151,7 @@ def _detail(exchange: Exchange, kind: type[D], **others: Any) -> D:
         usage=_usage(answer.usage) if answer is not None else None,
         answers=[_attempt(exchange, i) for i in range(len(exchange.attempts))] if several else [],
         finish_reasons=[choice.finish_reason for choice in answer.choices] if answer is not None else None,
-        **others,
+        **texts,
     )
 
 

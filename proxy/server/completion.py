@@ -55,9 +55,11 @@ class Completion(Handler):
         dialect = self._dialect or dialect
         if self._policy.judges:
             await aside(len(body), check_duplicates, body)
-        request, found = await self._continued(request)
+        pipeline, found = self._policy.pipeline, None
+        if pipeline.stages or self._translates:
+            request, found = await self._continued(request)
         self.exchange = exchange = self._make_exchange(request, hints, hints.run_id or await self._run_of(request))
-        if self._policy.pipeline.stages:
+        if pipeline.stages:
             await self._begin(exchange, found)
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
@@ -75,8 +77,6 @@ class Completion(Handler):
 
     async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
-        if not self._policy.pipeline.stages and not self._translates:
-            return request, None
         if request.keeps:
             self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.said or self.responder.ended)
         return await self._s.continuations.joined(request, self._client)

@@ -148,15 +148,19 @@ def mask_body(body: bytes) -> bytes:
 
 
 def mask_json(encoded: bytes) -> bytes:
-    """JSON of our own making, with other people's words only here and there: parsed only if it looks as if it held a secret.
+    """JSON of our own making, with other people's words only here and there: parsed only if it looks as if it held a secret."""
+    return msgspec.json.encode(mask(msgspec.json.decode(encoded))) if may_hold_secrets(encoded) else encoded
+
+
+def may_hold_secrets(encoded: bytes) -> bool:
+    """Whether JSON of our own making, or some of it on lines of its own, looks as if it held a secret: false, `mask_json` changes nothing.
 
     Every record comes by here. Most leave after one search for a long word and nine for short hints: 6 µs instead of 20 for 800 bytes.
     """
     lower = encoded.lower()
-    long = _LONG_TOKEN in encoded.translate(_TOKEN_BYTES) and any(map(lower.__contains__, _LONG_HINTS))
-    if not long and not any(map(lower.__contains__, _SHORT_HINTS)):
-        return encoded
-    return msgspec.json.encode(mask(msgspec.json.decode(encoded)))
+    if _LONG_TOKEN in encoded.translate(_TOKEN_BYTES) and any(map(lower.__contains__, _LONG_HINTS)):
+        return True
+    return any(map(lower.__contains__, _SHORT_HINTS))
 
 
 def _mask_blocks(text: str) -> str:

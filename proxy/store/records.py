@@ -15,7 +15,7 @@ from sqlalchemy import Select, select
 from proxy.language.text import whole_characters
 from proxy.store.database import Database
 from proxy.store.detail import RecordDetail, RecordTexts, read
-from proxy.store.masking import mask_body, mask_json
+from proxy.store.masking import mask_body, mask_json, may_hold_secrets
 from proxy.store.tables import MAX_TEXT_CHARS, clean
 from proxy.store.tables import records as table
 
@@ -107,9 +107,13 @@ def plain(detail: RecordDetail) -> dict[str, Any]:
     return found
 
 
-def to_row(record: Record) -> tuple[Any, ...]:
-    """Values in the order of the table's columns: detail as JSON, secrets masked, text that both databases take."""
-    detail = _encoded(record.detail)
+def to_row(record: Record, detail: bytes | None = None) -> tuple[Any, ...]:
+    """Values in the order of the table's columns: detail as JSON, secrets masked, text that both databases take.
+
+    `detail` is what `details_of` has made of the record's.
+    """
+    if detail is None:
+        detail = _encoded(record.detail)
     request, answer = record.request_body, record.answer_body
     if request is not None:
         request = mask_body(request)
@@ -155,6 +159,15 @@ def careful_row(record: Record) -> tuple[Any, ...]:
     counts = ("prompt_tokens_before", "prompt_tokens", "completion_tokens")
     fits = {name: value if isinstance(value := getattr(record, name), int) and abs(value) <= _MAX_INT else None for name in counts}
     return to_row(msgspec.structs.replace(record, **fits, **{name: clean(str(getattr(record, name))) for name in _TEXTS}))
+
+
+def details_of(records: Sequence[Record]) -> list[bytes]:
+    """The details as JSON, secrets masked: searched for them together, and one by one only where there may be some."""
+    try:
+        encoded = [one.detail if isinstance(one.detail, bytes) else _encoder.encode(one.detail) for one in records]
+    except (UnicodeError, TypeError, ValueError, RecursionError):
+        return [_encoded(record.detail) for record in records]
+    return [_encoded(record.detail) for record in records] if may_hold_secrets(b"\n".join(encoded)) else encoded
 
 
 def _encoded(detail: Any) -> bytes:

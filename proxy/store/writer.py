@@ -17,13 +17,15 @@ from typing import Any
 from proxy.errors import StoreUnavailable
 from proxy.ports import Counters
 from proxy.store.database import Database, StoreRejected, write
-from proxy.store.records import Record, careful_row, to_row
+from proxy.store.records import Record, careful_row, details_of, to_row
 from proxy.store.rollups import touch
 from proxy.store.tables import records as table
 
 log = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
+_AT_ONCE = 50
+"""Records that a thread encodes before it lets the event loop's have the interpreter."""
 
 
 class RecordWriter:
@@ -212,8 +214,10 @@ class _Rows:
     thread of our own has to be woken for it, and nobody waits for the lock meanwhile.
     """
 
-    def __init__(self, records: list[Record], encode: Callable[[Record], tuple[Any, ...]] = to_row) -> None:
+    def __init__(self, records: list[Record], encode: Callable[[Record], tuple[Any, ...]] | None = None) -> None:
+        """`encode` takes one at a time, in place of `to_row`."""
         self._records, self._encode = records, encode
+        self._details: list[bytes] = []
         self._made: list[tuple[Any, ...]] = []
 
     @property
@@ -230,9 +234,13 @@ class _Rows:
         return iter(self._made)
 
     def _encoded(self, i: int) -> tuple[Any, ...]:
-        if i % 50 == 49:
+        if i and i % _AT_ONCE == 0:
             time.sleep(0)  # lets the event loop's thread have the interpreter
-        return self._encode(self._records[i])
+        if self._encode is not None:
+            return self._encode(self._records[i])
+        if i % _AT_ONCE == 0:
+            self._details = details_of(self._records[i : i + _AT_ONCE])
+        return to_row(self._records[i], self._details[i % _AT_ONCE])
 
 
 def _body_bytes(record: Record) -> int:

@@ -12,7 +12,7 @@ import email.utils
 import random
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamUnreachable
@@ -88,13 +88,16 @@ class Resilient:
         self._figures = figures or _NoFigures()
         self._takes = takes
 
-    async def send(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
+    def send(self, call: Call, others: Mapping[str, Resilient]) -> Awaitable[Reply]:
         """Try this upstream, then those of its fallbacks that can take the call. Raises what the last one raised when none gave a reply.
 
         A pass-through whose body is a stream of pieces is tried once, as its pieces cannot be sent twice.
         """
         if not self.fallback or not isinstance(call.body, bytes):
-            return await self._send(call)
+            return self._send(call)
+        return self._with_fallbacks(call, others)
+
+    async def _with_fallbacks(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
         candidate, waiting, tries = self, [others[name] for name in self.fallback], 0
         while True:
             try:

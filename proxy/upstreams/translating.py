@@ -7,7 +7,8 @@ path that belongs to none. What the server's API has no form for is a 400 that n
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit
 
 from msgspec.structs import replace
@@ -86,13 +87,16 @@ class Translating:
         """The API that is to be translated; None where there is nothing to translate."""
         return self._translated.get(call.path.partition("?")[0]) if call.method == "POST" else None
 
-    async def send(self, call: Call) -> Reply:
+    def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Make the call. Raises `InvalidRequest` for what cannot be translated, `UpstreamUnreachable`, `UpstreamTimeout`."""
         client = self._client(call)
-        if client is None:
-            if "responses" not in self._speaks and call.path.startswith(_KEPT):
-                raise NotFound(f"upstream {self.name} keeps no responses: it is asked in the API {TITLES[self._server.api]}")
-            return await self.inner.send(call)
+        if client is not None:
+            return self._send_translated(call, client)
+        if "responses" not in self._speaks and call.path.startswith(_KEPT):
+            raise NotFound(f"upstream {self.name} keeps no responses: it is asked in the API {TITLES[self._server.api]}")
+        return self.inner.send(call)
+
+    async def _send_translated(self, call: Call, client: Api) -> Reply:
         body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
         exchange = Exchange(client, self._server, int(time.time()))
         asked = await aside(len(body), exchange.request, body, call.past)

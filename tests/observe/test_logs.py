@@ -223,6 +223,13 @@ def test_a_name_cannot_end_a_line(formatter: logging.Formatter, name: str, other
     assert [text] == text.splitlines()
 
 
+@given(name=HOSTILE, at=st.floats(0, 2**33))
+@pytest.mark.parametrize("formatter", FORMATTERS)
+def test_a_line_that_waited_is_the_one_that_its_record_makes(formatter: ConsoleFormatter | JsonFormatter, name: str, at: float) -> None:
+    line = LogLine(id=name, status=200, model=name, warnings=(name,), duration_ms=at)
+    assert formatter.format(_Record(logging.INFO, _Message(line), at)) == formatter.exchange(at, "INFO", line)
+
+
 @given(name=st.text(max_size=60))
 def test_a_json_line_gives_a_name_back_as_it_was(name: str) -> None:
     line = json.loads(JsonFormatter().format(record(_Message(LogLine(id="gw_1", run=name)))))

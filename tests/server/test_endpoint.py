@@ -1,9 +1,11 @@
 import asyncio
 import json
+import os
 from typing import Any
 
 import pytest
 
+from proxy.server.handler import new_id
 from proxy.testing import completion, reply, stream, streamed
 from tests.conftest import CHAT, EMPTY_TAP, Start
 
@@ -498,3 +500,17 @@ async def test_a_body_with_a_key_that_is_no_utf_8_is_refused(start: Start) -> No
     async with start() as proxy:
         got = await proxy.post(b'{"\x81\x22')
     assert (400, "invalid_request") == (got.status, got.json["error"]["code"])
+
+
+@pytest.mark.process
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_forked_process_has_ids_of_its_own() -> None:
+    new_id(0.0)
+    reader, writer = os.pipe()
+    if not (child := os.fork()):
+        os.write(writer, new_id(0.0).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert new_id(0.0) != os.read(reader, 100).decode() != ""
+    os.close(reader)
+    os.close(writer)

@@ -200,3 +200,10 @@ async def test_the_time_that_bodies_take_is_none_of_the_stores(counters: Countin
         with pytest.raises(StoreUnavailable):
             await writer.flush()
         assert len(bodies) == len(encoded)
+
+
+def test_a_batch_is_encoded_as_its_records_are_one_by_one() -> None:
+    details = [{"error": {"message": f"no: sk-{'a1' * 20}"}}, {}, b'{"a":1}', {"text": "\ud800"}, {"n": {1, 2}}]
+    clean, unclean = [make_record(number, detail=[number]) for number in range(120)], [make_record(detail=detail) for detail in details]
+    for batch in (clean, unclean, unclean[:2], [*clean, *unclean]):
+        assert list(map(to_row, batch)) == list(_Rows(batch))

@@ -26,7 +26,7 @@ def test_what_takes_longer_than_a_slice_is_parsed_apart(body: bytes, apart: bool
     assert (reading(body) >= LARGE) is apart
 
 
-@pytest.mark.parametrize("most", [0, 1, 2, 3, 9])
-@pytest.mark.parametrize("body", [b"", b"{", b"{{", b"a{b{c{", b"abc"])
+@pytest.mark.parametrize("most", [0, 1, 2, 3, 8, 9, 20])
+@pytest.mark.parametrize("body", [b"", b"{", b"{{", b"a{b{c{", b"abc", b"{" + b"a" * 300_000 + b"{b{c", b"{" * 30])
 def test_marks_are_counted_as_far_as_asked(body: bytes, most: int) -> None:
     assert count_up_to(body, b"{", most) == min(body.count(b"{"), most)

@@ -19,11 +19,11 @@ from proxy.wire.chat.wishes import wishes_of
 from proxy.wire.skimming import Item, Never
 
 
-class _Object(Struct):
+class _Object(Struct, gc=False):
     """Any object."""
 
 
-class _Message(Struct):
+class _Message(Struct, gc=False):
     """One message, not looked into."""
 
     role: str

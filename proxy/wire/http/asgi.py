@@ -79,9 +79,8 @@ class Departures:
         """By `loop.time`, the earliest first."""
         self._timer: asyncio.TimerHandle | None = None
 
-    def add(self, responder: Responder) -> None:
+    def add(self, responder: Responder, loop: asyncio.AbstractEventLoop) -> None:
         """It begins to wait for its answer."""
-        loop = asyncio.get_running_loop()
         self._since[responder] = loop.time()
         if self._timer is None:
             self._timer = loop.call_later(_WATCH_AFTER_S, self._look)
@@ -116,8 +115,9 @@ class Responder:
 
     def watch(self) -> None:
         """From now on, until the response ends, cancel the current task when the client leaves. The body must have been read."""
-        self._task = asyncio.current_task()
-        self._departures.add(self)
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(loop)
+        self._departures.add(self, loop)
 
     def listen(self) -> None:
         """From now on."""

@@ -30,6 +30,8 @@ HEADERS_S = 30.0
 BODY_STALL_S = 30.0
 """Within each span of this length a body that is not whole must grow by `MIN_BODY_BYTES`, unless nobody reads it."""
 MIN_BODY_BYTES = 8_192
+_KEPT_BYTES = 4_096
+"""Pieces of a body from this size on; of many small ones each would be an object of its own."""
 MAX_CONNECTIONS = 4_096
 RESERVED = 64
 """Further connections, for `HEALTH_PATHS` alone."""
@@ -84,15 +86,11 @@ class BoundedProtocol(HttpToolsProtocol):
         if not self._refused and not self.transport.is_closing():
             super().data_received(data)
 
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        super().on_message_begin()
-        self._body_bytes = 0
-
     def on_headers_complete(self) -> None:
         """A body may follow."""
-        self._in_headers = False
-        self._stop_waiting()
+        self._in_headers, self._body_bytes = False, 0
+        if self._waiting is not None:
+            self._stop_waiting()
         if self._refused:
             return
         if len(self.headers) > MAX_HEADERS:
@@ -104,15 +102,22 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """A piece of the body."""
+        """A piece of the body. A large one is kept as it came until it is asked for: uvicorn's bytearray would copy it twice."""
         self._body_bytes += len(body)
-        if not self._refused:
-            super().on_body(body)
+        if self._refused:
+            return
+        cycle = self.cycle
+        if len(body) >= _KEPT_BYTES and not cycle.body:
+            cycle.body, body = body, b""  # type: ignore[assignment]
+        elif isinstance(cycle.body, bytes):
+            cycle.body = bytearray(cycle.body)
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is whole; another may follow on the connection."""
         self._in_headers, self._header_bytes = True, 0
-        self._stop_waiting()
+        if self._waiting is not None:
+            self._stop_waiting()
         if not self._refused:
             super().on_message_complete()
 

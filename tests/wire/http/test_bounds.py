@@ -34,6 +34,19 @@ async def status_of(reader: asyncio.StreamReader) -> int:
         return int((await reader.readline()).split()[1])
 
 
+@pytest.mark.parametrize("sizes", [[1], [4096], [9, 4096, 1], [5000, 1, 5000, 70_000, 3], [70_000, 70_000], [1] * 5000])
+async def test_a_body_arrives_whole_whatever_its_pieces(sizes: list[int], start: Start) -> None:
+    body = json.dumps({**CHAT, "x": "ab" * sum(sizes)}).encode()
+    ends = [sum(sizes[:i]) for i in range(1, len(sizes))]
+    pieces = [body[start:end] for start, end in zip([0, *ends], [*ends, len(body)], strict=True)]
+    lines = ["POST /v1/chat/completions HTTP/1.1", "host: 127.0.0.1", "content-type: application/json", "transfer-encoding: chunked"]
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(("\r\n".join(lines) + "\r\n\r\n").encode())
+        writer.write(b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n")
+        assert 200 == await status_of(reader)
+    assert [body] == [call.body for call in proxy.upstream.calls]
+
+
 @pytest.mark.parametrize(
     "sent",
     [
