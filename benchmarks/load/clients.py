@@ -9,12 +9,10 @@ All get the same server (uvicorn, uvloop, httptools) and the same work; only the
 from __future__ import annotations
 
 import argparse
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
 from typing import Any
-from urllib.parse import urlsplit
 
 from benchmarks.floor import HOP_BY_HOP
 
@@ -171,63 +169,28 @@ async def _pyqwest(upstream: str) -> AsyncIterator[Forward]:
     yield forward
 
 
-class _Wire(asyncio.Protocol):
-    """A hand-written client connection on httptools' parser: about the least a Python client can cost."""
-
-    def __init__(self) -> None:
-        import httptools
-
-        self.make_parser = httptools.HttpResponseParser
-        self.transport: Any = None
-        self.done: asyncio.Future[None] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.parser.feed_data(data)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self.done and not self.done.done():
-            self.done.set_exception(ConnectionError("closed"))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers.append((name, value))
-
-    def on_body(self, body: bytes) -> None:
-        self.body.append(body)
-
-    def on_message_complete(self) -> None:
-        if self.done:
-            self.done.set_result(None)
-
-    async def send(self, head: bytes, body: bytes) -> None:
-        self.headers: Headers = []
-        self.body: list[bytes] = []
-        self.parser = self.make_parser(self)
-        self.done = asyncio.get_running_loop().create_future()
-        self.transport.writelines((head, body))
-        await self.done
-
-
 @asynccontextmanager
-async def _hand_written(upstream: str) -> AsyncIterator[Forward]:
-    parts = urlsplit(upstream)
-    host, port = parts.hostname or "127.0.0.1", parts.port or 80
-    idle: list[_Wire] = []
+async def _own(upstream: str) -> AsyncIterator[Forward]:
+    """The proxy's, `proxy.upstreams.http1`."""
+    from proxy.upstreams import http1
+
+    pool = http1.Pool(http1.Origin(upstream), http1.Limits(10.0, 120.0, 120.0))
+
+    async def pieces(connection: http1.Connection) -> AsyncIterator[bytes]:
+        while piece := await connection.piece():
+            yield piece
 
     async def forward(method: str, path: str, headers: Headers, body: bytes, send: Send) -> None:
-        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
-        head = f"{method} {path} HTTP/1.1\r\nhost: {parts.netloc}\r\ncontent-length: {len(body)}\r\n".encode() + lines + b"\r\n"
-        wire = idle.pop() if idle else (await asyncio.get_running_loop().create_connection(_Wire, host, port))[1]
-        await wire.send(head, body)
-        status, kept, whole = wire.parser.get_status_code(), wire.headers, b"".join(wire.body)
-        idle.append(wire)
-        kept = [(k, v) for k, v in kept if k.lower() not in HOP_BY_HOP or k.lower() == b"content-length"]
-        await send({"type": "http.response.start", "status": status, "headers": kept})
-        await send({"type": "http.response.body", "body": whole})
+        head = pool.origin.head(method, path, _text_headers(headers), f"Content-Length: {len(body)}\r\n\r\n")
+        connection = pool.kept() or await pool.connect()
+        await connection.ask(head, body, None, 300.0)
+        kept = [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in connection.headers]
+        kept = [(k, v) for k, v in kept if k not in HOP_BY_HOP or k == b"content-length"]
+        await _answer(send, connection.status, kept, pieces(connection))
+        connection.release()
 
     yield forward
+    await pool.close()
 
 
 CLIENTS: dict[str, Opener] = {
@@ -238,7 +201,7 @@ CLIENTS: dict[str, Opener] = {
     "niquests": _niquests,
     "pyreqwest": _pyreqwest,
     "pyqwest": _pyqwest,
-    "hand-written": _hand_written,
+    "own": _own,
     **{f"aiohttp: {change}": _aiohttp(change) for change in AIOHTTP_CHANGES},
 }
 PACKAGES = ["aiohttp", "httpx", "httpx2", "httpx-aiohttp", "niquests", "pyreqwest", "pyqwest", "uvicorn", "uvloop", "httptools"]

@@ -191,7 +191,7 @@ async def _read_call(reader: asyncio.StreamReader) -> ReceivedCall | None:
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)}
     if "chunked" in headers.get("transfer-encoding", ""):
         body = b""
-        while size := int((await reader.readline()).strip(), 16):
+        while size := int((await reader.readuntil(b"\n")).strip(), 16):
             body += await reader.readexactly(size)
             await reader.readline()
         await reader.readline()

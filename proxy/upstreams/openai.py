@@ -1,34 +1,28 @@
-"""Any OpenAI-compatible server, spoken to byte for byte over one pooled aiohttp session.
+"""Any OpenAI-compatible server, spoken to byte for byte over kept connections.
 
 In: a `Call` with the body to send. Out: the server's own status, headers and bytes, errors included; only what is no answer at all
-(no connection, no byte in time, a connection that broke) becomes an error of ours. The client library was chosen by measurement:
-``python -m benchmarks.http_clients``.
+(no connection, no byte in time, a connection that broke) becomes an error of ours. The client is `proxy.upstreams.http1`, chosen by
+measurement: ``python -m benchmarks.http_clients``.
 """
 
 from __future__ import annotations
 
-import asyncio
-import io
 from collections.abc import AsyncIterator, Iterator
-from typing import Any
 from urllib.parse import urlsplit
-
-import aiohttp
-from yarl import URL
 
 from proxy import __version__
 from proxy.config.settings import OpenAISettings
-from proxy.errors import ProxyError, UpstreamTimeout, UpstreamUnreachable
-from proxy.ports.upstream import Call, Headers, Reply
+from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
+from proxy.ports.upstream import Call, Headers, Reply, header_of
+from proxy.upstreams import http1
 from proxy.upstreams.encodings import Decoder, Undecodable
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "openai-organization", "openai-project"))
 """A client's, which would say whose account it is beside the operator's key."""
-_ADDED = frozenset(("user-agent", "accept", "accept-encoding", "content-type"))
-"""Headers that aiohttp would add where they are missing."""
-_WHOLE_BODY_BYTES = 2**20
-_READ_BUFFER_BYTES = 2**18
-"""Bytes read ahead of a slow client before the upstream is made to wait."""
+_FRAMING = frozenset(("host", "transfer-encoding", "expect"))
+"""What the connection says for itself."""
+_REPEATED = frozenset(("GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"))
+"""Methods that may be sent once more over a new connection, when a kept one was closed before an answer (RFC 9110 section 9.2.2)."""
 
 
 class OpenAIUpstream:
@@ -37,74 +31,82 @@ class OpenAIUpstream:
     def __init__(self, name: str, settings: OpenAISettings) -> None:
         self.name = name
         self._settings = settings
-        self._base = settings.base_url.rstrip("/")
-        self._where = urlsplit(self._base).netloc.rpartition("@")[2]
-        self._own_headers = [(k.lower(), v) for k, v in settings.headers.items()]
+        self._where = urlsplit(settings.base_url).netloc.rpartition("@")[2]
+        own = [(k.lower(), v) for k, v in settings.headers.items()]
+        self._host = header_of(own, "host")
+        self._keep = not any(k == "connection" and "close" in v.lower() for k, v in own)
+        self._own_headers = [(k, v) for k, v in own if k not in _FRAMING and k != "content-length"]
         if settings.api_key and settings.api_key != "forward":
             self._own_headers.append(("authorization", f"Bearer {settings.api_key}"))
-        self._replaced = frozenset(k for k, _ in self._own_headers) | (frozenset() if settings.api_key == "forward" else _KEY_HEADERS)
-        times = settings.timeouts
-        # No total: aiohttp's costs a context manager per read. The reply looks at its deadline with every piece.
-        self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=times.connect_s, sock_read=min(times.first_byte_s, times.total_s))
-        self._urls: dict[str, URL] = {}
-        self._session: aiohttp.ClientSession | None = None
+        keys = frozenset[str]() if settings.api_key == "forward" else _KEY_HEADERS
+        self._replaced = _FRAMING | keys | frozenset(k for k, _ in self._own_headers)
+        self._replaced_whole = self._replaced | {"content-length"}
+        """Of a call whose body is there."""
+        self._pool: http1.Pool | None = None
 
     def catalogue_name(self, model: str) -> str:
         """The model's name with the configured prefix."""
         return self._settings.model_prefix + model
 
     async def start(self) -> None:
-        """Open the session; no connection is made yet."""
-        connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=75, ttl_dns_cache=60)
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            auto_decompress=False,
-            timeout=self._timeout,
-            read_bufsize=_READ_BUFFER_BYTES,
-            trust_env=False,
-        )
+        """Make ready; no connection is made yet. Raises `ConfigError`."""
+        try:
+            origin = http1.Origin(self._settings.base_url, self._host)
+        except ValueError as error:
+            raise ConfigError("config.yaml", f"upstreams.{self.name}.base_url", f"expected a URL: {error}") from error
+        times = self._settings.timeouts
+        limits = http1.Limits(times.connect_s, min(times.first_byte_s, times.total_s), times.between_chunks_s)
+        self._pool = http1.Pool(origin, limits, keep=self._keep)
 
     async def stop(self) -> None:
         """Close every connection."""
-        if self._session is not None:
-            await self._session.close()
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
 
     async def send(self, call: Call) -> Reply:
-        """Make the call once. Raises `UpstreamUnreachable`, `UpstreamTimeout`."""
-        if self._session is None:
+        """Make the call once. Raises `UpstreamUnreachable`, `UpstreamTimeout`, and what the body's iterator raises."""
+        pool = self._pool
+        if pool is None:
             raise UpstreamUnreachable(f"upstream {self.name} is not started")
-        times = self._settings.timeouts
-        deadline = asyncio.get_running_loop().time() + times.total_s
-        headers = self._headers(call)
-        missing = _ADDED.difference([name for name, _ in headers])
         try:
-            response = await self._session.request(
-                call.method,
-                self._url(call.path),
-                data=_payload(call.body),
-                headers=headers,
-                skip_auto_headers=missing or None,  # where there are none, aiohttp does not look for each
-                allow_redirects=False,
-            )
-        except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
-            raise self.failure(error, connecting=True) from error
+            connection = await self._ask(pool, call)
+        except http1.Failure as error:
+            raise self.failure(error) from error
         try:
-            return _OpenAIReply(self, response, times.between_chunks_s, deadline, decode=not call.raw)
+            return _OpenAIReply(self, connection, decode=not call.raw)
         except Undecodable as error:
-            response.close()
-            raise self.failure(error, connecting=False) from error
+            connection.abort()
+            raise self.failure(error) from error
 
-    def _url(self, path: str) -> URL:
-        url = self._urls.get(path)
-        if url is None:
-            url = URL(self._base + path, encoded=True)
-            if "?" not in path and len(self._urls) < 256:
-                self._urls[path] = url
-        return url
+    async def _ask(self, pool: http1.Pool, call: Call) -> http1.Connection:
+        """The connection on which the answer has begun. Raises `http1.Failure`."""
+        body, length = call.body, None
+        headers = self._headers(call)
+        if isinstance(body, bytes):
+            framing = f"Content-Length: {len(body)}\r\n\r\n"
+        elif given := header_of(headers, "content-length"):
+            framing, length = "\r\n", int(given) if given.isascii() and given.isdecimal() and len(given) < 20 else -1
+        else:
+            framing = http1.CHUNKED
+        head = pool.origin.head(call.method, call.path, headers, framing)
+        total_s, bodiless = self._settings.timeouts.total_s, call.method == "HEAD"
+        connection = pool.kept()
+        if connection is not None:
+            try:
+                await connection.ask(head, body, length, total_s, bodiless=bodiless)
+            except http1.Closed as error:
+                if not error.stale or call.method not in _REPEATED or not isinstance(body, bytes):
+                    raise
+            else:
+                return connection
+        connection = await pool.connect()
+        await connection.ask(head, body, length, total_s, bodiless=bodiless)
+        return connection
 
     def _headers(self, call: Call) -> list[tuple[str, str]]:
-        headers = [item for item in call.headers if item[0] not in self._replaced]
+        replaced = self._replaced_whole if isinstance(call.body, bytes) else self._replaced
+        headers = [item for item in call.headers if item[0] not in replaced]
         headers += self._own_headers
         if not call.raw:
             headers.append(("accept-encoding", "identity"))
@@ -112,66 +114,55 @@ class OpenAIUpstream:
             headers.append(("user-agent", f"groundwire/{__version__}"))
         return headers
 
-    def failure(self, error: Exception, *, connecting: bool) -> ProxyError:
-        """The one converter from aiohttp's exceptions to ours."""
-        who = f"upstream {self.name} ({self._where})"
-        if isinstance(error, Undecodable):
-            return UpstreamUnreachable(f"{who}: {error}")
-        if isinstance(error, aiohttp.ConnectionTimeoutError):
-            return UpstreamTimeout(f"{who}: no connection within {self._settings.timeouts.connect_s:g} s")
-        if isinstance(error, TimeoutError):
-            times = self._settings.timeouts
-            limit = (
-                f"no first byte within {times.first_byte_s:g} s" if connecting else f"no further byte within {times.between_chunks_s:g} s"
-            )
-            return UpstreamTimeout(f"{who}: {limit}")
-        if isinstance(error, aiohttp.ClientConnectorError):
-            return UpstreamUnreachable(f"{who}: cannot connect: {error.os_error.strerror or type(error.os_error).__name__}")
-        if isinstance(error, aiohttp.ClientPayloadError):
-            return UpstreamUnreachable(f"{who}: the connection broke before the answer was whole")
-        if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionError | aiohttp.ClientOSError):
-            return UpstreamUnreachable(f"{who}: the connection was closed{' before an answer' if connecting else ' mid-answer'}")
-        return UpstreamUnreachable(f"{who}: not a usable HTTP answer ({type(error).__name__})")
-
-
-def _payload(body: bytes | AsyncIterator[bytes]) -> Any:
-    """What aiohttp takes: it writes bytes in one go, which above a mebibyte would hold up the event loop."""
-    return io.BytesIO(body) if isinstance(body, bytes) and len(body) > _WHOLE_BODY_BYTES else body
+    def failure(self, error: Exception) -> ProxyError:
+        """The one converter of what goes wrong on a connection to our errors."""
+        who, times = f"upstream {self.name} ({self._where})", self._settings.timeouts
+        match error:
+            case http1.ConnectTimeout():
+                return UpstreamTimeout(f"{who}: no connection within {times.connect_s:g} s")
+            case http1.Silent(answering=False):
+                return UpstreamTimeout(f"{who}: no first byte within {times.first_byte_s:g} s")
+            case http1.Silent():
+                return UpstreamTimeout(f"{who}: no further byte within {times.between_chunks_s:g} s")
+            case http1.Overdue():
+                return UpstreamTimeout(f"upstream {self.name}: the answer was not whole within its total time")
+            case http1.NotConnected():
+                return UpstreamUnreachable(f"{who}: cannot connect: {error}")
+            case http1.Broken():
+                return UpstreamUnreachable(f"{who}: the connection broke before the answer was whole")
+            case http1.Closed():
+                return UpstreamUnreachable(f"{who}: the connection was closed before an answer")
+            case http1.Unsendable():
+                return UpstreamUnreachable(f"{who}: the request cannot be sent: {error}")
+            case Undecodable():
+                return UpstreamUnreachable(f"{who}: {error}")
+            case _:
+                return UpstreamUnreachable(f"{who}: not a usable HTTP answer ({error})")
 
 
 class _OpenAIReply:
     """Implements `proxy.ports.upstream.Reply`."""
 
-    __slots__ = ("_deadline", "_decoded", "_decoder", "_response", "_upstream", "attempts", "headers", "status", "upstream")
+    __slots__ = ("_connection", "_decoded", "_decoder", "_upstream", "attempts", "headers", "status", "upstream")
 
-    def __init__(
-        self, upstream: OpenAIUpstream, response: aiohttp.ClientResponse, between_s: float, deadline: float, *, decode: bool
-    ) -> None:
+    def __init__(self, upstream: OpenAIUpstream, connection: http1.Connection, *, decode: bool) -> None:
         """Raises `Undecodable`."""
-        self._upstream, self._response, self._deadline = upstream, response, deadline
-        encoding = response.headers.get("content-encoding", "identity") if decode else "identity"
-        self._decoder = Decoder(encoding) if encoding.lower() not in ("identity", "") else None
+        self._upstream = upstream
+        self._connection: http1.Connection | None = connection
+        """None once all of the body was taken: then it may serve another call."""
+        self._decoder = Decoder(connection.encoding) if decode and connection.encoding.lower() not in ("identity", "") else None
         self._decoded: Iterator[bytes] = iter(())
-        connection = response.connection
-        protocol = connection.protocol if connection is not None else None
-        if protocol is not None:  # the body is not here yet: from now on, pauses count
-            protocol.read_timeout = between_s
-            protocol.start_timeout()
-
-            def ended() -> None:  # what is read of the buffer afterwards would start the clock of an idle connection again
-                protocol.read_timeout = None
-
-            response.content.on_eof(ended)
-        self.status = response.status
-        encoded = ("content-length", "content-encoding") if self._decoder is not None else ()
-        self.headers: Headers = [(name, v) for k, v in response.headers.items() if (name := k.lower()) not in encoded]
+        self.status = connection.status
+        self.headers: Headers = connection.headers
+        if self._decoder is not None:
+            self.headers = [item for item in connection.headers if item[0] not in ("content-length", "content-encoding")]
         self.upstream = upstream.name
         self.attempts = 1
 
     async def read(self) -> bytes:
         """The whole body."""
         first = await self._piece()
-        if self._decoder is None and self._response.content.at_eof():  # most answers come in one piece
+        if self._decoder is None and self._connection is None:  # most answers come in one piece
             return first
         pieces = [first]
         while piece := await self._piece():
@@ -194,24 +185,28 @@ class _OpenAIReply:
                     return b""
                 self._decoded = self._decoder.pieces(sent)
         except Undecodable as error:
-            self._response.close()
-            raise self._upstream.failure(error, connecting=False) from error
+            await self.close()
+            raise self._upstream.failure(error) from error
         return piece
 
     async def _sent(self) -> bytes:
+        connection = self._connection
+        if connection is None:
+            return b""
         try:
-            piece = await self._response.content.readany()
-        except (aiohttp.ClientError, OSError) as error:
-            self._response.close()
-            raise self._upstream.failure(error, connecting=False) from error
-        if piece and asyncio.get_running_loop().time() > self._deadline:  # an upstream that drips on for ever
-            self._response.close()
-            raise UpstreamTimeout(f"upstream {self.upstream}: the answer was not whole within its total time")
+            piece = await connection.piece()
+        except http1.Failure as error:
+            raise self._upstream.failure(error) from error
+        if connection.complete:
+            self._connection = None
+            connection.release()
         return piece
 
     async def close(self) -> None:
         """Give the connection back, or drop it when the body has not ended."""
-        if self._response.content.at_eof():
-            self._response.release()
-        else:
-            self._response.close()
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            if connection.complete:
+                connection.release()
+            else:
+                connection.abort()

@@ -20,9 +20,10 @@ from tests.fuzz.running import Failure, attempt
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.stage_texts import StageAnswer, StageRequest, StageText
 from tests.fuzz.targets import AnswerBody, AnswerStream, ConfigFile, PolicyFile, RequestBody, Target
+from tests.fuzz.wire import Wire
 
 TARGETS: dict[str, Callable[[], Target]] = {
-    **{target.name: target for target in (RequestBody, AnswerBody, AnswerStream, PolicyFile, ConfigFile, StageRequest, StageAnswer)},
+    **{target.name: target for target in (RequestBody, AnswerBody, AnswerStream, Wire, PolicyFile, ConfigFile, StageRequest, StageAnswer)},
     **{
         f"{api.name}-{target.kind}": (lambda target=target, api=api: target(api))
         for api in APIS

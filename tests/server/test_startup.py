@@ -25,7 +25,9 @@ def run(code: str, *arguments: str) -> str:
     return ended.stdout.strip()
 
 
-LIBRARIES = "sqlalchemy.ext.asyncio, sqlalchemy.dialects.sqlite, aiohttp, uvicorn, starlette.applications, yaml, msgspec, prometheus_client"
+LIBRARIES = (
+    "sqlalchemy.ext.asyncio, sqlalchemy.dialects.sqlite, httptools, yarl, uvicorn, starlette.applications, yaml, msgspec, prometheus_client"
+)
 CPU_OF = "import gc, time; gc.disable(); t = time.process_time(); import {}; print(time.process_time() - t)"  # as groundwire serve does
 
 

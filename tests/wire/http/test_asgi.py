@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import orjson
 import pytest
 
-from proxy.testing import completion, reply, stream, streamed
+from proxy.testing import completion, hang, reply, stream, streamed
 from proxy.wire.http.asgi import Departures, Responder
 from tests.conftest import CHAT, Running, Start
 
@@ -134,6 +134,14 @@ async def test_a_body_in_chunks_past_the_limit_is_refused_before_its_end(start: 
         writer.write(request(body=b"", transfer_encoding="chunked") + b"7d0\r\n" + b"x" * 2000 + b"\r\n")
         status, _, body = await read_response(reader)
     assert (413, "request_too_large", []) == (status, orjson.loads(body)["error"]["code"], proxy.upstream.calls)
+
+
+async def test_a_body_in_chunks_past_the_limit_is_refused_on_a_path_that_passes_it_on(start: Start) -> None:
+    config = "server: {max_body_bytes: 1000}\n"
+    async with start(hang, config=config, route_options="passthrough: [files]") as proxy, connected(proxy) as (reader, writer):
+        writer.write(request(path="/v1/files", body=b"", transfer_encoding="chunked") + b"7d0\r\n" + b"x" * 2000 + b"\r\n")
+        status, _, body = await read_response(reader)
+    assert (413, "request_too_large") == (status, orjson.loads(body)["error"]["code"])
 
 
 async def test_a_body_in_chunks_on_another_path_goes_on_whole(start: Start) -> None:

@@ -1,0 +1,75 @@
+"""Where requests go, and what the head of one looks like.
+
+In: a method, a path and headers as text. Out: the bytes of the head. What the same server gets with each request is put together once. A
+name or value with a line break or a NUL is refused: it would be another header, or another request (RFC 9110 section 5.5).
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+
+from yarl import URL
+
+from proxy.upstreams.http1.failures import Unsendable
+
+CHUNKED = "Transfer-Encoding: chunked\r\n\r\n"
+_METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_NO_TARGET = re.compile(r"[\x00-\x20\x7f]")
+_MAX_STARTS = 256
+
+
+class Origin:
+    """One server, as its base URL names it."""
+
+    def __init__(self, base_url: str, host_header: str = "") -> None:
+        """`host_header` is sent instead of the URL's own host. Raises `ValueError` for a URL that is none."""
+        self._base = base_url.rstrip("/")
+        url = URL(self._base, encoded=True)
+        if not url.raw_host:
+            raise ValueError("a URL without a host")
+        self.host = url.raw_host
+        self.port = url.port or 80
+        self.tls = url.scheme == "https"
+        self.signed = bool(url.raw_user or url.raw_password)
+        """Whether the URL brings its own credentials."""
+        same = f"Host: {host_header or url.host_port_subcomponent}\r\n"
+        if self.signed:
+            same += f"Authorization: Basic {_basic(url.user or '', url.password or '')}\r\n"
+        self._same = same
+        self._lines = 1 + same.count("\n")
+        self._starts: dict[tuple[str, str], str] = {}
+
+    def head(self, method: str, path: str, headers: Sequence[tuple[str, str]], framing: str) -> bytes:
+        """A request's head, for a `path` below the base URL; `framing` ends it, with an empty line. Raises `Unsendable`."""
+        start = self._starts.get((method, path)) or self._start(method, path)
+        text = "".join([start, *[f"{name}: {value}\r\n" for name, value in headers], framing])
+        lines = self._lines + len(headers) + framing.count("\n")
+        if text.count("\n") != lines or text.count("\r") != lines or "\0" in text:
+            raise Unsendable("a header with a line break or a NUL")
+        if self.signed and any(name == "authorization" for name, _ in headers):
+            raise Unsendable("an authorization header beside the credentials in base_url")
+        try:
+            return text.encode()
+        except UnicodeEncodeError as error:
+            raise Unsendable("a header that is no text") from error
+
+    def _start(self, method: str, path: str) -> str:
+        """The request line and what is the same for every request."""
+        target = URL(self._base + path, encoded=True).raw_path_qs
+        if not _METHOD.fullmatch(method) or _NO_TARGET.search(target):
+            raise Unsendable("a method or path that is none")
+        start = f"{method.upper()} {target} HTTP/1.1\r\n{self._same}"
+        if "?" not in path and len(self._starts) < _MAX_STARTS:
+            self._starts[method, path] = start
+        return start
+
+
+def _basic(user: str, password: str) -> str:
+    """RFC 7617, in Latin-1 where that has all of its letters."""
+    both = f"{user}:{password}"
+    try:
+        return b64encode(both.encode("latin-1")).decode()
+    except UnicodeEncodeError:
+        return b64encode(both.encode()).decode()
