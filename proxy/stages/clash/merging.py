@@ -16,7 +16,7 @@ from proxy.language.patterns import LazyPattern
 from proxy.language.wordings import wordings
 from proxy.stages.clash.asking.questions import without_lead_in
 
-ALTERNATIVES = frozenset(("seat", "transport", "room", "cabin"))
+ALTERNATIVES = frozenset(("seat",))
 """Slots (`proxy.grounding.clashes.statements.slots`) of which a list can be welcome: "window or aisle"."""
 _MAX_WORDS = 5
 """More words than this are no item of a list."""

@@ -18,7 +18,7 @@ from proxy.grounding.clashes.statements import categories
 from proxy.grounding.clashes.statements.cues import is_addition
 from proxy.grounding.clashes.statements.plain import IT
 from proxy.grounding.clashes.statements.slot_cues import SEVERAL_OF_THEM
-from proxy.grounding.clashes.statements.slots import CRITICAL, SEVERAL, clashing
+from proxy.grounding.clashes.statements.slots import CRITICAL, clashing
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.language.patterns import LazyPattern
@@ -128,8 +128,6 @@ def _two_values(older: Statement, newer: Statement) -> StatementClash | None:
     if values is None:
         return None
     old, new = values
-    if new.slot in SEVERAL and is_addition(newer.text) and not newer.update:
-        return None  # "and then Naples"
     reason = f"{_name(old)}: {_shown(old)} against {_shown(new)}"
     return _clash(older, newer, _type(older, newer), _name(old), reason, critical=_is_critical(old, new))
 

@@ -16,7 +16,7 @@ from proxy.grounding.clashes.detecting.certainty import speaks_in_earnest
 from proxy.grounding.clashes.kinds import Declared, Origin, SlotValue, StatedPiece, Statement, StatementKind, statement_hash
 from proxy.grounding.clashes.statements import cues
 from proxy.grounding.clashes.statements.labels import labelled
-from proxy.grounding.clashes.statements.plain import declared, is_turn, may_declare
+from proxy.grounding.clashes.statements.plain import declared, may_declare
 from proxy.grounding.clashes.statements.records import read_fields
 from proxy.grounding.clashes.statements.slots import read_slots
 from proxy.grounding.clashes.statements.stance import has_stance, read_stance
@@ -96,12 +96,11 @@ def read_piece(piece: StatedPiece, i: int = 0, tongue: str = "", *, limit: int |
     found: list[Statement] = []
     spoken = cache(lambda: tongue or language(piece.text))  # most messages say nothing of which it would have to be known
     earnest: bool | None = None if piece.origin == "user" else piece.origin == "memory"
-    left, skipped, turned = limit if limit is not None else MAX_STATEMENTS, 0, False
+    left, skipped = limit if limit is not None else MAX_STATEMENTS, 0
     memory = piece.origin == "memory"
     for text, start in _sentences(piece.text):
         plain = earnest is not False and (memory or may_declare(text))
-        says = declared(text, spoken, of_memory=memory, turned=turned) if plain else ()
-        turned = earnest is not False and is_turn(text)
+        says = declared(text, spoken, of_memory=memory) if plain else ()
         if says and earnest is None:  # a message is looked at as a whole only where a sentence of it matters
             earnest = speaks_in_earnest(piece.text)
             says = says if earnest else ()
@@ -251,17 +250,11 @@ _PREFERRED = frozenset(
     (
         "price_level",
         "seat",
-        "cabin",
         "diet",
-        "smoking",
-        "room",
-        "transport",
         "reply_language",
         "answer_length",
         "answer_format",
         "tone",
-        "currency",
-        "unit_system",
     )
 )
 
