@@ -74,10 +74,11 @@ def wilson(hits: int, n: int) -> tuple[float, float]:
     return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
 
 
-async def judge(rows: Sequence[Row]) -> list[Judged]:
+async def judge(rows: Sequence[Row], grounder: Grounder | None = None) -> list[Judged]:
     """Each row by itself, as the stage judges an answer's claims."""
-    verifiers = LocalVerifiers(lambda name: OnnxVerifier(FOLDER, threads=available_cores()))
-    grounder = Grounder(verifiers.get(), embedder=BatchingEmbedder(UseEncoder()), only_certain=True)
+    if grounder is None:
+        verifiers = LocalVerifiers(lambda name: OnnxVerifier(FOLDER, threads=available_cores()))
+        grounder = Grounder(verifiers.get(), embedder=BatchingEmbedder(UseEncoder()), only_certain=True)
     bases: dict[str, EvidenceBase] = {}
     judged: list[Judged] = []
     for start in range(0, len(rows), TOGETHER):

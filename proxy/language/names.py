@@ -181,11 +181,6 @@ def missing_name(name: Name, evidence: NameWords) -> bool:
     return bool(followers) and name.words[0] not in _GIVEN_WITHOUT_FAMILY
 
 
-def unsaid_words(name: Name, evidence: NameWords) -> tuple[str, ...]:
-    """The words of `name` that the evidence has in no form."""
-    return tuple(word for word in name.words if not _has(word, evidence))
-
-
 _GIVEN_WITHOUT_FAMILY = frozenset(("new", "saint", "st", "san", "los", "united"))
 
 

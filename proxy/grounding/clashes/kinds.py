@@ -35,7 +35,7 @@ class SlotValue(Struct, frozen=True):
     """What a statement says for a slot: something of which one person (or one thing) has one value at a time."""
 
     slot: str
-    """``location``, ``destination``, ``budget``, ``date``, ``diet``, … (`proxy.grounding.clashes.statements.slots`)."""
+    """``location``, ``budget``, ``date``, ``diet``, … (`proxy.grounding.clashes.statements.slots`)."""
     value: str
     """Normalised: ``berlin``, ``2026-05-14``, ``vegan``, ``EUR``."""
     start: int

@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from proxy.exchange.judgements import DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
-from proxy.grounding.values.misplaced import misplaced
 from proxy.grounding.values.recomputing import calculation, derived, follows
 from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
@@ -103,15 +102,9 @@ def exchanges(matter: ClaimMatter, base: EvidenceBase) -> list[str]:
     return swaps(matter.text, [base.sentences[i] for i in matter.nearest[:NEAREST]], base.said, matter.language, matter.asked)
 
 
-def elsewhere(matter: ClaimMatter, base: EvidenceBase) -> tuple[Slot | None, list[str]]:
-    """Where the nearest evidence has another value than the claim, whose own was said of something else, and the claim with that value."""
-    found = misplaced(matter.text, [base.sentences[i] for i in matter.nearest[:NEAREST]], base.said, matter.language, matter.asked)
-    return (None, []) if found is None or found[0].aligned < ALIGNED else (found[0], [found[1]])
-
-
 def needs_similarity(found: Slot | None) -> bool:
     """Whether the two sentences' similarity decides, since their words alone do not."""
-    return found is not None and found.placed and not found.elsewhere and found.aligned < ALIGNED
+    return found is not None and found.placed and found.aligned < ALIGNED
 
 
 def decided(
@@ -128,7 +121,7 @@ def decided(
     """
     if support is None:
         return _recomputed(matter, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
-    if found is not None and not found.elsewhere and gain >= CONFIRMS and _is_plain(found, support, similarity):
+    if found is not None and gain >= CONFIRMS and _is_plain(found, support, similarity):
         return _contradicted(matter, found)
     follows_from = _recomputed(matter, base)
     if follows_from is not None:
@@ -140,7 +133,7 @@ def wanted_gain(decision: ClaimDecision | None, support: Support | None, found: 
     """The gain from which on `decided` and `told` say something else; None where no gain that is possible makes a difference."""
     if found is None or support is None or (decision is not None and decision.by != "model"):
         return None
-    if decision is None and not found.elsewhere and _is_plain(found, support, similarity):
+    if decision is None and _is_plain(found, support, similarity):
         least = CONFIRMS
     elif found.placed:
         least = TELLS

@@ -250,7 +250,7 @@ class Grounder:
 
     def _compared(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[tuple[ClaimMatter, Slot | None, list[str]]]:
         """Each claim with what differs and what could stand in its place; decides those where nothing needs to be compared."""
-        from proxy.grounding.judging.deciding import elsewhere, plain
+        from proxy.grounding.judging.deciding import plain
 
         found: list[tuple[ClaimMatter, Slot | None, list[str]]] = []
         thresholds = self._thresholds()
@@ -259,8 +259,6 @@ class Grounder:
             cut.decision = plain(matter, cut.support, base, thresholds)
             open_to_it = cut.decision is None or (cut.decision.by == "model" and not (cut.support and cut.support.decides))
             slot, swaps = self._read(cut, base, tongue) if open_to_it else (None, [])
-            if slot is None and cut.decision is None and cut.support is not None and not cut.support.decides:
-                slot, swaps = elsewhere(matter, base)
             found.append((matter, slot, [] if cut.support is None else swaps))
         return found
 

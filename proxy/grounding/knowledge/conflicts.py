@@ -14,7 +14,6 @@ from msgspec import Struct
 
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.values.consistency import Difference, words_in_place
-from proxy.grounding.values.misplaced import misplaced
 from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.values.stated import Kind, StatedValues
 from proxy.language.dates import date_agrees
@@ -77,10 +76,7 @@ def exchanged_value(claim: str, text: str, language: str) -> Conflict | None:
     """The value of a claim that a sentence of `text` has otherwise, in a clear place; whether it is the claim's matter only a verifier can
     tell, that finds the claim supported with the other value in it (`proxy.grounding.judging.deciding`).
     """
-    sentences, said = [sentence.strip() for sentence in split_sentences(text)], StatedValues([text])
-    one = slot(claim, sentences, said, language)
-    if one is None and (elsewhere := misplaced(claim, sentences, said, language)) is not None:
-        one, _ = elsewhere
+    one = slot(claim, [sentence.strip() for sentence in split_sentences(text)], StatedValues([text]), language)
     return Conflict(one.kind, one.claim, one.evidence) if one is not None and one.placed else None
 
 

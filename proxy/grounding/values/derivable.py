@@ -8,11 +8,9 @@ over the numbers of the claim, its question and the evidence nearest to it, two 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
 
-from proxy.language.dates import Date
 from proxy.language.quantities import Quantities, Quantity
 
 MAX_NUMBERS = 24
@@ -21,8 +19,6 @@ FEW = 8
 """Up to so many, two steps are tried."""
 MAX_SUMMED = 10
 """Numbers of the claim of which each selection is summed up."""
-_ORDINAL = re.compile(r"(?<![\w.,])([0-3]?\d)(?:st|nd|rd|th|er|º|\.)(?= (?!of\b|de\b)[^A-ZÄÖÜ\d]|[,;.!?)]|$)", re.M)
-"""A day without its month: "on the 12th"."""
 
 
 def reachable(number: Quantity, claim: Quantities, around: Sequence[Quantities]) -> bool:
@@ -62,10 +58,3 @@ def _made(alike: Sequence[float], others: Sequence[float], own: Sequence[float],
         if len(others) <= FEW:
             for a, b, c in permutations(others, 3):
                 yield from (a * b / c, a * b + c, a + b + c, a + b - c)
-
-
-def told_in_parts(one: Date, said: Quantities, text: str) -> bool:
-    """Whether a date's day and month were both said, though not together: "May 9 … on the 12th". `text` is all that was said."""
-    months = {month for date in said.dates for _, month, _ in date.readings if month is not None}
-    days = {int(match[1]) for match in _ORDINAL.finditer(text)}
-    return any(month in months and day in days for _, month, day in one.readings)

@@ -16,10 +16,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from proxy.grounding.evidence.reading import read_evidence
-from proxy.grounding.values.derivable import reachable, told_in_parts
+from proxy.grounding.values.derivable import reachable
 from proxy.grounding.values.places import in_place, words_of
 from proxy.grounding.values.stated import Kind, StatedValues, Value, unsaid_values
-from proxy.language.dates import Date
 from proxy.language.negation import is_negated
 from proxy.language.quantities import Quantities, Quantity, read_quantities
 
@@ -60,8 +59,6 @@ class Slot(Struct, frozen=True):
     """Share of the sentence's words that the claim has."""
     placed: bool
     """Whether the sentence's value is the only one of its kind, or the only one beside the same words."""
-    elsewhere: bool = False
-    """Whether the claim's value was said, of something else (`proxy.grounding.values.misplaced`)."""
 
 
 def slot(
@@ -113,13 +110,7 @@ def may_differ(
     if also_derived:
         return unsaid
     around = [read_quantities(asked, language), *(read_evidence(sentence).quantities for sentence in sentences)]
-    return [value for value in unsaid if not _could_follow(value, quantities, around, said)]
-
-
-def _could_follow(value: Value, quantities: Quantities, around: Sequence[Quantities], said: StatedValues) -> bool:
-    if isinstance(value.read, Quantity):
-        return reachable(value.read, quantities, around)
-    return isinstance(value.read, Date) and told_in_parts(value.read, said.quantities, said.text)
+    return [value for value in unsaid if not (isinstance(value.read, Quantity) and reachable(value.read, quantities, around))]
 
 
 def supposed(claim: str) -> bool:

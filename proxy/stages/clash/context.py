@@ -25,8 +25,7 @@ from proxy.context.pieces import ContextPiece, PieceKind, pieces_of
 from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.detecting.certainty import is_staged, without_declarations
 from proxy.grounding.clashes.kinds import Origin, StatedPiece, Statement
-from proxy.grounding.clashes.statements.clauses import read_piece_clauses
-from proxy.grounding.clashes.statements.reading import Read
+from proxy.grounding.clashes.statements.reading import Read, read_piece
 from proxy.grounding.judging.asking import key_of
 from proxy.language.json.strings import strings_of
 from proxy.language.lru import LRU
@@ -123,7 +122,7 @@ class Context:
         key = key_of(origin, piece.text, str(limit))
         kept = self._kept.get(key)
         if kept is None:
-            kept = read_piece_clauses(StatedPiece(piece.text, origin), limit=limit)
+            kept = read_piece(StatedPiece(piece.text, origin), limit=limit)
             self._kept.put(key, kept)
         return kept
 
@@ -142,7 +141,7 @@ class Context:
         key = key_of("staged", str(role), text)
         found = self._staged.get(key)
         if found is None:
-            found = is_staged(text) if role == "user" else is_staged(text[:MAX_TASK_CHARS], of_user=False)
+            found = is_staged(text if role == "user" else text[:MAX_TASK_CHARS])
             self._staged.put(key, found)
         return found
 

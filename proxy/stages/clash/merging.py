@@ -1,6 +1,6 @@
-"""Two statements that can both hold -> one that says so: a range, a condition, or a list of what is welcome. Else None.
+"""Two statements that can both hold -> one that says so: a range, or a list of what is welcome. Else None.
 
-The words are the user's own, put together; only what joins them is new ("between … and …", "otherwise", "or"), in English, German,
+The words are the user's own, put together; only what joins them is new ("between … and …", "or"), in English, German,
 Spanish or French. What excludes each other (vegan and steak, Berlin and Munich as home) is not merged: that is for the user to say.
 """
 
@@ -16,7 +16,7 @@ from proxy.language.patterns import LazyPattern
 from proxy.language.wordings import wordings
 from proxy.stages.clash.asking.questions import without_lead_in
 
-ALTERNATIVES = frozenset(("seat", "transport", "room", "cabin"))
+ALTERNATIVES = frozenset(("seat",))
 """Slots (`proxy.grounding.clashes.statements.slots`) of which a list can be welcome: "window or aisle"."""
 _MAX_WORDS = 5
 """More words than this are no item of a list."""
@@ -26,39 +26,10 @@ class _Words(Struct, frozen=True):
     """What joins two statements."""
 
     between: str
-    otherwise: str
     either: str
 
 
 _WORDS = wordings(__file__, _Words)
-_CONDITIONS = {
-    "en": (
-        r"(?:if|when(?:ever)?)(?! possible)|unless|except|while|during",
-        r"(?:on|at) (?:the )?(?:week(?:ends?|days?)|(?:mon|tues|wednes|thurs|fri|satur|sun|holi)days?|night|home|work)",
-        r"in (?:the )?(?:summer|winter|spring|autumn|mornings?|afternoons?|evenings?)",
-        r"for (?:my |our |the |an? )?(?:business|work|leisure|fun|holidays?|vacations?|honeymoons?|anniversar(?:y|ies)|birthdays?)",
-        r"for (?:my |our |the |an? )?(?:weddings?|family|dinners?|lunch(?:es)?|breakfasts?|weekdays?|weekends?|conferences?|meetings?)",
-        r"(?:for|on|over|under) (?:long|short)(?:er|-haul)?|with (?:the |my |our )?(?:kids|children|family|colleagues|clients)",
-    ),
-    "de": (
-        r"(?:wenn|falls|sofern)(?! möglich)|sobald|während|außer|es sei denn|unter der woche|werktags|wochentags|an wochenenden",
-        r"am wochenende|(?:mon|diens|donners|frei|sams|sonn)tags|mittwochs|im (?:sommer|winter|frühling|herbst|urlaub)",
-        r"(?:auf|bei) (?:geschäfts|dienst|kurz|lang)\w+|beruflich|geschäftlich|privat|morgens|abends|nachts|mit (?:den )?kindern",
-        r"für (?:die |den |unsere?n? |meine?n? )?(?:arbeit|flitterwochen|hochzeit|geburtstag|familie|geschäftsreise|kurz|lang)\w*",
-    ),
-    "es": (
-        r"si(?! (?:no|es posible)\b)|cuando|salvo|excepto|a menos que|mientras|durante|entre semana|los fines de semana|el fin de semana",
-        r"en (?:verano|invierno|primavera|otoño|vacaciones|viajes? de)|por (?:la mañana|la tarde|la noche|trabajo)|con (?:los )?niños",
-        r"para (?:el |la |mi |nuestra? )?(?:trabajo|luna de miel|boda|cumpleaños|familia|viajes? de)",
-    ),
-    "fr": (
-        r"si(?! possible)|quand|lorsque|lorsqu|sauf|à moins que|pendant|durant|en semaine|le week-?end|les week-?ends|avec les enfants",
-        r"en (?:été|hiver|automne|vacances|famille|déplacement)|au printemps|le (?:matin|soir)",
-        r"pour (?:le |la |mon |ma |notre )?(?:travail|lune de miel|mariage|anniversaire|famille|voyages? d)",
-    ),
-}
-_CONDITION = {language: LazyPattern(rf"\b(?:{'|'.join(words)})\b", re.I) for language, words in _CONDITIONS.items()}
-"""What a statement holds for, where it says so."""
 _BOUND = LazyPattern(
     r"(?:\b(?:at most|at least|up to|no more than|no less than|not more than|less than|more than|under|over|below|above|around|about|"
     r"maximum(?: of)?|minimum(?: of)?|max\.?|höchstens|mindestens|maximal|bis zu|unter|über|etwa|rund|ungefähr|"
@@ -68,9 +39,6 @@ _BOUND = LazyPattern(
 """What stands before an amount and is part of it."""
 _DENIAL = LazyPattern(r"\b(?:not?|never|nicht|kein\w{0,2}|nie|nunca|jamás|pas|jamais|aucune?|without|ohne|sin|sans)\b|n['’]t\b", re.I)
 _AMOUNT = LazyPattern(r"(?:[$€£¥]\s?)?\d+(?:[.,'’ \u00a0\u202f]\d{1,3})*\s?k?\b")
-_GERMAN_OPENERS = frozenset(
-    ("ich", "wir", "mein", "meine", "unser", "unsere", "am", "im", "in", "auf", "bei", "für", "der", "die", "das", "es", "wenn", "falls")
-)
 _JOIN = LazyPattern(r"[^\W_]+(?:['’-][^\W_]+)*|\S")
 
 
@@ -79,7 +47,7 @@ def merged(clash: StatementClash) -> str | None:
     older, newer = clash.older, clash.newer
     if older.language != newer.language and not _ranges(older, newer):
         return None
-    return _range(older, newer) or _condition(older, newer) or (_list(older, newer) if _may_list(clash) else None)
+    return _range(older, newer) or (_list(older, newer) if _may_list(clash) else None)
 
 
 # ---- a range ----
@@ -149,37 +117,11 @@ def _in_place(statement: Statement, value: SlotValue, phrase: str) -> str:
     return without_lead_in(f"{before}{lead}{phrase}{statement.text[value.end :]}".strip())
 
 
-# ---- a condition ----
-
-
-def _condition(older: Statement, newer: Statement) -> str | None:
-    """One of the two holds on a condition that it names, and the other otherwise; or each on its own."""
-    old, new = _conditions(older), _conditions(newer)
-    if old == new:
-        return None
-    one, other = (_clause(newer), _clause(older)) if new else (_clause(older), _clause(newer))
-    if old and new:
-        return f"{_clause(older)}; {_lowered(_clause(newer), newer.language)}."
-    return _words(newer).otherwise.format(one, _lowered(other, newer.language)) + "."
-
-
-def _conditions(statement: Statement) -> frozenset[str]:
-    pattern = _CONDITION.get(statement.language, _CONDITION["en"])
-    return frozenset(" ".join(match[0].casefold().split()) for match in pattern.finditer(statement.text))
+# ---- a list ----
 
 
 def _clause(statement: Statement) -> str:
     return without_lead_in(statement.text.strip()).rstrip(" .!;,")
-
-
-def _lowered(text: str, language: str) -> str:
-    """With a small first letter where a clause goes on, but not for "I", a name, or a German noun."""
-    first = text.partition(" ")[0]
-    keeps = first in ("I", "I'm", "I’m", "I'd", "I’d", "I'll") or first[1:].lower() != first[1:]
-    return text if keeps or (language == "de" and first.lower() not in _GERMAN_OPENERS) else text[:1].lower() + text[1:]
-
-
-# ---- a list ----
 
 
 def _may_list(clash: StatementClash) -> bool:

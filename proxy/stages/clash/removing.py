@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from proxy.context.edits import Edit
-from proxy.grounding.clashes.statements.clauses import value_span
+from proxy.grounding.clashes.statements.value_spans import value_span
 from proxy.stages.clash.context import Spoken
 from proxy.stages.clash.ledger import LedgerEntry
 from proxy.stages.clash.options import Editing

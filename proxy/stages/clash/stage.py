@@ -20,7 +20,7 @@ from proxy.errors import StoreUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Request, Verdict
 from proxy.grounding.clashes.kinds import Resolution, StatedPiece
 from proxy.grounding.clashes.kinds import StatementClash as FoundClash
-from proxy.grounding.clashes.statements.clauses import read_clauses
+from proxy.grounding.clashes.statements.reading import read_statements
 from proxy.grounding.judging.asking import key_of
 from proxy.grounding.judging.options import asks, make_verifier
 from proxy.language.detection import language, load
@@ -97,7 +97,7 @@ class Clash(Stage[ClashOptions]):
     def warm(self) -> None:
         """Read the model that tells languages, and compile the patterns of statements."""
         load()
-        read_clauses(_WARMING)
+        read_statements(_WARMING)
 
     @classmethod
     def actions(cls, options: ClashOptions) -> tuple[Action, ...]:

@@ -48,9 +48,9 @@ def test_two_wishes_that_exclude_each_other_are_contradictory_preferences(older:
 
 
 def test_two_facts_that_exclude_each_other_are_conflicting_facts() -> None:
-    found = ruled("My name is Anna.", "My name is Laura.")
+    found = ruled("I live in Berlin.", "I live in Madrid.")
     assert found is not None
-    assert (found.type, found.topic, found.reason) == ("CONFLICTING_FACTS", "name", "name: anna against laura")
+    assert (found.type, found.topic, found.reason) == ("CONFLICTING_FACTS", "location", "location: berlin against madrid")
 
 
 @pytest.mark.parametrize(

@@ -104,15 +104,13 @@ PLANS = "The Harbour plan costs 40 euros a month. The Garden plan costs 25 euros
 @pytest.mark.parametrize(
     ("support", "label", "by"),
     [
-        (Support(0.1, 0.8), "contradicted", "exact"),
+        (Support(0.1, 0.8), "unsure", "model"),
         (Support(0.45, 0.5), "unsure", "model"),
         (Support(0.6, 0.3), "supported", "model"),
         (Support(0.1, 0.2, decides=True), "unsupported", "model"),
     ],
 )
-async def test_a_value_that_was_said_of_something_else_is_contradicted_where_only_the_right_one_is_supported(
-    support: Support, label: str, by: str
-) -> None:
+async def test_a_value_that_was_said_of_something_else_is_the_verifiers_to_judge(support: Support, label: str, by: str) -> None:
     found = await judged("The Garden plan costs 40 euros a month.", support, PLANS)
     assert (label, by) == (found.label, found.decided_by)
 

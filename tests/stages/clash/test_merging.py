@@ -57,40 +57,6 @@ def test_two_amounts_become_a_range(older: tuple, newer: tuple, language: str, e
 @pytest.mark.parametrize(
     ("older", "newer", "language", "expected"),
     [
-        (
-            "I prefer budget hotels.",
-            "For our honeymoon I want a luxury hotel.",
-            "en",
-            "For our honeymoon I want a luxury hotel; otherwise: I prefer budget hotels.",
-        ),
-        ("On weekdays I take the train.", "I prefer to drive.", "en", "On weekdays I take the train; otherwise: I prefer to drive."),
-        (
-            "Ich nehme lieber den Zug.",
-            "Im Urlaub fliege ich lieber.",
-            "de",
-            "Im Urlaub fliege ich lieber; sonst gilt: ich nehme lieber den Zug.",
-        ),
-        (
-            "Prefiero el tren.",
-            "Para viajes de trabajo prefiero volar.",
-            "es",
-            "Para viajes de trabajo prefiero volar; si no: prefiero el tren.",
-        ),
-        (
-            "Je préfère le train.",
-            "En vacances, je préfère l'avion.",
-            "fr",
-            "En vacances, je préfère l'avion ; sinon : je préfère le train.",
-        ),
-    ],
-)
-def test_a_condition_says_when_each_holds(older: str, newer: str, language: str, expected: str) -> None:
-    assert expected == merged(clash(statement(older, language=language), statement(newer, language=language, message=2)))
-
-
-@pytest.mark.parametrize(
-    ("older", "newer", "language", "expected"),
-    [
         ("I prefer window seats.", "I prefer aisle seats.", "en", "I prefer window or aisle seats."),
         ("Ich sitze gern am Fenster.", "Ich sitze gern am Gang.", "de", "Ich sitze gern am Fenster oder Gang."),
         ("Me gusta viajar en tren.", "Me gusta viajar en coche.", "es", "Me gusta viajar en tren o coche."),

@@ -187,7 +187,6 @@ def said_of(older: str, newer: str, said: str) -> str:
 
 
 BUDGET = ("My budget is 500 €.", "My budget is 900 €.")
-TRAIN = ("I travel by train.", "I prefer to fly.")
 CITY = ("I live in Berlin.", "I live in Munich.")
 
 
@@ -200,9 +199,6 @@ CITY = ("I live in Berlin.", "I live in Munich.")
         (BUDGET, "el más caro", "newer"),
         (BUDGET, "le moins cher", "older"),
         (BUDGET, "500 euros max", "older"),
-        (TRAIN, "I don't want to fly", "older"),
-        (TRAIN, "flying", "newer"),
-        (TRAIN, "no planes please", "older"),
         (("Prefiero hoteles baratos.", "Prefiero hoteles de lujo."), "nada de lujo", "older"),
         (("J'habite à Paris.", "J'habite à Lyon."), "je n'habite plus à Paris", "newer"),
         (("I prefer budget hotels.", "I prefer luxury hotels."), "cheap", "older"),
@@ -221,7 +217,6 @@ def test_a_value_that_one_side_gives_chooses_it(about: tuple[str, str], said: st
         (BUDGET, "sagen wir 700"),
         (BUDGET, "seven hundred"),
         (BUDGET, "maximal 1000"),
-        (TRAIN, "by car"),
         (CITY, "Hamburg actually"),
         (("Vivo en Madrid.", "Vivo en Sevilla."), "ahora en Valencia"),
         (("J'habite à Paris.", "J'habite à Lyon."), "Marseille maintenant"),

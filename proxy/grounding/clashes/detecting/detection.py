@@ -17,8 +17,7 @@ from proxy.grounding.clashes.kinds import ClashType, Declared, SlotValue, Statem
 from proxy.grounding.clashes.statements import categories
 from proxy.grounding.clashes.statements.cues import is_addition
 from proxy.grounding.clashes.statements.plain import IT
-from proxy.grounding.clashes.statements.slot_cues import SEVERAL_OF_THEM
-from proxy.grounding.clashes.statements.slots import CRITICAL, SEVERAL, clashing
+from proxy.grounding.clashes.statements.slots import CRITICAL, clashing
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
 from proxy.language.patterns import LazyPattern
@@ -128,8 +127,6 @@ def _two_values(older: Statement, newer: Statement) -> StatementClash | None:
     if values is None:
         return None
     old, new = values
-    if new.slot in SEVERAL and is_addition(newer.text) and not newer.update:
-        return None  # "and then Naples"
     reason = f"{_name(old)}: {_shown(old)} against {_shown(new)}"
     return _clash(older, newer, _type(older, newer), _name(old), reason, critical=_is_critical(old, new))
 
@@ -152,9 +149,7 @@ def _loved_and_hated(older: Statement, newer: Statement) -> StatementClash | Non
 
 
 def _go_together(older: Statement, newer: Statement) -> bool:
-    """Whether somebody likes, or has, one thing and another: nothing says that it has to be one of them."""
-    if not (is_wish(older) or is_wish(newer)):
-        return all(SEVERAL_OF_THEM.search(statement.text) is not None for statement in (older, newer))
+    """Whether somebody likes one thing and another: nothing says that it has to be one of them."""
     if not (is_wish(older) and is_wish(newer)):
         return False
     one, other = sides(older), sides(newer)

@@ -57,8 +57,6 @@ _OPENING = frozenset(
     """.split()  # noqa: SIM905
 )
 """With one of these words begins whatever `_LEAD_IN` and `_CHANGE` match: few sentences do."""
-_JOINED = LazyPattern(r"\s*[,;]\s+(?:(?:and|und|y|et)\s+)?|\s+(?:and|und|y|et)\s+", re.I)
-_MAX_CLAUSES = 4
 IT = "it"
 """The attribute of "make it 8 pm": its scope says of what sort the value is, ``time``, ``budget`` or ``price level``."""
 _NO_NAMES = NO_NAMES | frozenset(
@@ -75,29 +73,17 @@ _PHONE_DIGITS = 7
 """As many last digits are the same whether or not the country's number stands before them."""
 
 
-def is_turn(sentence: str) -> bool:
-    """Whether it only says that what comes next takes the place of something: "Forget what I said."."""
-    if not _may_open(sentence, 0):
-        return False
-    end = len(sentence.rstrip())
-    match = _CHANGE.match(f"{sentence[:end]} ")
-    return match is not None and match.end() > end
-
-
 def may_declare(sentence: str) -> bool:
     """Whether `sentence` begins, behind greetings and words of change, as one of somebody's own that declares something."""
     said = sentence.rstrip(_ENDS)
     return len(said) <= MAX_CHARS and may_speak(said[_opened(sentence)[0] :])
 
 
-def declared(
-    sentence: str, language: str | Callable[[], str] = "en", *, of_memory: bool = False, turned: bool = False
-) -> tuple[Declared, ...]:
-    """What `sentence` declares, clause by clause; nothing where one clause declares nothing.
+def declared(sentence: str, language: str | Callable[[], str] = "en", *, of_memory: bool = False) -> tuple[Declared, ...]:
+    """What `sentence` declares, where that is all that it says.
 
-    `turned`: the sentence before was one that takes something back (`is_turn`). Of somebody's own words only sentences in the first person,
-    or of a person by name, count; a memory also speaks of "the user". `language` may be a function, for where it is not known yet: few
-    sentences come so far that it matters.
+    Of somebody's own words only sentences in the first person, or of a person by name, count; a memory also speaks of "the user".
+    `language` may be a function, for where it is not known yet: few sentences come so far that it matters.
     """
     end = len(sentence.rstrip(_ENDS))
     if not 0 < end <= MAX_CHARS:
@@ -105,16 +91,8 @@ def declared(
     start, change = _opened(sentence)
     if not of_memory and makes_it(sentence[start:]) and (made := _made(sentence, start, end)):
         return made
-    whole = _read(sentence, start, end, language, of_memory=of_memory, change=change or turned)
-    if whole is not None:
-        return (whole,)
-    found: list[Declared] = []
-    for begin, stop in _clauses(sentence, start, end):
-        one = _read(sentence, begin, stop, language, of_memory=of_memory, change=change or turned)
-        if one is None:
-            return ()
-        found.append(one)
-    return tuple(found) if len({(one.attribute, one.scope) for one in found}) == len(found) else ()
+    one = _read(sentence, start, end, language, of_memory=of_memory, change=change)
+    return (one,) if one is not None else ()
 
 
 def read_clause(clause: str, language: str, *, of_memory: bool) -> Declared | None:
@@ -174,17 +152,6 @@ _PRICE_LEVELS = {
     )
     for word in words.split()
 }
-
-
-def _clauses(sentence: str, start: int, end: int) -> list[tuple[int, int]]:
-    """Its parts between "and" and commas; none where there is one only, or where they make a list."""
-    spans, at = [], start
-    for cut in _JOINED.finditer(sentence[:end]):
-        if cut.start() > at:
-            spans.append((at, cut.start()))
-            at = cut.end()
-    spans.append((at, end))
-    return spans if 1 < len(spans) <= _MAX_CLAUSES else []
 
 
 def _read(sentence: str, start: int, end: int, language: str | Callable[[], str], *, of_memory: bool, change: bool) -> Declared | None:

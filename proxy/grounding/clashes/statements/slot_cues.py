@@ -25,7 +25,6 @@ AT_MOST = LazyPattern(
     r"jusqu['’]à|plafond|pas (?:\w+ )?plus de)\b[\s.:]*(?:of|de|von|is)?\s*[$€£]?$",
     re.I,
 )
-AND_ANOTHER = LazyPattern(r"\s*(?:,|and|or|und|oder|y|o|et|ou|then|dann|luego|puis)\s+(?:to |in |nach |a |à )?", re.I)
 NO_NAMES = frozenset(
     (
         "i",
@@ -74,20 +73,6 @@ def weekday(word: str) -> str:
     """``mon`` … ``sun``."""
     start = word.lower()[:3]
     return next((names.split()[0] for names in _WEEKDAYS if start in names.split()), start)
-
-
-SEVERAL_OF_THEM = LazyPattern(
-    r"\b(?:have|had|got|there['’]?s|there is|habe|haben|gibt|tengo|tenemos|hay|j['’]ai|avons|il y a) "
-    r"(?:\w+ ){0,3}?(?:an?|another|some|eine?n?|un|una|des) ",
-    re.I,
-)
-"""Who has "a meeting" may have another one."""
-COMPANION = LazyPattern(
-    r"\b(?:with|mit|con|avec)\s+"
-    r"(?:(?:my|our|the|meine?[rmn]?|unsere?[rmn]?|de[rm]|mi|nuestr[oa]|el|la|mon|ma|notre|le) )?(?P<who>[^\W\d]+)",
-    re.I,
-)
-"""Who else is there: a meeting with Anna is not the one with Bob."""
 
 
 @cache
@@ -153,78 +138,7 @@ def place_cues() -> Patterns:
             r"viv\w{1,4} (?:ahora |actualmente )?en|resid\w+ en|me (?:he )?mud(?:é|ado) a|mi ciudad(?: es|:)|"
             r"(?:j['’]habite|j['’]habitons|habit\w{1,3}|vi[st]|vivons|réside)(?: maintenant| actuellement)? (?:à|en|"
             r"au|aux|dans)|(?:déménagé|installé[e]?) à|ma ville(?: est|:)",
-            "destination": r"(?:fly(?:ing)?|travel(?:l?ing)?|go(?:ing)?|trip|flights?|holiday|vacation|headed|tickets?|journey|"
-            r"destination)(?: \w+){0,2}? (?:to|in|is|for)(?= )|visit(?:ing)?|destination:|"
-            r"(?:flug|reise|urlaub|zug|fahrt|ticket|fliege\w*|reise\w*|fahre\w*|will|möchte\w*|"
-            r"wollen)(?: \w+){0,2}? nach|reiseziel(?: ist|:)|"
-            r"(?:viaj\w+|vuelos?|ir|voy|vamos|volar|vacaciones|billetes?|destino)(?: \w+){0,2}? (?:a|en|es|para)(?= )|"
-            r"visitar|destino:|"
-            r"(?:voyag\w+|vols?|aller|vais|allons|partir|vacances|billets?|destination)(?: \w+){0,2}? (?:à|en|au|aux|"
-            r"pour|est)(?= )|visiter",
-            "departure": r"(?:fly(?:ing)?|travel(?:l?ing)?|depart\w*|leav(?:e|ing)|start\w*|flights?|trains?)(?: \w+){0,3}? from|"
-            r"(?:flug|reise|fliege\w*|fahre\w*|zug|abflug|start\w*)(?: \w+){0,3}? (?:von|ab)|"
-            r"(?:viaj\w+|vuelo|sal\w+|volar)(?: \w+){0,3}? desde|(?:voyag\w+|vol|pars|partons|partir|"
-            r"départ)(?: \w+){0,3}? (?:de|depuis)(?= [A-ZÀ-Þ])",
         }
-    )
-
-
-@cache
-def name_cues() -> Patterns:
-    """What goes before a person's or an employer's name."""
-    return compiled(
-        {
-            "name": r"(?:my|the user['’]s|user['’]s|the customer['’]s) (?:full |first )?name is|name:|call me|i am called|ich heiße|"
-            r"mein name ist|nenn(?:en sie)? mich|(?:me llamo|mi nombre es|llámame)|"
-            r"(?:je m['’]appelle|mon (?:nom|prénom) est|appelle[zs]?-moi)",
-            "employer": rf"(?:{_ME}(?:['’]m| am)? (?:now |currently )?(?:work(?:ing|s)?|employed) (?:for|at|by|with)|employer(?: is|:)|"
-            rf"arbeite\w? (?:jetzt )?(?:bei|für)|arbeitgeber(?: ist|:)|"
-            r"trabaj[oa]\w* (?:ahora )?(?:en|para)|travaill\w+ (?:maintenant )?(?:chez|pour))",
-        }
-    )
-
-
-@cache
-def value_cues() -> Patterns:
-    """Values with a form of their own."""
-    email = r"(?P<value>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{2,63}){1,3})"
-    phone = r"(?P<value>\+?\d[\d ()/.-]{5,18}\d)"
-    return {
-        "email": re.compile(
-            rf"\b(?:my|the user['’]s|meine?|mi|mon|our|unsere?|nuestro|notre|send|reach|contact|email|e-mail|mail|"
-            rf"correo|courriel)\b[^@]{{0,60}}?\b{email}",
-            re.I,
-        ),
-        "phone": re.compile(
-            rf"\b(?:phone|mobile|cell|number|telefon\w*|handy\w*|nummer|teléfono|móvil|número|téléphone|portable|"
-            rf"numéro)\b[^\d+]{{0,30}}{phone}",
-            re.I,
-        ),
-        "job": re.compile(
-            r"\b(?:i work as|i['’]?a?m working as|my (?:job|profession|occupation) is|ich arbeite als|mein beruf ist|"
-            r"ich bin von beruf|trabajo como|trabajo de|mi profesión es|je travaille comme|"
-            r"je suis employée? comme|mon métier est)\s+(?:an? |the |una? |une? )?(?P<value>[^\W\d]+(?:[ -][^\W\d]+)?)",
-            re.I,
-        ),
-    }
-
-
-@cache
-def count_cues() -> Patterns:
-    """Numbers of years and heads."""
-    n = r"(?P<value>\d{1,3}|[^\W\d]+)"
-    return compiled(
-        {
-            "age": rf"(?:i['’]?m|i am|age is|age:|is aged|ich bin|ich werde|tengo|j['’]ai) {n} ?(?:years? old|y/?o\b|yrs?\b|jahre alt|"
-            rf"jahre\b|años|ans\b|(?<=\d)\s?(?=[.,!]|$))",
-            "people": rf"(?:for|party of|group of|we (?:are|will be)|there (?:are|will be)|we['’]?re|für|wir sind|zu|somos|seremos|"
-            rf"para|pour|nous (?:sommes|serons)) {n}"
-            r"(?<=[\wß])(?: (?:people|persons?|adults?|guests?|of us|travell?ers|personen|leute|erwachsene|gäste|personas|"
-            r"adultos|personnes|adultes)\b|(?<=\d)(?=\s?(?:[.,!]|$))|(?<=[eiöfhn]t)(?=\s?(?:[.,!]|$)))",
-            "children": rf"(?:(?:i|we)(?: have|['’]ve(?: got)?)|ich habe|wir haben|tengo|tenemos|j['’]ai|nous avons|"
-            rf"n['’]ai) {n} (?:kids?|child(?:ren)?|kinder?|hij[oa]s?|enfants?)\b",
-        },
-        bounded=False,
     )
 
 
@@ -242,7 +156,6 @@ def number_of(text: str, language: str) -> int | None:
 _TOGETHER = {"zweit": 2, "dritt": 3, "viert": 4, "fünft": 5, "sechst": 6}
 
 
-def compiled(table: dict[str, str], *, bounded: bool = True) -> Patterns:
-    """`bounded`: a word ends behind the match."""
-    end = r"(?!\w)" if bounded else ""
-    return {name: re.compile(rf"(?<!\w)(?:{pattern}){end}", re.I) for name, pattern in table.items()}
+def compiled(table: dict[str, str]) -> Patterns:
+    """Each between the ends of words."""
+    return {name: re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.I) for name, pattern in table.items()}

@@ -1,4 +1,4 @@
-"""The slots whose values are words of a list: diet, price level, seat, cabin, language and form of the answers, and what goes with them.
+"""The slots whose values are words of a list: diet, price level, seat, language and form of the answers.
 
 For each slot and value the words for it in English, German, Spanish and French; compiled at first use. Read by
 `proxy.grounding.clashes.statements.slots`.
@@ -59,29 +59,6 @@ _CLOSED: dict[str, dict[str, str]] = {
         "aisle": r"aisle|gang\w*|pasillo|couloir|allée",
         "middle": r"middle seat|mittelplatz|asiento del medio|siège du milieu",
     },
-    "cabin": {
-        "economy": r"economy(?: class)?|coach class|clase turista|classe économique",
-        "premium_economy": r"premium economy",
-        "business": r"business[- ]class|business(?= (?:class|seat))|clase (?:business|ejecutiva)|classe affaires",
-        "first": r"first[- ]class|erste[rn]? klasse|primera clase|première classe",
-    },
-    "smoking": {
-        "no": r"non-?smok\w+|no smoking|nichtraucher\w*|no fumador\w*|para no fumadores|non-?fumeur\w*",
-        "yes": r"(?<!non-)(?<!non)(?<!no )\bsmok(?:er|ing room)\w*|(?<!nicht)raucherzimmer|habitación (?:para|de) fumadores|"
-        r"chambre fumeur\w*",
-    },
-    "room": {
-        "single": r"single (?:room|bed)|einzelzimmer|habitación individual|chambre (?:simple|individuelle)",
-        "double": r"double (?:room|bed)|doppelzimmer|habitación doble|chambre double",
-        "twin": r"twin (?:room|beds?)|zweibettzimmer|dos camas|lits jumeaux",
-        "suite": r"\bsuite",
-    },
-    "transport": {
-        "train": r"trains?|zug|züge|bahn|tren",
-        "plane": r"planes?|by air|fly|flying|flights?|flieg\w+|flug(?:zeug)?|flüge|avión|volar|(?:en |l['’])avion",
-        "car": r"by car|drive|driving|(?:mit dem|das) auto|en coche|en carro|conducir|en voiture",
-        "bus": r"by (?:bus|coach)|(?:mit dem|den) bus|en autobús|en bus",
-    },
     "reply_language": {
         "en": rf"{_INTO} ?(?:english|englisch|inglés|anglais)",
         "de": rf"{_INTO} ?(?:german|deutsch|alemán|allemand)",
@@ -115,20 +92,6 @@ _CLOSED: dict[str, dict[str, str]] = {
         "formal": r"formal(?:ly)?|förmlich\w*|siez\w+|formel\w*|vouvoie\w*|de usted",
         "casual": r"casual(?:ly)?|informal(?:ly)?|locker\w*|duz\w+|informel\w*|tutoie\w*|tutear\w*|familier",
     },
-    "currency": {
-        "EUR": r"euros?|EUR",
-        "USD": r"(?:us[- ]?)?dollars?|USD|dólares|dollars",
-        "GBP": r"(?:british )?pounds|GBP|pfund|libras|livres sterling",
-        "CHF": r"CHF|swiss francs|franken|francos suizos|francs suisses",
-        "JPY": r"JPY|yen",
-    },
-    "unit_system": {"metric": r"metric|metrisch\w*|métric[oa]|métrique", "imperial": r"imperial|us customary|imperiales?|impérial\w*"},
-    "temperature": {"celsius": r"celsius", "fahrenheit": r"fahrenheit"},
-    "marital_status": {
-        "married": r"(?:am|are|is) married|verheiratet|casad[oa]|marié[e]?",
-        "single": r"(?:am|is) single|ledig|solter[oa]|célibataire",
-        "divorced": r"divorced|geschieden|divorciad[oa]|divorcé[e]?",
-    },
 }
 _ANSWERS = (
     r"answer\w*|repl(?:y|ies)|respon[ds]\w*|write|speak|talk|explain\w*|summar\w+|keep it|be\b|antwort\w*|schreib\w*|sprich|"
@@ -149,17 +112,4 @@ NEEDED: dict[str, LazyPattern] = {
     "answer_format": LazyPattern(rf"\b(?:{_ANSWERS}|format\w*|use|give me|nutze|usa|utilise)\b", re.I),
     "answer_length": LazyPattern(rf"\b(?:{_ANSWERS})\b", re.I),
     "tone": LazyPattern(rf"\b(?:{_ANSWERS}|tone|ton|tono|style|stil|estilo)\b|\b(?:duz\w+|siez\w+)|tutoie|vouvoie|tutear", re.I),
-    "currency": LazyPattern(
-        r"\b(?:currency|prices?|quote|amounts?|in (?:euros?|dollars|pounds|usd|eur|gbp)|währung|preise|moneda|"
-        r"precios|devise|prix|en (?:euros|dólares|dollars)|in (?:euro|franken|dollar))\b",
-        re.I,
-    ),
-    "unit_system": LazyPattern(r"\b(?:units?|system|einheiten|unidades|sistema|unités|système|use|nutze|usa|utilise)\b", re.I),
-    "temperature": LazyPattern(r"\b(?:in|use|show|nutze|zeig\w*|en|usa|utilise|temperatur\w*|températures?)\b", re.I),
-    "transport": LazyPattern(
-        r"\b(?:prefer\w*|travel\w*|go|going|take|by|want|like|love|hate|rather|avoid|never|lieber|"
-        r"bevorzug\w*|möchte|will|reis\w+|fahr\w*|flieg\w*|nie|prefier\w+|viaj\w+|quiero|odio|"
-        r"ir|tomar|préfèr\w*|voyag\w*|veux|prendre|aller|déteste)\b",
-        re.I,
-    ),
 }

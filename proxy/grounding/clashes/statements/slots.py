@@ -21,12 +21,8 @@ from proxy.language.units import MONEY, unit_of
 
 CRITICAL = frozenset(("diet", "budget", "email", "phone"))
 """A wrong value costs health, money, or sends something to somebody else."""
-OF_THE_ASSISTANT = frozenset(("reply_language", "answer_length", "answer_format", "tone", "currency", "unit_system", "temperature"))
+OF_THE_ASSISTANT = frozenset(("reply_language", "answer_length", "answer_format", "tone"))
 """How to answer: whoever says it, it is said of the same."""
-SEVERAL = frozenset(("destination", "date", "time", "transport"))
-"""Several in turn are possible: "Rome, then Naples"."""
-OF_A_TRIP = frozenset(("destination", "departure", "date", "transport"))
-"""Where two of them differ, two trips are meant."""
 _ABOUT_SHARE = 0.1
 _SAME_SHARE = 0.02
 _LINKS = frozenset(("de", "la", "del", "las", "los", "am", "an", "der", "of", "the", "upon", "sur", "le", "les", "den"))
@@ -45,7 +41,7 @@ _RANGE = re.compile(
 def read_slots(sentence: str, language: str = "en") -> tuple[SlotValue, ...]:
     """The values that `sentence` gives, in its order, one for each slot and scope; none where it lists several of one."""
     found: list[SlotValue] = []
-    for read in (_by_words, _places, _names, _amounts, _dates_and_times, _counts):
+    for read in (_by_words, _places, _amounts, _dates_and_times):
         found += read(sentence, language)
     one: dict[tuple[str, str], list[SlotValue]] = {}
     for value in sorted(found, key=lambda value: value.start):
@@ -82,41 +78,21 @@ def _by_words(sentence: str, language: str) -> Iterator[SlotValue]:
                 yield _value(slot, value, match, sentence, scope)
 
 
-# ---- names of places, people and employers ----
+# ---- names of places ----
 
 
 def _places(sentence: str, language: str) -> Iterator[SlotValue]:
     for slot, pattern in slot_cues.place_cues().items():
         for match in pattern.finditer(sentence):
-            words = _capitalised(sentence, match.end(), known=True)
+            words = _capitalised(sentence, match.end())
             if words is not None:
                 start, end = words
                 negated = slot_cues.NEGATED_BEFORE.search(sentence[max(0, match.start() - 20) : start]) is not None
                 yield SlotValue(slot, places.place(_plain(sentence[start:end])), start, end, negated=negated)
-                yield from _listed(slot, sentence, end)
 
 
-def _listed(slot: str, sentence: str, at: int) -> Iterator[SlotValue]:
-    """A second place of the list: "Rome and Naples"."""
-    joined = slot_cues.AND_ANOTHER.match(sentence[at:])
-    words = _capitalised(sentence, at + joined.end(), known=False) if joined is not None else None
-    if words is not None:
-        yield SlotValue(slot, places.place(_plain(sentence[words[0] : words[1]])), *words)
-
-
-def _names(sentence: str, language: str) -> Iterator[SlotValue]:
-    for slot, pattern in slot_cues.name_cues().items():
-        match = pattern.search(sentence)
-        words = _capitalised(sentence, match.end(), known=False) if match is not None else None
-        if words is not None:
-            yield SlotValue(slot, _plain(sentence[words[0] : words[1]]), *words)
-    for slot, pattern in slot_cues.value_cues().items():
-        if (match := pattern.search(sentence)) is not None:
-            yield _value(slot, _plain(match["value"]) if slot != "phone" else re.sub(r"\D", "", match["value"]), match, sentence)
-
-
-def _capitalised(sentence: str, at: int, *, known: bool) -> tuple[int, int] | None:
-    """The span of the capitalised words from `at` on; with `known` also of a place in small letters."""
+def _capitalised(sentence: str, at: int) -> tuple[int, int] | None:
+    """The span of the capitalised words from `at` on, or of a known place in small letters."""
     first = end = -1
     for match in _WORD.finditer(sentence, at, at + 80):
         gap = sentence[end if end >= 0 else at : match.start()]
@@ -128,7 +104,7 @@ def _capitalised(sentence: str, at: int, *, known: bool) -> tuple[int, int] | No
             break
     if first >= 0:
         return None if folded(sentence[first:end]) in slot_cues.NO_NAMES else (first, end)
-    if known and (near := re.compile(r"\s*((?:[\w-]+ )?[\w-]+)").match(sentence, at)) is not None:
+    if (near := re.compile(r"\s*((?:[\w-]+ )?[\w-]+)").match(sentence, at)) is not None:
         for name in (near[1], near[1].split(" ")[0]):
             if _is_place(name):
                 return near.start(1), near.start(1) + len(name)
@@ -195,27 +171,13 @@ def _bounds(quantity: Quantity, sentence: str) -> tuple[float | None, float | No
     return worth, worth
 
 
-def _counts(sentence: str, language: str) -> Iterator[SlotValue]:
-    """Ages, numbers of people and of children."""
-    for slot, pattern in slot_cues.count_cues().items():
-        match = pattern.search(sentence)
-        if match is None:
-            continue
-        number = slot_cues.number_of(match["value"], language)
-        if number is not None:
-            yield SlotValue(slot, str(number), *match.span("value"), low=float(number), high=float(number))
-
-
 # ---- dates and times ----
 
 
 def _dates_and_times(sentence: str, language: str) -> Iterator[SlotValue]:
     scope = _scope(sentence, slot_cues.date_scopes())
-    if not scope or slot_cues.SEVERAL_OF_THEM.search(sentence) is not None:
+    if not scope:
         return  # a date of nothing in particular cannot be another's
-    companion = slot_cues.COMPANION.search(sentence)
-    if companion is not None and scope in ("meeting", "appointment", "event", "booking"):
-        scope = f"{scope} with {folded(companion['who'])}"
     dates = [date for date in read_dates(sentence) if not date.decade and any(month for _, month, _ in date.readings)]
     slot = "birthday" if scope == "birthday" else "date"
     for date in dates:
@@ -304,14 +266,11 @@ def _diets_meet(one: str, other: str) -> bool:
 
 _JUDGES: dict[str, Callable[[str, str], bool]] = {
     "location": places.can_both_hold,
-    "destination": places.can_both_hold,
-    "departure": places.can_both_hold,
     "date": _either_of,
     "time": _either_of,
     "birthday": _either_of,
     "name": _names_meet,
     "employer": _names_meet,
-    "job": _names_meet,
     "diet": _diets_meet,
 }
 """Slots of which two different values may hold at once."""
@@ -325,6 +284,4 @@ def clashing(older: Statement, newer: Statement) -> tuple[SlotValue, SlotValue] 
         for old in older.slots
         if old.slot == new.slot and (older.subject == newer.subject or new.slot in OF_THE_ASSISTANT) and not compatible(old, new)
     ]
-    if len({new.slot for _, new in found} & OF_A_TRIP) > 1:
-        found = [(old, new) for old, new in found if new.slot not in OF_A_TRIP]
     return found[0] if found else None

@@ -19,7 +19,6 @@ from proxy.grounding.clashes.statements.slots import compatible, read_slots
 from proxy.language.quantities import Quantities, read_quantities
 from proxy.stages.clash.asking.reply_cues import BARE_AMOUNT, LESS, MORE, NEGATORS, folded
 
-OF_PLACES = frozenset(("location", "destination", "departure"))
 _MAX_PLACE_WORDS = 3
 _SMALLEST_SPELLED = 20
 """"The lower one" is no amount, "seven hundred" is."""
@@ -42,8 +41,8 @@ def _values(said: str, older: Statement, newer: Statement) -> Iterator[SlotValue
     known = {value.slot for value in read}
     for slot in slots - known:
         yield from _of_list(slot, said)
-    for slot in slots & OF_PLACES - known:
-        yield from (SlotValue(slot, name, 0, 0) for name in _places(said))
+    if "location" in slots - known:
+        yield from (SlotValue("location", name, 0, 0) for name in _places(said))
 
 
 def _of_list(slot: str, said: str) -> Iterator[SlotValue]:

@@ -16,9 +16,8 @@ from msgspec import Struct
 from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.clashes.detecting.judging import ClashDetector
 from proxy.grounding.clashes.kinds import StatedPiece, Statement
-from proxy.grounding.clashes.statements.clauses import read_piece_clauses
 from proxy.grounding.clashes.statements.cues import is_first_person
-from proxy.grounding.clashes.statements.reading import speaks_of_the_user
+from proxy.grounding.clashes.statements.reading import read_piece, speaks_of_the_user
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.detection import language
@@ -100,7 +99,7 @@ def _of_the_user(text: str, kind: str, position: int) -> list[Statement]:
     if not own and (kind not in ("system", "memory") or not speaks_of_the_user(text)):
         return []
     piece = StatedPiece(text[:MAX_READ_CHARS], "user" if own else "memory", position)
-    found = read_piece_clauses(piece, limit=MAX_READ).statements
+    found = read_piece(piece, limit=MAX_READ).statements
     return [one for one in found if one.subject == "user" and (own or is_first_person(one.text) or speaks_of_the_user(one.text))]
 
 

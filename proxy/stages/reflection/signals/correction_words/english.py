@@ -11,7 +11,6 @@ _VERY = (
     r"absolutely|again|even|at)){0,3}"
 )
 _IS = r"(?:'?s| is| are|'re| was| were)"
-_ISNT = rf"(?:{_IS}{_VERY} not|(?: is| are| was| were)n'?t)"
 _CALLING = (
     r"(?:calling|using|running|invoking|searching|querying|retrying|re-?running|repeating|trying|guessing|looping|fetching|hitting|"
     r"checking|looking (?:up|in|at)|making (?:things|stuff|it|this|that) up|asking (?:me )?(?:the same|for|that)|sending (?:the same|"
@@ -61,72 +60,27 @@ ENGLISH = CorrectionWords(
         r"(?:says?|said|thinks?|thought|claims?|claimed|told|tells|insists?|insisted|wrote|writes|believes?|replied|means|meant|"
         r"keeps? saying)|i (?:first |originally )?thought|at first|if|whether|unless|in case|suppose|when)\b"
     ),
-    task=compiled(
-        r"(?:please |can you |could you )?(?:translate|rewrite|proofread|review|summari[sz]e|rephrase|paraphrase|correct (?:this|the)|"
-        r"fix (?:this|the) (?:text|sentence)|grade|classify|"
-        r"explain (?:this|the)|write|draft|compose|reply to|answer this|analy[sz]e)\b"
-    ),
     rejected=compiled(
         rf"{_IT}{_IS}{_VERY} (?:wrong|incorrect|false|inaccurate|untrue|nonsense|rubbish|bullshit|a mistake|an error|mistaken|made up|"
         rf"a lie)\b(?! to\b| with\b| that\b| of\b| on\b)",
-        rf"{_IT}{_ISNT}{_VERY} (?:right|correct|true|accurate|what (?:i|we) (?:asked|meant|wanted|said|ordered|requested|was|am|need|"
-        rf"wrote)|how (?:i|we|it|that)|where (?:i|we)|the (?:one|case|right|correct)|even close|"
-        r"my (?:question|order|account|name|address|flight|booking|file|number|point|request|problem was)|the question|"
-        r"it\s*$)\b(?! that\b)",
-        rf"{_IT} (?:do|does|did)(?:n'?t| not){_VERY} (?:look|seem|sound|make)(?: to be)? (?:right|correct|sense|accurate|true)\b",
-        rf"{_IT} (?:can'?t|can ?not|cannot) be (?:right|correct|true)\b",
-        r"(?:not|wasn'?t|isn'?t) what (?:i|we) (?:asked|meant|wanted|said|ordered|requested|was|am|need|wrote)\b",
-        r"(?:not (?:true|right|correct|that one|quite right)|nonsense|bullshit|rubbish|incorrect|false|untrue|wrong (?:again|answer)|"
-        r"still (?:wrong|incorrect|not right))\s*(?:$|again)",
-        rf"(?:you(?:'re| are| were)|youre|ur){_VERY} (?:wrong|mistaken|incorrect|not listening|confus\w{{2,4}}|mixing|hallucinating|"
-        rf"making (?:(?:that|this|things|it|stuff|them) up|a mistake|mistakes|an error)|misreading|misunderstanding|ignoring|"
-        rf"missing the point|contradicting)\b"
-        r"(?! to\b)",
-        rf"you(?:'ve| have)?{_VERY} (?:misunderstood|misread|misheard|misinterpreted|confused|mixed|ignored|overlooked|"
-        rf"forgot(?! nothing)|missed|made (?:a mistake|an error|that up|this up|it up)|mixed up)\b",
-        r"(?:please )?re-?read (?:my|what|the)\b|read (?:my|what i) (?:message |question |wrote |said )?again",
-        r"(?:like |as )?(?:i|we)(?:'ve| have)? (?:(?:already|literally|clearly|specifically|explicitly|just|repeatedly) ){1,2}(?:said|"
-        r"told you|asked|wrote|gave you|given you|mentioned|explained|provided|specified|answered)\b"
-        r"(?!,? (?:yes|ok|thanks))",
     ),
     override=compiled(
         rf"(?:run|call|use|query) \ue000{{1,128}} with {_AT_MOST} <cap>",
         rf"(?:do not|don'?t|never|stop|quit)(?: ever| even)? (?:{_CALL}|{_CALLING}) <no>",
-        rf"(?:do not|don'?t|never)(?: ever| even)? {_CALL}\b(?! my\b| the (?:card|credit))[^?]{{0,60}}? (?:again|any ?more|any longer)\b",
-        r"(?:do not|don'?t|never)(?: ever)? (?:guess\b|make (?:things|stuff|it|this|that|anything) up|invent\b|assume anything|"
-        r"do (?:that|this|it)\s*(?:$|again|any))",
         rf"(?:i|we)(?:'ve| have)? (?:already |just )?(?:told|asked) you not to (?:{_CALL} <no>|{_CALL}\b(?! my\b))",
         rf"you (?:can'?t|cannot|may not|must not|mustn'?t|should not|shouldn'?t|(?:are|re|'re) not allowed to|need not|"
         rf"don'?t need to) {_CALL} <no>",
         r"(?:do|try|answer|solve) (?:it|this|that) without(?: using| calling)? <no>",
-        r"no (?:more|further) (?:searches|calls|queries|requests|retries|tool calls|guessing)\b",
-        rf"(?:stop|quit|cease|enough with|no more) {_CALLING}\b",
-        r"(?:stop|quit) (?:it|that|this|doing (?:that|this|it|so))\b|stop\s*$",
         r"(?:no more|enough with|enough of|without|forget(?: about)?|drop|skip|avoid|ditch|leave out|ignore|not) <no>",
         r"(?:use|try|call|take|run|switch to|go with|go for|pick|do it with) <yes>(?:,? (?:tool|function))?(?:,? (?:instead of|"
         r"rather than|not) <no>)?",
         r"(?:instead of|rather than) <no>(?: tool)?(?:,? (?:please )?(?:use|try|call|take|run|go with) <yes>)?",
         rf"you keep {_CALLING} <no>",
         r"replace <no> (?:with|by) <yes>",
-        r"(?:use|try|call|take|go with|switch to|pick) (?:the other|another|a different|some other) (?:tool|function|api|approach|"
-        r"method|source|search|endpoint|query|database)\b",
-        r"(?:ignore|forget|disregard|discard|drop|throw away|set aside)(?: about)? (?:the |that |this |your |all |those |"
-        r"these )?(?:(?:previous|last|first|earlier|old|other|above|second|prior) )?"
-        r"(?:results?|output|search|response|tool|documents?|hits?|passages?|search results?)\b",
-        r"(?:only|just|always) (?:use|look at|look in|search|consult|rely on|read|check|work with|go by|query|call|"
-        r"stick to) [^?]{0,40}?(?:tool|docs|documents?|documentation|sources?|files?|manual|database|handbook|knowledge base|wiki|"
-        r"official)\b",
-        r"(?:use|look at|search|consult|rely on|check|stick to)(?: in)? (?:only|nothing but|just) [^?]{0,40}?(?:tool|docs|documents?|"
-        r"documentation|sources?|files?|manual|database|handbook|official)\b",
         r"(?:only|just) <yes>",
-        rf"(?:that'?s |it'?s |that is )?enough (?:of )?{_CALLING}\b",
-        r"(?:work|answer|go|stick|base (?:it|this|your answer)|rely) (?:only|exclusively|solely|strictly|just) (?:from|with|on|to|by|"
-        r"in) [^?]{0,40}?(?:pdf|attachments?|attached|files?|docs|documents?|documentation|sources?|context|text|tool|manual)\b",
-        r"(?:fewer|less) (?:results|rows|hits|entries|documents|output)\b",
         rf"(?:there is |there's )?no need to {_CALL} <no>",
         r"you (?:have to|must|should|need to|are supposed to) (?:use|call|run) <yes>",
         r"(?:look|check|verify|do|try) (?:it|this|that) (?:up )?(?:with|in|using|via) <yes>",
-        r"just stop\s*$",
     ),
     cap=compiled(
         rf"(?:only |just )?{_SHOW}{_AT_MOST} <cap>{_OF}",
@@ -135,10 +89,5 @@ ENGLISH = CorrectionWords(
         rf"{_SHOW}<cap>{_OF} (?:max(?:imum)?|at (?:the )?most|tops)\b",
         rf"(?:do not|don'?t|never) \w{{1,20}}(?: \w{{1,20}})? more than <cap>{_OF}",
         rf"{_AT_MOST} <cap> (?:per|at a time|each)\b",
-    ),
-    bare_cap=compiled(
-        rf"{_SHOW}{_AT_MOST} <cap><.>",
-        rf"{_SHOW}<cap> (?:max(?:imum)?|at (?:the )?most|tops)\b",
-        rf"<cap>(?:{_OF})? (?:is|are|will be|would be) (?:plenty|enough|sufficient)\b",
     ),
 )

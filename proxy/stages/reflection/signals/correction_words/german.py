@@ -49,28 +49,9 @@ GERMAN = CorrectionWords(
         r"behauptet|behauptete|schreibt|schrieb|glaubt|findet)|"
         r"sie (?:sagt|sagte|meint|meinte|behauptet|hat gesagt|haben gesagt)|wenn|falls|ob|sofern|angenommen)\b"
     ),
-    task=compiled(
-        r"(?:bitte |kannst du |kannst du bitte )?(?:ubersetz|uebersetz|korrigier|uberarbeit|prufe? (?:diesen|den|folgenden)|fass|"
-        r"formulier|schreib|verfass|beantworte|analysier|bewerte|erklar)\w{0,4}\b(?! mich\b)"
-    ),
     rejected=compiled(
         rf"{_DAS} (?:ist|war|sind|waren|klingt|scheint|sieht){_SEHR} (?:falsch|verkehrt|inkorrekt|unsinn|quatsch|blodsinn|unwahr|"
         rf"gelogen|erfunden|ein fehler|die falsche|der falsche|das falsche)\b(?!,? (?:zu|dass|wenn)\b)",
-        rf"{_DAS} (?:ist|war|sind|waren){_SEHR} nicht{_SEHR} (?:richtig|korrekt|wahr|meine (?:frage|bestellung|nummer|adresse)|"
-        rf"die frage|was ich|das,? was|gemeint|der|die|gefragt)\b",
-        rf"(?:{_DAS} )?(?:stimmt|passt){_SEHR} (?:nicht|net|ned|nich|hinten und vorne nicht)(?: ganz)?\s*$",
-        rf"{_DAS} (?:kann|konnen) {_SEHR}(?:nicht|net) (?:stimmen|sein|richtig sein)",
-        r"(?:das )?(?:ist |war )?nicht das,? was (?:ich|wir)\b",
-        r"(?:nicht (?:richtig|wahr|korrekt)|unsinn|quatsch|blodsinn|stimmt nicht|falsche antwort|immer noch falsch|wieder falsch)\s*$",
-        rf"(?:du|sie) (?:irrst|irren|tauschst|tauschen|verwechselst|verwechseln|ignorierst|ignorieren|halluzinierst){_SEHR}(?: dich|"
-        rf" sich| mich)?\b(?! sich nicht)",
-        rf"(?:du|sie) (?:hast|haben|hattest){_SEHR}(?: (?:mich|mir|das|es|die|den|meine|alles|da|beide|beiden|"
-        rf"[a-z]{{2,24}})){{0,4}}? (?:missverstanden|falsch|verwechselt|vertauscht|ignoriert|ubersehen|vergessen|verdreht|"
-        rf"nicht (?:verstanden|gelesen|zugehort|beantwortet))\b",
-        r"(?:das )?(?:wie )?(?:ich|wir|hab ich|habe ich) (?:(?:habe|hab|hatte|haben|sagte|es|dir|ihnen|das|dir das|ihnen das|doch|"
-        r"dir doch|ihnen doch|ja|dir ja) ){0,4}(?:schon|bereits|doch|ausdrucklich|gerade erst|mehrmals)(?: \w{1,12}){0,4}? (?:gesagt|"
-        r"geschrieben|erwahnt|genannt|angegeben|erklart|gegeben|mitgeteilt|sagte|schrieb)\b",
-        r"lies (?:bitte )?(?:noch ?mal|meine)",
     ),
     override=compiled(
         rf"(?:{_NUTZ} )?\ue000{{1,128}} (?:bitte )?(?:nur )?mit (?:h(?:o|oe)chstens|maximal|max\.?|nicht mehr als) <cap>",
@@ -78,14 +59,9 @@ GERMAN = CorrectionWords(
         rf"<no> (?:bitte |jetzt |hier )?{_NIE} (?:mehr )?(?:{_NUTZEN}|an)\b",
         rf"{_NUTZ} (?:\w{{1,12}} )?{_NIE} (?:mehr |wieder |noch (?:ein)?mal )?(?:mit |auf |in )?<no>",
         rf"{_NIE} (?:mit |in |auf )?<no>(?: {_NUTZEN})?",
-        rf"(?:{_NUTZ}|mach|rat|errate?|erfinde?)(?:e|t)? (?:\w{{1,20}} ){{0,5}}?(?:nicht mehr|nie wieder|nie mehr|"
-        rf"nicht noch ?(?:ein)?mal|nicht wieder)\b",
-        r"(?:nicht|nichts) (?:raten|erfinden|dazuerfinden)\b|(?:rate|rat|erfinde) (?:bitte )?(?:nicht|nichts)\b",
         r"(?:kein|keine|keinen|schluss mit|genug von|ohne|vergiss|lass(?: das mit)?|finger weg von) <no>(?: mehr)?",
         r"hor(?:e|en sie)?(?: bitte| endlich| jetzt| sofort| mal){0,2} auf(?: damit|,)? ?(?:"
         r"<no>|damit|das|es|die|den|immer|mit|zu|staendig|standig|dauernd)?\b",
-        r"(?:kein|keine|keinen) (?:weiteren? |neuen? |mehr )(?:suchen?|aufrufe|abfragen|anfragen|versuche)\b",
-        r"(?:lass|unterlass|lassen sie) (?:das|es|dies)(?: sein| bleiben| bitte)?\s*$|schluss damit\b",
         r"(?:hor auf mit|aufhoren mit) <no>",
         rf"(?:{_NUTZ}|ruf|wechsle? (?:zu|auf)|versuch(?:e|s)? (?:es )?(?:mal )?mit|mach es mit)(?: bitte)?(?: lieber| stattdessen|"
         rf" dafur)? (?:statt|anstelle von|anstatt)(?: von)? <no>(?: \w{{1,12}}){{0,2}}? <yes>",
@@ -93,23 +69,10 @@ GERMAN = CorrectionWords(
         rf" mal| jetzt)? <yes>(?: auf)?(?:,? (?:bitte )?(?:statt|anstelle von|anstatt|nicht)(?: von)? <no>)?",
         rf"(?:statt|anstelle von|anstatt)(?: von)? <no>(?:,? (?:bitte |lieber )?(?:{_NUTZ} )?(?:bitte |lieber )?<yes>)?",
         r"lieber <yes>",
-        rf"{_NUTZ} (?:bitte )?(?:stattdessen |lieber |doch )?(?:das andere|ein anderes|die andere|eine andere|"
-        rf"den anderen) (?:werkzeug|tool|funktion|schnittstelle|quelle|suche|methode|verfahren|abfrage)\b",
-        r"(?:ignorier|vergiss|verwirf|uberspring|lass)(?:e|en sie)? (?:bitte )?(?:das |die |den |dein |alle )?(?:(?:letzte|vorige|"
-        r"erste|vorherige|alte|fruhere|andere)[nsr]? )?(?:ergebnis|ergebnisse|resultat|ausgabe|suche|treffer|dokument|antwort des|"
-        r"werkzeug)\b",
-        r"nur(?: noch)? (?:in )?(?:die|das|den|der|dem|mit|offizielle\w?|hochgeladene\w?) [\w -]{0,40}?(?:doku|dokumentation|"
-        r"dokumente[n]?|quellen?|dateien|handbuch|werkzeug|datenbank|wiki)\b",
-        rf"{_NUTZ} (?:bitte )?(?:nur|ausschließlich|ausschliesslich) [\w -]{{0,40}}?(?:doku|dokumentation|dokumente[n]?|quellen?|"
-        rf"dateien|handbuch|werkzeug|datenbank|wiki)\b",
         rf"nur(?: noch)? <yes>",  # noqa: F541
-        r"keine? (?:web|internet|online)?-?(?:suchen?|abfragen?|aufrufe?|anfragen?) mehr\b",
         r"(?:du|sie) (?:brauchst|musst|sollst|darfst|sollen|durfen|mussen|brauchen|sollt) <no> nicht\b",
         r"(?:probier|versuch)(?:'?s| es|e es)?(?: bitte| lieber| mal| doch)* mit <yes>",
         r"verzichte(?:n sie)?(?: bitte)? auf <no>",
-        r"(?:arbeite|antworte|bleib|halte? dich)(?: bitte)? (?:ausschließlich|ausschliesslich|nur|rein) (?:mit|anhand|bei|nach|an|"
-        r"auf) [\w -]{0,40}?(?:pdf|anhang|dokument\w{0,2}|datei\w{0,2}|quellen?|text|doku\w{0,8}|kontext)\b",
-        r"es reicht(?: jetzt)? mit (?:der|dem|den) (?:such|abfrag|aufruf|rater)\w{0,8}|genug (?:gesucht|abgefragt|geraten)\b",
         r"(?:du|sie) (?:sollst|musst|sollen|mussen|solltest|sollten) (?:dafur |hier )?<yes> (?:benutzen|nutzen|verwenden|nehmen|aufrufen)",
     ),
     cap=compiled(
@@ -121,5 +84,4 @@ GERMAN = CorrectionWords(
         rf"mehr als <cap>{_VON} (?:brauche|will|mochte|sollen|sind) [\w ]{{0,20}}?nicht",
         rf"<cap>{_VON} (?:reichen|genugen)\b",
     ),
-    bare_cap=compiled(rf"{_ZEIG}{_MAX} <cap><.>"),
 )

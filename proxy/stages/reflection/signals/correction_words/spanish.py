@@ -39,54 +39,21 @@ SPANISH = CorrectionWords(
         r"su|el|la) [a-z]{2,20}(?: [a-z]{2,20})?) (?:me |nos |ya |tambien )?(?:dice|dijo|dicen|ha dicho|piensa|cree|creia|opina|"
         r"afirma|asegura|escribio|insiste)|si|cuando|en caso de)\b(?=.{1,200})"
     ),
-    task=compiled(
-        r"(?:por favor,? |puedes )?(?:traduce|traducir|reescribe|corrige(?:me)? (?:este|el|la)|revisa (?:este|el)|resume|escribe|"
-        r"redacta|responde a|analiza|evalua|explica)\b"
-    ),
     rejected=compiled(
         rf"(?:{_ESO} )?(?:es|esta|era|estan|son|estaba|suena){_MUY} (?:mal|incorrect[oa]|falso|falsa|erroneo|erronea|equivocad[oa]|"
         rf"un error|mentira|una tonteria)\b(?! que| de | en que)",
-        rf"(?:{_ESO} )?(?:no|tampoco) (?:es|esta|era|son|fue)(?: nada| muy| del todo)? (?:correct[oa]|ciert[oa]|verdad|bien\s*$|"
-        rf"asi\s*$|lo que|mi (?:pregunta|pedido|cuenta|numero|vuelo)|la (?:pregunta|que|cuenta)|el (?:que|cliente|archivo|pedido|"
-        rf"vuelo|numero|correcto)|est[ea]\s*$|es[ea]\s*$|exact[oa])",
-        rf"{_ESO} no (?:puede ser|tiene sentido|me cuadra|cuadra)\b",
-        r"(?:es )?(?:falso|mentira|incorrecto|respuesta incorrecta|sigue mal|no es cierto)\s*$",
-        r"(?:te|se|le|usted se|tu te) (?:equivocas|equivoca|has equivocado|ha equivocado|confundes|confunde|has confundido|"
-        r"ha confundido|estas equivocando|equivocaste|confundiste|estas confundiendo)\b",
-        r"(?:(?:tu|usted) )?(?:no )?(?:me )?(?:has|ha|habeis) (?:entendido mal|malinterpretado|confundido|mezclado|ignorado|olvidado|"
-        r"cambiado los|puesto mal|leido mal|hecho mal)\b",
-        r"(?:como )?ya (?:te |le |os )?(?:lo )?(?:he )?(?:dije|dicho|mencionado|mencione|escrito|explicado|explique|di)\b(?! que si)",
-        r"(?:vuelve a leer|lee otra vez|relee)\b",
     ),
     override=compiled(
         r"(?:que )?\ue000{1,128} (?:devuelva|de|saque|traiga|con) (?:como maximo|como mucho|a lo sumo|no mas de) <cap>",
         rf"(?:ya )?no (?:vuelvas? a )?(?:{_USES}|{_USAR})(?: mas| otra vez| nunca| de nuevo){{0,2}}(?: a| en| con| la| el)? <no>",
-        rf"(?:ya )?no (?:vuelvas? a |me )?(?:{_USES}|{_USAR}|hagas)\b(?! (?:mi|la tarjeta))[^?]{{0,60}}? ?(?:mas|otra vez|de nuevo|"
-        rf"nunca)\b",
-        r"no mas (?:busquedas|llamadas|consultas|peticiones|intentos)\b",
-        rf"no vuelvas? a {_USAR}\b",
-        r"no (?:adivines?|inventes?|supongas?|te (?:lo )?inventes)\b",
         rf"(?:deja(?: ya)?|dejad|deje|para(?: ya)?|pare) de {_USAR}(?: a| en| con)? <no>",
-        rf"(?:deja(?: ya)?|dejad|deje|para(?: ya)?|pare) de (?:{_USAR}|hacer (?:eso|esto)|preguntar|pedir)\b",
-        r"(?:para|dejalo|basta)(?: ya)?\s*$|deja eso\b",
         r"(?:nada de|basta de|sin|olvida|olvidate de|evita|ignora|no) <no>",
         rf"{_USA}(?: mejor| ahora)? <yes>(?:,? (?:en (?:lugar|vez) de|y no|no) <no>)?",
         rf"en (?:lugar|vez) de <no>(?:,? {_USA} <yes>)?",
         rf"(?:mejor|solo) <yes>",  # noqa: F541
-        rf"{_USA}(?: mejor)? (?:la otra|otra|el otro|otro) (?:herramienta|funcion|api|fuente|metodo|busqueda|consulta|tool)\b",
-        r"(?:ignora|ignore|olvida|olvide|descarta|descarte|olvidate de) (?:el |la |los |las |ese |esa |tu |todos los )?(?:(?:ultimo|"
-        r"ultima|primer|primera|anterior) )?(?:resultados?|busqueda|salida|documentos?|herramienta|respuesta de)\b",
-        rf"(?:{_USA}|mira|busca en|consulta|lee|mire) (?:solo|solamente|unicamente|nada mas que) [\w ]{{0,30}}?(?:documentos?|"
-        rf"documentacion|fuentes?|archivos?|manual|herramienta|base de datos|docs)\b",
-        rf"(?:solo|solamente|unicamente) (?:{_USA}|mira|busca en|consulta|lee|los|las|la|el) [\w ]{{0,30}}?(?:documentos?|"
-        rf"documentacion|fuentes?|archivos que|manual|herramienta|base de datos|docs)\b",
-        rf"(?:ya )?basta (?:ya )?de {_USAR}\b",
-        r"no sigas (?:buscando|llamando|usando|intentando|consultando|probando|repitiendo|adivinando)\b",
         rf"no (?:hace falta|es necesario) (?:que )?(?:{_USES}|{_USAR})(?: a| en| con)? <no>",
         r"(?:intenta|intentalo|prueba|pruebalo)(?: mejor)? con <yes>",
         r"(?:prefiero|quiero) que (?:uses|utilices|llames a|pruebes)(?: con)? <yes>(?:,? (?:y no|no|en (?:lugar|vez) de) <no>)?",
-        r"(?:trabaja|responde|contesta|basate|limitate)(?: a trabajar)? (?:solo|solamente|unicamente|exclusivamente) (?:con|en|a|"
-        r"segun) [\w ]{0,40}?(?:pdf|adjuntos?|archivos?|documentos?|fuentes?|texto|contexto|documentacion)\b",
         r"(?:saltate|prescinde de|quita|descarta) <no>",
         rf"(?:tienes que|debes|deberias|hay que) {_USAR} <yes>",
     ),
@@ -96,10 +63,5 @@ SPANISH = CorrectionWords(
         rf"las primeras )?<cap>(?:{_DE_ES}|<.>)",
         rf"{_MUESTRA}<cap>{_DE_ES} (?:como (?:maximo|mucho)|maximo|a lo sumo)\b",
         rf"{_COMO_MAX} <cap> (?:por|a la vez|cada)\b",
-    ),
-    bare_cap=compiled(
-        rf"{_MUESTRA}{_COMO_MAX} <cap><.>",
-        rf"{_MUESTRA}<cap> (?:como (?:maximo|mucho)|maximo|a lo sumo)\s*$",
-        rf"con <cap>(?:{_DE_ES})?(?: me)? basta\b|(?:me )?basta con <cap>(?:{_DE_ES})?",
     ),
 )
