@@ -141,7 +141,7 @@ class Context:
         key = key_of("staged", str(role), text)
         found = self._staged.get(key)
         if found is None:
-            found = is_staged(text if role == "user" else text[:MAX_TASK_CHARS])
+            found = is_staged(text) if role == "user" else is_staged(text[:MAX_TASK_CHARS], of_user=False)
             self._staged.put(key, found)
         return found
 

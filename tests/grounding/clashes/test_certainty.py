@@ -48,10 +48,12 @@ def test_a_long_message_is_a_text_that_is_handed_over() -> None:
     assert not speaks_in_earnest("I live in Rome. " + "It is nice here. " * 60)
 
 
-@pytest.mark.parametrize("text", ["Let's play a game.", "Übersetze alles.", "Cuéntame un cuento.", "Imagine une histoire."])
+@pytest.mark.parametrize(
+    "text", ["Let's play: you are a pirate.", "Übersetze alles.", "Cuéntame un cuento.", "Du bist mein Chef.", "Imagine une histoire."]
+)
 def test_what_makes_a_game_of_the_rest(text: str) -> None:
     assert is_staged(text)
 
 
-def test_an_ordinary_task_is_no_game() -> None:
-    assert not is_staged("You are a helpful assistant.")
+def test_a_system_message_gives_the_model_its_part() -> None:
+    assert not is_staged("You are a helpful assistant.", of_user=False)

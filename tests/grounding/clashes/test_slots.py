@@ -49,6 +49,7 @@ def test_a_slots_value_is_normalised(said: str, language: str, slot: str, value:
         "The weather is nice.",
         "I want to go to Rome and Naples.",
         "I slept well on Tuesday.",
+        "I have a meeting on Monday.",
         "The museum costs 10 euros.",
         "The window is open.",
     ],
@@ -98,6 +99,9 @@ def test_two_values_of_one_slot_clash(older: str, newer: str) -> None:
         ("I live in Berlin.", "I don't live in Munich."),
         ("I live in Berlin.", "The hotel is in Rome."),
         ("I live in Berlin.", "I am in Paris this week."),
+        ("My meeting with Anna is at 3 pm.", "My meeting with Bob is at 5 pm."),
+        ("I have a meeting on Monday.", "I have a meeting on Wednesday."),
+        ("I want a cheap hotel.", "The Ritz is a luxury hotel."),
         ("The museum costs 10 euros.", "The boat trip costs 40 euros."),
     ],
 )

@@ -59,6 +59,7 @@ def test_a_polite_condition_is_no_supposition(polite: str) -> None:
         '"I hate dogs."',
         "> I hate dogs",
         "« Je déteste les chiens. »",
+        '"I love bacon" is printed on the shirt.',
         "Er sagte: „Ich hasse Hunde.“",
     ],
 )
@@ -109,6 +110,15 @@ def test_a_change_of_mind_is_an_update(said: str) -> None:
 )
 def test_an_ordinary_wish_is_no_update(said: str) -> None:
     assert [s.update for s in read(said)] == [False]
+
+
+def test_what_once_was_is_no_statement() -> None:
+    assert texts("I used to live in Rome.", "Früher habe ich geraucht.") == []
+
+
+def test_of_what_was_and_what_is_the_present_counts() -> None:
+    (statement,) = read("I used to live in Rome, but I moved to Milan.")
+    assert (statement.text, statement.slot, statement.value, statement.update) == ("I moved to Milan.", "location", "milan", True)
 
 
 def test_code_and_greetings_and_requests_state_nothing() -> None:

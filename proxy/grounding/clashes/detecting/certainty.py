@@ -44,6 +44,14 @@ _STAGED = LazyPattern(
     re.I,
 )
 """What makes all that follows a text, a game or an exercise."""
+_ROLES = LazyPattern(
+    r"\b(?:you are (?:an?|my|the)|you['’]re (?:an?|my|the)|(?:let['’]s|we) play|du bist (?:eine?|meine?|der|die)|"
+    r"sie sind (?:ein|mein|der|die)|wir spielen|"
+    r"spiel\w*|(?:eres|será?s|usted es) (?:una?|mi|el|la)|jug(?:ar|amos|uemos)|(?:tu es|vous êtes) (?:une?|mon|ma|le|la)|"
+    r"jou(?:er|ons|e|ez))\b",
+    re.I,
+)
+"""Where a user hands out parts; a system message does so always."""
 _HANDED_OVER = LazyPattern(
     r"\b(?:scenarios?|variants?|versions?|cases?|option|szenari\w+|varianten?|fall|fälle|escenarios?|variantes?|casos?|"
     r"scénarios?|cas|correct|rephras\w+|paraphras\w+|rewrit\w+|reword\w*|summari[sz]\w+|sentences?|phrases?|paragraph|texts?|tale|poem|"
@@ -92,9 +100,10 @@ def speaks_in_earnest(text: str) -> bool:
     return not (_HANDED_OVER.search(text) or _STAGED.search(text) or _SEVERAL.search(text) or cues.is_hypothetical(text))
 
 
-def is_staged(text: str) -> bool:
+def is_staged(text: str, *, of_user: bool = True) -> bool:
     """Whether a message makes a text, a game or an exercise of what follows it."""
-    return _STAGED.search(text[:MAX_SCANNED_CHARS]) is not None
+    said = text[:MAX_SCANNED_CHARS]
+    return _STAGED.search(said) is not None or (of_user and _ROLES.search(said) is not None)
 
 
 def without_declarations(statement: Statement) -> Statement:

@@ -17,6 +17,7 @@ from proxy.grounding.clashes.kinds import ClashType, Declared, SlotValue, Statem
 from proxy.grounding.clashes.statements import categories
 from proxy.grounding.clashes.statements.cues import is_addition
 from proxy.grounding.clashes.statements.plain import IT
+from proxy.grounding.clashes.statements.slot_cues import SEVERAL_OF_THEM
 from proxy.grounding.clashes.statements.slots import CRITICAL, clashing
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
@@ -149,7 +150,9 @@ def _loved_and_hated(older: Statement, newer: Statement) -> StatementClash | Non
 
 
 def _go_together(older: Statement, newer: Statement) -> bool:
-    """Whether somebody likes one thing and another: nothing says that it has to be one of them."""
+    """Whether somebody likes, or has, one thing and another: nothing says that it has to be one of them."""
+    if not (is_wish(older) or is_wish(newer)):
+        return all(SEVERAL_OF_THEM.search(statement.text) is not None for statement in (older, newer))
     if not (is_wish(older) and is_wish(newer)):
         return False
     one, other = sides(older), sides(newer)

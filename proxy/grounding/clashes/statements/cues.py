@@ -1,7 +1,7 @@
-"""How English, German, Spanish and French say that a sentence is a question, a supposition, a change of mind, or of others.
+"""How English, German, Spanish and French say that a sentence is a question, a supposition, a quotation, a change of mind, or of others.
 
 In: a sentence. Out: yes or no, or of whom it speaks. Used by `clashes.statements.reading`. The lists are this project's own; a
-language that is not among the four has its question marks understood, and little else.
+language that is not among the four has its question marks and quotation marks understood, and little else.
 """
 
 from __future__ import annotations
@@ -34,6 +34,12 @@ _HYPOTHETICAL = LazyPattern(
     re.I,
 )
 _CONDITION_OF_PLACE = LazyPattern(r"\bin case of\b", re.I)
+_PAST = LazyPattern(
+    r"\b(?:used to|formerly|previously|back then|when i was|as a (?:child|kid)|years ago|früher|damals|ehemals|als kind|"
+    r"vor (?:\w+ )?jahren|solía|antes (?:vivía|era|tenía|trabajaba|me|comía)|hace (?:\w+ )?años|de niñ[oa]|"
+    r"autrefois|jadis|dans le temps|avant,? (?:j['’]|je|nous|on)|il y a (?:\w+ )?ans|(?:quand|lorsque) j['’]étais)\b",
+    re.I,
+)
 _UPDATE = LazyPattern(
     r"(?:^|[.,;:!—–-]\s*|\b(?:but|oh|ok|okay|hm+|well|no|and|so|und|aber|ach|nein|pero|bueno|mais|bon|non|y|et)[,:]?\s+)"
     r"(?:actually|instead|rather|on second thou?ghts?|scratch that|never ?mind|no,? wait|wait,? no|correction|i meant|"
@@ -66,6 +72,18 @@ _NOW = LazyPattern(
     r"mittlerweile|neuerdings|ahora|actualmente|maintenant|actuellement)\b",
     re.I,
 )
+_QUOTED = LazyPattern(
+    r"\s*(?:[-*]\s*)?(?:\"[^\"]{3,}\"|“[^”]{3,}”|„[^“”]{3,}[“”]|«[^»]{3,}»|‘[^’]{3,}’)[.,!?]?\s*(?:[-—–(].{0,80})?$|\s*>", re.S
+)
+_REPORTED = LazyPattern(
+    r"\b(?:said|says|wrote|writes|claims?|claimed|told me|tells me|asked|according to|quote|quoted|the (?:review|article|email|ad|website|"
+    r"book|text|song|message|post) (?:says|said|states|reads|claims)|"
+    r"sagte?|schrieb|schreibt|behauptet\w?|meinte|laut|zitat|"
+    r"dijo|dice|escribi[óo]|afirma|según|cita|"
+    r"a dit|disait|écrit|affirme|selon|d['’]après)\b\s*(?:[,:]|that\b|dass\b|que\b|[\"“„«]|\w+[,:])?",
+    re.I,
+)
+_QUOTE_MARKS = re.compile(r"[\"“”„«»]")
 _PERSON = (
     r"(?:wife|husband|partner|girlfriend|boyfriend|mother|mom|mum|father|dad|son|daughter|kids?|child(?:ren)?|brother|sister|parents?|"
     r"friends?|boss|colleagues?|coworkers?|roommate|flatmate|neighbou?rs?|uncle|aunt|grandmother|grandma|grandfather|grandpa|cousins?|"
@@ -142,6 +160,20 @@ def is_question(sentence: str) -> bool:
 def is_hypothetical(sentence: str) -> bool:
     """Whether it supposes, or holds on a condition only."""
     return _HYPOTHETICAL.search(sentence) is not None and _CONDITION_OF_PLACE.search(sentence) is None
+
+
+def is_past(sentence: str) -> bool:
+    """Whether it tells what once was."""
+    return _PAST.search(sentence) is not None
+
+
+def is_quoted(sentence: str) -> bool:
+    """Whether it is somebody else's words: all in quotation marks, marked as a quotation, or reported with them."""
+    if _QUOTED.match(sentence) is not None:
+        return True
+    return _REPORTED.search(sentence) is not None and (
+        len(_QUOTE_MARKS.findall(sentence)) > 1 or _FIRST_PERSON.search(sentence.split(",")[0]) is None
+    )
 
 
 def is_update(sentence: str) -> bool:

@@ -55,6 +55,13 @@ _OF_THE_USER = LazyPattern(
     r"\bl['’](?:utilisateur|utilisatrice)\b|\b(?:le client|la cliente)\b",
     re.I,
 )
+_INSTRUCTION = LazyPattern(
+    r"\s*(?:please |bitte |por favor,? |s['’]il (?:te|vous) plaît,? )?(?:write|tell|show|give|list|explain|help|translate|"
+    r"summari[sz]e|generate|create|search|calculate|schreib\w*|zeig\w*|erklär\w*|"
+    r"gib|hilf|übersetze?|erstelle?|such\w*|escribe|dime|muestra|explica|ayúda\w*|traduce|crea|busca|écris|dis|montre|explique|"
+    r"aide|traduis|crée|cherche)\b",
+    re.I,
+)
 
 
 def speaks_of_the_user(text: str) -> bool:
@@ -135,8 +142,10 @@ def _sentences(text: str) -> Iterator[tuple[str, int]]:
 
 def _statement(i: int, piece: StatedPiece, text: str, start: int, tongue: str, says: tuple[Declared, ...] = ()) -> Statement | None:
     said = _INLINE_QUOTE.sub(lambda match: " " * len(match[0]), text)
-    if cues.is_question(said) or cues.is_hypothetical(said):
+    if cues.is_question(said) or cues.is_hypothetical(said) or _is_quoted(text, said, piece.origin):
         return None
+    if cues.is_past(said) and not says:
+        return _after_the_past(i, piece, text, start, tongue) if cues.is_update(said) else None
     slots = _slots(said, piece.origin, tongue)
     kind = _kind(said, piece.origin, slots) or ("fact" if says else None)
     if kind is None:
@@ -152,13 +161,20 @@ def _statement(i: int, piece: StatedPiece, text: str, start: int, tongue: str, s
         message=piece.message,
         timestamp=piece.timestamp,
         source=piece.source,
-        subject=_subject(said, piece.origin),
+        subject=_subject(said, piece.origin, slots),
         slots=slots,
         polarity=_polarity(said, tongue),
         update=(cues.is_update(said) or any(one.change for one in says)) and piece.origin in ("user", "memory"),
         language=tongue,
         declares=says,
     )
+
+
+def _is_quoted(text: str, said: str, origin: Origin) -> bool:
+    """Whether it is somebody else's words, or is about them: '"I love bacon" is printed on the shirt'."""
+    if cues.is_quoted(text):
+        return True
+    return origin == "user" and (cues.is_quoted(said) or any(cues.is_first_person(quote) for quote in _INLINE_QUOTE.findall(text)))
 
 
 def as_statement(
@@ -181,7 +197,7 @@ def as_statement(
         end=len(text),
         hash=statement_hash(text, origin),
         timestamp=timestamp,
-        subject=_subject(text, origin),
+        subject=_subject(text, origin, slots),
         slots=slots,
         polarity=_polarity(text, tongue),
         update=cues.is_update(text),
@@ -190,7 +206,7 @@ def as_statement(
 
 
 def _slots(said: str, origin: Origin, tongue: str) -> tuple[SlotValue, ...]:
-    """The values that somebody gives; of a passage only what it says in the first person."""
+    """The values that somebody gives for themselves: that a hotel is cheap is no wish for a cheap one."""
     personal = cues.is_first_person(said)
     if origin == "passage" and not personal:
         return ()
@@ -198,7 +214,20 @@ def _slots(said: str, origin: Origin, tongue: str) -> tuple[SlotValue, ...]:
     label = labelled(said, tongue) if origin in ("user", "system", "memory") else None
     if label is not None and label.slot not in {slot.slot for slot in slots}:
         slots = (*slots, label)
+    if not personal and _IS_SO.search(said) is not None and not has_stance(said) and not cues.is_update(said):
+        return tuple(slot for slot in slots if slot.slot not in _PREFERRED)
     return slots
+
+
+_TURN = LazyPattern(r"\b(?:but|however|aber|jedoch|pero|mais)\b[,]?\s*|[;]\s*", re.I)
+
+
+def _after_the_past(i: int, piece: StatedPiece, text: str, start: int, tongue: str) -> Statement | None:
+    """Of "I used to live in Rome, but moved to Milan" what is so now."""
+    turn = _TURN.search(text)
+    if turn is None or not text[turn.end() :].strip():
+        return None
+    return _statement(i, piece, text[turn.end() :], start + turn.end(), tongue)
 
 
 def _kind(said: str, origin: Origin, slots: Sequence[SlotValue]) -> StatementKind | None:
@@ -212,7 +241,7 @@ def _kind(said: str, origin: Origin, slots: Sequence[SlotValue]) -> StatementKin
         return "preference"
     if slots:
         return "preference" if any(slot.slot in _PREFERRED for slot in slots) else "fact"
-    if _COPULA.search(said) is None:
+    if _INSTRUCTION.match(said) is not None or _COPULA.search(said) is None:
         return None
     return "fact" if origin not in ("user",) or cues.is_first_person(said) or cues.words_in(said) > 3 else None
 
@@ -230,7 +259,7 @@ _PREFERRED = frozenset(
 )
 
 
-def _subject(said: str, origin: Origin) -> str:
+def _subject(said: str, origin: Origin, slots: Sequence[SlotValue]) -> str:
     """Of whom it is said."""
     if origin in ("tool_result", "passage", "assistant"):
         return ""
@@ -241,13 +270,28 @@ def _subject(said: str, origin: Origin) -> str:
         return other
     if origin in ("system", "memory"):
         return "user" if origin == "memory" or _OF_THE_USER.search(said) is not None else "assistant"
-    return "user"
+    if slots or cues.is_first_person(said):
+        return "user"
+    return "" if _IS_OF_THE_WORLD.match(said) or _IS_SO.search(said) is not None else "user"
+
+
+_IS_OF_THE_WORLD = LazyPattern(
+    r"\s*(?:the|a|an|it|this|that|these|there|der|die|das|es|dies\w*|el|la|los|las|esto|hay|le|la|les|"
+    r"il|ce|c['’])\s",
+    re.I,
+)
+
+
+_IS_SO = LazyPattern(r"\b(?:is|are|was|were|has|have|ist|sind|war|waren|hat|haben|son|era|tiene|tienen|est|sont|était|ont)\b", re.I)
+"""Said of the world as it is, with no "should" or "must"."""
+_CHEAP = re.compile(r"\bpas chère?s?\b", re.I)
 
 
 def _polarity(said: str, tongue: str) -> int:
     stance = read_stance(said)
     if stance.disliked and not stance.liked:
         return -1
+    said = _CHEAP.sub(" ", said)
     return -1 if is_negated(said, tongue) and not stance.liked else 1
 
 

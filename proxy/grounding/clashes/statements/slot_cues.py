@@ -75,6 +75,20 @@ def weekday(word: str) -> str:
     return next((names.split()[0] for names in _WEEKDAYS if start in names.split()), start)
 
 
+SEVERAL_OF_THEM = LazyPattern(
+    r"\b(?:have|had|got|there['’]?s|there is|habe|haben|gibt|tengo|tenemos|hay|j['’]ai|avons|il y a) "
+    r"(?:\w+ ){0,3}?(?:an?|another|some|eine?n?|un|una|des) ",
+    re.I,
+)
+"""Who has "a meeting" may have another one."""
+COMPANION = LazyPattern(
+    r"\b(?:with|mit|con|avec)\s+"
+    r"(?:(?:my|our|the|meine?[rmn]?|unsere?[rmn]?|de[rm]|mi|nuestr[oa]|el|la|mon|ma|notre|le) )?(?P<who>[^\W\d]+)",
+    re.I,
+)
+"""Who else is there: a meeting with Anna is not the one with Bob."""
+
+
 @cache
 def date_scopes() -> Patterns:
     """What a date or a time may be of."""

@@ -176,8 +176,11 @@ def _bounds(quantity: Quantity, sentence: str) -> tuple[float | None, float | No
 
 def _dates_and_times(sentence: str, language: str) -> Iterator[SlotValue]:
     scope = _scope(sentence, slot_cues.date_scopes())
-    if not scope:
+    if not scope or slot_cues.SEVERAL_OF_THEM.search(sentence) is not None:
         return  # a date of nothing in particular cannot be another's
+    companion = slot_cues.COMPANION.search(sentence)
+    if companion is not None and scope in ("meeting", "appointment", "event", "booking"):
+        scope = f"{scope} with {folded(companion['who'])}"
     dates = [date for date in read_dates(sentence) if not date.decade and any(month for _, month, _ in date.readings)]
     slot = "birthday" if scope == "birthday" else "date"
     for date in dates:
