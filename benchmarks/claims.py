@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from benchmarks.grounding_baselines import embedding, overlap
 from benchmarks.grounding_data import Pair
-from benchmarks.grounding_metrics import auroc, estimate, row_weights
+from benchmarks.grounding_metrics import auroc, estimate, precision_at_recall, row_weights
 from benchmarks.harmless_data import Conversation
 from benchmarks.harmless_replay import POLICIES, replay
 from benchmarks.load.report import print_table
@@ -101,6 +101,7 @@ def figures(found: Sequence[Judged]) -> dict[str, Floats]:
     weights = row_weights([one.row.passage for one in found], SEED)
     right = np.array([one.row.label == "supported" for one in found])
     labels = np.array([one.label for one in found])
+    doubt = 1 - np.array([one.support for one in found])
     wrong = np.isin(labels, ("unsupported", "contradicted"))
 
     def share(hits: NDArray[np.bool_], of: NDArray[np.bool_]) -> Floats:
@@ -113,7 +114,8 @@ def figures(found: Sequence[Judged]) -> dict[str, Floats]:
         "called supported": share(labels == "supported", right),
         "called wrong": share(wrong, ~right),
         "flags that are right": np.asarray((weights @ (wrong & ~right)) / np.maximum(weights @ wrong, 1e-9), np.float64),
-        "AUROC": auroc(weights, 1 - np.array([one.support for one in found]), ~right),
+        "AUROC": auroc(weights, doubt, ~right),
+        "precision at recall 0.7": precision_at_recall(weights, doubt, ~right, 0.7),
     }
 
 

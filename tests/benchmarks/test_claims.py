@@ -37,5 +37,6 @@ def test_what_is_unsure_is_kept_and_caught() -> None:
         "called wrong": 1 / 3,
         "flags that are right": 1 / 2,
         "AUROC": 1.0,
+        "precision at recall 0.7": 1.0,
     }
     assert expected == pytest.approx(found)
