@@ -231,8 +231,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         return Ground(base, self._grounder(exchange), question, skipped, exchange.knowledge, closed)
 
     def _grounder(self, exchange: Exchange) -> Grounder:
-        options = self.options
-        low, high = options.bounds()
+        options, (low, high) = self.options, self.options.bounds()
         return Grounder(
             self._verifier.for_client(exchange.client),
             embedder=self.ports.embedder if options.embed else None,
