@@ -100,6 +100,9 @@ def test_a_result_that_is_an_error_has_the_errors_code(expected: str, text: str)
         '{"exit_code": 0, "stdout": "Error: retried", "stderr": "error: ignored"}',
         '{"valid": false, "errors": [{"message": "age is missing"}]}',
         '{"data": {"a": 1}, "errors": [{"message": "b could not be resolved"}]}',
+        "Could not find any errors in the file.",
+        "Unable to find any vulnerabilities in 214 packages.",
+        "Failed to find problems: no errors.",
     ],
 )
 def test_content_about_errors_is_no_failure(text: str) -> None:

@@ -53,9 +53,19 @@ _CLAUSE = re.compile(
     r"(?:[,:;]|\s[-–—]{1,2})\s{1,8}(?!(?:was|dass|not|nicht|pas)\s)|,(?=[a-z])"
     r"|\s{1,8}(?=(?:but|and|aber|und|sondern|pero|sino|mais|et)\s)|\s{1,8}y\s(?=(?!no\b|a\b)[a-z])"
 )
+_SPEAKER = re.compile(
+    r"\s{0,8}(?:user|assistant|customer|agent|bot|human|ai|me|him|her|them|kunde|kundin|nutzer|cliente|usuario|client|clients|q|a)\s?:"
+)
 _TAG = re.compile(r"(?:right|is it|isn't it|was it|no|correct|or|or not|oder|nicht wahr|richtig|verdad|cierto|n'est-ce pas|non|si)$")
 _CONSENT = re.compile(r"(?:ok|okay|please|alright|got it|understood|bitte|klar|vale|por favor|de acuerdo|d'accord|s'il (?:te|vous) plait)$")
 """At an instruction's end: it is none the less one with a question mark."""
+_FAINT_PRAISE = LazyPattern(
+    r"\b(?:(?:not|never|nothing|no|n't) (?:\w{1,12} )?(?:wrong|incorrect|bad|mistaken|untrue|false)"
+    r"|nicht (?:\w{1,12} )?(?:falsch|verkehrt|schlecht|ubel)"
+    r"|no (?:es|esta|estas|esta[ns]|va|vas) (?:\w{1,8} )?(?:mal|falso|incorrecto|equivocad[oa])"
+    r"|pas (?:\w{1,8} ){0,2}(?:faux|mal|tort|mauvais))\b"
+)
+"""What is denied is the fault; a model of words sees the fault alone."""
 _SEPARATORS = re.compile(r"[_\-.\s]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _CALL_OF = re.compile(
@@ -119,13 +129,15 @@ def prepared(text: str, tools: Sequence[str] = (), said: str = "") -> tuple[str,
 def _read(head: str, tools: tuple[str, ...], said: str) -> Correction | None:
     """Every request brings its whole conversation: a message is read again and again."""
     marked, names = _mark_tools(_folded(_own_words(head, tools)), tools)
+    if _task().match(marked.lstrip()):
+        return None
     clauses = list(_clauses(marked))
     return _override(clauses, names, marked) or _rejected(clauses) or _as_a_whole(marked, _folded(said))
 
 
 def _as_a_whole(marked: str, said: str) -> Correction | None:
     """What the message says where no cue of it does."""
-    if not any(c.isalpha() for c in marked) or len(marked.split()) > MAX_WORDS:
+    if not any(c.isalpha() for c in marked) or len(marked.split()) > MAX_WORDS or _FAINT_PRAISE.search(marked):
         return None
     likely = likelihood(marked, said)
     if likely.correction < threshold():
@@ -199,6 +211,12 @@ def _at_start(clause: _Clause, words: CorrectionWords, patterns: Sequence[LazyPa
         rest = text[skipped.end() :]
         at = len(text) - len(rest.lstrip(" ,"))
     return None
+
+
+@cache
+def _task() -> re.Pattern[str]:
+    """How a message begins whose rest is material, in any language."""
+    return re.compile("|".join(words.task.pattern for words in WORDS.values()))
 
 
 @cache
@@ -283,7 +301,7 @@ def _clauses(marked: str) -> Iterator[_Clause]:
     for match in [*_SENTENCE.finditer(marked), None]:
         end = match.start() if match else len(marked)
         sentence = marked[at:end]
-        if sentence.strip():
+        if sentence.strip() and not _SPEAKER.match(sentence):
             yield from _pieces(sentence, at, "?" in match[0] if match else False)
         at = match.end() if match else end
 

@@ -137,3 +137,11 @@ _FR = (
 )
 COMPLAINT = LazyPattern(_START + "(?:" + "|".join((*_EN, *_DE, *_ES, *_FR)) + ")", re.I)
 """At the beginning of a short result: it says that the tool failed."""
+HARMLESS = LazyPattern(
+    r"\b(?:no|zero|0|without|any|keine|sin|aucune?) (?:\w{1,20} )?(?:errors?|fehler|errores|erreurs?|problems?|issues?|failures?|"
+    r"vulnerabilit\w{1,3}|conflicts?|duplicates?)\b|\b(?:errors?|issues?|problems?|vulnerabilit\w{1,3}|conflicts?|duplicates?|"
+    r"differences|virus(?:es)?|malware|threats?) (?:were |was )?not found|\b(?:was|were|has been|have been|now) (?:fixed|resolved|"
+    r"solved|corrected|acknowledged)\b|\bmeans that\b|\bbedeutet\b|\bsignifi(?:e|ca)\b",
+    re.I,
+)
+"""In a short result that is no failure, or one about failures."""

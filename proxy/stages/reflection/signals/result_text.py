@@ -13,7 +13,7 @@ import re
 from msgspec import Struct
 
 from proxy.language.patterns import LazyPattern
-from proxy.stages.reflection.signals.result_phrases import COMPLAINT
+from proxy.stages.reflection.signals.result_phrases import COMPLAINT, HARMLESS
 from proxy.stages.reflection.signals.result_words import ERRNO, EXCEPTION, ToolFailure, classify
 
 HEAD_CHARS, TAIL_CHARS = 4_000, 2_000
@@ -301,7 +301,7 @@ def _message(first: str, lines: list[str], pointer: str) -> ToolFailure | None:
         return classify("\n".join(lines), pointer=pointer) if re.match(r"\d{1,4} validation errors? for \w", first) else None
     if (found := _HTTP_ERROR.match(first)) and not _DEFINITION.match(first[found.end() :]):
         return classify(said, pointer=pointer)
-    if COMPLAINT.match(first):
+    if COMPLAINT.match(first) and not HARMLESS.search(said):
         return classify("\n".join(lines), pointer=pointer)
     return None
 

@@ -60,6 +60,11 @@ ENGLISH = CorrectionWords(
         r"(?:says?|said|thinks?|thought|claims?|claimed|told|tells|insists?|insisted|wrote|writes|believes?|replied|means|meant|"
         r"keeps? saying)|i (?:first |originally )?thought|at first|if|whether|unless|in case|suppose|when)\b"
     ),
+    task=compiled(
+        r"(?:please |can you |could you )?(?:translate|rewrite|proofread|review|summari[sz]e|rephrase|paraphrase|correct (?:this|the)|"
+        r"fix (?:this|the) (?:text|sentence)|grade|classify|"
+        r"explain (?:this|the)|write|draft|compose|reply to|answer this|analy[sz]e)\b"
+    ),
     rejected=compiled(
         rf"{_IT}{_IS}{_VERY} (?:wrong|incorrect|false|inaccurate|untrue|nonsense|rubbish|bullshit|a mistake|an error|mistaken|made up|"
         rf"a lie)\b(?! to\b| with\b| that\b| of\b| on\b)",

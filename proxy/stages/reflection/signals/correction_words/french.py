@@ -37,6 +37,10 @@ FRENCH = CorrectionWords(
         r"la) [a-z]{2,20}(?: [a-z]{2,20})?) (?:m'|nous |me |a |m'a )?(?:dit|disait|a dit|disent|pense|pensait|croit|affirme|pretend|"
         r"ecrit|trouve)|si|quand|au cas ou)\b(?=.{1,200})"
     ),
+    task=compiled(
+        r"(?:peux-tu |pouvez-vous )?(?:traduis|traduisez|reecris|corrige (?:ce|le|la)|corrigez (?:ce|le|la)|relis ce|resume|resumez|"
+        r"ecris|ecrivez|redige|redigez|reponds a|analyse|explique)\b"
+    ),
     rejected=compiled(
         rf"{_EST}{_TRES} (?:faux|fausse|incorrect|inexact|errone|une erreur|n'importe quoi|le mauvais|la mauvaise|mensonger)\b(?! de| que)",
     ),

@@ -49,6 +49,10 @@ GERMAN = CorrectionWords(
         r"behauptet|behauptete|schreibt|schrieb|glaubt|findet)|"
         r"sie (?:sagt|sagte|meint|meinte|behauptet|hat gesagt|haben gesagt)|wenn|falls|ob|sofern|angenommen)\b"
     ),
+    task=compiled(
+        r"(?:bitte |kannst du |kannst du bitte )?(?:ubersetz|uebersetz|korrigier|uberarbeit|prufe? (?:diesen|den|folgenden)|fass|"
+        r"formulier|schreib|verfass|beantworte|analysier|bewerte|erklar)\w{0,4}\b(?! mich\b)"
+    ),
     rejected=compiled(
         rf"{_DAS} (?:ist|war|sind|waren|klingt|scheint|sieht){_SEHR} (?:falsch|verkehrt|inkorrekt|unsinn|quatsch|blodsinn|unwahr|"
         rf"gelogen|erfunden|ein fehler|die falsche|der falsche|das falsche)\b(?!,? (?:zu|dass|wenn)\b)",

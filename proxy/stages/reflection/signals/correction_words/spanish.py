@@ -39,6 +39,10 @@ SPANISH = CorrectionWords(
         r"su|el|la) [a-z]{2,20}(?: [a-z]{2,20})?) (?:me |nos |ya |tambien )?(?:dice|dijo|dicen|ha dicho|piensa|cree|creia|opina|"
         r"afirma|asegura|escribio|insiste)|si|cuando|en caso de)\b(?=.{1,200})"
     ),
+    task=compiled(
+        r"(?:por favor,? |puedes )?(?:traduce|traducir|reescribe|corrige(?:me)? (?:este|el|la)|revisa (?:este|el)|resume|escribe|"
+        r"redacta|responde a|analiza|evalua|explica)\b"
+    ),
     rejected=compiled(
         rf"(?:{_ESO} )?(?:es|esta|era|estan|son|estaba|suena){_MUY} (?:mal|incorrect[oa]|falso|falsa|erroneo|erronea|equivocad[oa]|"
         rf"un error|mentira|una tonteria)\b(?! que| de | en que)",

@@ -38,6 +38,8 @@ class CorrectionWords(Struct, frozen=True):
     """How an instruction in the form of a question begins: "could you"."""
     aside: LazyPattern
     """Anywhere before the clause in its sentence: somebody else speaks, or it is only supposed."""
+    task: LazyPattern
+    """How a message begins whose rest is material to work on: "translate", "review"."""
     rejected: LazyPattern
     """How it is said outright; the many other ways are `correction_model`'s."""
     override: LazyPattern
