@@ -150,7 +150,9 @@ async def test_no_text_is_on_the_disk_and_nobody_else_may_read_it(start: Start, 
 # ---- what goes wrong ----
 
 
-@pytest.mark.parametrize("torn", [lambda data: b"no database", lambda data: data[: len(data) // 2], lambda data: b"\0" * len(data)])
+@pytest.mark.parametrize(
+    "torn", [lambda data: b"no database", lambda data: data[: len(data) // 2], lambda data: b"\0" * len(data), lambda data: b""]
+)
 async def test_a_torn_file_is_begun_anew(torn: Callable[[bytes], bytes], start: Start, folder: Path) -> None:
     file = await filled(start, folder, *map(str, range(500)))
     file.write_bytes(torn(file.read_bytes()))
@@ -172,7 +174,8 @@ async def test_a_vector_that_was_changed_is_not_there(start: Start, folder: Path
     assert ["b"] == encoder.seen
 
 
-async def test_somebody_elses_file_is_left_alone(start: Start, folder: Path) -> None:
+async def test_somebody_elses_file_is_left_alone_and_said(start: Start, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "groundwire.embedding")
     file = await filled(start, folder)
     file.unlink()
     with sqlite3.connect(file) as connection:
@@ -183,6 +186,7 @@ async def test_somebody_elses_file_is_left_alone(start: Start, folder: Path) -> 
     await again.embed(["aaa"], keep=True)
     again.stop()
     assert (["aaa"], before) == (encoder.seen, file.read_bytes())
+    assert f"{file.name} is not a file of Groundwire's; move it away" in caplog.text
 
 
 async def test_on_a_full_disk_nothing_is_kept_and_everything_is_answered(start: Start, folder: Path) -> None:

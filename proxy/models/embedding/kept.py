@@ -122,7 +122,8 @@ class KeptVectors:
         if file is None:
             return None
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not file.exists():
+        if not file.exists() or not file.stat().st_size:
+            file.unlink(missing_ok=True)
             _make(file)
         made = _connected(file)
         try:
@@ -135,6 +136,7 @@ class KeptVectors:
         if ours:
             return made
         made.close()
+        self._complain(f"{file.name} is not a file of Groundwire's; move it away")
         return None
 
     def _file(self) -> Path | None:
@@ -185,10 +187,10 @@ class KeptVectors:
             self._connection.close()
         self._connection = None
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, error: object) -> None:
         """Once: it is no news that a disk is still full."""
         if not self._complained:
-            log.info("vectors are not kept in %s: %s", self._folder, error)
+            log.info("vectors are not kept in %s: %s (embeddings.disk_mb: 0 asks for none)", self._folder, error)
         self._complained = True
 
 

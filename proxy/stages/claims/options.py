@@ -39,8 +39,8 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
     sensitivity: Annotated[
         Sensitivity,
         Meta(
-            description="how readily a claim is doubted: low leaves more right ones alone, high finds more wrong ones; says min_support "
-            "and unsure where they are not set"
+            description="how readily a claim is doubted: low leaves more right ones alone, high finds more wrong ones; where they are "
+            "not set it says min_support, and below which support a claim is unsupported (the lower end of unsure): 0.1, 0.2 or 0.35"
         ),
     ] = "balanced"
     min_support: Annotated[
