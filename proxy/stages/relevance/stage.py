@@ -26,6 +26,7 @@ from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
 from proxy.grounding.judging.asking import LLMOptions
 from proxy.grounding.relevance import scoring
 from proxy.language.detection import language, load
+from proxy.language.patterns import LazyPattern
 from proxy.offloop import aside
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader, score_text
@@ -35,6 +36,7 @@ from proxy.stages.relevance.judge import Judge, RelevanceJudgement
 
 MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr", "it", "pt"))
 """Of questions and passages in ``benchmarks.relevance_data``."""
+_ABBREVIATION = LazyPattern(r"[A-ZÄÖÜ]{2,6}s?")
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
 
@@ -258,8 +260,11 @@ class Relevance(Stage[RelevanceOptions]):
             return question.unresolved if question.asks else "it asks for no fact"
         if retrieval.is_for_another_question(exchange):
             return "nothing was retrieved for this question"
-        if finding.judgement is None and not finding.nothing and not self._is_off(finding.score):
-            return "not plainly off"
+        if finding.judgement is None and not finding.nothing:
+            if _ABBREVIATION.fullmatch(question.readings[-1]):
+                return "an abbreviation, which a passage may spell out"
+            if not self._is_off(finding.score):
+                return "not plainly off"
         rest = retrieval.rest_of_talk(exchange)
         if rest and not self._is_off((await self._embedded(question, rest)).probability):
             return "the answer may stand elsewhere in the conversation"
