@@ -252,9 +252,15 @@ class Relevance(Stage[RelevanceOptions]):
             choice = Choice(0, text=self._no_answer(exchange, question), finish_reason="stop")
             exchange.answer = Answer((choice,), model=exchange.original.model)
         else:
-            action = "warn" if action != "note" and question.seeks else "note"
+            action = "warn" if action != "note" and self._may_warn(exchange, question, finding) else "note"
         outcome: Outcome = "unchecked" if action == "note" else "warn"
         return Verdict(self.name, outcome, code="low_relevance", score=finding.score, detail={**detail, "action": action})
+
+    def _may_warn(self, exchange: Exchange, question: Question, finding: RelevanceFinding) -> bool:
+        """A question that leans on the talk, or whose passages came earlier, is warned of where they are plainly off."""
+        if question.plain and not retrieval.is_for_another_question(exchange):
+            return True
+        return question.seeks and (bool(finding.nothing) or self._is_off(finding.score, self.options.answer_below))
 
     async def _unsure(self, exchange: Exchange, question: Question, finding: RelevanceFinding) -> str:
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
