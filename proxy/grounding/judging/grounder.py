@@ -313,15 +313,18 @@ class Grounder:
         said, position = found.instead, found.position if found.position is not None else next(iter(ranked), None)
         if found.label == "contradicted" and not said:
             said, position = counterpart(cut.claim.text, ranked, base, tongue)
-        reason = found.reason
-        if not reason and found.label not in ("supported",) and asked:
+        span = None if position is None else base.span(position)
+        label, reason = found.label, found.reason
+        if label == "contradicted" and span is not None and span.opinion:
+            label, said = "unsure", ""  # whoever answers may know better than the user
+        if not reason and label not in ("supported",) and asked:
             reason = missing(cut.claim.text, cut.selection.text, tongue) or support.detail
         return Judgement(
             cut.claim,
-            found.label,
+            label,
             support.supported if asked else None,
             support.contradicted if asked else None,
-            None if position is None else base.span(position),
+            span,
             said,
             (support.by or self._verifier.name) if asked else "",
             found.by,

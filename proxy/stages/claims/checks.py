@@ -11,29 +11,19 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.exchange import Evidence, FactCheck
+from proxy.exchange import FactCheck
 from proxy.exchange.judgements import Judgement
 from proxy.grounding.claims.claims import ClaimReader
-from proxy.grounding.evidence.gathering import PASTED_CHARS, EvidenceBase
+from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.judging.second_opinion import Opinions
 
 FEW = 256
 """Judgements that are summed up with each sentence."""
+BEYOND = "beyond_context"
+"""Reason of a claim of which nothing that was declared says anything."""
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
-
-
-def has_context(evidence: Sequence[Evidence]) -> bool:
-    """Whether there is anything to be faithful to: passages, results, or a long text in the user's own message.
-
-    Facts of a knowledge base are none: an answer is not expected to keep to them, only not to contradict them.
-    """
-    return any(
-        piece.kind in ("passage", "tool_result") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
-        for piece in evidence
-        if piece.content.strip()
-    )
 
 
 class Ground(Struct, frozen=True):
@@ -48,21 +38,27 @@ class Ground(Struct, frozen=True):
     knowledge: FactCheck | None = None
     """Asked about each claim, too."""
     closed: bool = True
-    """Whether the answer should say nothing but what the context supports; without context it is only checked by what is known."""
+    """Whether the answer should say nothing but what the context supports; else it is only checked by what is known, and by what user
+    and system declare."""
 
 
 def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> Judgement:
     """One judgement of what context and knowledge base say to a claim.
 
     What the knowledge base knows holds, against the context too; a doubt of its own takes away neither the context's support nor its
-    contradiction. What it knows nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact
-    supports it.
+    contradiction. What it knows nothing of is the context's to judge.
     """
-    if known is not None and (known.label != "unsupported" or by_context.label not in ("supported", "contradicted")):
-        return known
-    if closed or by_context.label in ("supported", "not_checkable", "error"):
-        return by_context
-    return Judgement(by_context.claim, "not_checkable", reason="not_known")
+    decided = ("supported", "contradicted") if closed else ("supported", "contradicted", "unsure")
+    if known is not None and (known.label != "unsupported" or by_context.label not in decided):
+        return within(known, closed=closed)
+    return within(by_context, closed=closed)
+
+
+def within(judgement: Judgement, *, closed: bool) -> Judgement:
+    """Without context (not `closed`), what no declared fact says anything of is not checkable: an answer may know more than its user."""
+    if closed or judgement.label != "unsupported":
+        return judgement
+    return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
 
 
 class FoundClaims(Struct, frozen=True):

@@ -23,7 +23,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.made_up import asks_to_make_up
-from proxy.grounding.evidence.gathering import EvidenceBase, may_have_context, question_of
+from proxy.grounding.evidence.gathering import question_of, scope_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, evidence_of, searchable
 from proxy.grounding.judging.options import asks, make_verifier
@@ -39,7 +39,7 @@ from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import actions_of, failing_of, fails
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.changing import Changes
-from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
+from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, settled, within
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.claims.reading import AnswerStatement, read_choice
@@ -217,11 +217,10 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     async def _prepare(self, exchange: Exchange) -> Ground:
         options, skips = self.options, self.options.without_context == "skip" and self.options.tool_arguments == "skip"
-        if skips and exchange.knowledge is None and not may_have_context(exchange):
-            return Ground(EvidenceBase(()), self._grounder(exchange), "", NO_CONTEXT, closed=False)
         evidence = await evidence_of(exchange)
-        closed = options.without_context == "check" or has_context(evidence)
-        skipped = "" if closed or exchange.knowledge is not None else NO_CONTEXT
+        scope = await aside(exchange.original.size, scope_of, evidence)
+        closed = options.without_context == "check" or scope == "all"
+        skipped = "" if closed or scope or exchange.knowledge is not None else NO_CONTEXT
         base = await searchable(() if skipped and skips else evidence)
         question = await aside(exchange.original.size, question_of, exchange)
         if not skipped and asks_to_make_up(question):
@@ -256,6 +255,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         try:
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
+            answers = [within(answer, closed=ground.closed or ground.skipped != "") for answer in answers]
             if not exchange.gated or self.options.action != "annotate":
                 answers = list(await self._reconsidered(exchange, checks, answers, started))
             judged = _filled(judged, dict(zip(open_, answers, strict=True)))

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from proxy.context.faithful import build_context_block, texts
 from proxy.context.passages import find_passages
 from proxy.exchange import Evidence, Exchange
-from proxy.grounding.evidence.gathering import EvidenceBase, gather, is_question
+from proxy.grounding.evidence.asserted import is_question
+from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.language.text import split_sentences
 from proxy.testing import make_exchange
 
@@ -96,7 +97,7 @@ def test_a_passage_within_a_message_is_not_said_twice() -> None:
     text = "Use this.\n<context>\nParis is the capital.\n</context>\nI am in a hurry."
     found = EvidenceBase(gather(exchange_of({"role": "user", "content": text})))
 
-    assert found.sentences == ["Paris is the capital.", "Use this.", "I am in a hurry."]
+    assert found.sentences == ["Paris is the capital.", "I am in a hurry."]
     for i in range(3):
         span = found.span(i)
         assert span.message_start is not None
