@@ -2,8 +2,9 @@
 
 A number counts as in the prompt that the model saw: the number that a passage bears there (``### Passage 3``, ``<document index="3">``),
 or else its place among the passages. The passages of the question at hand come first, an earlier turn's where only that has the number.
-A source is compared leniently: with or without scheme, folder, ending or page (a fragment must be the one that is cited), as a title, as the first line of a passage. A
-part of the context is a source, or words that stand in it. Pure; nothing is cited that is not there.
+A source is compared leniently: with or without scheme, folder, ending or page, as a title, as the first line of a passage; a part behind
+"#" must be the one that is cited. An author with a year is found in a source's name or text. A part of the context is a source, or words
+that stand in it. Pure; nothing is cited that is not there.
 """
 
 from __future__ import annotations
@@ -148,14 +149,8 @@ class Citable:
         """By an author's name and a year: in source or title, or close together in the text."""
         author, _, year = name.rpartition(" ")
         words, plain = _words(author), year.rstrip("abcdefgh")
-        found = []
-        for e in self._all():
-            named = " ".join([*_names(e), *(str(e.fields[key]) for key in _AUTHOR_FIELDS if e.fields.get(key))])
-            if _contains(_words(named), words) and (plain in named or plain in e.content[:AUTHOR_CHARS]):
-                found.append(e)
-            elif re.search(rf"(?<!\w){re.escape(author)}\b[^\n]{{0,{NEAR_CHARS}}}?(?<!\d){plain}(?!\d)", e.content):
-                found.append(e)
-        return found
+        near = re.compile(rf"(?<!\w){re.escape(author)}\b[^\n]{{0,{NEAR_CHARS}}}?(?<!\d){plain}(?!\d)")
+        return [e for e in self._all() if near.search(e.content) or (_contains(_words(_byline(e)), words) and _tells_year(e, plain))]
 
     def _headed(self, name: str) -> list[Evidence]:
         """By a passage's first line."""
@@ -231,6 +226,15 @@ def _numbers(shown: Sequence[_Shown]) -> dict[int, list[Evidence]]:
 def _names(evidence: Evidence) -> list[str]:
     titles = [value for key in ("title", "name", "file_name", "url") if isinstance(value := evidence.fields.get(key), str)]
     return [name for name in (evidence.source, *titles) if name.strip()]
+
+
+def _byline(evidence: Evidence) -> str:
+    """All that names a source and its authors."""
+    return " ".join([*_names(evidence), *(str(evidence.fields[key]) for key in _AUTHOR_FIELDS if evidence.fields.get(key))])
+
+
+def _tells_year(evidence: Evidence, year: str) -> bool:
+    return year in _byline(evidence) or year in evidence.content[:AUTHOR_CHARS]
 
 
 def _words(text: str) -> list[str]:

@@ -279,7 +279,8 @@ def without_marks(text: str, offset: int, bad: Sequence[Citation], good: Sequenc
     """
     out, at = [], 0
     for start, end in sorted({(c.start - offset, c.end - offset) for c in bad}):
-        if start < at or end > len(text):
+        beside = any((c.start - offset, c.end - offset) == (start, end) and c.kind == "author" for c in good)
+        if start < at or end > len(text) or beside:  # "(Kim, 2020; Meyer, 2019)" stays while one of them holds
             continue
         mark = text[start:end]
         kept = list(dict.fromkeys(c.number for c in good if (c.start - offset, c.end - offset) == (start, end) and c.number is not None))

@@ -28,13 +28,19 @@ NEAR = 0.5
 """Share of a quotation's runs of two words from which the context has it, in its language, with changes."""
 _QUOTED = re.compile(r"\"([^\"\n]{12,600})\"|“([^“”\n]{12,600})”|„([^„“”\n]{12,600})[“”]|«\s?([^«»\n]{12,600})\s?»")
 _ATTRIBUTED = LazyPattern(
-    r"\b(?:according to|quot\w+|(?:the|this|that|its|their) (?:\w+ ){0,2}(?:context|passages?|documents?|text|articles?|sources?|policy|manual|report|page|notes?|file|results?|contract|agreement|clause|section|handbook|guide(?:lines?)?|rules?|regulations?|statute|memo|letter|e-?mail|minutes|paper|study|quotation)"
-    r"|(?:section|clause|article|paragraph|chapter|page) \d[\w.()]{0,8}|it (?:says|states|reads|provides)|(?:provides|stipulates|specifies|requires|warns|notes) that|(?:says|states|reads|writes|mentions) (?:that|:)|laut|gemäß|zitat|zitier\w+|(?:im|in der|in dem|der|das|die) (?:\w+ ){0,2}"
+    r"\b(?:according to|quot\w+|(?:the|this|that|its|their) (?:\w+ ){0,2}(?:context|passages?|documents?|text|articles?|sources?|policy|manual|report|page|notes?|file|results?)"
+    r"|it (?:says|states|reads)|(?:says|states|reads|writes|mentions) (?:that|:)|laut|gemäß|zitat|zitier\w+|(?:im|in der|in dem|der|das|die) (?:\w+ ){0,2}"
     r"(?:kontext|passage|dokument|text|artikel|quelle|bericht|richtlinie)|heißt es|steht|según|cita|(?:el|la) (?:contexto|pasaje|documento|texto|artículo|fuente|informe)"
-    r"|dice|selon|d'après|citation|(?:le|la) (?:contexte|passage|document|texte|article|source|rapport)|indique|précise|stipule|secondo|citazione|(?:il|la|lo|nel|nella|nello|dal|dalla) (?:contesto|passo|documento|testo|articolo|fonte|relazione|contratto|clausola|manuale)|recita|si legge|stabilisce|prevede"
-    r"|segundo|de acordo com|conforme|citação|(?:o|a|no|na) (?:contexto|trecho|documento|texto|artigo|fonte|relatório|contrato|cláusula|manual)|lê-se|diz|estabelece|prevê|establece|estipula|(?:der|die|das|im|in der) (?:vertrag|klausel|satzung|handbuch|abschnitt|paragraf)|§ ?\d+)(?!\w)",
+    r"|dice|selon|d'après|citation|(?:le|la) (?:contexte|passage|document|texte|article|source|rapport)|indique|précise)\b",
     re.I,
 )
+_STATED = LazyPattern(
+    r"\b(?:according to|quot(?:e|es|ed|ing)|says|said|states?|stated|reads|writes|wrote|provides|stipulates|specifies|requires|mentions|notes|warns|puts it"
+    r"|laut|gemäß|zitat|zitier\w+|heißt es|steht|schreibt|besagt|sagt|lautet|según|cita|dice|establece|estipula|afirma|señala|selon|d['’]après|citation|dit|indique|précise|stipule"
+    r"|secondo|citazione|recita|si legge|stabilisce|prevede|segundo|de acordo com|conforme|citação|lê-se|diz|estabelece|prevê)(?!\w)",
+    re.I,
+)
+"""Somebody is said to say it: without such a word "for the report: …" offers a wording."""
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _OMITTED = re.compile(r"\w*\[[^\[\]\n]{0,80}\]\w*|\(…\)|\(\.\.\.\)|…|\.{3,}| / ")
 """Between parts of a quotation; a word of which a letter stands in brackets is left out ("[T]he fee")."""
@@ -49,27 +55,29 @@ def invented_quotations(text: str, said: Sequence[str]) -> list[tuple[int, int]]
     found, offset = [], 0
     there: list[list[str]] | None = None
     for sentence in split_sentences(text):
-        if _ATTRIBUTED.search(sentence) or extract_citations(sentence):
+        around, cites = _QUOTED.sub(" ", sentence), bool(extract_citations(sentence))
+        named, stated = cites or _ATTRIBUTED.search(around) is not None, cites or _STATED.search(around) is not None
+        if named or stated:
             for match in _QUOTED.finditer(sentence):
                 quotation = next(group for group in match.groups() if group is not None)
                 there = [_words(_plain(one)) for one in said] if there is None else there
-                if _is_invented(quotation, there, said):
+                if _is_invented(quotation, there, said, named=named, stated=stated):
                     found.append((offset + match.start(), offset + match.end()))
         offset += len(sentence)
     return found
 
 
-def _is_invented(quotation: str, there: Sequence[Sequence[str]], said: Sequence[str]) -> bool:
+def _is_invented(quotation: str, there: Sequence[Sequence[str]], said: Sequence[str], *, named: bool, stated: bool) -> bool:
     parts = [words for part in _OMITTED.split(quotation) if (words := _words(part))]
     count = sum(map(len, parts))
     if count < MIN_NEAR_WORDS or any(_has(one, parts) for one in there):
         return False
     if count < MIN_WORDS:
-        return any(_differs_in_a_word(one, part) for part in parts if len(part) >= MIN_NEAR_WORDS for one in there)
+        return stated and any(_differs_in_a_word(one, part) for part in parts if len(part) >= MIN_NEAR_WORDS for one in there)
     pairs = {pair for part in parts for pair in pairwise(part)}
     if pairs and max((len(pairs & set(pairwise(one))) for one in there), default=0) >= NEAR * len(pairs):
-        return True
-    spoken = language(quotation, default="")
+        return stated
+    spoken = language(quotation, default="") if named else ""
     return bool(spoken) and spoken in {language(text[:2000], default="") for text in said if text.strip()}
 
 

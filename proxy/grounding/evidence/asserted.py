@@ -55,6 +55,9 @@ _WORK = LazyPattern(rf"(?:{words.READING_VERBS}|{words.SAYING})", re.I)
 _HERE_IS = LazyPattern(rf"\b(?:{words.HERE_IS})\b", re.I)
 _DIRECTIONS = LazyPattern(rf"(?:{words.DIRECTIONS})\b", re.I)
 _DIRECTIONS_AT_END = LazyPattern(rf"\b(?:{words.DIRECTIONS}|{words.SAYING})\W{{0,4}}$", re.I)
+_IN_DOUBT = LazyPattern(rf"(?:{words.IN_DOUBT})", re.I)
+"""The user asks whether what they wrote is right."""
+_CAN_YOU = LazyPattern(rf"(?:{words.CAN_YOU})\b", re.I)
 _OWN = LazyPattern(rf"\b(?:{words.FIRST_PERSON})\b|\b[jJmM]['’](?=\w)", re.I)
 
 
@@ -75,6 +78,8 @@ def _asks_to_check(sentence: str) -> bool:
 def is_request(sentence: str) -> bool:
     """Whether a sentence tells the model what to do, what to be, or how to answer."""
     text = sentence.strip()
+    if _CAN_YOU.match(text):
+        return True
     begin = _opening(text)
     if _TOLD.match(text, begin):
         return False
@@ -109,7 +114,10 @@ def _is_small_talk(text: str) -> bool:
 
 def asserted(text: str, pieces: Sequence[EvidencePiece], author: Author) -> tuple[EvidencePiece, ...]:
     """Those of `pieces` of `text` that say that something is so, with what is the user's own opinion marked as such."""
-    return tuple(_Reader(text, author).read(pieces))
+    kept = _Reader(text, author).read(pieces)
+    if author == "user" and _IN_DOUBT.search(text[:LONG_CHARS] + text[-LONG_CHARS:]):
+        return tuple(replace(piece, opinion=True) for piece in kept)
+    return tuple(kept)
 
 
 class _Reader:

@@ -26,6 +26,19 @@ POLITE = (
     r"|se faz favor|olá|oi|bom dia|boa tarde|obrigad[oa]|e|mas|ou|agora|depois|você pode|pode|poderia"
 )
 """What stands before the first word that counts."""
+CAN_YOU = (
+    r"(?:can|could|would|will) (?:you|we|someone)|(?:kannst|könntest|würdest|magst) du|(?:können|könnten|würden) sie|(?:puedes|podrías|puede|podría|me puedes|me puede)|(?:peux|pourrais)-tu|(?:pouvez|pourriez)-vous"
+    r"|tu (?:peux|pourrais)|vous (?:pouvez|pourriez)|(?:puoi|potresti|può|potrebbe|mi puoi)|(?:você )?(?:pode|poderia)|podes|podias"
+)
+IN_DOUBT = (
+    r"\b(?:where|what|which|whether|if) (?:am i|i(?:['’]m| am)|(?:\w+ ){0,3}(?:is|are)) (?:wrong|right|correct|incorrect|mistaken|false)|\b(?:mistakes?|errors?|typos?)\b|\b(?:proofread|fact-?check|double-?check|grade)\b|\bcheck (?:my|this|these|the following|whether|if)\b|\bcorrect (?:my|this|these|it|the)\b"
+    r"|\b(?:is|are) (?:this|that|it|these|my \w+) (?:right|correct|true|ok|okay|accurate)\b|,? (?:right|correct)\?|\btrue or false\b"
+    r"|\b(?:fehler|korrigier\w*|korrektur)\b|\b(?:stimmt|richtig|falsch|korrekt)\b[^.!\n]{0,40}\?|\bprüfe? (?:meine?\w?|das|diese?n?|ob)\b"
+    r"|\b(?:errores?|corrige|corregir|revisa (?:mi|este|esta|si))\b|\b(?:es|está|son|están) (?:correct[oa]s?|bien|verdad|cierto)\b[^.!\n]{0,20}\?"
+    r"|\b(?:erreurs?|fautes?|corrige[rz]?|où j['’]ai faux|ai-je (?:raison|tort|juste|bon))\b|\best-ce (?:correct|juste|exact|vrai|bon)\b|\bvérifie[rz]? (?:mon|ma|mes|si|ce)\b"
+    r"|\b(?:errori|errore|correggi|correggere|è (?:giusto|corretto|vero))\b|\bcontrolla (?:se|il mio|la mia)\b|\b(?:erros?|corrija|corrigir|está (?:certo|correto)|é verdade)\b|\bverifique se\b"
+)
+"""How a user asks whether their own text is right: an answer that says otherwise is no contradiction."""
 _CHECKING = (
     r"tell me|check|verify|confirm|find out|say|explain|sage? mir|prüfe|bestätige|erkläre|dime|comprueba|confirma|explica"
     r"|dis-moi|vérifie|confirme|explique|dimmi|controlla|verifica|conferma|spiega(?:mi)?|diz-me|me dig[ao]|verifique|confirme"

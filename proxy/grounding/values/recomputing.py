@@ -61,8 +61,8 @@ RATIO = re.compile(
 )
 _UNIT_SECONDS = 86400.0
 _EQUATION = re.compile(
-    r"(?<![\w.,+*/×·÷−–-])(?P<left>\$?\d[\d.,]{0,14}[€$%]?(?:[ ]{0,2}[-+*/×·÷−–x][ ]{0,2}\$?\d[\d.,]{0,14}[€$%]?){1,9})"
-    r"[ ]{0,2}=[ ]{0,2}(?P<right>[€$]?-?\d[\d.,]{0,14})(?![\d%]|[.,]\d|[ ]{0,2}[-+*/×·÷−–])"
+    r"(?<![\w.,+*/×·÷−–-])(?<!\d[ \u00a0\u202f])(?P<left>\$?\d[\d.,]{0,14}[€$%]?(?:[ ]{0,2}[-+*/×·÷−–x][ ]{0,2}\$?\d[\d.,]{0,14}[€$%]?){1,9})"
+    r"[ ]{0,2}=[ ]{0,2}(?P<right>[€$]?-?\d[\d.,]{0,14})(?![\d%]|[.,]\d|[ \u00a0\u202f]\d{3}(?!\d)|[ ]{0,2}[-+*/×·÷−–])"
 )
 _TERM = re.compile(r"([-+*/×·÷−–x]?)[ ]{0,2}\$?(\d[\d.,]{0,14})")
 _TOTAL_OF = re.compile(
@@ -127,7 +127,9 @@ def calculation(text: str) -> Calculation | None:
     for match in _EQUATION.finditer(text):
         told, result = _plain(match["right"].strip("€$")), _worked_out(match["left"])
         if told is not None and result is not None:
-            return Calculation(match[0], abs(told - result) <= _reach(match["right"], result), f"{result:.10g}")
+            share = "/" in match["left"] or "÷" in match["left"]  # 61 / 150 = 40.7 is told in per cent
+            right = any(abs(told - made) <= _reach(match["right"], made) for made in ((result, 100 * result) if share else (result,)))
+            return Calculation(match[0], right, f"{result:.10g}")
     match_total = _TOTAL_OF.search(text)
     if match_total:
         a, b, c = (_plain(match_total[name]) for name in "abc")

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from proxy.exchange import Choice
-from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.checking import CitationJudge
+from proxy.grounding.citations.citable import Citable
 from proxy.grounding.citations.citation import Citation
 from proxy.grounding.citations.citing import CitationReader, CitedStatement, statements_of
 from proxy.grounding.citations.quotations import invented_quotations

@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.exchange import FactCheck
 from proxy.exchange.judgements import Judgement
@@ -55,10 +56,15 @@ def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> 
 
 
 def within(judgement: Judgement, *, closed: bool) -> Judgement:
-    """Without context (not `closed`), what no declared fact says anything of is not checkable: an answer may know more than its user."""
-    if closed or judgement.label != "unsupported":
+    """Without context (not `closed`), what no declared fact says anything of is not checkable: an answer may know more than its user.
+    Nor is what differs from such a fact contradicted: a plan, a proposal or a result of the answer's has values of its own.
+    """
+    if closed or judgement.label not in ("unsupported", "contradicted"):
         return judgement
-    return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
+    if judgement.label == "unsupported":
+        return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
+    declared = judgement.evidence is not None and judgement.evidence.kind in ("user", "system")
+    return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" else judgement
 
 
 class FoundClaims(Struct, frozen=True):

@@ -23,7 +23,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.made_up import asks_to_make_up
-from proxy.grounding.evidence.gathering import question_of, scope_of
+from proxy.grounding.evidence.gathering import EvidenceBase, question_of, scope_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, evidence_of, searchable
 from proxy.grounding.judging.options import asks, make_verifier
