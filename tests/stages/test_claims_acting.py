@@ -78,7 +78,7 @@ async def test_block_says_what_is_wrong_and_what_the_context_says() -> None:
     assert "Paris" == verdict.detail["claims"][0]["instead"]
 
 
-@pytest.mark.parametrize(("limit", "outcome"), [(0.4, "warn"), (0.5, "warn"), (0.51, "block")])
+@pytest.mark.parametrize(("limit", "outcome"), [(0.4, "warn"), (0.52, "warn"), (0.53, "block")])
 async def test_block_waits_for_the_faithfulness_that_the_policy_names(limit: float, outcome: str) -> None:
     assert outcome == (await checked(answering(f"{PARIS} {GOLD}"), action="block", min_faithfulness=limit)).outcome
 
@@ -211,7 +211,7 @@ async def test_the_better_answer_wins() -> None:
     await stage.on_answer(exchange)
     verdict = await stage.on_answer(attempted(exchange, LONDON))
     assert verdict is not None
-    assert (None, 0, 0.5) == (exchange.retry, exchange.deliver, exchange.facts.faithfulness)
+    assert (None, 0, 0.52) == (exchange.retry, exchange.deliver, exchange.facts.faithfulness)
     assert ("warn", "claims_unsupported") == (verdict.outcome, verdict.code)
     assert ["supported", "unsupported"] == labels(exchange)
 
