@@ -96,6 +96,8 @@ class Judgement(Struct, frozen=True):
     """What the label rests on; "" where nothing was asked."""
     reason: str = ""
     """Why it is not checkable or an error, or which number, name or unit is not in the evidence."""
+    language: str = ""
+    """Of the claim, ISO 639-1, where no verifier knows it."""
 
 
 _BY_RULE: tuple[DecidedBy, ...] = ("literal", "exact", "recomputed")

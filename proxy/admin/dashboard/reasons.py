@@ -106,6 +106,8 @@ def in_words(code: str) -> str:
     """A code as a phrase; "" for none."""
     if code in REASONS:
         return REASONS[code]
+    if code.startswith("unchecked_language_"):
+        return f"{REASONS['unchecked_language']}: {code.removeprefix('unchecked_language_').replace('_', ', ')}"
     if code.startswith("upstream_"):
         return f"the provider said {code.removeprefix('upstream_').replace('_', ' ')}"
     return code.replace("_", " ")

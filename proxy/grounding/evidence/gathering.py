@@ -21,7 +21,7 @@ from proxy.context.faithful import LANGUAGES, texts
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.exchange.judgements import EvidenceSpan
-from proxy.grounding.evidence.asserted import asserted
+from proxy.grounding.evidence.asserted import Author, asserted
 from proxy.grounding.evidence.own_texts import own_texts, without_own_texts
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
@@ -332,7 +332,7 @@ _texts: LRU[ReadText] = LRU(KEPT_CHARS, lambda text: text.chars)
 def _known(evidence: Evidence, content: str) -> ReadText:
     """What an evidence says: as it was read before, if it was."""
     apart = evidence.apart if isinstance(evidence, Located) else ()
-    author = evidence.kind if evidence.kind in ("user", "system") else ""
+    author: Author | None = evidence.kind if evidence.kind == "user" or evidence.kind == "system" else None
     key = (content, author, apart)
     found = _texts.get(key)
     if found is None:
@@ -343,13 +343,13 @@ def _known(evidence: Evidence, content: str) -> ReadText:
     return found
 
 
-def _said(content: str, apart: tuple[str, ...], author: str) -> tuple[EvidencePiece, ...]:
+def _said(content: str, apart: tuple[str, ...], author: Author | None) -> tuple[EvidencePiece, ...]:
     """The pieces of a text that say something: of a user or the system what they say is so, no marks of passages that are evidence
     themselves.
     """
     apart = (*apart, *own_texts(content))
     pieces = cut(content, apart)
-    if author == "user" or author == "system":
+    if author is not None:
         pieces = list(asserted(content, pieces, author))
     if apart:
         pieces = [piece for piece in pieces if not _PASSAGE_MARK.fullmatch(piece.shown)]

@@ -6,7 +6,7 @@ Made when the request leaves for the model, dropped when the exchange has ended;
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -21,7 +21,7 @@ from proxy.grounding.judging.second_opinion import Opinions
 
 FEW = 256
 """Judgements that are summed up with each sentence."""
-BEYOND = "beyond_context"
+BEYOND = "not_known"
 """Reason of a claim of which nothing that was declared says anything."""
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
@@ -65,6 +65,11 @@ def within(judgement: Judgement, *, closed: bool) -> Judgement:
         return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
     declared = judgement.evidence is not None and judgement.evidence.kind in ("user", "system")
     return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" else judgement
+
+
+def filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:
+    """`judged` with the answers that came later, by position."""
+    return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
 
 
 class FoundClaims(Struct, frozen=True):

@@ -39,7 +39,7 @@ from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import actions_of, failing_of, fails
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.changing import Changes
-from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, settled, within
+from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, filled, settled, within
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choice
@@ -262,7 +262,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             answers = [within(answer, closed=ground.closed or ground.skipped != "") for answer in answers]
             if not exchange.gated or self.options.action != "annotate":
                 answers = list(await self._reconsidered(exchange, checks, answers, started))
-            judged = _filled(judged, dict(zip(open_, answers, strict=True)))
+            judged = filled(judged, dict(zip(open_, answers, strict=True)))
         finally:
             whole = [j if j is not None else Judgement(claims[i][1], "error", reason="interrupted") for i, j in enumerate(judged)]
             ms = (time.perf_counter() - started) * 1000
@@ -348,7 +348,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     async def _judge_refusals(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[AnswerStatement]:
         """The failing statements in what `choices` refuse with."""
         question = await aside(exchange.original.size, question_of, exchange)
-        statements = await aside(sum(len(choice.refusal) for choice in choices) * SENTENCES, _refused, choices, question)
+        statements = await aside(sum(len(choice.refusal) for choice in choices) * SENTENCES, refusals.read_refusals, choices, question)
         if not statements:
             return []
         said = "\n".join(choice.refusal[:MAX_SAMPLE_CHARS] for choice in choices)
@@ -363,7 +363,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         there = await aside(ground.base.chars * len(arguments), literals, arguments, ground.base.evidence)
         missing = [i for i, judgement in enumerate(there) if judgement is None]
         answers = await self._ask(ground, [arguments[i].claim for i in missing], "")
-        judged = _filled(there, dict(zip(missing, answers, strict=True)))
+        judged = filled(there, dict(zip(missing, answers, strict=True)))
         return [(argument, judgement) for argument, judgement in zip(arguments, judged, strict=True) if judgement is not None]
 
     # ---- acting ----
@@ -396,11 +396,3 @@ class Claims(SentenceStage[ClaimsOptions]):
             checks.found = list(checks.attempts[best].found)
             self._tell(exchange, checks)
         return answer if best == present else exchange.attempts[best].answer
-
-
-def _filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:
-    return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
-
-
-def _refused(choices: Sequence[Choice], question: str) -> list[AnswerStatement]:
-    return [statement for choice in choices for statement in refusals.read_refusal(choice, question)]
