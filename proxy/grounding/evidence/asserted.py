@@ -97,6 +97,11 @@ def is_supposed(sentence: str) -> bool:
     return _SUPPOSED.match(text, _opening(text)) is not None
 
 
+def asks_about_text(text: str) -> bool:
+    """Whether what a user says beside a pasted text asks about it, or wants something done with it."""
+    return "?" in text or "？" in text or _TO_BE_READ.search(text) is not None
+
+
 def _opening(text: str) -> int:
     found = _OPENING.match(text)
     return found.end() if found is not None else 0
@@ -156,7 +161,7 @@ class _Reader:
     def _kept(self, piece: EvidencePiece, *, addressed: bool) -> EvidencePiece | None:
         shown = piece.shown
         if not piece.prose or self._is_fenced(piece.start):
-            return piece
+            return replace(piece, pasted=True)
         if is_heading(shown):
             self._head(shown)
             return piece if self._mode != "directions" else None
@@ -167,7 +172,7 @@ class _Reader:
         if self._mode == "directions" or is_question(shown):
             return None
         if self._mode == "pasted":
-            return piece
+            return replace(piece, pasted=True)
         return self._sentence(piece, addressed=addressed)
 
     def _sentence(self, piece: EvidencePiece, *, addressed: bool) -> EvidencePiece | None:
@@ -178,19 +183,20 @@ class _Reader:
             if _DIRECTIONS.fullmatch(key):
                 return None
             if not is_request(key) or (" " not in key and not _WORK.fullmatch(key)):
-                return piece
+                return replace(piece, pasted=True)
             if _TO_BE_READ.search(key) and not _DIRECTIONS_AT_END.search(key):
                 self._mode = "pasted"
                 at = keyed.start("value")
-                return replace(piece, shown=shown[at:], start=piece.start + at)
+                return replace(piece, shown=shown[at:], start=piece.start + at, pasted=True)
         bare = _ITEM.sub("", shown, count=1) if _ITEM.match(shown) else shown
         if addressed and (is_request(bare) or is_supposed(bare) or _is_small_talk(bare)):
             return None
         note = _END_MARK.search(shown) is None and not has_verb(bare)
         if note and self._author == "user" and not self._several_lines and not _MARKED.match(shown):
             return None  # "best pizza in Rome": what is looked for
-        own = note or self._author == "system" or self._long or _MARKED.match(shown) or _OWN.search(shown)
-        return piece if own or _TOLD.match(bare, _opening(bare)) else replace(piece, opinion=True)
+        marked = note or self._long or _MARKED.match(shown) is not None
+        own = marked or self._author == "system" or _OWN.search(shown) or _TOLD.match(bare, _opening(bare))
+        return replace(piece, pasted=marked, opinion=not own)
 
     def _introduced(self, piece: EvidencePiece) -> EvidencePiece | None:
         """A line that says what stands below it."""

@@ -21,7 +21,7 @@ from proxy.context.faithful import LANGUAGES, texts
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.exchange.judgements import EvidenceSpan
-from proxy.grounding.evidence.asserted import Author, asserted
+from proxy.grounding.evidence.asserted import Author, asks_about_text, asserted
 from proxy.grounding.evidence.own_texts import own_texts, without_own_texts
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
@@ -44,9 +44,9 @@ ENTRY_CHARS = 200
 MAX_QUESTION_CHARS = 2000
 PASTED_CHARS = 500
 """A user message that says so much is so holds the text it asks about, as in "Summarise this: …"."""
-EvidenceScope = Literal["", "declared", "all"]
-"""How much of an answer has to rest on its evidence: all of it, where there are passages, results or a pasted text; only what it says of
-the little that user and system declare; nothing."""
+EvidenceScope = Literal["", "declared", "pasted", "all"]
+"""How much of an answer has to rest on its evidence: all of it, where there are passages, results or a long text; what it says of a few
+lines that the user has pasted and asks about; what it says of the little that user and system declare; nothing."""
 MIN_LITERAL_WORDS = 3
 _WORDS = re.compile(r"\w+(?:[.,:]\d+)*|[-−–+](?=\d)|[%€$£°]")
 """Words, numbers with their marks, signs and units."""
@@ -356,18 +356,20 @@ def _said(content: str, apart: tuple[str, ...], author: Author | None) -> tuple[
     return tuple(pieces)
 
 
-def scope_of(evidence: Sequence[Evidence]) -> EvidenceScope:
-    """How much of an answer has to rest on `evidence`."""
+def scope_of(evidence: Sequence[Evidence], question: str) -> EvidenceScope:
+    """How much of the answer to `question` has to rest on `evidence`."""
     if any(one.kind in ("passage", "tool_result") and one.content.strip() for one in evidence):
         return "all"
-    declares = False
+    scope: EvidenceScope = ""
     for one in each(evidence):
         if one.kind in ("user", "system") and one.content.strip():
             pieces = _known(one, one.content[:MAX_CHARS]).pieces
-            declares |= bool(pieces)
+            scope = scope or ("declared" if pieces else "")
             if one.kind == "user" and sum(len(piece.shown) for piece in pieces) >= PASTED_CHARS:
                 return "all"
-    return "declared" if declares else ""
+            if one.kind == "user" and any(piece.pasted for piece in pieces) and asks_about_text(question):
+                scope = "pasted"
+    return scope
 
 
 def _headings(pieces: Sequence[EvidencePiece]) -> Iterator[int]:

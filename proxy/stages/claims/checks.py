@@ -13,16 +13,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import FactCheck
-from proxy.exchange.judgements import Judgement
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Judgement
 from proxy.grounding.claims.claims import ClaimReader
-from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.judging.second_opinion import Opinions
+from proxy.grounding.values.places import words_of
 
 FEW = 256
 """Judgements that are summed up with each sentence."""
 BEYOND = "not_known"
 """Reason of a claim of which nothing that was declared says anything."""
+AGAINST = 0.5
+"""Probability of a contradiction from which it counts there."""
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
 
@@ -38,33 +41,40 @@ class Ground(Struct, frozen=True):
     """Why nothing is judged by it."""
     knowledge: FactCheck | None = None
     """Asked about each claim, too."""
-    closed: bool = True
-    """Whether the answer should say nothing but what the context supports; else it is only checked by what is known, and by what user
-    and system declare."""
+    scope: EvidenceScope = "all"
+    """How much of the answer the context has to support; the rest is only checked by what is known."""
 
 
-def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> Judgement:
+def settled(by_context: Judgement, known: Judgement | None, scope: EvidenceScope) -> Judgement:
     """One judgement of what context and knowledge base say to a claim.
 
     What the knowledge base knows holds, against the context too; a doubt of its own takes away neither the context's support nor its
     contradiction. What it knows nothing of is the context's to judge.
     """
-    decided = ("supported", "contradicted") if closed else ("supported", "contradicted", "unsure")
+    by_context = within(by_context, scope)
+    decided = ("supported", "contradicted") if scope == "all" else ("supported", "contradicted", "unsure")
     if known is not None and (known.label != "unsupported" or by_context.label not in decided):
-        return within(known, closed=closed)
-    return within(by_context, closed=closed)
+        return within(known, scope)
+    return by_context
 
 
-def within(judgement: Judgement, *, closed: bool) -> Judgement:
-    """Without context (not `closed`), what no declared fact says anything of is not checkable: an answer may know more than its user.
-    Nor is what differs from such a fact contradicted: a plan, a proposal or a result of the answer's has values of its own.
+def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
+    """A judgement by what user and system have said alone, where there is no context (`scope`).
+
+    What differs from a few lines of theirs is unsure and not contradicted: a plan, a proposal or a result of the answer's has values of its
+    own. What they say nothing of is unsure where the user asks about pasted lines. Else it is not checkable, since an answer may know more
+    than its user, unless the verifier holds against it a fact with which it shares a word.
     """
-    if closed or judgement.label not in ("unsupported", "contradicted"):
+    label, span = judgement.label, judgement.evidence
+    if scope == "all" or label not in ("unsupported", "unsure", "contradicted") or judgement.reason == UNKNOWN_LANGUAGE:
         return judgement
-    if judgement.label == "unsupported":
-        return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
-    declared = judgement.evidence is not None and judgement.evidence.kind in ("user", "system")
-    return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" else judgement
+    declared = span is not None and span.kind in ("user", "system")
+    if label == "contradicted":
+        return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" else judgement
+    against = (judgement.contradiction or 0.0) >= AGAINST and span is not None and words_of(judgement.claim.text) & words_of(span.text)
+    if judgement.decided_by == "exact" or against or (scope == "pasted" and declared):
+        return replace(judgement, label="unsure")
+    return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
 
 
 def filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:

@@ -222,16 +222,15 @@ class Claims(SentenceStage[ClaimsOptions]):
     async def _prepare(self, exchange: Exchange) -> Ground:
         options, skips = self.options, self.options.without_context == "skip" and self.options.tool_arguments == "skip"
         evidence = await evidence_of(exchange)
-        scope = await aside(exchange.original.size, scope_of, evidence)
-        closed = options.without_context == "check" or scope == "all"
-        skipped = "" if closed or scope or exchange.knowledge is not None else NO_CONTEXT
-        base = await searchable(() if skipped and skips else evidence)
         question = await aside(exchange.original.size, question_of, exchange)
+        scope = "all" if options.without_context == "check" else await aside(exchange.original.size, scope_of, evidence, question)
+        skipped = "" if scope or exchange.knowledge is not None else NO_CONTEXT
+        base = await searchable(() if skipped and skips else evidence)
         if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
-        return Ground(base, self._grounder(exchange), question, skipped, exchange.knowledge, closed)
+        return Ground(base, self._grounder(exchange), question, skipped, exchange.knowledge, scope)
 
     def _grounder(self, exchange: Exchange) -> Grounder:
         options, (low, high) = self.options, self.options.bounds()
@@ -259,7 +258,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         try:
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
-            answers = [within(answer, closed=ground.closed or ground.skipped != "") for answer in answers]
+            answers = [within(answer, ground.scope) for answer in answers]
             if not exchange.gated or self.options.action != "annotate":
                 answers = list(await self._reconsidered(exchange, checks, answers, started))
             judged = filled(judged, dict(zip(open_, answers, strict=True)))
@@ -280,7 +279,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             return await by_context
         tongue = await asyncio.to_thread(language, sample)
         judged, known = await asyncio.gather(by_context, ground.knowledge.judge(claims, tongue=tongue, deadline_s=deadline_s))
-        return [settled(c, k, closed=ground.closed) for c, k in zip(judged, known, strict=True)]
+        return [settled(c, k, ground.scope) for c, k in zip(judged, known, strict=True)]
 
     async def _reconsidered(self, exchange: Exchange, checks: Checks, judged: Sequence[Judgement], started: float) -> Sequence[Judgement]:
         """With the second opinion, where the policy has one, on what is open; in what is left of the stage's time."""
