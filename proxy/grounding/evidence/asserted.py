@@ -107,7 +107,7 @@ def _opening(text: str) -> int:
     return found.end() if found is not None else 0
 
 
-_KNOWN = THANKS | INSTRUCTIONS | INSTRUCTION_OBJECTS
+_KNOWN = THANKS | INSTRUCTIONS | INSTRUCTION_OBJECTS | {"lot", "lots", "much"}
 
 
 def _is_small_talk(text: str) -> bool:

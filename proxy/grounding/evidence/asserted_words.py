@@ -73,7 +73,7 @@ NO_SUBJECT = (
 """What stands between an English imperative and what it wants, and never between a noun and its verb."""
 OTHER_VERBS = (
     # German
-    r"analysier\w*|antwort(?:e|et)|beantworte\w*|bedenke|begründe|berechne|berücksichtige|beschreib\w*|bestätige|bestell[et]?|bewerte|buche?|denk(?:e|t)? (?:dir|an|daran)|empfiehl|entwirf|entwickle|erfinde|ergänze"
+    r"analysier\w*|behaupte|benenne|betone|bleib|brich|erwähne|führe|ignorier\w*|lasse|rate|schlage|vermeide|übertreibe|antwort(?:e|et)|beantworte\w*|bedenke|begründe|berechne|berücksichtige|beschreib\w*|bestätige|bestell[et]?|bewerte|buche?|denk(?:e|t)? (?:dir|an|daran)|empfiehl|entwirf|entwickle|erfinde|ergänze"
     r"|erklär(?:e|t|s|mir)?|erläuter[en]?|erstell(?:e|t)?|erzähl(?:e|t)?|fass(?:e|t)?|finde?|formatier\w*|formulier\w*|frag(?:e|t)?|füge?|gib|geh(?:e|t)?|gliedere|halte?|hilf|ignorier\w*|kürze|korrigier\w*|lass|lies|liste"
     r"|mach(?:e|t)?|merk(?:e)? dir nicht|nenn(?:e|t)?|nimm|nutze|ordne|plane?|prüfe?|rechne|sag(?:e|t|s)?(?: mir)?|schätze|schau|schick(?:e)?|schlag(?:e)? (?:mir|uns|vor)|schreib(?:e|t|s)?|sei|setze|sprich|spiel(?:e)?|stell(?:e)?"
     r"|suche?|teste|tu|übersetz(?:e|t)?|überprüfe|übernimm|vereinfache|verfasse|vergiss|vergleiche?|vermeide|versuch(?:e)?|verwende|wähle|wiederhole|zähle|zeig(?:e|t)?|zitiere"

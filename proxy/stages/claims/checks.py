@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from proxy.exchange import FactCheck
-from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Judgement
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, Judgement
 from proxy.grounding.claims.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope
 from proxy.grounding.judging.grounder import Grounder
@@ -43,6 +43,12 @@ class Ground(Struct, frozen=True):
     """Asked about each claim, too."""
     scope: EvidenceScope = "all"
     """How much of the answer the context has to support; the rest is only checked by what is known."""
+    words: frozenset[str] = frozenset()
+    """Where that is only what is declared: its words. A claim without any of them is not asked about."""
+
+    def speaks_of(self, claim: Claim) -> bool:
+        """Whether anything there could say something to a claim."""
+        return self.scope != "declared" or self.knowledge is not None or bool(words_of(claim.question_and_text) & self.words)
 
 
 def settled(by_context: Judgement, known: Judgement | None, scope: EvidenceScope) -> Judgement:

@@ -29,6 +29,7 @@ from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, evidence_of, s
 from proxy.grounding.judging.options import asks, make_verifier
 from proxy.grounding.judging.second_opinion import SecondOpinions, open_to
 from proxy.grounding.quality import refresh
+from proxy.grounding.values.places import words_of
 from proxy.language.detection import language, load
 from proxy.language.json.strings import looks_json
 from proxy.offloop import SENTENCES, aside, each
@@ -39,7 +40,7 @@ from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import actions_of, failing_of, fails
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.changing import Changes
-from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, filled, settled, within
+from proxy.stages.claims.checks import BEYOND, MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, filled, settled, within
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
 from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choice
@@ -228,9 +229,10 @@ class Claims(SentenceStage[ClaimsOptions]):
         base = await searchable(() if skipped and skips else evidence)
         if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
+        words = words_of(" ".join(base.sentences)) if scope == "declared" else frozenset[str]()
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
-        return Ground(base, self._grounder(exchange), question, skipped, exchange.knowledge, scope)
+        return Ground(base, self._grounder(exchange), question, skipped, exchange.knowledge, scope, words)
 
     def _grounder(self, exchange: Exchange) -> Grounder:
         options, (low, high) = self.options, self.options.bounds()
@@ -254,7 +256,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         """The judgement of each claim of `said`, in order; noted in the exchange also when the check breaks off."""
         ground, started = await checks.ground(), time.perf_counter()
         size = len(claims) * CLAIM
-        judged = await aside(size, self._unasked, checks, claims)
+        judged = await aside(size, self._unasked, checks, ground, claims)
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         try:
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
@@ -302,17 +304,17 @@ class Claims(SentenceStage[ClaimsOptions]):
         checks.found = [replace(one, judgement=judgement) for one, judgement in zip(checks.found, judged, strict=True)]
         self._tell(exchange, checks)
 
-    def _unasked(self, checks: Checks, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
+    def _unasked(self, checks: Checks, ground: Ground, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         """The judgements of claims that nobody is asked about: not checkable, or too many; None for the others."""
         used = {choice: checks.checkable.get(choice, 0) for choice, _ in claims}
         found: list[Judgement | None] = []
         for choice, claim in claims:
             used[choice] += claim.checkable
-            too_many = claim.checkable and used[choice] > self.options.max_claims
-            if too_many:
+            if claim.checkable and used[choice] > self.options.max_claims:
                 found.append(Judgement(claim, "unsure", reason=f"more than {self.options.max_claims} claims (max_claims)"))
             else:
-                found.append(None if claim.checkable else Judgement(claim, "not_checkable", reason=claim.reason))
+                asked, reason = claim.checkable and ground.speaks_of(claim), claim.reason if not claim.checkable else BEYOND
+                found.append(None if asked else Judgement(claim, "not_checkable", reason=reason))
         return found
 
     def _note(self, exchange: Exchange, checks: Checks, found: Sequence[FoundClaims]) -> None:
