@@ -35,9 +35,9 @@ _ATTRIBUTED = LazyPattern(
     re.I,
 )
 _STATED = LazyPattern(
-    r"\b(?:according to|quot(?:e|es|ed|ing)|says|said|states?|stated|reads|writes|wrote|provides|stipulates|specifies|requires|mentions|notes|warns|puts it"
-    r"|laut|gemäß|zitat|zitier\w+|heißt es|steht|schreibt|besagt|sagt|lautet|según|cita|dice|establece|estipula|afirma|señala|selon|d['’]après|citation|dit|indique|précise|stipule"
-    r"|secondo|citazione|recita|si legge|stabilisce|prevede|segundo|de acordo com|conforme|citação|lê-se|diz|estabelece|prevê)(?!\w)",
+    r"\b(?<!would )(?<!could )(?<!should )(?<!might )(?<!can )(?<!may )(?<!to )(?<!\bI )(?<!you )(?<!we )(?:according to|quot(?:e|es|ed|ing)|says?|said|states?|stated|reads?|writes?|wrote|provides?|stipulates?|specif(?:y|ies)|requires?|mentions?|notes?|warns?|puts it"
+    r"|laut|gemäß|zitat|zitier\w+|heißt es|steht|schreib(?:t|en)|besag(?:t|en)|sag(?:t|en)|laute(?:t|n)|según|citan?|dicen?|establecen?|estipulan?|afirman?|señalan?|selon|d['’]après|citation|dit|disent|indiquent?|précisent?|stipulent?"
+    r"|secondo|citazione|recitano?|dice|dicono|si legge|stabilisc(?:e|ono)|preved(?:e|ono)|segundo|de acordo com|conforme|citação|lê-se|diz|dizem|estabelecem?|preveem?|prevê)(?!\w)",
     re.I,
 )
 """Somebody is said to say it: without such a word "for the report: …" offers a wording."""

@@ -25,6 +25,8 @@ from proxy.language.quantities import Quantities, Quantity, read_quantities
 MAX_OPERANDS = 24
 MAX_ROWS = 200
 """Rows of tables whose columns are summed up."""
+_STEM_CHARS = 4
+"""Letters that "guest" and "guests" share with each other, and with hardly another word of a sentence."""
 _FLAT = LazyPattern(
     r"\b(?:whatever|regardless|irrespective|no matter|independent(?:ly)? of|flat[- ](?:rate|fee|price|sum|charge)|flat|fixed|lump sum|(?:not|never) (?:reduced|prorated|pro-rated|cut|scaled|multiplied|divided|split|shared)"
     r"|(?:is|are|stays?|remains?) the same|in (?:any|every) case|(?:does|do) not (?:change|depend|vary)|once only|one-off"
@@ -89,7 +91,7 @@ def called_for(
         return True
     if number.dimension == "duration" and _is_span(number, cues, [(piece.text, piece.quantities) for piece in pieces]):
         return True
-    operands = [*_of_pieces(nearest), *_of_columns(rows, len(nearest))]
+    operands = [*_of_pieces(nearest, frozenset(rows)), *_of_columns(rows, len(nearest))]
     fixed = any(_FLAT.search(operand.text) for operand in operands if operand.number.dimension == number.dimension)
     made = (
         *_added(cues, operands, number),
@@ -105,10 +107,11 @@ def _is_span(number: Quantity, cues: str, pieces: Sequence[tuple[str, Quantities
     return any(ways.is_span(number, quantities) for text, quantities in pieces if not wanted or wanted & words_of(text))
 
 
-def _of_pieces(pieces: Sequence[str]) -> Iterator[_Operand]:
+def _of_pieces(pieces: Sequence[str], rows: frozenset[str]) -> Iterator[_Operand]:
+    """The numbers of each piece; in a row of a table what follows a number is not what it counts."""
     for place, piece in enumerate(pieces):
         for q in read_evidence(piece).quantities.numbers[:MAX_OPERANDS]:
-            yield _Operand(q, q.dimension or _counted_noun(piece, q.end), place, piece)
+            yield _Operand(q, q.dimension or ("" if piece in rows else _counted_noun(piece, q.end)), place, piece)
 
 
 def _of_columns(rows: Sequence[str], first: int) -> Iterator[_Operand]:
@@ -166,11 +169,11 @@ def _scaled(cues: str, operands: Sequence[_Operand], own: Sequence[Quantity], nu
     """So many times an amount, or a part of it: where the passage gives it for each, the claim says so, or counts what the passage names."""
     for amount in [o for o in operands if o.number.dimension == number.dimension][:MAX_OPERANDS]:
         near = [o.number for o in operands if o.place == amount.place and o.number is not amount.number]
-        rate, named = bool(_RATE.search(amount.text)), frozenset(terms(amount.text)) - FUNCTION_WORDS
+        rate, named = bool(_RATE.search(amount.text)), frozenset(word[:_STEM_CHARS] for word in terms(amount.text)) - FUNCTION_WORDS
         asked = ways.PRODUCT.search(cues) is not None
         for factor in [*own, *near]:
             times = factor.base_values()[0] if factor.dimension == "ratio" else factor.values[0]
-            counts = _counted_noun(claim, factor.end) in named if factor in own else False
+            counts = factor in own and _counted_noun(claim, factor.end)[:_STEM_CHARS] in named
             if factor.dimension == "ratio" and (ways.RATIO.search(cues) or ways.DIFFERENCE.search(cues)):
                 yield from (amount.value * times, amount.value * (1 - times), amount.value * (1 + times))
             elif factor.dimension == number.dimension and number.dimension:
