@@ -83,7 +83,7 @@ class OpenAIUpstream:
             raise self.failure(error) from error
 
     def _redirected(self, connection: http1.Connection) -> UpstreamUnreachable:
-        """A client that follows a redirect would hand its request, and its key, to whoever it names, and show an answer that nobody read."""
+        """A client that follows a redirect hands its request, and its key, to whoever it names, and shows an answer that nobody read."""
         place = urlsplit(header_of(connection.headers, "location") or "")
         to = f" to {place.scheme}://{place.netloc.rpartition('@')[2]}"[:200] if place.netloc else ""
         why = "redirects are not followed, and not passed on; base_url should name the place itself"
