@@ -267,6 +267,44 @@ async def test_a_claim_that_the_verifier_cannot_judge_is_an_error_beside_those_t
     assert ["claims_unsupported"] == [v.code for v in exchange.verdicts]
 
 
+@pytest.mark.parametrize(
+    ("text", "outcome", "counts"),
+    [
+        (PARIS, "pass", {"supported": 1, "contradicted": 0, "unsupported": 0, "unsure": 0}),
+        (f"{PARIS} {GOLD}", "unsure", {"supported": 1, "contradicted": 0, "unsupported": 1, "unsure": 0}),
+        (f"{PARIS} Is that all?", "pass", {"supported": 1, "contradicted": 0, "unsupported": 0, "unsure": 0}),
+        (f"{PARIS}\n\n```\nopen(1889)\n```", "unsure", {"supported": 1, "contradicted": 0, "unsupported": 0, "unsure": 0}),
+        ("Is that all?", "unchecked", None),
+    ],
+)
+async def test_a_pass_needs_every_statement_to_hold(text: str, outcome: str, counts: dict[str, int] | None) -> None:
+    exchange = answering(text)
+    verdict = await checked(exchange, fail_on="contradicted")
+    assert (outcome, counts, "statements") == (verdict.outcome, exchange.facts.claims, verdict.scope)
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.6, "unsure"), (0.79, "unsure"), (0.8, "pass"), (0.97, "pass")])
+async def test_a_verifier_s_word_must_be_certain_for_a_pass(share: float, outcome: str) -> None:
+    exchange = answering("The tower can be visited in the capital of France.")
+    verdict = await checked(exchange, ports_with(ScriptedVerifiers(lambda pair: Support(share))))
+    assert (outcome, ["supported"], share) == (verdict.outcome, labels(exchange), exchange.facts.faithfulness)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ('{"place": "Paris"}', "pass"),
+        ('{"place": "Paris", "metres": 200}', "unsure"),
+        ('{"place": "Paris", "open": true}', "unsure"),
+        ('{"place": "Paris", "state": "closed"}', "unsure"),
+    ],
+)
+async def test_values_of_json_that_nobody_judges_are_no_pass(answer: str, outcome: str) -> None:
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.97))
+    exchange = answering(answer, response_format={"type": "json_object"})
+    assert outcome == (await checked(exchange, ports_with(verifiers))).outcome
+
+
 async def test_claims_beyond_the_limit_are_unsure_and_no_reason_to_refuse() -> None:
     exchange = answering(f"{PARIS} {TALL} {PARIS}")
     verdict = await checked(exchange, max_claims=2)
