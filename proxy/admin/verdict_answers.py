@@ -16,7 +16,7 @@ from proxy.wire.http.headers import PREFIX, ResponseHeaders, plain_headers
 PENDING = "pending"
 
 
-class Evidence(Struct, frozen=True, omit_defaults=True):
+class ClaimEvidence(Struct, frozen=True, omit_defaults=True):
     """What a statement's label rests on, or the piece of the context that comes nearest."""
 
     text: str = ""
@@ -27,7 +27,7 @@ class Evidence(Struct, frozen=True, omit_defaults=True):
     """Position in the request's messages, if it stood there."""
 
 
-class Claim(Struct, frozen=True):
+class ClaimVerdict(Struct, frozen=True):
     """One statement of the answer."""
 
     text: str
@@ -49,7 +49,7 @@ class Claim(Struct, frozen=True):
     """Of a contradicted one, what the context has in place of its words, where that could be found."""
     reason: str = ""
     """Why it is not checkable, or an error, or which value is not in the context."""
-    evidence: Evidence | None = None
+    evidence: ClaimEvidence | None = None
 
 
 class StageVerdict(Struct, frozen=True):
@@ -67,7 +67,7 @@ class StageVerdict(Struct, frozen=True):
     """In shadow mode, what it would have done."""
 
 
-class Scores(Struct, frozen=True):
+class VerdictScores(Struct, frozen=True):
     """As the response headers of the same names, null where a stage did not set it."""
 
     quality: float | None = None
@@ -91,8 +91,10 @@ class ExchangeVerdict(Struct, frozen=True, kw_only=True):
     policy: str = ""
     enforced: bool = True
     """False in shadow mode."""
-    scores: Scores = Scores()
-    claims: Sequence[Claim] = ()
+    scores: VerdictScores = VerdictScores()
+    counts: Mapping[str, int] = {}
+    """The answer's checkable statements by label, all of them; as ``x-groundwire-claims``."""
+    claims: Sequence[ClaimVerdict] = ()
     """In the answer's order; of very many the failing and the unsure ones first."""
     claims_left_out: int = 0
     """How many more there were."""
@@ -119,7 +121,7 @@ class _ListedClaim(Struct, frozen=True):
     decided_by: str = ""
     instead: str = ""
     reason: str = ""
-    evidence: Evidence | None = None
+    evidence: ClaimEvidence | None = None
 
 
 class _Listed(Struct, frozen=True):
@@ -143,6 +145,7 @@ def verdict_of(record: Record, headers: ResponseHeaders) -> ExchangeVerdict:
         policy=record.policy,
         enforced=detail.enforced,
         scores=_scores(named),
+        counts=(detail.facts.claims if detail.facts is not None else None) or {},
         claims=[_claim(one) for one in listed.claims],
         claims_left_out=listed.claims_left_out,
         warnings=detail.warnings,
@@ -169,9 +172,9 @@ def _ascii(text: str) -> str:
     return text.encode("ascii", "replace").decode()
 
 
-def _scores(named: Mapping[str, str]) -> Scores:
-    texts = {name: value for name in Scores.__struct_fields__ if (value := named.get(PREFIX + name)) is not None}
-    return msgspec.convert(texts, Scores, strict=False)
+def _scores(named: Mapping[str, str]) -> VerdictScores:
+    texts = {name: value for name in VerdictScores.__struct_fields__ if (value := named.get(PREFIX + name)) is not None}
+    return msgspec.convert(texts, VerdictScores, strict=False)
 
 
 def _listed(verdicts: Sequence[RecordVerdict]) -> _Listed:
@@ -179,9 +182,9 @@ def _listed(verdicts: Sequence[RecordVerdict]) -> _Listed:
     return next((one.noted(_Listed) for one in reversed(verdicts) if one.stage == "claims" and one.detail.get("claims")), _Listed())
 
 
-def _claim(one: _ListedClaim) -> Claim:
+def _claim(one: _ListedClaim) -> ClaimVerdict:
     span = one.span if one.delivered_span is msgspec.UNSET else one.delivered_span
-    return Claim(
+    return ClaimVerdict(
         text=one.text,
         choice=one.choice,
         field=one.field,
