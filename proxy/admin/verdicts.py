@@ -97,10 +97,13 @@ class VerdictsApi:
         self._records, self._exchanges, self._access, self._headers, self._door = records, exchanges, access, headers, door
         self._waits: dict[_Wait, frozenset[str]] = {}
         self._stopping: bool | None = None
-        """None until somebody has waited."""
+        """None until somebody has asked."""
 
     async def verdict(self, request: Request) -> Response:
         """200 with the verdict, 202 while the checks run. Raises `NotFound` for what is not the asker's."""
+        if self._stopping is None:
+            self._stopping = False
+            when_told_to_stop(self.end_waits)
         asker, wait_s, record_id = self._asker(request), _wait_s(request), request.path_params["id"]
         record = await self._look(record_id, asker)
         if record is None and wait_s > 0:
@@ -171,9 +174,6 @@ class VerdictsApi:
     @contextmanager
     def _waiting(self, asker: _Asker) -> Iterator[_Wait]:
         """A place to wait in; where none is free the wait is over at once."""
-        if self._stopping is None:
-            self._stopping = False
-            when_told_to_stop(self.end_waits)
         wait, of_one = _Wait(), Counter(self._waits.values())[asker.clients]
         if self._stopping or len(self._waits) >= MAX_WAITING or of_one >= MAX_WAITING_OF_ONE:
             wait.end()
