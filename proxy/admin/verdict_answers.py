@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, field
 
 from proxy.exchange import Facts
+from proxy.exchange.judgements import DecidedBy, Label, support
 from proxy.store.detail import RecordDetail, RecordError, RecordVerdict
 from proxy.store.records import Record
 from proxy.wire.http.headers import PREFIX, ResponseHeaders, plain_headers
@@ -40,7 +41,8 @@ class ClaimVerdict(Struct, frozen=True):
     label: str
     """``supported``, ``contradicted``, ``unsupported``, ``unsure``, ``not_checkable``, ``error``."""
     probability: float | None = None
-    """Calibrated probability that the context supports it; null where nothing was asked, or an exact rule decided."""
+    """Calibrated probability that the context supports it: 1 or 0 where a rule decided, 0.5 where it could not be judged, null where there
+    is nothing to check. ``x-groundwire-faithfulness`` is their mean."""
     contradiction: float | None = None
     """Calibrated probability that the context contradicts it."""
     decided_by: str = ""
@@ -115,10 +117,10 @@ class _ListedClaim(Struct, frozen=True):
     field: Literal["text", "refusal"] = "text"
     span: tuple[int, int] | None = None
     delivered_span: tuple[int, int] | msgspec.UnsetType | None = msgspec.UNSET
-    label: str = ""
+    label: Label = "not_checkable"
     score: float | None = None
     contradiction: float | None = None
-    decided_by: str = ""
+    decided_by: DecidedBy = ""
     instead: str = ""
     reason: str = ""
     evidence: ClaimEvidence | None = None
@@ -190,7 +192,7 @@ def _claim(one: _ListedClaim) -> ClaimVerdict:
         field=one.field,
         span=span,
         label=one.label,
-        probability=one.score,
+        probability=None if one.label == "not_checkable" else support(one),
         contradiction=one.contradiction,
         decided_by=one.decided_by,
         instead=one.instead,

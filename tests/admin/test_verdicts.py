@@ -63,7 +63,11 @@ async def test_a_stream_has_its_verdict_when_its_checks_are_done(start: Start) -
         record = await proxy.record(got)
     assert ("pending", "warn", "verdict") == (got.verdict, verdict["verdict"], verdict["object"])
     assert [("supported", PARIS), ("contradicted", LONDON)] == places(verdict, f"{PARIS} {LONDON} ")
-    assert [0.96, 0.02] == [one["probability"] for one in verdict["claims"]]
+    assert [1.0, 0.0] == [one["probability"] for one in verdict["claims"]]
+    assert (0.5, {"supported": 1, "contradicted": 1, "unsupported": 0, "unsure": 0}) == (
+        verdict["scores"]["faithfulness"],
+        verdict["counts"],
+    )
     assert TOWER.startswith(verdict["claims"][0]["evidence"]["text"])
     assert ["claims_contradicted"] == verdict["warnings"]
     assert (record["id"], record["outcome"], record["policy"]) == (verdict["id"], verdict["verdict"], verdict["policy"])
