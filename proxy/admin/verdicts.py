@@ -18,6 +18,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from proxy.admin.answers import json_answer
 from proxy.admin.dashboard.stopping import when_told_to_stop
 from proxy.admin.sessions import Door
 from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
@@ -41,7 +42,6 @@ _AHEAD_S, _RECORDED_WITHIN_S = 60.0, 60.0
 """By so much another node's clock may be fast; so long checks and record take behind an answer's last byte."""
 _ID = re.compile(r"gw_([0-9a-f]{14})[0-9a-f]{14}")
 """`proxy.server.handler.new_id`: microseconds since the epoch, and random bits."""
-_HEADERS = {"cache-control": "no-store"}
 
 
 class ClientAccess(Struct, frozen=True):
@@ -110,8 +110,8 @@ class VerdictsApi:
             with self._waiting(asker) as wait:
                 record = await self._wait_for(record_id, asker, wait_s, wait, request)
         if record is None:
-            return _answer(pending(record_id), 202, {"retry-after": "1"})
-        return _answer(verdict_of(record, self._headers), 200, {})
+            return _answer(pending(record_id), 202)
+        return _answer(verdict_of(record, self._headers), 200)
 
     def end_waits(self) -> None:
         """The server stops: everyone gets what is known now."""
@@ -199,5 +199,9 @@ def _wait_s(request: Request) -> float:
     return int(value) / 1000
 
 
-def _answer(verdict: ExchangeVerdict, status: int, headers: dict[str, str]) -> Response:
-    return Response(msgspec.json.encode(verdict), status, _HEADERS | headers, media_type="application/json")
+def _answer(verdict: ExchangeVerdict, status: int) -> Response:
+    answer = json_answer(msgspec.to_builtins(verdict), status)
+    answer.headers["cache-control"] = "no-store"
+    if status == 202:
+        answer.headers["retry-after"] = "1"
+    return answer

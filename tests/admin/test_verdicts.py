@@ -122,6 +122,19 @@ async def test_each_choice_has_its_own_statements(start: Start) -> None:
     assert [(0, "supported", PARIS), (1, "supported", TALL), (1, "contradicted", LONDON)] == found
 
 
+async def test_places_count_code_points_and_secrets_stay_masked(start: Start) -> None:
+    key = "sk-proj-abcdefghij0123456789ABCDEFGHIJ"
+    text = f"🌤️ 漢字! {PARIS} Its door opens with {key} after six in the evening. {LONDON}"
+    verifiers = ScriptedVerifiers(judged_by_words)
+    async with start(reply(completion(text)), policy=policy("hold", "action: redact"), verifiers=verifiers) as proxy:
+        got = await proxy.post(BODY)
+        answer = await asked(proxy, got)
+    delivered = got.json["choices"][0]["message"]["content"]
+    stands = [place for _, place in places(answer.json, delivered)]
+    assert [PARIS, f"Its door opens with {key} after six in the evening.", None] == stands[-3:]
+    assert key.encode() not in answer.body
+
+
 async def test_a_blocked_answer_has_one_without_places(start: Start) -> None:
     verifiers = ScriptedVerifiers(judged_by_words)
     async with start(reply(completion(LONDON)), policy=policy("hold", "action: block"), verifiers=verifiers) as proxy:
