@@ -45,7 +45,9 @@ def test_the_template_of_retrieval_augmented_generation() -> None:
 def test_the_template_is_filled_in_by_the_documents_names() -> None:
     """The context first, then the question, then the instructions, the rating last among them."""
     template = library.CONTEXT_FAITHFUL_RAG_TEMPLATE
-    filled = template.format(context_block=build_context_block([{"content": "Timmy runs on mimo-v2-pro."}]), question="What does Timmy use?")
+    filled = template.format(
+        context_block=build_context_block([{"content": "Timmy runs on mimo-v2-pro."}]), question="What does Timmy use?"
+    )
     order = ("mimo-v2-pro", "Based ONLY on the context above", "What does Timmy use?", "[Passage N]", "HIGH / MEDIUM / LOW")
     places = [filled.index(text) for text in order]
     assert sorted(places) == places

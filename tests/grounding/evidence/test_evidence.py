@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context.faithful import build_context_block, texts, wrap_with_context_faithful_prompt
+from proxy.context.faithful import wrap_with_context_faithful_prompt
 from proxy.context.passages import find_passages
 from proxy.exchange import Evidence, Exchange
 from proxy.grounding.evidence.gathering import EvidenceBase, gather, is_question
