@@ -82,7 +82,7 @@ class Reflection(Stage[ReflectionOptions]):
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._reader = ResultReader()
+        self._reader = ResultReader(min_score=options.min_score)
         self._applied = Applied()
         self._caps: dict[str, list[Cap]] = {}
         """By exchange, where caps are enforced."""
@@ -233,7 +233,9 @@ class Reflection(Stage[ReflectionOptions]):
     async def on_done(self, exchange: Exchange) -> None:
         """Remember what only the answer showed, and what was told."""
         events = self._applied.told(exchange.id)
-        events += [event for event in await aside(LARGE, learning.answered, exchange) if self._counts(event.failure)]
+        events += [
+            event for event in await aside(LARGE, learning.answered, exchange, self.options.min_score) if self._counts(event.failure)
+        ]
         found = await self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
         )

@@ -3,8 +3,8 @@
 Every request brings its whole conversation, so all of it is read each time, and each event carries a cause by which the store knows it
 again. What counts as overcoming depends on the failure:
 
-    a failing call          the same call succeeds, or one that does what was recommended: resolved; another call of the tool succeeds, or a
-                            person speaks: progress
+    a failing call          the same call succeeds, or one that does what was recommended (less, in other words, with another argument, with
+                            another tool): resolved; another call of the tool succeeds, or a person speaks: progress
     a loop of calls         a call that is not part of it succeeds: resolved; a person speaks: progress
     the same answer again   the assistant says something else: resolved
     a rejection             the person's next words are none: resolved; an explicit override stands for the rest of the run
@@ -23,7 +23,7 @@ from proxy.language.json.conformance import check_call
 from proxy.language.json.fingerprint import identifier
 from proxy.ports.failure_kinds import Failure
 from proxy.ports.failures import EventKind, FailureEvent
-from proxy.stages.reflection.failures.following import follows
+from proxy.stages.reflection.failures.following import another_item, follows
 from proxy.stages.reflection.failures.selection import Situation
 from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool, calls_in, read_turns
 from proxy.stages.reflection.signals.calls import Outcomes, ResultReader, outcomes
@@ -38,6 +38,8 @@ MAX_EVENTS = 400
 MAX_RECENT = 16
 MAX_FOLLOWING = 8
 """Calls of a tool after a failing one that are asked whether they do what was recommended."""
+MAX_LISTS = 4
+"""Texts before a failing call, of the user and of tools, in which the next of a list may stand beside what failed."""
 MAX_CHECKED = 64
 """Failing calls that are held against the tools' schemas, the newest."""
 
@@ -128,6 +130,9 @@ class _Progress:
         self._failures = history.failures
         self._users = [turn.message for turn in history.turns if turn.role == "user"]
         self._corrected = {failure.position for failure in history.failures if failure.signal_type == "human_correction"}
+        said = [(turn.message, turn.text) for turn in history.turns if turn.role == "user"]
+        results = (call.result for call in calls_in(history.turns) if call.result is not None)
+        self._texts = sorted([*said, *((result.message, result.text) for result in results)])
         self._answers = [(turn.message, turn.text) for turn in history.turns if turn.role == "assistant"]
         self._by_key: dict[str, list[CalledTool]] = {}
         self._by_tool: dict[str, list[CalledTool]] = {}
@@ -182,10 +187,14 @@ class _Progress:
         failed, told = self._failed.get(failure.cause), failure.recommended_adjustment
         if failed is None:
             return None
-        others = told.get("tools", ()) if told.get("type") == "use_other_tool" else ()
+        others = told.get("tools", ()) if told.get("type") in ("use_other_tool", "use_known_tool") else ()
         tools = [tool for tool in self._by_tool if identifier(tool) in others] if others else [failed.tool]
         soon = [call for tool in tools for call in _next(self._by_tool.get(tool, ()), failure.position)]
         done = sorted((call for call in soon if follows(told, failed, call)), key=lambda call: call.message)
+        if done and told.get("type") in ("change_arguments", "fix_arguments"):
+            end = bisect_right(self._texts, failed.message, key=lambda one: one[0])
+            lists = [text for _, text in self._texts[max(0, end - MAX_LISTS) : end]]
+            done = [call for call in done if not another_item(failed, call, lists)]
         return _shown(done, failure.position)
 
 
