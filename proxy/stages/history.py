@@ -154,7 +154,7 @@ class HistoryPanel(StagePanel):
 
 
 class History(Stage[HistoryOptions]):
-    """Warns of a history that distracts the model, and shortens it: by a summary, or to a window of recent messages."""
+    """Tells of a history that distracts the model, or shortens it."""
 
     name = "history"
     Options = HistoryOptions

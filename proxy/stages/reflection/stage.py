@@ -70,7 +70,7 @@ class _Reading(Struct):
 
 
 class Reflection(Stage[ReflectionOptions]):
-    """Remembers what went wrong in a run, tells the model where it matters, and stops what repeats without progress."""
+    """Remembers what went wrong in a run, tells it, stops repetition."""
 
     name = "reflection"
     Options = ReflectionOptions
