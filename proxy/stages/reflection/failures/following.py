@@ -21,7 +21,7 @@ _UNKNOWN_ARGUMENT = ("additionalProperties", "unevaluatedProperties")
 _MISSING = object()
 MAX_VALUE_CHARS = 80
 """Of an argument that is looked for in a text."""
-MAX_TEXT_CHARS = 20_000
+MAX_TEXT_CHARS = 8_000
 
 
 def follows(adjustment: Adjustment, failed: CalledTool, call: CalledTool) -> bool:
