@@ -106,6 +106,32 @@ def test_answers_that_ignore_their_context(answer: str, context: str, expected: 
     assert expected == {name: found[name] for name in expected}
 
 
+@pytest.mark.parametrize(
+    ("question", "passage", "order"),
+    [
+        (
+            "What model does Timmy use?",
+            "Timmy runs on mimo-v2-pro.",
+            ("Based ONLY on the context above", "[Passage N]", "Confidence: HIGH"),
+        ),
+        ("Welches Modell nutzt Timmy?", "Timmy läuft auf mimo-v2-pro.", ("allein aus dem Kontext oben", "[Passage N]", "Vertrauen: HOCH")),
+        ("¿Qué modelo usa Timmy?", "Timmy funciona con mimo-v2-pro.", ("solo a partir del contexto", "[Pasaje N]", "Confianza: ALTA")),
+        ("Quel modèle utilise Timmy ?", "Timmy tourne sur mimo-v2-pro.", ("à partir du contexte", "[Passage N]", "Confiance : ÉLEVÉE")),
+    ],
+)
+async def test_the_model_reads_the_context_then_the_question_then_the_instructions(
+    start: Start, question: str, passage: str, order: tuple[str, str, str]
+) -> None:
+    """Through the shipped policy, with the passages that a client sends along."""
+    hints = {"context": [{"content": passage, "source": "01-hardware.md", "score": 0.91}]}
+    async with start(reply(completion("mimo-v2-pro [Passage 1]")), policy=(POLICIES / "rag.yaml").read_text("utf-8")) as proxy:
+        await proxy.post({"model": "gpt-4o", "messages": [{"role": "user", "content": question}], "groundwire": hints})
+        sent = proxy.upstream.calls[0].json["messages"][-1]["content"]
+    based, cite, rate = order
+    places = [sent.index(text) for text in (passage, based, question, cite, rate)]
+    assert sorted(places) == places
+
+
 @pytest.mark.parametrize("policy", ["rag", "strict"])
 @pytest.mark.parametrize("name", ["session_search", "read_file", "web_extract", "browser"])
 async def test_each_of_its_four_retrieval_tools_brings_the_guidance(start: Start, policy: str, name: str) -> None:
