@@ -74,7 +74,7 @@ async def test_one_pasted_passage_among_retrieved_ones_is_enough() -> None:
 
 
 async def test_this_project_s_own_template_is_read_as_retrieved() -> None:
-    exchange = sent(TEXTS["en"].rag_template.format(context=build_context_block([BREAD]), question=TALL))
+    exchange = sent(TEXTS["en"].template(cite=True, rate=True).format(context_block=build_context_block([BREAD]), question=TALL))
     await judged(exchange)
     assert exchange.answer is not None
 

@@ -156,7 +156,8 @@ class Poisoning(Stage[PoisoningOptions]):
         outcome = Outcome(pieces=len(pieces))
         tools = await aside(exchange.original.size, tools_of, exchange.conversation)
         decided = await self._decided(exchange, pieces, outcome)
-        open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in self.options.kinds]
+        kinds = self._kinds(exchange)
+        open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in kinds]
         new = {piece.hash: piece for piece in open_}
         found = await self._checked(exchange, list(new.values()), decided, tools, outcome)
         held = await self._held(exchange, new, found, tools, outcome)
@@ -227,6 +228,11 @@ class Poisoning(Stage[PoisoningOptions]):
         problems = (checked.error or checked.left_out for checked in found.values())
         outcome.error = outcome.error or next((problem for problem in problems if problem), "")
         return found
+
+    def _kinds(self, exchange: Exchange) -> tuple[PieceKind, ...]:
+        """Of the pieces that there is something to check for: of what those in the conversation wrote, only what it states."""
+        judges = "tool_results" in self.options.against or self._facts(exchange) is not None
+        return tuple(kind for kind in self.options.kinds if judges or kind not in ("assistant", "user"))
 
     def _facts(self, exchange: Exchange) -> FactCheck | None:
         """Who knows what is so: the stage's own knowledge base, or the policy's."""
