@@ -16,6 +16,7 @@ _WORDED = LazyPattern(
     rf"\b(?:(?P<part>half|quarter|halb|viertel) ?(?P<way>past|to|nach|vor)? (?P<hour>{_N})(?: Uhr\b)?"
     rf"|(?:a|hasta|desde|de|sobre) las? (?P<spanish>{_N})(?: (?P<more>y media|y cuarto|menos cuarto))?"
     rf"|(?P<french>{_N}) heures (?P<plus>et demie|et quart|moins le quart)"
+    rf"|(?P<noon>noon|mediodía|(?<=à )midi)|(?P<midnight>midnight|mitternacht|medianoche|minuit)"
     rf"|(?P<oclock>{_N}) (?:o['’]clock|Uhr)"
     rf"|(?P<bare>{_N})(?= (?:in the (?:morning|afternoon|evening)|du matin|du soir|de l['’]après-midi)\b))(?!\w)",
     re.I,
@@ -30,6 +31,9 @@ _PARTS = {"half": 30, "y media": 30, "et demie": 30, "y cuarto": 15, "et quart":
 def read_worded_times(text: str) -> Iterator[tuple[int, int, int]]:
     """``(minutes since midnight, start, end)`` of each, in order; before noon where the text does not say which half of the day."""
     for match in _WORDED.finditer(text):
+        if match["noon"] or match["midnight"]:
+            yield 0 if match["midnight"] else 12 * 60, match.start(), match.end()
+            continue
         said = match["hour"] or match["spanish"] or match["french"] or match["oclock"] or match["bare"]
         hour = _hour(said)
         if hour is not None and (minutes := _minutes(match)) is not None:

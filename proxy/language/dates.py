@@ -136,7 +136,9 @@ def read_times(text: str) -> list[Time]:
         half = half or half_of_day(text, match.end())
         if hour > 24 or (half and hour > 12):
             continue
-        found.append(Time(_readings_of(hour * 60 + minute, half), match.start(), match.end(), match[0]))
+        minutes = hour * 60 + minute
+        readings = _readings_of(minutes, half) if minutes != _NOON or half else (_NOON, 0)
+        found.append(Time(readings, match.start(), match.end(), match[0]))
     taken = {at for time in found for at in range(time.start, time.end)}
     for minutes, start, end in read_worded_times(text):
         if start not in taken and end - 1 not in taken:
@@ -148,6 +150,8 @@ def _readings_of(minutes: int, half: str) -> tuple[int, ...]:
     """Minutes since midnight of a time up to noon in each half of the day that it may be in."""
     if minutes >= 13 * 60:
         return (minutes % _DAY,)
+    if minutes in (0, _NOON) and not half:
+        return (minutes,)
     if half:
         return (minutes % _NOON + (_NOON if half == "p" else 0),)
     return (minutes % _DAY, (minutes + _NOON) % _DAY)

@@ -210,7 +210,7 @@ async def test_the_detail_is_bounded() -> None:
         ({"between": ["user", "user"]}, "twice"),
         ({"between": []}, "between"),
         ({"strategy": "coin"}, "strategy"),
-        ({"max_asked": 0}, "max_asked"),
+        ({"max_asked": -1}, "max_asked"),
         ({"critical_topics": [""]}, "critical_topics"),
         ({"critical_strategy": "keep"}, "critical_strategy"),
         ({"strategies": "merge"}, "strategies"),
