@@ -73,6 +73,45 @@ Feature: Statements that contradict each other
       | waits for the answer |
       | streams the answer   |
 
+  Scenario Outline: Budget hotels below an amount give way to luxury ones as each strategy says
+    Given the policy resolves clashes by <strategy>
+    And it takes out what no longer counts, whoever has said it
+    And the user said "A trip to Rome. I prefer budget hotels, under $50 a night."
+    And the assistant said "Noted."
+    When the user says "I prefer luxury 5-star hotels."
+    Then the model gets "<text>" as message 0
+    And 1 clash is found, of the type CONTRADICTORY_PREFERENCES
+
+    Examples:
+      | strategy      | text                                                                               |
+      | prefer_recent | A trip to Rome.                                                                    |
+      | PREFER_RECENT | A trip to Rome.                                                                    |
+      | merge         | A trip to Rome. I prefer budget hotels, under $50 a night or luxury 5-star hotels. |
+
+  Scenario: Budget hotels below an amount, and luxury ones, are asked about
+    Given the policy resolves clashes by ask_user
+    And the user said "A trip to Rome. I prefer budget hotels, under $50 a night."
+    And the assistant said "Noted."
+    When the user says "I prefer luxury 5-star hotels."
+    Then the user is asked to choose from "I prefer budget hotels, under $50 a night." and "I prefer luxury 5-star hotels."
+
+  Scenario Outline: A place of work, a number and a product have one value each
+    Given it takes out what no longer counts, whoever has said it
+    And the user said "<older>"
+    And the assistant said "Noted."
+    When the user says "<newer>"
+    Then 1 clash is found, of the type CONFLICTING_FACTS
+    And the verdict is warn with the warning clash_removed
+
+    Examples:
+      | older                          | newer                                     |
+      | My office is in New York.      | I work from our London office.            |
+      | Mein Büro ist in Köln.         | Ich arbeite in unserem Büro in Wien.      |
+      | I have two children.           | I have no children.                       |
+      | J'ai trois chats.              | Je n'ai pas de chat.                      |
+      | Our database is PostgreSQL 15. | The production database is MySQL 8.       |
+      | Wir nutzen PostgreSQL 15.      | Unsere Datenbank ist MySQL 8.             |
+
   Scenario: A change of mind said as such is an update
     Given the policy resolves clashes by ask_user
     And it takes out what no longer counts, whoever has said it
