@@ -15,6 +15,8 @@ _LARGE = (
     r"dozen|hundred|thousand|million|billion|dutzend|hundert|tausend|million(?:en)?|milliarden?|docena|mil|millón|millones|mille|"
     r"millions?|milliards?"
 )
+_MAY_BE = re.compile(r"(?i:half|halb|y medi|medi[oa] |demi)")
+"""A first look that is true of whatever `_HALF` finds."""
 _HALF = LazyPattern(
     rf"\b(?:(?:half|(?:einen? )?halbe[ns]?|medi[oa]|(?:un )?demi[- ])\s?(?:an? |de )?(?P<half>{_LARGE})\b"
     rf"|(?P<german>[a-zäöüß]{{3,6}})einhalb(?: (?P<german_large>{_LARGE})\b)?|(?P<one>anderthalb|eineinhalb)(?: (?P<one_large>{_LARGE})\b)?"
@@ -25,7 +27,7 @@ _HALF = LazyPattern(
 
 def read_halves(text: str) -> Iterator[tuple[float, int, int]]:
     """``(value, start, end)`` of each, in order."""
-    for match in _HALF.finditer(text):
+    for match in _HALF.finditer(text) if _MAY_BE.search(text) else ():
         value = _value(match)
         if value is not None:
             yield value, match.start(), match.end()
