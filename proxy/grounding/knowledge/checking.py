@@ -222,7 +222,7 @@ def _judgement(claim: Claim, verdict: FactVerdict) -> Judgement | None:
     if verdict.status == "ERROR":
         return Judgement(claim, "error", verifier=who, decided_by="knowledge", reason=verdict.reason)
     label: Label = "supported" if verdict.status == "VALID" else "contradicted" if verdict.status == "INVALID" else "unsupported"
-    support = 1.0 if verdict.reason == "exact" else detail.get("support")
+    support = 1.0 if verdict.reason == "exact" else 0.0 if label == "contradicted" and "conflict" in detail else detail.get("support")
     said = verdict.correct_fact or claim.text
     span = EvidenceSpan(said, 0, len(said), str(detail.get("fact_source", verdict.source)), "knowledge")
     return Judgement(

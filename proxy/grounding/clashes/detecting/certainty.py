@@ -133,7 +133,8 @@ def is_certain(clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
         return not together and _is_what_it_means(older, newer, said)
     if together and not both[1].change:
         return False
-    return both[0].attribute not in OF_A_TASK or both[1].change or not _something_new(older, newer, said)
+    of_task = both[0].attribute in OF_A_TASK or both[0].of_task or both[1].of_task
+    return not of_task or both[1].change or not _something_new(older, newer, said)
 
 
 def _tongue(text: str) -> str:

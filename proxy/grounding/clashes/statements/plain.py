@@ -172,7 +172,9 @@ def _read(sentence: str, start: int, end: int, language: str | Callable[[], str]
         scope = folded(groups.get("who", "") or groups.get("scope", "")).strip()
         attribute, value, scope = _sorted_in(attribute, value, scope)
         before = places.place(folded(groups["frm"])) if "frm" in groups else ""
-        return Declared(attribute, value, start, end, scope=scope, negated="no" in groups, change=change or "new" in groups, before=before)
+        change = change or "new" in groups
+        negated, of_task = "no" in groups, "task" in groups
+        return Declared(attribute, value, start, end, scope=scope, negated=negated, change=change, before=before, of_task=of_task)
     return None
 
 
@@ -321,8 +323,9 @@ _VALUES: dict[str, Callable[[str, str], str | None]] = {
 def contradict(older: Declared, newer: Declared) -> bool:
     """Whether the two cannot both be so of one person at one time, for certain."""
     if (older.attribute, older.scope) != (newer.attribute, newer.scope):
-        return False
-    judge = _products if older.attribute in plain_things.PLACES else _JUDGES.get(older.attribute)
+        pairs = ((older, newer), (newer, older))
+        return any(plain_things.is_more_than_all(part.attribute, part.value, whole.attribute, whole.value) for part, whole in pairs)
+    judge = _JUDGES.get(older.attribute)
     if judge is not None:
         return judge(older, newer)
     return _other_value(older, newer, lambda one, other: one != other)
@@ -355,10 +358,6 @@ def _is_part(short: str, long: str) -> bool:
     return short[:1] == long[:1] and all(letter in letters for letter in short)
 
 
-def _products(older: Declared, newer: Declared) -> bool:
-    return _other_value(older, newer, lambda one, other: not plain_things.same_product(one, other))
-
-
 def _allergies(older: Declared, newer: Declared) -> bool:
     """One can have several: only the same one, said and denied."""
     return older.value == newer.value and older.negated != newer.negated
@@ -388,6 +387,7 @@ def _diets(older: Declared, newer: Declared) -> bool:
 _JUDGES: dict[str, Callable[[Declared, Declared], bool]] = {
     "location": _locations,
     "workplace": _locations,
+    **dict.fromkeys(plain_things.PLACES, lambda older, newer: _other_value(older, newer, plain_things.other_product)),
     "name": _names,
     "nickname": _names,
     "employer": _names,

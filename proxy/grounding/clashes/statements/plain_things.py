@@ -64,7 +64,7 @@ _TOWN = r"(?P<v>[^\W\d_][\w'’.-]*?(?: [^\W\d_][\w'’.-]*?){0,2}?)"
 
 SENTENCES: dict[str, tuple[str, ...]] = {
     "workplace": (
-        rf"my (?:office|workplace|desk) is(?: {_NOW_EN})?(?: located)? in {_TOWN}|my (?:office|workplace): {_TOWN}|"
+        rf"my (?:office|workplace|desk) is(?: {_NOW_EN})?(?: located)? in {_TOWN}(?: {_NOW_EN})?|my (?:office|workplace): {_TOWN}|"
         rf"(?:i|we)(?: {_NOW_EN})? (?P<no>do ?n['’]t |do not |no longer )?work(?: {_NOW_EN})? (?:from|in|at|out of) (?:our|the|my) {_TOWN} "
         rf"(?:office|branch|site)(?: {_NOW_EN})?|(?:i|we)(?: {_NOW_EN})? work(?: {_NOW_EN})? in {_TOWN}|"
         rf"(?:i['’]m|i am|we['’]re|we are) based (?:in|at) (?:our|the) {_TOWN} office|"
@@ -79,10 +79,11 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         rf"je travaille(?: (?P<new>maintenant))? (?:dans|depuis|à) (?:notre|le|mon) bureau (?:de|d['’]|à) ?{_TOWN}|je travaille à {_TOWN}",
     ),
     "number": (
-        rf"(?:i|we)(?: {_NOW_EN})? (?:have|['’]ve got) (?:got )?{_N} {_THING}(?: {_NOW_EN})?|"
+        rf"(?:i|we|my (?:wife|husband|partner) and i)(?:(?: {_NOW_EN})? have(?: got)?|['’]ve(?: {_NOW_EN})? got) {_N} {_THING}"
+        rf"(?: {_NOW_EN})?|"
         rf"(?:i am|i['’]m) (?:an? |the )?(?P<scope>father|mother|parent|mum|mom|dad) of {_N}|"
-        rf"(?:i|we) (?:do ?n['’]t|do not) have (?P<v>any) {_THING}|(?:i|we) have (?P<v>an?) {_THING}|"
-        rf"(?:the )?user has {_N} {_THING}|(?:the )?user (?:does ?n['’]t|does not) have (?P<v>any) {_THING}|number of {_THING}: {_N}",
+        rf"(?:i|we) (?P<v>don['’]t|do not) have (?:any |an? )?{_THING}|(?:i|we) have (?P<v>an?) {_THING}|"
+        rf"(?:the )?user has {_N} {_THING}|(?:the )?user (?P<v>doesn['’]t|does not) have (?:any |an? )?{_THING}|number of {_THING}: {_N}",
         rf"(?:ich habe|wir haben)(?: {_NOW_DE})? {_N} {_THING}|(?:der nutzer|die nutzerin) hat {_N} {_THING}",
         rf"(?:yo )?(?:tengo|tenemos)(?: (?P<new>ahora))? {_N} {_THING}|(?:yo )?(?P<v>no) (?:tengo|tenemos) {_THING}|"
         rf"el usuario tiene {_N} {_THING}",
@@ -94,7 +95,8 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         rf"{_PRODUCT}"
         rf"(?: in production| as our database)?(?: {_NOW_EN})?|(?:we['’]re|we are)(?: {_NOW_EN})? (?:on|using|running) {_PRODUCT}|"
         rf"(?:my|our|the) {_WHERE_EN}(?:{_PLACE_WORDS})(?: server| engine)?(?: is|['’]s| runs on|:)(?: {_NOW_EN})? {_PRODUCT}|"
-        rf"(?:my|our|the) {_WHERE_EN}(?:{_SYSTEMS_EN})(?: {_NOW_EN})? (?:runs on|runs|uses|is on|is hosted on|is built on) {_PRODUCT}|"
+        rf"(?:my|our|the) {_WHERE_EN}(?:{_SYSTEMS_EN})(?: {_NOW_EN})? (?:runs on|runs|uses|is on|"
+        rf"is (?:hosted|built|deployed|running) on|is (?:powered|backed) by) {_PRODUCT}|production (?:runs on|runs|uses|is on) {_PRODUCT}|"
         rf"(?:{_PLACE_WORDS}): {_PRODUCT}",
         rf"wir (?:nutzen|verwenden|benutzen|haben)(?: {_NOW_DE})? {_PRODUCT}|wir setzen(?: {_NOW_DE})? {_PRODUCT} ein|"
         rf"(?:unsere?|die|das|mein|meine) (?:{_PLACE_WORDS}|app|anwendung|backend|dienst|system|server|plattform) "
@@ -109,11 +111,11 @@ SENTENCES: dict[str, tuple[str, ...]] = {
 }
 """By attribute; ``scope`` of a number is what is counted, of a product where it stands."""
 SUBJECTS = (
-    rf"(?:[Tt]he|[Dd]ie|[Dd]as|[Ll]a|[Ee]l|[Ll]e) (?:production |prod |staging |test |dev |development |local |analytics |reporting )?"
-    rf"(?:{_PLACE_WORDS}|{_SYSTEMS_EN}|app|anwendung|dienst|plattform|aplicación|servidor|sistema|servicio|serveur|système)\b"
+    rf"(?i:the|die|das|la|el|le) (?:production |prod |staging |test |dev |development |local |analytics |reporting )?"
+    rf"(?i:{_PLACE_WORDS}|{_SYSTEMS_EN}|app|anwendung|dienst|plattform|aplicación|servidor|sistema|servicio|serveur|système)\b"
 )
 """How a sentence about a deployment begins that is not in the first person."""
-NONE = frozenset(("no", "any", "kein", "keine", "keinen", "pas", "aucun", "aucune", "ningun", "ninguna"))
+NONE = frozenset(("no", "don't", "do not", "doesn't", "does not", "kein", "keine", "keinen", "pas", "aucun", "aucune", "ningun", "ninguna"))
 """How many: none."""
 ONE = frozenset(("a", "an", "one", "ein", "eine", "einen", "un", "una", "une"))
 PRODUCTION = frozenset(("", "production", "prod"))
@@ -134,14 +136,30 @@ def product(text: str) -> tuple[str, str]:
 
 
 PLACES = frozenset(_PRODUCTS)
+_PARTS = {"children": ("sons", "daughters"), "siblings": ("brothers", "sisters"), "pets": ("dogs", "cats")}
+"""What is counted in another number, too."""
 
 
-def same_product(one: str, other: str) -> bool:
-    """Whether two may be one: a version that is not told, or told in part, is any."""
+_WHOLES = {f"number of {part}": f"number of {whole}" for whole, parts in _PARTS.items() for part in parts}
+
+
+def whole(attribute: str) -> str:
+    """The attribute that counts all of them, where `attribute` counts some; else itself."""
+    return _WHOLES.get(attribute, attribute)
+
+
+def is_more_than_all(part: str, count: str, all_of_them: str, total: str) -> bool:
+    """Whether there are more of one kind than of all: a son, and no children. Both are attributes of `clashes.statements.plain`."""
+    return part != all_of_them == whole(part) and int(count) > int(total)
+
+
+def other_product(one: str, other: str) -> bool:
+    """Whether two are not one: a version that is not told, or told in part, is any."""
     (name, _, version), (other_name, _, other_version) = (_cut(text) for text in (one, other))
-    return name == other_name and (
-        not version or not other_version or f"{version}.".startswith(f"{other_version}.") or f"{other_version}.".startswith(f"{version}.")
-    )
+    if name != other_name or not version or not other_version:
+        return name != other_name
+    short, long = sorted((version, other_version), key=len)
+    return not f"{long}.".startswith(f"{short}.")
 
 
 def _cut(text: str) -> tuple[str, str, str]:

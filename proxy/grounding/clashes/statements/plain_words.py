@@ -213,10 +213,14 @@ SENTENCES: dict[str, tuple[str, ...]] = {
     "price level": (
         rf"i (?:always |much )?prefer (?:to (?:stay in|book|fly|eat in) )?{_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}|"
         rf"i (?:only|always) (?:stay in|book) {_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}|"
+        rf"(?P<task>i (?:want|need)|i(?:['’]d| would) (?:like|prefer)|i(?:['’]m| am) looking for) an? {_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}|"
         rf"{_USER} prefers (?:to (?:stay in|book) )?{_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}|prefers {_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}",
         rf"ich (?:bevorzuge|mag lieber|buche (?:immer|nur)) (?P<v>günstige|billige|preiswerte|luxuriöse|gehobene|teure) "
         rf"(?P<scope>hotels|flüge|restaurants|unterkünfte){_PER_NIGHT}|ich (?:bevorzuge|mag lieber|buche (?:immer|nur)) "
         rf"(?P<v>budget|luxus|5-sterne|fünf-sterne)-?(?P<scope>hotels|restaurants){_PER_NIGHT}|"
+        rf"(?P<task>ich (?:möchte|will|suche|brauche|hätte gern)) ein (?P<v>günstiges|billiges|preiswertes|luxuriöses|gehobenes) "
+        rf"(?P<scope>hotel|restaurant){_PER_NIGHT}|(?P<task>ich (?:möchte|will|suche|brauche|hätte gern)) ein "
+        rf"(?P<v>budget|luxus|5-sterne|fünf-sterne)-?(?P<scope>hotel|restaurant)(?: mit (?:5|fünf) sternen)?{_PER_NIGHT}|"
         rf"{_USER} bevorzugt (?P<v>günstige|billige|luxuriöse) (?P<scope>hotels|flüge|restaurants){_PER_NIGHT}",
         rf"(?:prefiero|siempre reservo|{_USER} prefiere)(?: los| las)? (?P<scope>hoteles|vuelos|restaurantes|alojamientos) "
         rf"(?P<v>baratos|económicos|de lujo|de (?:5|cinco) estrellas)(?: de (?:lujo|(?:5|cinco) estrellas))?{_PER_NIGHT}",
@@ -266,7 +270,7 @@ _OPENERS = frozenset(
     yo vivo vivimos resido residimos me nos mi nuestro ahora actualmente ya no nunca trabajo tengo nací cumplo soy somos estoy como
     comemos fumo prefiero por llámame llámenme
     make set change raise lower increase reduce erhöhe setze ändere senke sube baja cambia pon augmente monte baisse
-    user user's unser unsere nuestra tenemos usamos utilizamos siempre prefers database workplace office number
+    production user user's unser unsere nuestra tenemos usamos utilizamos siempre prefers database workplace office number
     je j'habite j'ai nous on mon notre maintenant désormais actuellement à appelle appelez ne
     """.split()  # noqa: SIM905
 )
