@@ -195,9 +195,14 @@ class CompressionRun:
         else:
             runs = await self._oldest(end, excess + self._note_tokens(excess))
 
+        framing = await self._tokens([])
+        whole = sum([await self._tokens(messages_of(self.parts[run.start : run.end])) - framing for run in runs])
+
         async def write(parts: Sequence[Part], run: Run) -> Noted:
-            stands_for = await self._tokens(messages_of(parts[run.start : run.end]))
-            most = most_summary_tokens(stands_for, self._options.max_summary_tokens)
+            """What matters most of the run stays where the goal leaves room for it."""
+            stands_for = await self._tokens(messages_of(parts[run.start : run.end])) - framing
+            spare = int(stands_for * (1 - max(excess, 0) / whole)) if whole > excess else 0
+            most = min(most_summary_tokens(stands_for, self._options.max_summary_tokens), spare)
             return await archived_run(self._exchange, self._ports, parts, run, self._query, max_important_tokens=most)
 
         return await folded(self.parts, runs, write, self._tokens)
