@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
 from proxy.offloop import aside
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
@@ -295,6 +296,8 @@ class Pipeline:
                 verdict = await hook(exchange)
             if verdict is not None and verdict.outcome == "error":
                 verdict = self._excused(stage, verdict, started)
+            if verdict is not None and phase in ("sentence", "answer") and verdict.scope == "request":
+                verdict = replace(verdict, scope="answer")
             if phase == "answer":
                 exchange.attempts.settle(exchange, stage.name, before.findings)
         except ProxyError as error:
@@ -329,9 +332,8 @@ class Pipeline:
         """An error of a hook that has waited for a model's first reading: nothing was checked, and nothing is wrong."""
         if stage.options.on_error == "closed" or not (stage.embeds or stage.verifies) or not self._reading_since(started):
             return verdict
-        return replace(
-            verdict, outcome="unchecked", code="", detail={**verdict.detail, "reason": "a model is being read", "was": verdict.code}
-        )
+        detail = {**verdict.detail, "reason": "a model is being read", "was": verdict.code}
+        return replace(verdict, outcome="unchecked", code=f"{UNCHECKED}model_loading", detail=detail)
 
     @staticmethod
     def _failure(stage: Stage, phase: str, exchange: Exchange, error: Exception) -> Verdict:

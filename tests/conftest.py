@@ -118,6 +118,11 @@ class Running:
         """The answer's record, flushed."""
         return await self.record_of(answer)
 
+    async def stage_outcomes(self, answer: Answer, stage: str) -> list[str]:
+        """The outcomes of a stage's verdicts, as the answer's record has them."""
+        detail = (await self.record(answer))["detail"]
+        return [found["outcome"] for found in detail.get("verdicts", ()) if found["stage"] == stage]
+
     async def record_of(self, response: Any) -> Any:
         """The record that a response's headers name; a tapped answer's comes to be when its checks are done."""
         async with asyncio.timeout(10):
