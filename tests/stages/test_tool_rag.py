@@ -76,10 +76,10 @@ async def test_tools_of_the_best_ones_object_come_with_it_however_low_their_rele
     assert names(exchange) == [FIND, "search_flights", "book_flights", "delete_flights"]
 
 
-async def test_the_best_ones_kin_do_not_go_beyond_top_k() -> None:
+async def test_the_best_ones_kin_come_beyond_top_k() -> None:
     exchange = asking()
-    await stage(kin=2, min_relevance=0.99, top_k=2).on_request(exchange)
-    assert names(exchange) == [FIND, "search_flights", "book_flights"]
+    await stage(kin=2, min_relevance=0.99, top_k=1).on_request(exchange)
+    assert names(exchange) == [FIND, "search_flights", "book_flights", "delete_flights"]
 
 
 async def test_up_to_the_threshold_the_tools_pass_untouched() -> None:

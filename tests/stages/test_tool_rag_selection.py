@@ -11,6 +11,7 @@ from proxy.stages.tool_rag.selection import (
     confusion_risk,
     grown,
     kin,
+    likely_enough,
     must_keep,
     name_of,
     tools_of,
@@ -238,7 +239,23 @@ def test_names_of_earlier_catalogues_are_not_kept_for_ever() -> None:
 
 @pytest.mark.parametrize(
     ("tools", "share", "risk"),
-    [(30, 0.0, "low"), (31, 0.0, "medium"), (100, 0.09, "medium"), (101, 0.0, "high"), (5, 0.1, "medium"), (5, 0.25, "high")],
+    [(30, 0.0, "low"), (31, 0.0, "high"), (30, 0.09, "low"), (5, 0.1, "medium"), (5, 0.25, "high")],
 )
 def test_the_risk_of_confusion(tools: int, share: float, risk: str) -> None:
     assert confusion_risk(tools, share) == risk
+
+
+@pytest.mark.parametrize(
+    ("relevance", "kept"),
+    [
+        ((0.8, *[0.1] * 30), 3),
+        ((0.4, 0.3, 0.01, 0.0), 3),
+        ((0.2, 0.1, 0.1, 0.1, 0.1, 0.0), 5),
+        ([0.1] * 40, 6),
+        ([0.0] * 40, 3),
+        ((), 3),
+    ],
+    ids=["one is sure", "two hold nearly all", "five do", "all alike", "none", "no tools"],
+)
+def test_where_no_tool_is_sure_more_are_kept_up_to_twice_as_many(relevance, kept):
+    assert kept == likely_enough(relevance, 3)

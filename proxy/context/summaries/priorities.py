@@ -27,6 +27,12 @@ _DATA_MARKS = 3
 """Numbers and marks from which a line with few words is a row of a table, a log or code."""
 MIN_STEMS = 2
 """Words of meaning below which a line says nothing by itself: "Sounds good.", "Option B." """
+_FEW_CHARS = 8
+_POLITE = re.compile(
+    r"(?:(?:no|kein|keine|aucun|ningun) (?:problem|worries|rush|hurry|thema|sorge|eile|probleme?|souci)|never ?mind|not (?:yet|bad|really)"
+    r"|nicht schlimm|noch nicht|pas (?:de souci|mal|grave)|no (?:pasa nada|importa)|sin problema)\b"
+)
+"""Forms of courtesy that read as prohibitions."""
 _RULE, _TASK, _IDENTIFIER, _NUMBER, _NAME, _FINDING = 3.0, 2.5, 2.5, 2.0, 0.5, 1.5
 _ASSISTANT = 0.7
 """Of a user's line's importance."""
@@ -49,8 +55,9 @@ def importance(line: SpokenLine, *, german: bool = False) -> float:
     if speaker == "assistant":
         found = _FINDING * (OUTCOME.search(folded) is not None and bool(figures))
         return _ASSISTANT * (decided + task * bool(figures or decided) + found + figures * identified)
-    if len(set(content_stems(folded))) < MIN_STEMS and not decided:
-        return 0.0
+    stems = len(set(content_stems(folded)))
+    if not stems or _POLITE.match(folded) is not None or (stems < MIN_STEMS and not figures and len(folded) < _FEW_CHARS):
+        return decided
     rule = _RULE * any(cue.search(folded) is not None for cue in (CONSTRAINT, PREFERENCE, CHANGE))
     named = any(not german or is_name_in_german(name) for name, _ in capitalised(text))
     return max(decided, rule) + task + figures + _NAME * named

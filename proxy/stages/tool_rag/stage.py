@@ -45,6 +45,7 @@ from proxy.stages.tool_rag.selection import (
     filled,
     grown,
     kin,
+    likely_enough,
     must_keep,
     name_of,
     tools_of,
@@ -65,13 +66,16 @@ class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
     above_share: Annotated[
         Share | None, Meta(description="share of the window from which tool descriptions are selected from, however few tools there are")
     ] = None
-    top_k: Annotated[Positive, Meta(description="most tools that one request adds by their relevance")] = 5
+    top_k: Annotated[
+        Positive,
+        Meta(description="most tools that one request adds by their relevance; up to twice as many where none is likely to be the one"),
+    ] = 5
     min_relevance: Annotated[
         Share, Meta(description="probability of being needed from which a tool is kept; a tool too many costs less than one that is missed")
     ] = 0.02
     kin: Annotated[
-        int, Meta(ge=0, description="tools of the best one's object that come with it, within top_k: of search_flights, book_flight")
-    ] = 2
+        int, Meta(ge=0, description="tools of the best one's object that come with it, beyond top_k: of search_flights, book_flight")
+    ] = 3
     when_none: Annotated[
         Literal["keep", "none"],
         Meta(description="when no tool reaches min_relevance: keep the top_k anyway, or none but those that always stay"),
@@ -218,11 +222,14 @@ class ToolRag(Stage[ToolRagOptions]):
         options, relevance = self.options, ranking.relevance if ranking is not None else None
         kept = must_keep(catalogue, exchange.conversation, exchange.wants.chosen_tools, options.always)
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
+        most = 0 if relevance is None else likely_enough(relevance, options.top_k)
+        least = min(options.min_relevance, _PLAUSIBLE) if known else -1.0
         if relevance is not None and relevant:
-            relevant = dict([*relevant.items(), *kin(catalogue, relevance, next(iter(relevant)), options.kin).items()][: options.top_k])
+            likely = best(catalogue, relevance, most, least) if most > options.top_k else {}
+            relevant = {**relevant, **likely, **kin(catalogue, relevance, next(iter(relevant)), options.kin)}
         named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
         if relevance is not None and not relevant and self._fill(exchange, bool(known or kept), bool(known)):
-            relevant = filled(catalogue, relevance, options.top_k, min(options.min_relevance, _PLAUSIBLE) if known else -1.0)
+            relevant = filled(catalogue, relevance, options.top_k if known else most, least)
         how: Literal["ok", "shortlist", "indexing"] = "indexing" if ranking is None else "shortlist" if ranking.shortlist else "ok"
         return _Found(frozenset((*relevant, *kept, *named)), relevant, how)
 

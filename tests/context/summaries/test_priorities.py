@@ -2,6 +2,7 @@
 
 import pytest
 
+from proxy.context.summaries import summary_message
 from proxy.context.summaries.extractive import summarise
 from proxy.context.summaries.lines import lines_of
 from proxy.context.summaries.priorities import importance, is_row, required_lines
@@ -19,6 +20,8 @@ WEIGHTY = [
     ("fr", "Le tuyau doit supporter 8 bar."),
 ]
 LIGHT = [
+    "No problem.",
+    "Kein Thema!",
     "Hello and good morning to everybody.",
     "That looks nice.",
     "Which of the two is nearer?",
@@ -73,7 +76,7 @@ def test_a_row_that_the_question_names_stays():
 
 def test_facts_outlive_a_second_summary():
     first = summarise([user("Budget is 9,300 EUR. No plastic."), assistant("Noted. Wood is warm and lasts for long.")] * 2, **_ROOM)
-    chat = [{"role": "user", "content": first}, *(user(f"Sample {i} looks quite all right to me.") for i in range(3))]
+    chat = [summary_message(first), *(user(f"Sample {i} looks quite all right to me.") for i in range(3))]
     again = summarise(chat, **_ROOM)
     assert "9,300 EUR" in again
     assert "No plastic." in again
