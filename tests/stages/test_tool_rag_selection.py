@@ -193,23 +193,23 @@ FLIGHTS = catalogue_of(
 
 
 def test_tools_of_the_same_object_come_with_the_best_the_most_relevant_first() -> None:
-    assert kin(FLIGHTS, (0.9, 0.5, 0.01, 0.2, 0.3), "search_flights", 5) == {"cancel_flights": 0.2, "book_flight": 0.01}
+    assert kin(FLIGHTS, (0.9, 0.5, 0.01, 0.2, 0.3), ["search_flights"], 5) == {"cancel_flights": 0.2, "book_flight": 0.01}
 
 
 def test_the_verb_of_a_name_is_the_word_that_the_description_begins_with() -> None:
     names = ("asana_create_task", "asana_delete_task", "asana_create_tag")
     catalogue = catalogue_of([tool(name, f"{name.split('_')[1].title()}s it in the workspace") for name in names])
-    assert kin(catalogue, (0.9, 0.1, 0.2), "asana_create_task", 5) == {"asana_delete_task": 0.1}
+    assert kin(catalogue, (0.9, 0.1, 0.2), ["asana_create_task"], 5) == {"asana_delete_task": 0.1}
 
 
 def test_a_name_of_one_word_has_no_kin() -> None:
-    assert kin(catalogue_of([tool("search"), tool("book"), tool("search_all")]), (0.9, 0.8, 0.7), "search", 5) == {}
+    assert kin(catalogue_of([tool("search"), tool("book"), tool("search_all")]), (0.9, 0.8, 0.7), ["search"], 5) == {}
 
 
 def test_kin_are_bounded() -> None:
     many = catalogue_of([tool(f"verb{i}_order") for i in range(40)])
-    assert list(kin(many, [0.5] * 40, "verb0_order", 2)) == ["verb1_order", "verb2_order"]
-    assert kin(many, [0.5] * 40, "verb0_order", 0) == {}
+    assert list(kin(many, [0.5] * 40, ["verb0_order"], 2)) == ["verb1_order", "verb2_order"]
+    assert kin(many, [0.5] * 40, ["verb0_order"], 0) == {}
 
 
 # ---- a run's set ----

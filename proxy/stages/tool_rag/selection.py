@@ -122,19 +122,22 @@ def companions(catalogue: ToolCatalogue, keys: Iterable[str]) -> list[str]:
     return [key for key in found if key not in given][:MAX_COMPANIONS]
 
 
-def kin(catalogue: ToolCatalogue, relevance: Sequence[float], key: str, most: int) -> dict[str, float]:
-    """Tools that do something else with the same object: ``book_flight`` and ``cancel_flight`` of ``search_flights``.
+def kin(catalogue: ToolCatalogue, relevance: Sequence[float], keys: Sequence[str], most: int) -> dict[str, float]:
+    """Tools that do something else with the objects of `keys`: ``book_flight`` and ``cancel_flight`` of ``search_flights``.
 
-    What was found is booked, changed or cancelled next, and asked for in words that its tool does not have. At most `most`, the most
-    relevant first, ties in the request's order. `relevance` is of the rankable tools.
+    What was found is booked, changed or cancelled next, and asked for in words that its tool does not have. At most `most` that are none
+    of `keys`, the most relevant first, ties in the request's order. `relevance` is of the rankable tools.
     """
-    wanted = _object_of(catalogue.tools[catalogue.positions[key][0]])
-    if not wanted or not most:
+    objects = {_object_of(catalogue.tools[catalogue.positions[key][0]]) for key in keys} - {()}
+    if not objects or not most:
         return {}
+    last_words = {words[-1] for words in objects}
     alike = [  # the first test is cheap, for thousands of tools
         (score, i)
         for score, i in zip(relevance, catalogue.rankable, strict=True)
-        if wanted[-1] in catalogue.keys[i].lower() and catalogue.keys[i] != key and _object_of(catalogue.tools[i]) == wanted
+        if any(word in catalogue.keys[i].lower() for word in last_words)
+        and catalogue.keys[i] not in keys
+        and _object_of(catalogue.tools[i]) in objects
     ]
     found: dict[str, float] = {}
     for score, i in sorted(alike, key=lambda pair: (-pair[0], pair[1])):
