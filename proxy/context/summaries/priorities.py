@@ -34,6 +34,8 @@ _POLITE = re.compile(
 )
 """Forms of courtesy that read as prohibitions."""
 _RULE, _TASK, _IDENTIFIER, _NUMBER, _NAME, _FINDING = 3.0, 2.5, 2.5, 2.0, 0.5, 1.5
+_BARE = 0.5
+"""Of a number's worth in an assistant's line that has no identifier: much of it is general talk."""
 _ASSISTANT = 0.7
 """Of a user's line's importance."""
 
@@ -54,13 +56,12 @@ def importance(line: SpokenLine, *, german: bool = False) -> float:
     task = _TASK * (TASK.search(folded) is not None)
     if speaker == "assistant":
         found = _FINDING * (OUTCOME.search(folded) is not None and bool(figures))
-        return _ASSISTANT * (decided + task * bool(figures or decided) + found + figures * identified)
+        return _ASSISTANT * (decided + task * bool(figures or decided) + found + figures * (1 if identified else _BARE))
     stems = len(set(content_stems(folded)))
     if not stems or _POLITE.match(folded) is not None or (stems < MIN_STEMS and not figures and len(folded) < _FEW_CHARS):
         return decided
     rule = _RULE * any(cue.search(folded) is not None for cue in (CONSTRAINT, PREFERENCE, CHANGE))
-    named = any(not german or is_name_in_german(name) for name, _ in capitalised(text))
-    return max(decided, rule) + task + figures + _NAME * named
+    return max(decided, rule) + task + figures or _NAME * any(not german or is_name_in_german(name) for name, _ in capitalised(text))
 
 
 def required_lines(messages: Sequence[Message], max_tokens: int, count: Callable[[str], int]) -> tuple[str, ...]:
