@@ -77,7 +77,9 @@ def _tool(row: dict[str, Any]) -> dict[str, Any]:
     return {"type": "function", "function": function}
 
 
-async def first_sets(tools: Tools, asked: Sequence[Asked], embedder: BatchingEmbedder, tokens: TiktokenCounter, **options: Any) -> list[FirstSet]:
+async def first_sets(
+    tools: Tools, asked: Sequence[Asked], embedder: BatchingEmbedder, tokens: TiktokenCounter, **options: Any
+) -> list[FirstSet]:
     """Each request on its own, in a run of its own, to a stage that knows the tools."""
     found = []
     ranker = EmbeddingToolRanker(embedder, MemoryToolOutcomes(), wait_s=120)

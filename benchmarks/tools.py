@@ -50,6 +50,7 @@ from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.models.tools.relevance import probability, shipped
 from proxy.models.tools.shortlist import SHORTLIST, new_tools, rough_text, shortlist
 from proxy.models.tools.text import terms
+from proxy.stages.tool_rag.selection import likely_enough
 from proxy.testing import MemoryToolOutcomes
 
 RESULTS = Path(__file__).parent / "results" / "tools.json"
@@ -153,10 +154,11 @@ def ndcg(order: Sequence[int], needed: set[int], k: int = 5) -> float:
 
 
 def selection(scores: Floats, order: NDArray[np.int64], needed: set[int], tokens: NDArray[np.int64]) -> dict[str, float]:
-    """What the stage keeps at several thresholds: of the top k those at or above it, or the top k where none is."""
-    found, top = {}, order[:TOP_K]
+    """What the stage keeps at several thresholds, without kin: of the top k those at or above it, and more where no tool is sure."""
+    found, top, likely = {}, order[:TOP_K], order[: likely_enough(scores.tolist(), TOP_K)]
     for least in THRESHOLDS:
-        kept = top[scores[top] >= least] if (scores[top] >= least).any() else top
+        sure = top[scores[top] >= least] if (scores[top] >= least).any() else top
+        kept = likely if len(likely) > TOP_K else sure
         found[f"kept at {least}"] = float(len(kept))
         found[f"COMP at {least}"] = float(needed <= set(kept.tolist()))
         found[f"tokens saved at {least}"] = float(1 - tokens[kept].sum() / tokens.sum())

@@ -131,9 +131,7 @@ def _candidates(seen: Sequence[_Seen], messages: int, asked: Collection[str], to
         recency = oldest + (1 - oldest) * (item.line.message + 1) / messages
         scale = recency * (1 if item.importance else _ROLES[item.line.kind] * _kind(item.line))
         tokens = (len(item.line.text) + 1) * tokens_per_char + _LABEL_TOKENS
-        found[item.line.label, item.line.text] = _Candidate(
-            item.line, order, features, item.importance, scale, tokens
-        )
+        found[item.line.label, item.line.text] = _Candidate(item.line, order, features, item.importance, scale, tokens)
     return list(found.values())  # the last of several equal lines
 
 

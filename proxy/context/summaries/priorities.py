@@ -21,7 +21,9 @@ _REQUIRED_CHARS = range(12, 201)
 
 _PLAIN_WORD = re.compile(r"[(\"'“„«]?[^\W\d_]+(?:['’-][^\W\d_]+)*[.,;:!?)\"'”“»]*")
 _DATA_MARK = re.compile(r"\d+|[;|=\t{}<>\[\]]")
-_CODE_NAME = re.compile(r"(?<![\w/.])(?:[A-Za-z]\w{0,63}\(\)|[A-Za-z]{1,40}(?:_[A-Za-z\d]{1,40}){1,8}|[a-z]{2,40}[A-Z][A-Za-z\d]{1,40})(?!\w)")
+_CODE_NAME = re.compile(
+    r"(?<![\w/.])(?:[A-Za-z]\w{0,63}\(\)|[A-Za-z]{1,40}(?:_[A-Za-z\d]{1,40}){1,8}|[a-z]{2,40}[A-Z][A-Za-z\d]{1,40})(?!\w)"
+)
 """A name in code: ``settle()``, ``idx_cart_owner``, ``useNewFold``."""
 _DATA_MARKS = 3
 """Numbers and marks from which a line with few words is a row of a table, a log or code."""

@@ -158,11 +158,7 @@ class CompressionRun:
             trimmed = await self._trimmed(end, excess, sparing=sparing)
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
         summary_tokens = self._options.max_summary_tokens
-        runs = (
-            await self._oldest(end, excess + self._note_tokens(excess))
-            if sparing
-            else foldable_runs(self.parts, end, self._last_user)
-        )
+        runs = await self._oldest(end, excess + self._note_tokens(excess)) if sparing else foldable_runs(self.parts, end, self._last_user)
         done = await summarised(
             self._exchange,
             self._ports,
