@@ -16,7 +16,7 @@ from functools import partial
 from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
-from proxy.errors import Overloaded, PolicyBlocked, ProxyError
+from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
@@ -304,7 +304,9 @@ class Pipeline:
             verdict = Verdict(stage.name, "block", code=_code(error), message=error.message)
             exchange.verdicts.append(verdict)
             raise
-        except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:  # a stage's bug or a missed deadline is a finding, never a crash
             exchange.undo(before, prompt=phase != "sentence" and not stage.only_tells)  # another's hook may change it meanwhile
             verdict = self._excused(stage, self._failure(stage, phase, exchange, error), started)
         finally:
@@ -336,7 +338,7 @@ class Pipeline:
         return replace(verdict, outcome="unchecked", code=f"{UNCHECKED}model_loading", detail=detail)
 
     @staticmethod
-    def _failure(stage: Stage, phase: str, exchange: Exchange, error: Exception) -> Verdict:
+    def _failure(stage: Stage, phase: str, exchange: Exchange, error: BaseException) -> Verdict:
         try:
             stage.broke_off(exchange, phase)
         except Exception as again:  # it has failed already

@@ -109,6 +109,11 @@ class Running:
         async with self._session.get(self.url + path, headers={n.replace("_", "-"): v for n, v in headers.items()}) as response:
             return Answer(response, await response.read())
 
+    async def request(self, method: str, path: str, body: bytes = b"") -> Answer:
+        """Any other method."""
+        async with self._session.request(method, self.url + path, data=body) as response:
+            return Answer(response, await response.read())
+
     def open(self, body: object, **headers: str) -> Any:
         """An open response, to read as it streams."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -102,7 +102,23 @@ _UNKNOWN = 0.5
 """The probability of a statement that nobody could judge: it may as well hold as not."""
 
 
-def support(judgement: Judgement) -> float:
+class Judged(Protocol):
+    """A judgement, or what a record has of it."""
+
+    @property
+    def label(self) -> Label:
+        """What was found."""
+
+    @property
+    def score(self) -> float | None:
+        """As `Judgement.score`."""
+
+    @property
+    def decided_by(self) -> DecidedBy:
+        """As `Judgement.decided_by`."""
+
+
+def support(judgement: Judged) -> float:
     """Calibrated probability that the evidence supports a checkable claim; 1 or 0 where a rule decided, 0 without evidence."""
     label = judgement.label
     if judgement.score is None or judgement.decided_by in _BY_RULE:

@@ -1,4 +1,4 @@
-"""Dates and times of day in a text: English, German, Spanish and French, numeric ones in both orders where both are possible.
+"""Dates and times of day in a text, in six languages; numeric ones in both orders where both are possible.
 
 In: a text. Out: its dates with their place. Used by `proxy.language.quantities`, which reads the numbers that are left.
 """
@@ -33,18 +33,18 @@ _MONTHS: dict[str, int] = {
     word: n
     for n, words in enumerate(
         (
-            "january jan januar jänner enero janvier",
-            "february feb februar febrero février",
-            "march mar märz marzo mars",
-            "april apr abril avril",
-            "may mai mayo",
-            "june jun juni junio juin",
-            "july jul juli julio juillet",
+            "january jan januar jänner enero janvier gennaio janeiro",
+            "february feb februar febrero février febbraio fevereiro",
+            "march mar märz marzo mars março",
+            "april apr abril avril aprile",
+            "may mai mayo maggio maio",
+            "june jun juni junio juin giugno junho",
+            "july jul juli julio juillet luglio julho",
             "august aug agosto août",
-            "september sep sept septiembre setiembre septembre",
-            "october oct oktober okt octubre octobre",
-            "november nov noviembre novembre",
-            "december dec dezember dez diciembre décembre",
+            "september sep sept septiembre setiembre septembre settembre setembro",
+            "october oct oktober okt octubre octobre ottobre outubro",
+            "november nov noviembre novembre novembro",
+            "december dec dezember dez diciembre décembre dicembre dezembro",
         ),
         1,
     )
@@ -56,7 +56,8 @@ _DATE = LazyPattern(
     rf"(?<!\w)(?:(?<![./-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
     rf"|(?<![.,/-])(?P<year_month>{_YEAR}-(?:0[1-9]|1[0-2]))(?![\d/-])"
     rf"|(?<![.,/-])(?P<numeric>[0-3]?\d(?P<sep>[./-])[0-3]?\d(?P=sep)(?:{_YEAR}|\d\d))(?![\d.,/-]?\d)"
-    rf"|(?<![.,])(?P<day>[0-3]?\d)(?:\.|st|nd|rd|th|er)?(?:\ (?:of|de))?\ (?P<month>{_MONTH})\b\.?(?:(?:,|\ del?)?\ (?P<year>{_YEAR})\b)?"
+    rf"|(?<![.,])(?P<day>[0-3]?\d)(?:[.º°]|st|nd|rd|th|er)?(?:\ (?:of|de))?"
+    rf"\ (?P<month>{_MONTH})\b\.?(?:(?:,|\ del?)?\ (?P<year>{_YEAR})\b)?"
     rf"|(?P<month2>{_MONTH})\b\.?\ (?P<day2>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:]|[.,]\d)(?:,?\ (?P<year2>{_YEAR})\b)?"
     rf"|(?P<month3>{_MONTH})\b\.?(?:,|\ del?)?\ (?P<year3>{_YEAR})(?!\w|[.,]\d)"
     rf"|(?<![.,$€£/-])(?P<decade>{_YEAR[:-2]}0)['’]?(?:s|er(?:\ Jahren?)?)\b|(?:años|années)\ (?P<decade2>{_YEAR[:-2]}0)\b"

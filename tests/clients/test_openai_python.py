@@ -45,6 +45,25 @@ def test_a_stream(got: Outcome, delivery: str, proxy: Proxy) -> None:
     assert ("pass", TEXT) == (proxy.record(record_id)["outcome"], proxy.seen(record_id))
 
 
+def test_a_stream_has_its_verdict_afterwards(got: Outcome, proxy: Proxy) -> None:
+    asked = got["verdict_of_a_stream"]
+    found, record = asked["found"], proxy.record(asked["id"])
+    assert (TEXT, asked["id"], record["outcome"], 200) == (asked["text"], found["id"], found["verdict"], found["status"])
+    assert record["policy"] == found["headers"]["x-groundwire-policy"]
+    refusals = [(asked[name]["kinds"][0], asked[name]["code"], asked[name]["param"]) for name in ("unknown", "stranger", "wait")]
+    assert [
+        ("NotFoundError", "not_found", None),
+        ("AuthenticationError", "invalid_api_key", None),
+        ("BadRequestError", "invalid_request", "wait_ms"),
+    ] == refusals
+
+
+def test_verdicts_are_asked_for_while_the_streams_go_on(got_async: Outcome) -> None:
+    found = got_async["verdicts_of_streams"]
+    assert [True] * 8 == [own for own, _ in found]
+    assert not {"pending"} & {verdict for _, verdict in found}
+
+
 def test_the_usage_chunk_comes_when_asked_for(got: Outcome) -> None:
     assert {"choices": 0, "total": USAGE["total_tokens"], "others": []} == got["stream_with_usage"]
 

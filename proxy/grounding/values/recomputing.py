@@ -16,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import lru_cache
 from itertools import combinations
+from math import inf
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.language.dates import Date, Time
 from proxy.language.quantities import TOLERANCE, Quantities, Quantity
@@ -29,6 +31,8 @@ MAX_ARRAYS = 60
 """JSON arrays of one text that are counted and summed up."""
 MAX_JSON_CHARS = 200_000
 MAX_ROW_CHARS = 120
+MAX_RELATIVE_DAYS = 31
+"""How far from another date a day may be that is told by it ("the second Monday after")."""
 """Lines that are no longer are rows of a list, and counted."""
 _SUM = re.compile(
     r"\b(?:total\w*|together|sum\w*|combined|altogether|overall|both|in all|all told|how (?:many|much)|add(?:s|ed|ing)? up"
@@ -331,6 +335,14 @@ def _day(one: Date) -> date | None:
         return None
 
 
+def _days_apart(one: Date, other: Date) -> float:
+    """Days between two; where one has no year, within a year."""
+    if any(each.readings[0][0] is None for each in (one, other)):
+        one, other = (replace(each, readings=tuple((None, month, day) for _, month, day in each.readings)) for each in (one, other))
+    mine, theirs = _day(one), _day(other)
+    return inf if mine is None or theirs is None else abs((mine - theirs).days)
+
+
 def time_derived(time: Time, quantities: Quantities) -> bool:
     """Whether a time is another that was said plus or minus a duration that was said."""
     steps = [q.base_values()[0] / 60 for q in quantities.numbers if q.dimension == "duration"][:MAX_OPERANDS]
@@ -349,13 +361,18 @@ def time_in_zone(time: Time, claim: str, said: str, quantities: Quantities) -> b
     return any((minute - start) % _ZONE_STEP_MINUTES == 0 for t in quantities.times for start in t.minutes for minute in time.minutes)
 
 
-def date_derived(one: Date, quantities: Quantities) -> bool:
-    """Whether a date is another that was said plus or minus a duration that was said; a day's name or a year alone is worked out, too."""
+def date_derived(one: Date, quantities: Quantities, *, told_by_others: bool = False) -> bool:
+    """Whether a date is another that was said plus or minus a duration that was said; a day's name or a year alone is worked out, too.
+
+    Where the text names days by others (`told_by_others`), one within a month of a date that was said may be meant.
+    """
     days = {q.base_values()[0] / _UNIT_SECONDS for q in quantities.numbers if q.dimension == "duration"}
     steps = [round(step) for step in list(days)[:MAX_OPERANDS]]
     wanted = _day(one)
     if wanted is not None:
         known = [d for other in quantities.dates if (d := _day(other)) is not None][:MAX_OPERANDS]
+        if told_by_others and any(_days_apart(one, other) <= MAX_RELATIVE_DAYS for other in quantities.dates[:MAX_OPERANDS]):
+            return True
         return any(abs((wanted - d).days) in (step - 1, step, step + 1) for d in known for step in steps)
     years = [y for other in quantities.dates for y, _, _ in other.readings if y is not None][:MAX_OPERANDS]
     spans = [round(step / 365.2425) for step in days if step >= 300]

@@ -30,7 +30,7 @@ UNCHECKED_CODES = {
 """By the reason for which no statement was judged: the code that says so."""
 CERTAIN = 0.8
 """Probability of support from which a statement that a verifier alone supports is good enough for a ``pass``. Of sentences of answers over
-tables, logs and prose 7% of the right ones and 2% of those with one thing wrong reach it (0.7: 21% and 11%): `benchmarks.answers`."""
+tables, logs and prose 7% of the right ones and 2% of those with one thing wrong reach it (0.7: 21% and 12%): `benchmarks.answers`."""
 _SAYS_SOMETHING = frozenset(("value", "not_known", "code", "instruction", "hedge", "plan", "refusal"))
 """Reasons of statements that nobody checks, although something can be wrong with them."""
 
