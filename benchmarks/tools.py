@@ -32,6 +32,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -318,7 +319,7 @@ class Report:
         """What the stage sends of 45 tools."""
         print()
         found: dict[str, list[FirstSet]] = asyncio.run(sets_of_families())
-        for name, sets in [*found.items(), ("all three", [one for sets in found.values() for one in sets])]:
+        for name, sets in [*found.items(), ("all three", list(chain.from_iterable(found.values())))]:
             kept = interval(np.array([float(one.kept) for one in sets]), self.seed)
             saved = interval(np.array([one.saved for one in sets]), self.seed)
             tools = float(np.mean([one.tools for one in sets]))

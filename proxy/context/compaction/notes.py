@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 SUMMARY_TOKENS = 200
 SUMMARY_SHARE = 1 / 18
-"""Of the tokens that a summary stands for: at 8,000 tokens 440. RF-005 has 200 for 3,000, and 800 of 7,400 in all where everything is folded."""
+"""Of the tokens that a summary stands for: at 8,000 tokens 440. RF-005 has 200 for 3,000, and 800 of 7,400 in all where everything is
+folded."""
 SUMMARY_TOKENS_HELP = (
     "most tokens of one summary, with the message around it and the reference; by default 200, or an eighteenth of what it stands for"
 )

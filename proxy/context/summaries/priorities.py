@@ -1,7 +1,8 @@
 """How much a line of a conversation matters for going on with it: constraints, decisions, open tasks, identifiers, numbers.
 
 What the user lays down comes first, what the assistant found or promised next, then errors that a tool reported. Chat, pasted tables
-and logs, and which tools were called say little about the task: they get what room is left. A tool's result is foreign text: what it asks for is no decision. Pure functions.
+and logs, and which tools were called say little about the task: they get what room is left. A tool's result is foreign text: what it
+asks for is no decision. Pure functions.
 """
 
 from __future__ import annotations

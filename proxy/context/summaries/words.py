@@ -56,22 +56,24 @@ PREFERENCE = LazyPattern(
     r"|(?:je )?prefere|j['’](?:aime|adore)|je n['’]aime|je ne veux|je deteste|jamais|toujours|allergique|plutot)\b"
 )
 CONSTRAINT = LazyPattern(
-    r"\b(?:must(?:n['’]?t)?|ha(?:s|ve|d) to|should(?:n['’]t)?|(?:may|can|is|are)(?: not|n['’]t| only)|cannot|do(?:n['’]t| not)|never|only|always|no"
-    r"|at (?:most|least)|(?:no|not) (?:more|less|later|fewer|earlier)|max(?:imum)?|min(?:imum)?|limit\w{0,3}|threshold|below|above|beyond|within"
-    r"|until|before|keep|stays?|remains?|leave|alone|except\w{0,6}|allowed|forbidden|requires?|required|budget|capped?|ensure|make sure|without"
-    r"|important|rather than"
-    r"|muss\w{0,3}|darf\w{0,2}|durfen|soll\w{0,3}|nie|niemals|niemand|nur|hochstens|mindestens|maxim\w{1,4}|minim\w{1,4}|grenze|obergrenze"
-    r"|spatestens|fruhestens|auf keinen fall|keinesfalls|bleib\w{0,2}|gilt|gelten|unbedingt|wichtig|achte\w?|kein\w{0,2}|nicht"
-    r"|ohne|mehr als|weniger als|verlang\w{1,3}|verbot\w{0,2}|erlaubt|statt|sondern"
-    r"|deb(?:e|en|emos)|ten(?:emos|go|eis) que|tiene\w? que|hay que|nunca|solo|solamente|como (?:maximo|minimo)|al menos|a lo sumo|maxim[oa]"
-    r"|minim[oa]|limite|antes de\w?|a mas tardar|prohib\w{1,5}|no (?:se )?puede\w?|sin|nada de|en vez del?|en lugar del?|excepcion\w{0,2}"
-    r"|doi(?:t|s|vent)|devons|il faut|jamais|seulement|uniquement|au (?:plus|moins)|avant le|interdit\w{0,2}|pas|sans|au lieu de"
-    r"|deve|devono|soltanto|almeno|al massimo|entro|vietat[oai]|apenas|pelo menos|no maximo)\b"
+    r"\b(?:must(?:n['’]?t)?|ha(?:s|ve|d) to|should(?:n['’]t)?|(?:may|can|is|are)(?: not|n['’]t| only)|cannot|do(?:n['’]t"
+    r"| not)|never|only|always|no|at (?:most|least)|(?:no|not) (?:more|less|later|fewer|earlier)|max(?:imum)?|min(?:imum)?"
+    r"|limit\w{0,3}|threshold|below|above|beyond|within|until|before|keep|stays?|remains?|leave|alone|except\w{0,6}|allowed"
+    r"|forbidden|requires?|required|budget|capped?|ensure|make sure|without|important|rather than|muss\w{0,3}|darf\w{0,2}"
+    r"|durfen|soll\w{0,3}|nie|niemals|niemand|nur|hochstens|mindestens|maxim\w{1,4}|minim\w{1,4}|grenze|obergrenze"
+    r"|spatestens|fruhestens|auf keinen fall|keinesfalls|bleib\w{0,2}|gilt|gelten|unbedingt|wichtig|achte\w?|kein\w{0,2}"
+    r"|nicht|ohne|mehr als|weniger als|verlang\w{1,3}|verbot\w{0,2}|erlaubt|statt|sondern|deb(?:e|en|emos)|ten(?:emos|go"
+    r"|eis) que|tiene\w? que|hay que|nunca|solo|solamente|como (?:maximo|minimo)|al menos|a lo sumo|maxim[oa]|minim[oa]"
+    r"|limite|antes de\w?|a mas tardar|prohib\w{1,5}|no (?:se )?puede\w?|sin|nada de|en vez del?|en lugar del?"
+    r"|excepcion\w{0,2}|doi(?:t|s|vent)|devons|il faut|jamais|seulement|uniquement|au (?:plus|moins)|avant le"
+    r"|interdit\w{0,2}|pas|sans|au lieu de|deve|devono|soltanto|almeno|al massimo|entro|vietat[oai]|apenas|pelo menos"
+    r"|no maximo)\b"
 )
 """What the user lays down: bounds, prohibitions, what stays as it is. Read in the user's own sentences only."""
 TROUBLE = LazyPattern(
-    r"(?:\b|_)(?:error|fail(?:ed|ure|s|ing)?|fatal|critical|warn(?:ing)?|exception|traceback|denied|refused|rejected|timeout|timed out|root cause"
-    r"|missing|skipped|fehler\w{0,4}|fehlgeschlagen|abgelehnt|fehlt|warnung|fallo|rechazad[oa]|falta|erreur|echec|refusee?|errore)\b"
+    r"(?:\b|_)(?:error|fail(?:ed|ure|s|ing)?|fatal|critical|warn(?:ing)?|exception|traceback|denied|refused|rejected|timeout"
+    r"|timed out|root cause|missing|skipped|fehler\w{0,4}|fehlgeschlagen|abgelehnt|fehlt|warnung|fallo|rechazad[oa]|falta"
+    r"|erreur|echec|refusee?|errore)\b"
 )
 """Something went wrong, in a tool's result."""
 OUTCOME = LazyPattern(

@@ -100,7 +100,7 @@ def best(catalogue: ToolCatalogue, relevance: Sequence[float], most: int, least:
 
 
 def likely_enough(relevance: Sequence[float], top_k: int) -> int:
-    """How many of the most relevant tools to keep: `top_k` where one of all is sure, else as many as hold `_MASS`, at most twice `top_k`."""
+    """How many of the most relevant tools to keep: `top_k` where one is sure, else as many as hold `_MASS`, at most twice `top_k`."""
     ordered = sorted(relevance, reverse=True)
     if not ordered or ordered[0] >= _SURE:
         return top_k

@@ -1,8 +1,8 @@
 import pytest
 
 from proxy.context.summaries.facts import literals, names, open_calls
-from proxy.context.summaries.lines import lines_of, source_texts
-from tests.context.summaries.conversations import TRIP, assistant, user, words
+from proxy.context.summaries.lines import source_texts
+from tests.context.summaries.conversations import TRIP
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_german_nouns_are_no_names():
 
 
 def test_facts_of_a_conversation():
-    texts, lines = list(source_texts(TRIP)), lines_of(TRIP)
+    texts = list(source_texts(TRIP))
     found = {(fact.kind == "identifier", fact.text) for text in texts for fact in literals(text)}
     assert {(True, text) for text in ("mia_li_3668", "HAT012", "HAT099", "ZFA04Y")} <= found
     assert {(False, text) for text in ("2026-05-20", "1240.5", "$310", "11:00")} <= found
