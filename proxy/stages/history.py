@@ -22,7 +22,7 @@ from proxy.context.compaction.conversation import Compacted, recalled, sent, sto
 from proxy.context.compaction.folding import FoldedRun, folded
 from proxy.context.compaction.late import LateSummaries
 from proxy.context.compaction.measure import prompt_use, token_counter
-from proxy.context.compaction.notes import Noted, archived_run, summarised_run
+from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, Noted, archived_run, summarised_run
 from proxy.context.compaction.parts import Part, messages_of
 from proxy.context.compaction.runs import Run, foldable_runs, recent_messages_start
 from proxy.context.conversation import last_user
@@ -67,9 +67,7 @@ class HistoryOptions(StageOptions, frozen=True, kw_only=True):
         Positive | None, Meta(description="messages at the end that stay as they are; 5 for summarize, 10 for sliding_window")
     ] = None
     every: Annotated[Positive, Meta(description="messages that must have come since the last time before it is done again")] = 10
-    max_summary_tokens: Annotated[
-        Positive, Meta(description="most tokens of one summary, with the message around it and the reference")
-    ] = 200
+    max_summary_tokens: Annotated[Positive | None, Meta(description=SUMMARY_TOKENS_HELP)] = None
     summariser: Annotated[
         SummariserOptions | None, Meta(description="upstream and model that write summaries; without it they are made of sentences picked")
     ] = None
