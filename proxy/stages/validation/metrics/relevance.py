@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from proxy.context.question import MAX_CHARS, find_question
 from proxy.grounding.relevance import scoring
+from proxy.language.word_overlap import content_words
 from proxy.offloop import LARGE, aside
 from proxy.ports import Embedder
 from proxy.stages.validation.metrics.candidates import Candidate
@@ -84,8 +85,14 @@ def _cut(candidates: Sequence[Candidate]) -> list[list[list[_Cut]]]:
         text = candidate.content.text
         heading = is_heading(text)
         readings = [[reading, *filter(None, [without_place(reading) if heading else ""])] for reading in _readings(candidate)]
-        found.append([[_Cut(one, scoring.cut(one, [text], MAX_WINDOWS)) for one in same] for same in readings])
+        found.append([[_Cut(one, _windows(one, same[0], text)) for one in same] for same in readings])
     return found
+
+
+def _windows(reading: str, whole: str, text: str) -> list[scoring.Window]:
+    """For a reading, or for an errand that is a part of a `whole` one: it leaves no more unsaid than that."""
+    words = len(content_words(whole))
+    return [replace(window, question_words=words) for window in scoring.cut(reading, [text], MAX_WINDOWS)]
 
 
 def _together(scores: Sequence[scoring.PassageScore]) -> scoring.PassageScore:
