@@ -109,7 +109,7 @@ class _Hidden:
 
 
 class Faithful(SentenceStage[FaithfulOptions]):
-    """Asks the model to answer from the context, to cite it and to rate itself; numbers the passages that come as hints."""
+    """Asks for an answer from the context, with citations and rating; numbers the passages that come as hints."""
 
     name = "faithful"
     Options = FaithfulOptions
