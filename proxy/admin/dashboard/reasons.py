@@ -28,7 +28,6 @@ REASONS = {
     "context_quarantined": "content waits in quarantine",
     "context_suspicious": "suspicious content in the context",
     "answer_quarantined": "the answer is kept from coming back",
-    "poisoning_rate_high": "much suspicious content lately",
     "poisoning_unchecked": "content could not be checked",
     "context_quality": "the content that came in is not good enough",
     "context_unchecked": "content could not be checked",

@@ -52,7 +52,7 @@ _WORDS = re.compile(r"\w+(?:[.,:]\d+)*|[-−–+](?=\d)|[%€$£°]")
 """Words, numbers with their marks, signs and units."""
 _RULES = tuple(
     sorted(
-        {text.strip() for code in LANGUAGES for text in (*texts(code).system_suffixes, texts(code).user_prefix)},
+        {text.strip() for code in LANGUAGES for text in (*texts(code).system_suffixes, *texts(code).user_texts)},
         key=len,
         reverse=True,
     )
