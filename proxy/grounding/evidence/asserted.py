@@ -39,7 +39,9 @@ _ASKING_UNMARKED = LazyPattern(rf"\W{{0,5}}(?:{words.AUXILIARIES}|{words.WONDERI
 _CHECKED = LazyPattern(words.CHECKED, re.I)
 _OPENING = LazyPattern(rf"\W{{0,5}}(?:(?:{words.POLITE})[,!.:]{{0,2}}[ \t]+){{0,3}}", re.I)
 _ENGLISH_VERB = LazyPattern(rf"(?:do not |don['’]t |never |always |only )?(?:{words.ENGLISH_VERBS})\b(?![-'’])", re.I)
-_AS_A_NOUN = LazyPattern(rf"(?:[ \t]+(?!(?:{words.NO_SUBJECT})\b)[\w'’-]{{1,20}}){{0,3}}?[ \t]+(?:{words.ENGLISH_FINITE})\b", re.I)
+_AS_A_NOUN = LazyPattern(
+    rf"[\"”’']{{0,2}}(?:[ \t]+(?!(?:{words.NO_SUBJECT})\b)[\w'’-]{{1,20}}){{0,3}}?[ \t]+(?:{words.ENGLISH_FINITE})\b", re.I
+)
 """What follows a verb that is a noun: "Work starts at 9", "Order 123 was sent"."""
 _OTHER_VERB = LazyPattern(rf"(?:{words.OTHER_VERBS})\b", re.I)
 _GERMAN_SIE = LazyPattern(r"[a-zäöüß]{3,20}en Sie\b", re.I)
