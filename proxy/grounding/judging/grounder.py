@@ -95,7 +95,7 @@ class Grounder:
 
         With `only_certain` a claim is contradicted only where something exact says so (`proxy.grounding.judging.deciding`), and unsure
         where the verifier alone speaks against it; up to a support of `low` it is unsupported. `budget_chars` is how much evidence the
-        verifier gets for each claim. Without `embedder` evidence is found by words alone. With `compares` it is asked about other values, too.
+        verifier gets for each claim. Without `embedder` evidence is found by words alone; with `compares` other values are asked about.
         """
         self._verifier, self._embedder = verifier, embedder
         self._min_support, self._min_contradiction = min_support, min_contradiction
