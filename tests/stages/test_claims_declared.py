@@ -77,3 +77,9 @@ async def test_a_system_message_s_facts_are_evidence_and_its_rules_are_not() -> 
     exchange = chat("When does it leave?", "The ferry leaves at noon.", system)
     verdict = await checked(exchange, ports_with(neutral()))
     assert (["supported"], "system message 1") == (labels(exchange), verdict.detail["claims"][0]["evidence"]["source"])
+
+
+async def test_a_check_of_a_chat_that_could_not_run_refuses_nothing() -> None:
+    exchange = chat("I live in Bonn with my two sons. What could we do?", "In Bonn you could see the museum.")
+    verdict = await checked(exchange, ports_with(ScriptedVerifiers(lambda pair: None)), on_error="closed")
+    assert ("unchecked", ["not_checkable"]) == (verdict.outcome, labels(exchange))

@@ -36,9 +36,12 @@ _END_MARK = re.compile(r"([.!?？…:])[\"'”’»)\]*_]*$")
 
 _ASKING = LazyPattern(rf"\W{{0,5}}(?:(?:{words.AUXILIARIES})\b|¿|est-ce\b)", re.I)
 _ASKING_UNMARKED = LazyPattern(rf"\W{{0,5}}(?:{words.AUXILIARIES}|{words.WONDERING})\b", re.I)
+_CHECKED = LazyPattern(words.CHECKED, re.I)
 _OPENING = LazyPattern(rf"\W{{0,5}}(?:(?:{words.POLITE})[,!.:]{{0,2}}[ \t]+){{0,3}}", re.I)
 _ENGLISH_VERB = LazyPattern(rf"(?:do not |don['’]t |never |always |only )?(?:{words.ENGLISH_VERBS})\b(?![-'’])", re.I)
-_AS_A_NOUN = LazyPattern(rf"(?:[ \t]+(?!(?:{words.NO_SUBJECT})\b)[\w'’-]{{1,20}}){{0,3}}?[ \t]+(?:{words.ENGLISH_FINITE})\b", re.I)
+_AS_A_NOUN = LazyPattern(
+    rf"[\"”’']{{0,2}}(?:[ \t]+(?!(?:{words.NO_SUBJECT})\b)[\w'’-]{{1,20}}){{0,3}}?[ \t]+(?:{words.ENGLISH_FINITE})\b", re.I
+)
 """What follows a verb that is a noun: "Work starts at 9", "Order 123 was sent"."""
 _OTHER_VERB = LazyPattern(rf"(?:{words.OTHER_VERBS})\b", re.I)
 _GERMAN_SIE = LazyPattern(r"[a-zäöüß]{3,20}en Sie\b", re.I)
@@ -71,8 +74,7 @@ def is_question(sentence: str) -> bool:
 
 
 def _asks_to_check(sentence: str) -> bool:
-    begin = _opening(sentence)
-    return re.compile(words.CHECKED, re.I).match(sentence, begin) is not None
+    return _CHECKED.match(sentence, _opening(sentence)) is not None
 
 
 def is_request(sentence: str) -> bool:
@@ -110,9 +112,13 @@ def _opening(text: str) -> int:
 _KNOWN = THANKS | INSTRUCTIONS | INSTRUCTION_OBJECTS | {"lot", "lots", "much"}
 
 
+_TALK_CHARS = 120
+"""A longer sentence says something."""
+
+
 def _is_small_talk(text: str) -> bool:
     """Thanks, greetings and praise, and instructions of one word ("shorter, please"): nothing that is so."""
-    if any(c.isdigit() for c in text):
+    if len(text) > _TALK_CHARS or any(c.isdigit() for c in text):
         return False
     return all(word in _KNOWN for word in content_words(text)) or reason_of(text, text) in ("greeting", "hedge", "opinion")
 

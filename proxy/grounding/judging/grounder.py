@@ -53,8 +53,7 @@ EMBED_ALL = 200
 """Up to so many pieces all are embedded: 0.2 s once for a context, then they are cached."""
 EMBED_BEST = 32
 """Of more pieces, those nearest to the claim by words, and the ones beside them."""
-SENTENCE_CHARS, SURE_LANGUAGE = 40, 0.8
-"""A claim that is as long has a language of its own, where that is as probable; any other is in that of the answer."""
+SENTENCE_CHARS, SURE_LANGUAGE = 40, 0.8  # a claim that is as long has a language of its own, where that is as probable
 AT_A_TIME = 2
 """Exchanged values of a claim that are asked at once: as many as are judged side by side."""
 
@@ -90,16 +89,17 @@ class Grounder:
         budget_chars: int = EVIDENCE_CHARS,
         only_certain: bool = False,
         low: float = 0.2,
+        compares: bool = True,
     ) -> None:
         """A claim is supported from the probability `min_support`, else contradicted from `min_contradiction`.
 
         With `only_certain` a claim is contradicted only where something exact says so (`proxy.grounding.judging.deciding`), and unsure
         where the verifier alone speaks against it; up to a support of `low` it is unsupported. `budget_chars` is how much evidence the
-        verifier gets for each claim. Without `embedder` evidence is found by words alone.
+        verifier gets for each claim. Without `embedder` evidence is found by words alone; with `compares` other values are asked about.
         """
         self._verifier, self._embedder = verifier, embedder
         self._min_support, self._min_contradiction = min_support, min_contradiction
-        self._budget_chars, self._only_certain, self._low = budget_chars, only_certain, low
+        self._budget_chars, self._only_certain, self._low, self._compares = budget_chars, only_certain, low, compares
 
     async def judge(
         self, claims: Sequence[Claim], base: EvidenceBase, *, answer: str = "", tongue: str = "", deadline_s: float | None = None
@@ -118,7 +118,7 @@ class Grounder:
                 tongue = tongue or await asyncio.to_thread(language, answer or " ".join(texts))  # it loads a model the first time
                 await asyncio.to_thread(_set_tongues, cuts, tongue)
                 await self._find(cuts, base)
-                likely = await self._likely_swaps(cuts, base) if self._only_certain else []
+                likely = await self._likely_swaps(cuts, base) if self._only_certain and self._compares else []
                 await self._ask(cuts, likely)
                 if self._only_certain:
                     await self._decide(cuts, base)
@@ -222,7 +222,7 @@ class Grounder:
         asked = []
         for cut, (_, slot, swaps) in zip(open_, found, strict=True):
             wanted = wanted_gain(cut.decision, cut.support, slot, near.get(cut.text, 0.0))
-            asked += [(cut, swaps, wanted)] if swaps and wanted is not None else []
+            asked += [(cut, swaps, wanted)] if swaps and wanted is not None and self._compares else []
         gains = await self._gains(asked)
         for cut, (matter, slot, _) in zip(open_, found, strict=True):
             gain = gains.get(cut.text, 0.0)

@@ -72,6 +72,8 @@ def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
     than its user, unless the verifier holds against it a fact with which it shares a word.
     """
     label, span = judgement.label, judgement.evidence
+    if scope == "declared" and label == "error":  # too late, or no verifier: nobody has asked for a check of such a chat
+        return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
     if scope == "all" or label not in ("unsupported", "unsure", "contradicted") or judgement.reason == UNKNOWN_LANGUAGE:
         return judgement
     declared = span is not None and span.kind in ("user", "system")

@@ -23,7 +23,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.made_up import asks_to_make_up
-from proxy.grounding.evidence.gathering import EvidenceBase, question_of, scope_of
+from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope, question_of, scope_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, evidence_of, searchable
 from proxy.grounding.judging.options import asks, make_verifier
@@ -224,7 +224,9 @@ class Claims(SentenceStage[ClaimsOptions]):
         options, skips = self.options, self.options.without_context == "skip" and self.options.tool_arguments == "skip"
         evidence = await evidence_of(exchange)
         question = await aside(exchange.original.size, question_of, exchange)
-        scope = "all" if options.without_context == "check" else await aside(exchange.original.size, scope_of, evidence, question)
+        scope: EvidenceScope = (
+            "all" if options.without_context == "check" else await aside(exchange.original.size, scope_of, evidence, question)
+        )
         skipped = "" if scope or exchange.knowledge is not None else NO_CONTEXT
         base = await searchable(() if skipped and skips else evidence)
         if not skipped and asks_to_make_up(question):
@@ -232,9 +234,9 @@ class Claims(SentenceStage[ClaimsOptions]):
         words = words_of(" ".join(base.sentences)) if scope == "declared" else frozenset[str]()
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
-        return Ground(base, self._grounder(exchange), question, skipped, exchange.knowledge, scope, words)
+        return Ground(base, self._grounder(exchange, scope), question, skipped, exchange.knowledge, scope, words)
 
-    def _grounder(self, exchange: Exchange) -> Grounder:
+    def _grounder(self, exchange: Exchange, scope: EvidenceScope) -> Grounder:
         options, (low, high) = self.options, self.options.bounds()
         return Grounder(
             self._verifier.for_client(exchange.client),
@@ -243,6 +245,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             min_contradiction=options.min_contradiction,
             only_certain=True,
             low=low,
+            compares=scope != "pasted",  # there another value is never more than unsure
         )
 
     async def _embed(self, base: EvidenceBase) -> None:
@@ -377,9 +380,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         return below and any(fails(judgement, self.options.fail_on) for judgement in judgements)
 
     def _settled(self, exchange: Exchange, checks: Checks) -> Answer:
-        """Ask again where the answer fails and there are tries left; else choose the best of the answers. That one, as the stages before
-        have left it.
-        """
+        """Ask again where the answer fails and there are tries left; else the best of the answers, as the stages before have left it."""
         answer, present = exchange.answer or Answer(()), len(exchange.attempts) - 1
         if present < 0:
             return answer
