@@ -1,4 +1,4 @@
-"""Does the relevance guard tell passages that help from those that do not? `make bench-relevance`
+"""Does the relevance guard tell passages that help from those that do not, how fast, how calibrated? `make bench-relevance`
 
     python -m benchmarks.relevance [--seed N] [--rounds N]
 
@@ -322,8 +322,10 @@ async def speed(cases: Sequence[data.Case], rounds: int, seed: int) -> dict[str,
 
 async def run(seed: int, rounds: int) -> dict[str, Any]:
     embedder = BatchingEmbedder(UseEncoder(), cache_mb=256)
-    cases = data.load(held_out=True)
-    training = [c for c in contexts(data.load(held_out=False), seed) if not c.kind.startswith("ten")]
+    cases = [case for case in data.load(held_out=True) if case.group in GROUPS]
+    training = [
+        c for c in contexts([case for case in data.load(held_out=False) if case.group in GROUPS], seed) if not c.kind.startswith("ten")
+    ]
     known = await scored(training, embedder)
     thresholds = {"guard": MIN} | {name: best_threshold(known, name) for name in ("guard, own best", "cosine", "words", "bm25")}
     rows = await scored(contexts(cases, seed), embedder)

@@ -15,7 +15,7 @@ from proxy.language.stop_words import OPENERS
 from proxy.language.word_overlap import words
 
 ENOUGH_WORDS = 3
-"""Content words that name a subject. Nine of ten questions of the training half have as many (``python -m training.relevance``)."""
+"""Content words that name a subject; a name counts for two ("Who painted Guernica?"), but in German every noun has a capital letter."""
 MANY_WORDS = 25
 """With more content words than these, a message tells a story around its question."""
 _POINTERS = {
@@ -26,12 +26,20 @@ _POINTERS = {
     r"|otr[oa]s?",
     "fr": r"ils?|elles?|lui|leurs?|(?<!est-)(?<!est )ce|cet|cettes?|ces|cela|ça|celui|celles?|ceux|y|en|son|sa|ses|là|ici|alors|mêmes?"
     r"|autres?",
+    "it": r"ess[oaie]|lui|lei|loro|quest[oaie]|quell[oaie]|ciò|lì|là|qui|allora|entrambi|entrambe|stess[oaie]|altr[oaie]|su[oae]|suoi|ne|ci",
+    "pt": r"el[ea]s?|isso|isto|aquilo|est[ea]s?|ess[ea]s?|aquel[ea]s?|seus?|suas?|lá|ali|aqui|então|ambos|ambas|mesm[oa]s?|outr[oa]s?|lhes?",
 }
 """By language, the words by which a question points at what was said or shown before; with accents, which tell él from el."""
 _POINTS = {tongue: LazyPattern(rf"\b(?:{words_})\b", re.I) for tongue, words_ in _POINTERS.items()}
-_NEW_TERM = LazyPattern(
-    r"\W{0,3}(?:what(?:'s| is| are)|who(?:'s| is)|was ist|wer ist|qué es|quién es|qu['’]est-ce qu['’]|c['’]est quoi)"
-    r" ?(?:an?|eine?|un|une|una) \w",
+_NAME = LazyPattern(r"(?<=[^\W\d_.?!:] )[A-ZÀ-Þ]\w{2,}")
+_WHAT_ABOUT = LazyPattern(
+    r"\W{0,3}(?:(?:and )?(?:what|how) about|(?:und )?(?:was ist|wie (?:ist|sieht) es) mit|¿?(?:y )?qué (?:tal|pasa|hay) con"
+    r"|(?:et )?qu['’]en est-il|e (?:per|quanto))\b",
+    re.I,
+)
+NEW_TERM = LazyPattern(
+    r"\W{0,3}(?:what(?:'s| is| are)|who(?:'s| is)|was ist|wer ist|qué es|quién es|qu['’]est-ce qu['’]|c['’]est quoi|(?:che )?cos['’] ?è|o que é)"
+    r" ?(?:an?|eine?|un|une|una|uno|uma?|un['’]) ?\w",
     re.I,
 )
 """Asks what something is, with an article that introduces what was not spoken of before."""
@@ -45,8 +53,11 @@ def missing_subject(text: str, content: Sequence[str]) -> str:
         return "a language in which nobody knows what it points at"
     if said and said[0] in OPENERS:
         return "goes on from what was said before"
-    if points.search(text):
+    if sum(word.isdigit() for word in content) > 1:
+        return "may be a sum"
+    if points.search(text) or _WHAT_ABOUT.match(text):
         return "points at what was said before"
-    if sum(not word.isdigit() for word in content) < ENOUGH_WORDS and not _NEW_TERM.match(text):
+    names = len(_NAME.findall(text)) if language(text, default="") != "de" else 0
+    if sum(not word.isdigit() for word in content) + names < ENOUGH_WORDS and not NEW_TERM.match(text):
         return "says too little of its subject"
     return "tells more than it asks" if len(content) > MANY_WORDS else ""

@@ -13,7 +13,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from proxy.context.own_subject import MANY_WORDS, missing_subject
+from proxy.context.own_subject import MANY_WORDS, NEW_TERM, missing_subject
 from proxy.context.passages.blocks import INTRODUCTION, marked_blocks
 from proxy.exchange import Message
 from proxy.language.patterns import LazyPattern
@@ -46,6 +46,11 @@ _WH = LazyPattern(
     r"qué|cuál\w{0,2}|quién\w{0,2}|cuándo|dónde|adónde|cómo|cuánt\w{1,2}|quel\w{0,3}|qui|quand|où|pourquoi|comment|combien|lequel|laquelle)\b",
     re.I,
 )
+_TERM = (
+    r"(?:concept|idea|notion|term|meaning|principle|konzept|begriff|idee|prinzip|bedeutung|concepto|noción|término|significado|principio"
+    r"|idée|terme|sens|principe)"
+)
+_CONCEPT = LazyPattern(rf"\b{_TERM}\b", re.I)
 _EXPLAIN = LazyPattern(
     r"\W{0,3}(?:(?:please|bitte|por favor|s['’]il (?:te|vous) pla[iî]t),? )?(?:(?:(?:can|could|would|will) you )?(?:please )?"
     r"(?:tell (?:me|us)(?= (?:about|what|which|who|when|where|why|how|whether|if)\b)|let (?:me|us) know)|do you know|i(?:'d| would) like to know"
@@ -56,9 +61,7 @@ _EXPLAIN = LazyPattern(
     r"|erläuter(?:n sie|e|t)?|beschreib(?:en sie|e|t)?|definier(?:en sie|e|t)?|expl[ií]ca(?:me|nos)?|explique(?:me|nos|z)?"
     r"|descr[ií]be(?:me|nos)?|def[ií]ne(?:me|nos)?|décri(?:s|vez)|défini(?:s|ssez))\b"
     r"(?:[ -](?:to )?(?:me|us|mir|uns|moi|nous|bitte|please|kurz|briefly))*"
-    r"(?: (?:(?:the|das|den|die|el|la|le) |l['’])?(?:concept|idea|notion|term|meaning|principle|konzept|begriff|idee|prinzip"
-    r"|bedeutung|concepto|noción|término|significado|principio|idée|terme|sens|principe)"
-    r" (?:of |von |vom |des |der |del |de la |de l['’]|de |du |d['’]))?",
+    r"(?: (?:(?:the|das|den|die|el|la|le) |l['’])?" + _TERM + r" (?:of |von |vom |des |der |del |de la |de l['’]|de |du |d['’]))?",
     re.I,
 )
 """A request for an explanation up to what is to be explained: a question for a fact whose first words are none of its subject."""
@@ -86,6 +89,8 @@ class Question(Struct, frozen=True):
     """Whether it asks for a fact: no request, no small talk."""
     seeks: bool = False
     """Whether it asks for a fact or in the form of a question, also of those who talk: "How many of my days are left?"."""
+    defines: bool = False
+    """Whether it asks what a term means, which it then names: "What is a knowledge graph?", "Explain the concept of inflation"."""
     unresolved: str = "asks nothing"
     """Why it cannot be judged without what stands around it (`missing_subject`); "" where it says all by itself what it is about."""
     reason: str = ""
@@ -123,16 +128,18 @@ def question_among(newest_first: Iterable[Message]) -> Question:
     if before:
         readings.append(f"{before} {text}")
     full = readings[-1]
+    subject = _explained(text)
     if len(content) > MANY_WORDS:
         readings.append(_core(text))
-    elif subject := _explained(text):
+    elif subject:
         readings.append(subject)
     if not content and len(readings) == 1:
         return Question(reason="no question")
     unresolved = "leans on the question before" if before else missing_subject(text, content)
     seeks = bool(content) and _is_question(text)
     asks = seeks and _ADDRESSED.search(_explained(text) or text) is None
-    return Question(tuple(dict.fromkeys(readings)), full, asks, seeks, unresolved)
+    defines = NEW_TERM.match(text) is not None or bool(subject and _CONCEPT.search(text))
+    return Question(tuple(dict.fromkeys(readings)), full, asks, seeks, defines, unresolved)
 
 
 def _is_question(text: str) -> bool:

@@ -23,10 +23,35 @@ Feature: The relevance guard
     Then the answer is "Das kann ich nicht beantworten: Diese Information ist nicht in der Wissensdatenbank enthalten."
     And the model was not called
 
-  Scenario: An unsure question over documents in another language is left to the model
+  Scenario: A question over documents in another language is turned away, too
     When the user asks "Was ist ein Knowledge Graph?"
+    Then the answer is "Das kann ich nicht beantworten: Diese Information ist nicht in der Wissensdatenbank enthalten."
+    And the model was not called
+
+  Scenario Outline: Whatever the passage's length, and wherever it stands
+    Given the passages stand <place>
+    And the only passage is "<passage>"
+    When the user asks "<question>"
+    Then the answer contains "<words>"
+    And the model was not called
+
+    Examples:
+      | place                  | question                                            | words                                         | passage |
+      | in the hints           | What is a carbon border tax?                        | this information is not in the knowledge base | Towels are changed every third day. |
+      | in the user's message  | Qu'est-ce qu'une pompe à chaleur ?                  | ne figure pas dans la base de connaissances   | La bibliothèque prête cinq livres à la fois. |
+      | in the system message  | ¿Qué es un fondo de inversión?                      | no está en la base de conocimientos           | El autobús 12 no circula los domingos. |
+      | in the hints           | Wie wird aus Milch im Kessel ein Hartkäse?          | nicht in der Wissensdatenbank enthalten       | Der Parkplatz am Bahnhof kostet acht Euro am Tag. |
+
+  Scenario Outline: A passage of one line that answers in other words
+    Given the only passage is "<passage>"
+    When the user asks "<question>"
     Then the model was called once with all passages
-    And the verdict is "warn" with the warning "low_relevance"
+
+    Examples:
+      | question                                             | passage |
+      | Is there somewhere to leave my suitcase after ten?   | Guests may store their luggage at the desk until the evening. |
+      | Bis wann darf ich eine Buchung ohne Gebühr absagen?  | Stornieren ist bis zwei Tage vorher kostenlos. |
+      | ¿Puedo pagar con tarjeta en la cafetería?            | En el bar solo se acepta efectivo. |
 
   Scenario: A fitting passage for a request to explain is used
     Given the only passage is "RAG verbindet ein Sprachmodell mit einer Suche: Zu jeder Frage werden passende Texte gefunden und dem Modell mitgegeben. Das Konzept verringert Halluzinationen."
@@ -85,14 +110,13 @@ Feature: The relevance guard
       | ¿Qué es un grafo de conocimiento y para qué se utiliza?           | no está en la base de conocimientos          |
       | Quel fournisseur livre les joints de la machine à café ?          | ne figure pas dans la base de connaissances  |
 
-  Scenario Outline: What may be answered is left to the model
+  Scenario Outline: What leans on more than the question is left to the model
     Given the user pastes the passages
     When the user asks "<question>"
     Then the model was called once with all passages
 
     Examples:
       | question                                                    |
-      | Wie hängen Wissensgraphen mit großen Sprachmodellen zusammen? |
       | Combien de temps pour la moitié ?                           |
       | And for two of them?                                        |
 

@@ -39,7 +39,7 @@ class World:
 
     @property
     def policy(self) -> str:
-        options = f"{{action: {self.action}, min: 0.4, answer_below: 0.4, drop_below: {self.drop_below}, timeout_ms: 30000}}"
+        options = f"{{action: {self.action}, min: 0.4, drop_below: {self.drop_below}, timeout_ms: 30000}}"
         before = "poisoning: {timeout_ms: 30000}, " * self.poisoning
         return f"name: manuals\ndelivery: gate\nstages: [{before}relevance: {options}, faithful: {{}}]\n"
 
@@ -95,6 +95,12 @@ def policy_leaves_out(world: World, limit: float) -> None:
 @given("the passages come as groundwire.context")
 def passages_as_hints(world: World) -> None:
     world.hints = True
+
+
+@given(parsers.re(r"the passages stand in the (?P<place>hints|user's message|system message)"))
+def passages_in_a_place(world: World, place: str) -> None:
+    world.hints = place == "hints"
+    world.label = "**Documents:**" if place == "system message" else ""
 
 
 @given(parsers.parse('the passages stand in the system message below "{label}"'))

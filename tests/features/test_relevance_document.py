@@ -62,18 +62,27 @@ async def test_a_definition_out_of_training_is_not_given(start: Start, rag: str,
         assert [] == proxy.upstream.calls
     assert NO_ANSWER in said(answer)
     assert ("warn", "low_relevance") == (answer.verdict, answer.headers["x-groundwire-warnings"])
-    assert float(answer.headers["x-groundwire-relevance"]) < 0.1
+    assert float(answer.headers["x-groundwire-relevance"]) < 0.2
+
+
+@pytest.mark.parametrize("policy", ["rag", "strict", "default"])
+@pytest.mark.parametrize("passage", [TICKETS, "Die Frist läuft bis Freitag."])
+async def test_every_shipped_policy_says_that_the_passage_is_about_something_else(start: Start, policy: str, passage: str) -> None:
+    """`rag` and `strict` answer themselves, `default` warns; whatever the passage's length."""
+    async with start(reply(completion(INVENTED)), policy=(POLICY.parent / f"{policy}.yaml").read_text("utf-8")) as proxy:
+        answer = await ask(proxy, GRAPH, passage)
+        called = len(proxy.upstream.calls)
+    assert "low_relevance" in answer.headers["x-groundwire-warnings"]
+    assert (called, NO_ANSWER in said(answer)) == ((1, False) if policy == "default" else (0, True))
 
 
 async def test_documents_of_the_system_message_are_measured_too(start: Start, rag: str) -> None:
-    """Example 1 with the document's own kind of prompt: never a silent pass."""
+    """Example 1 with the document's own kind of prompt."""
     async with start(reply(completion(INVENTED)), policy=rag) as proxy:
         answer = await ask(proxy, GRAPH, system=RULES + TICKETS)
-        record = await proxy.record(answer)
-    (verdict,) = [v for v in record["detail"]["verdicts"] if v["stage"] == "relevance"]
-    assert "low_relevance" == verdict["code"]
-    assert float(answer.headers["x-groundwire-relevance"]) < 0.1
-    assert "warn" == answer.verdict
+        assert [] == proxy.upstream.calls
+    assert NO_ANSWER in said(answer)
+    assert ("warn", "low_relevance") == (answer.verdict, answer.headers["x-groundwire-warnings"])
 
 
 async def test_a_document_that_explains_it_is_used(start: Start, rag: str) -> None:
@@ -99,4 +108,4 @@ def test_the_thresholds_of_the_shipped_policy() -> None:
     """0.4 is the document's; an answer in the model's stead takes more than being below it."""
     (options,) = [spec.options for spec in load_policy(POLICY).stages if spec.stage.name == "relevance"]
     assert isinstance(options, RelevanceOptions)
-    assert ("embedding", 0.4, 0.1) == (options.mode, options.min, options.answer_below)
+    assert ("embedding", 0.4, 0.12) == (options.mode, options.min, options.answer_below)

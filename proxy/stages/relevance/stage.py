@@ -36,6 +36,8 @@ from proxy.stages.relevance.judge import Judge, RelevanceJudgement
 
 MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr", "it", "pt"))
 """Of questions and passages in ``benchmarks.relevance_data``."""
+_NAMES_ITS_TERM = 2
+"""A question for a definition leaves nothing unsaid, unlike others of so few words: no right passage of the training half is below 0.6."""
 _ABBREVIATION = LazyPattern(r"[A-ZÄÖÜ]{2,6}s?")
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
@@ -58,7 +60,7 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
             "calling the model, and warn below min; warn: go on, with a warning below min; note: for the record alone"
         ),
     ] = "answer"
-    answer_below: Annotated[Share, Meta(description="action: answer: probability below which the passages are about something else")] = 0.1
+    answer_below: Annotated[Share, Meta(description="action: answer: probability below which the passages are about something else")] = 0.12
     with_tools: Annotated[
         Literal["note", "warn", "answer"],
         Meta(description="the same where the request offers tools, with which the model may still search"),
@@ -263,15 +265,16 @@ class Relevance(Stage[RelevanceOptions]):
         if finding.judgement is None and not finding.nothing:
             if _ABBREVIATION.fullmatch(question.readings[-1]):
                 return "an abbreviation, which a passage may spell out"
-            if not self._is_off(finding.score):
+            if not self._is_off(finding.score, self.options.answer_below * (_NAMES_ITS_TERM if question.defines else 1)):
                 return "not plainly off"
         rest = retrieval.rest_of_talk(exchange)
-        if rest and not self._is_off((await self._embedded(question, rest)).probability):
+        limit = self.options.min if question.defines else self.options.answer_below
+        if rest and not self._is_off((await self._embedded(question, rest)).probability, limit):
             return "the answer may stand elsewhere in the conversation"
         return ""
 
-    def _is_off(self, score: float | None) -> bool:
-        return score is not None and score < min(self.options.min, self.options.answer_below)
+    def _is_off(self, score: float | None, limit: float) -> bool:
+        return score is not None and score < min(self.options.min, limit)
 
     def _no_answer(self, exchange: Exchange, question: Question) -> str:
         """In the question's language; in the passages' where the question is too short to tell."""
