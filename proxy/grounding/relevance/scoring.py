@@ -33,7 +33,7 @@ WINDOW_CHARS = 1500
 """About 200 words: nearly every passage of the training data is one window."""
 _MAX_CHARS = 200_000
 """What is looked at of a passage."""
-_STRUCTURE = "{}[]|\";:,=_<>\t/0123456789"
+_STRUCTURE = '{}[]|";:,=_<>\t/0123456789'
 
 
 class Window(Struct, frozen=True):
