@@ -25,8 +25,8 @@ from proxy.language.patterns import LazyPattern
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 from proxy.language.units import MONEY
 
-MAX_EXCHANGES = 3
-"""Asked of one claim and fact."""
+MAX_EXCHANGES, MAX_FACTS = 2, 2
+"""Asked of one claim and fact, and facts of one claim: two pairs each, so that no more wait for the verifier than it takes at a time."""
 CONFIRMED, GAIN, BACK = 0.7, 0.2, 0.5
 """Support of the claim with the fact's value in it, how much more that is than its own, and the support of the fact by the claim so
 changed, from which a number, date or time is wrong. These and the next were chosen on the development halves of
