@@ -30,7 +30,10 @@ MOST = 400
 """Cases of a group in a half."""
 SEED = 3
 """Of the cut and of the draws of distractors."""
-_INDIRECT = {False: Path(__file__).parents[1] / "training" / "relevance_pairs.tsv", True: Path(__file__).parent / "data/relevance_pairs.tsv"}
+_INDIRECT = {
+    False: Path(__file__).parents[1] / "training" / "relevance_pairs.tsv",
+    True: Path(__file__).parent / "data/relevance_pairs.tsv",
+}
 """Language, passage, question, and the question before it."""
 
 

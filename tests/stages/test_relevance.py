@@ -291,7 +291,9 @@ async def test_hybrid_asks_where_the_embedding_may_not_answer() -> None:
 async def test_hybrid_asks_in_the_uncertain_band() -> None:
     chat, counters = ScriptedChat([YES]), CountedNames()
     exchange = asking(TALL, BREAD)
-    verdict = await judged(exchange, make_ports(embedder=ContentWords(), chat=chat, counters=counters), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0))
+    verdict = await judged(
+        exchange, make_ports(embedder=ContentWords(), chat=chat, counters=counters), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0)
+    )
     assert ("pass", 0.95, 1) == (verdict.outcome, exchange.facts.relevance, len(chat.asked))
     assert 1 == counters.counts["context.relevance_llm_count"]
 
@@ -317,14 +319,18 @@ async def test_one_client_s_judgements_are_not_another_s() -> None:
 @pytest.mark.parametrize("failure", [UpstreamUnreachable("gone"), "I cannot say."])
 async def test_an_llm_that_fails_is_an_error_never_a_pass(failure: str | Exception) -> None:
     exchange = asking(TALL, TOWER)
-    verdict = await judged(exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([failure])), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0))
+    verdict = await judged(
+        exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([failure])), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0)
+    )
     assert ("error", "relevance_llm_failed", None) == (verdict.outcome, verdict.code, exchange.answer)
     assert exchange.facts.relevance == verdict.score
 
 
 async def test_a_score_is_never_made_up_when_only_the_llm_could_have_given_it() -> None:
     exchange = asking(TALL, TOWER)
-    verdict = await judged(exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([UpstreamUnreachable("gone")])), mode="llm", llm=LLM)
+    verdict = await judged(
+        exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([UpstreamUnreachable("gone")])), mode="llm", llm=LLM
+    )
     assert ("error", None, None) == (verdict.outcome, verdict.score, exchange.facts.relevance)
 
 

@@ -11,7 +11,7 @@ from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 from proxy.pipeline import Pipeline
 from proxy.testing import make_ports
-from tests.stages.test_relevance import BREAD, PUMP, TALL, TOOLS, make_stage
+from tests.stages.test_relevance import BREAD, TALL, TOOLS, make_stage
 
 SEARCH = {"id": "c1", "type": "function", "function": {"name": "search_docs", "arguments": "{}"}}
 
