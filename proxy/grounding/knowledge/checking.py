@@ -135,6 +135,7 @@ class KnowledgeChecker:
         found[one.claim] = replace(await self._judged(one, now), version=version)
 
     async def _judged(self, one: _Retrieved, now: float) -> FactVerdict:
+        from proxy.grounding.knowledge.exchanging import MAX_FACTS
         from proxy.grounding.knowledge.judging import Asked, decide  # 20 ms that a server without such a stage need not wait for
 
         claim, tongue = one.claim, one.language
@@ -150,7 +151,11 @@ class KnowledgeChecker:
         if any(judgement.reason == UNKNOWN_LANGUAGE for judgement in judgements):
             return FactVerdict("UNKNOWN", reason=UNKNOWN_LANGUAGE)
         pairs = list(zip((*holding, *over), judgements, strict=True))
-        matters = await asyncio.gather(*(self._matter(claim, hit, matter, judgement, tongue) for (hit, matter), judgement in pairs))
+        likely = [i for i, ((_, matter), _) in enumerate(pairs) if matter.likely_subject][:MAX_FACTS]
+        exchanged = await asyncio.gather(*(self._matter(claim, *pairs[i][0], pairs[i][1], tongue) for i in likely))
+        matters = [matter for (_, matter), _ in pairs]
+        for i, found in zip(likely, exchanged, strict=True):
+            matters[i] = found
         asked = [
             Asked(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
         ]
@@ -171,7 +176,7 @@ class KnowledgeChecker:
         from proxy.grounding.knowledge.subjects import subject_names
 
         decided = matter.conflict is not None and judgement.label == "contradicted"
-        if decided or not matter.likely_subject:
+        if decided:
             return matter
         text = hit.fact.text
         found = exchanges_of(claim, text, subject_names(hit), tongue)

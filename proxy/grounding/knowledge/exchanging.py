@@ -8,6 +8,7 @@ and dates are compared by what they are worth (`proxy.language.quantities`), so 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -20,21 +21,38 @@ from proxy.grounding.values.consistency import says_nothing
 from proxy.grounding.values.slots import may_differ
 from proxy.grounding.values.stated import StatedValues, Value
 from proxy.grounding.values.swaps import others_in_place
+from proxy.language.patterns import LazyPattern
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 from proxy.language.units import MONEY
 
-MAX_EXCHANGES = 3
-"""Asked of one claim and fact."""
+MAX_EXCHANGES, MAX_FACTS = 2, 2
+"""Asked of one claim and fact, and facts of one claim: two pairs each, so that no more wait for the verifier than it takes at a time."""
 CONFIRMED, GAIN, BACK = 0.7, 0.2, 0.5
 """Support of the claim with the fact's value in it, how much more that is than its own, and the support of the fact by the claim so
 changed, from which a number, date or time is wrong. These and the next were chosen on the development halves of
 `benchmarks.sample_facts`, where no true statement is called false by them."""
 SURELY_CONFIRMED, SURE_GAIN = 0.9, 0.6
 """The same, of a fact that says more than the claim, and so does not follow from it."""
-LIKELY, LARGER_GAIN, SURELY_BACK = 0.55, 0.35, 0.75
+LIKELY, LARGER_GAIN, SURELY_BACK = 0.55, 0.3, 0.75
 """The same, of a fact that says just what the claim says but for the value."""
+BOTH_CONFIRMED, BOTH_BACK = 0.85, 0.8
+"""The same where each of the two follows from the other, whatever the verifier makes of the claim's own value."""
 NAMED, NAMED_GAIN = 0.75, 0.4
 """The same of a name."""
+
+
+_OPPOSITES = tuple(
+    (LazyPattern(rf"\b(?:{one})", re.I), LazyPattern(rf"\b(?:{other})", re.I))
+    for one, other in (
+        ("open|öffne|geöffnet|abre|abier|ouvr|ouvert", "clos|shut|schließ|geschlossen|cierr|cerra|ferm"),
+        ("start|begin|began|anfang|comien|empie|inici|commenc|début", "end[se]?\\b|ended|finish|ende[tn]?\\b|termin|acab|fini"),
+        ("arriv|ankunft|ankomm|kommt an|lleg", "depart|leave[sd]?\\b|abfahr|fährt ab|sale\\b|salida|départ|part\\b"),
+        ("max|at most|höchst|como máximo|au plus", "min|at least|mindest|al menos|au moins"),
+        ("born|geboren|nac[ií]|née?\\b|naiss", "died|death|gestorben|starb|muri|mort|mouru"),
+        ("buy|bought|kauf|compr|achet", "s[eo]ld|sell|verkauf|vend"),
+    )
+)
+"""The two ends of one thing, in four languages."""
 
 
 class ValueExchange(Struct, frozen=True):
@@ -47,6 +65,8 @@ class ValueExchange(Struct, frozen=True):
 
 def exchanges_of(claim: str, fact: str, subject: set[str], language: str) -> list[ValueExchange]:
     """The exchanges worth asking about; none of what names the fact's `subject` (terms)."""
+    if _are_opposed(claim, fact):
+        return []
     quantities = read_quantities(claim, language)
     found, values = [], list[Value]()
     for value in may_differ(claim, quantities, [fact], StatedValues([fact]), language):
@@ -57,6 +77,15 @@ def exchanges_of(claim: str, fact: str, subject: set[str], language: str) -> lis
             if value.kind != "name" or not subject & set(terms(other)):
                 found.append(ValueExchange(Conflict(value.kind, value.text, other), _with(claim, value.start, value.end, other)))
     return [*_times(claim, fact, values), *_units(claim, fact, quantities), *found][:MAX_EXCHANGES]
+
+
+def _are_opposed(claim: str, fact: str) -> bool:
+    """Whether one speaks of an end and the other of a beginning: when a shop closes says nothing of when it opens."""
+    for one, other in _OPPOSITES:
+        sides = [(one.search(text) is not None, other.search(text) is not None) for text in (claim, fact)]
+        if sides in ([(True, False), (False, True)], [(False, True), (True, False)]):
+            return True
+    return False
 
 
 def _times(claim: str, fact: str, values: Sequence[Value]) -> Iterator[ValueExchange]:
@@ -99,6 +128,7 @@ def shown(exchange: ValueExchange, own: Support, changed: Support, back: Support
     else:
         mutual = changed.supported >= CONFIRMED and gain >= GAIN and back.supported >= BACK
         same = changed.supported >= LIKELY and gain >= LARGER_GAIN and back.supported >= SURELY_BACK
+        same = same or (changed.supported >= BOTH_CONFIRMED and back.supported >= BOTH_BACK)
         holds = mutual or same or (changed.supported >= SURELY_CONFIRMED and gain >= SURE_GAIN)
     one = exchange.conflict
     return Conflict(one.kind, one.claim, one.evidence, shown=round(changed.supported, 4)) if holds else None

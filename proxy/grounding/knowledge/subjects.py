@@ -25,7 +25,7 @@ from proxy.ports.facts import FactHit
 NEAR = 0.6
 """A hit of this score speaks of the same matter whatever its words: another language, another wording. Of the sample knowledge base's
 development claims, hits of another matter score up to 0.59."""
-FOUND, AHEAD = 0.28, 0.1
+FOUND, AHEAD = 0.22, 0.13
 """Score of a fact, and how much more that is than those of other subjects have, from which a claim that does not name its subject in the
 fact's words may be about it: another language, or other words. Only what `proxy.grounding.knowledge.exchanging` shows counts then."""
 SHARED = 1 / 3

@@ -23,7 +23,8 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
         Resolving,
         Meta(
             description="what is done about a clash that is certain: prefer_recent (the newer statement counts), ask_user (the proxy asks, "
-            "and goes by the reply) or merge (one statement where both can hold); a change of mind said as such is followed in any case"
+            "and goes by the reply) or merge (one statement where both can hold, else the user is asked); a change of mind said as such is "
+            "followed in any case"
         ),
     ] = "prefer_recent"
     edits: Annotated[

@@ -106,7 +106,8 @@ class Clash(Stage[ClashOptions]):
         """
         if options.edits == "none":
             return ()
-        return (Action("edit", REMOVED), Action("edit", NOTED), Action("ask", ASKED), Action("warn", UNRESOLVED))
+        asking = (Action("ask", ASKED),) if options.max_asked else ()
+        return (Action("edit", REMOVED), Action("edit", NOTED), *asking, Action("warn", UNRESOLVED))
 
     @classmethod
     def asks(cls, options: ClashOptions) -> Mapping[str, str]:

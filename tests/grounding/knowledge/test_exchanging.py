@@ -27,6 +27,8 @@ HALL = "The Ostra hall is open from 8 am to 6 pm."
         ("The vat is at 20 °C.", "The vat must be below 24 °C.", "en", []),
         ("The fee is 90 dollars.", "The fee is 90 euros.", "en", ["The fee is 90 euros."]),
         ("Es hat 1.000,5 kg.", "It weighs 1,000.5 kg.", "de", []),
+        ("Das Bad schließt um 21 Uhr.", "The baths open at 7 am.", "de", []),
+        ("Le cours finit en mars 2024.", "The course starts in May 2023.", "fr", []),
     ],
 )
 def test_a_value_is_exchanged_for_the_facts_where_the_two_do_not_agree(claim: str, fact: str, language: str, expected: list[str]) -> None:
