@@ -51,6 +51,8 @@ class EvidenceSpan(Struct, frozen=True):
     """Position in the request's messages, if it stood there."""
     message_start: int | None = None
     """Characters of that message's text (`proxy.language.text.text_of`) before it, where it stands there as it is."""
+    opinion: bool = False
+    """Whether it is what a user says of something that is not their own: what differs from it is not wrong for that."""
 
 
 class Support(Struct, frozen=True):
@@ -94,6 +96,8 @@ class Judgement(Struct, frozen=True):
     """What the label rests on; "" where nothing was asked."""
     reason: str = ""
     """Why it is not checkable or an error, or which number, name or unit is not in the evidence."""
+    language: str = ""
+    """Of the claim, ISO 639-1, where no verifier knows it."""
 
 
 _BY_RULE: tuple[DecidedBy, ...] = ("literal", "exact", "recomputed")

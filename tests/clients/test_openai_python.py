@@ -29,10 +29,10 @@ def test_a_chat_with_the_headers_to_be_seen(got: Outcome, delivery: str, proxy: 
     )
     headers = whole["headers"]
     assert headers["x-groundwire-policy"].startswith(f"{delivery}@")
-    assert "pass" == headers["x-groundwire-verdict"]
+    assert "unsure" == headers["x-groundwire-verdict"]
     assert "8/8000;exact" == headers["x-groundwire-context"]
     record = proxy.record(headers["x-groundwire-id"])
-    assert ("tests", 200, "pass", 8) == tuple(record[k] for k in ("client", "status", "outcome", "prompt_tokens_before"))
+    assert ("tests", 200, "unsure", 8) == tuple(record[k] for k in ("client", "status", "outcome", "prompt_tokens_before"))
     assert TEXT == proxy.seen(headers["x-groundwire-id"])
 
 
@@ -41,8 +41,8 @@ def test_a_stream(got: Outcome, delivery: str, proxy: Proxy) -> None:
     assert (TEXT, "assistant", ["stop"], ["chatcmpl-test"], []) == tuple(stream[k] for k in ("text", "role", "finish", "ids", "usage"))
     assert [] == stream["extra"]
     record_id = stream["headers"]["x-groundwire-id"]
-    assert ("pass" if delivery == "hold" else "pending") == stream["headers"]["x-groundwire-verdict"]
-    assert ("pass", TEXT) == (proxy.record(record_id)["outcome"], proxy.seen(record_id))
+    assert ("unsure" if delivery == "hold" else "pending") == stream["headers"]["x-groundwire-verdict"]
+    assert ("unsure", TEXT) == (proxy.record(record_id)["outcome"], proxy.seen(record_id))
 
 
 def test_a_stream_has_its_verdict_afterwards(got: Outcome, proxy: Proxy) -> None:
@@ -97,7 +97,7 @@ def test_log_probabilities(got: Outcome) -> None:
 
 def test_an_inline_verdict_does_not_break_parsing(got: Outcome) -> None:
     found = got["inline"]
-    assert ([TEXT, "pass"], TEXT, [0, "pass"]) == (found["whole"], found["stream"], found["last"])
+    assert ([TEXT, "unsure"], TEXT, [0, "unsure"]) == (found["whole"], found["stream"], found["last"])
     assert ([USAGE["total_tokens"]], REPORT) == (found["total"], found["parsed"])
     assert {"whole": REPORT, "stream": TEXT} == got["inline_parse"]
 

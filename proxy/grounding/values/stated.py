@@ -28,7 +28,7 @@ MAX_SAID_CHARS = 60_000
 _JOINT = re.compile(
     r"[ \u00a0](?:and|und|y|e|et|&|of|de|del|della|du|von|der)[ \u00a0](?:(?:the|der|die|das|el|la|los|las|le|les|l['’])[ \u00a0]?)?"
 )
-_GERMAN_PAIR = re.compile(r"(?<=[a-zäöüß,(] )([A-ZÄÖÜ][\w-]{2,} [A-ZÄÖÜ][\w-]{2,})\b(?! [A-ZÄÖÜ])")
+_GERMAN_PAIR = re.compile(r"(?:(?<=[a-zäöüß,(] )|(?<=Dr\. )|(?<=Prof\. ))([A-ZÄÖÜ][\w-]{2,} [A-ZÄÖÜ][\w-]{2,})\b(?! [A-ZÄÖÜ])")
 _GERMAN_PLACE = re.compile(r"\b(?:in|aus|nach) ([A-ZÄÖÜ][a-zäöüß-]{2,})\b(?! [A-ZÄÖÜ])")
 _MONTHS = (
     "january|february|march|april|june|july|august|september|october|november|december|januar|februar|märz|mai|juni|juli|oktober|dezember"
