@@ -52,7 +52,7 @@ def test_the_parts_come_from_the_facts_the_judgements_and_what_was_measured() ->
     exchange.judgements = {0: [judged("supported", 0.9), judged("contradicted", 0.1)], 1: [judged("error")]}
     exchange.facts.faithfulness, exchange.facts.relevance = 0.5, 0.8
     refresh(exchange, {"citation_precision": 1.0})
-    assert {"faithfulness": 0.5, "consistency": 0.5, "citation_precision": 1.0, "relevance": 0.8} == exchange.facts.quality_parts
+    assert {"faithfulness": 0.5, "consistency": 0.6667, "citation_precision": 1.0, "relevance": 0.8} == exchange.facts.quality_parts
     assert quality(exchange.facts.quality_parts) == exchange.facts.quality
 
 
