@@ -32,14 +32,23 @@ SUMMARY_TOKENS = 200
 SUMMARY_SHARE = 1 / 18
 """Of the tokens that a summary stands for: at 8,000 tokens 440. RF-005 has 200 for 3,000, and 800 of 7,400 in all where everything is
 folded."""
+_MOST_OF_WINDOW = 1 / 8
 SUMMARY_TOKENS_HELP = (
-    "most tokens of one summary, with the message around it and the reference; by default 200, or an eighteenth of what it stands for"
+    "most tokens of one summary, with the message around it and the reference; by default 200, or an eighteenth of what it stands for "
+    "and the length of earlier summaries that it takes in, up to an eighth of the window"
 )
 
 
-def most_summary_tokens(stands_for_tokens: int, asked: int | None) -> int:
-    """Of a summary of so many tokens: what the policy asks for, else what the default comes to."""
-    return asked if asked is not None else max(SUMMARY_TOKENS, int(stands_for_tokens * SUMMARY_SHARE))
+def most_summary_tokens(exchange: Exchange, own_tokens: int, earlier_tokens: int, asked: int | None) -> int:
+    """Of a summary of so many tokens and of earlier summaries: what the policy asks for, else what the default comes to.
+
+    What an earlier summary says has been chosen out of much already: it must not give way to what came last.
+    """
+    if asked is not None:
+        return asked
+    use = exchange.facts.context_before
+    bound = int((use.window_tokens or 0) * _MOST_OF_WINDOW) if use is not None else 0
+    return max(SUMMARY_TOKENS, min(int(own_tokens * SUMMARY_SHARE) + earlier_tokens, bound or SUMMARY_TOKENS))
 
 
 class Noted(Struct, frozen=True):
@@ -94,8 +103,8 @@ async def summarised_run(
     def noted(text: str) -> Part:
         return _part(inside, f"{text}\n{line}" if text else line, spoken)
 
-    stands_for = await token_counter(exchange, ports)([part.message for part in inside])
-    count, left_tokens = await _around(exchange, ports, noted, most_summary_tokens(stands_for, max_tokens))
+    most = most_summary_tokens(exchange, *await own_and_earlier_tokens(exchange, ports, inside), max_tokens)
+    count, left_tokens = await _around(exchange, ports, noted, most)
 
     async def on_late(better: Summary) -> None:
         await late.came((await used).message, noted(better.text).message)
@@ -113,6 +122,14 @@ async def summarised_run(
     finally:
         used.cancel()  # where it has no result: nothing was sent that a late one could replace
     return Noted(used.result(), summary)
+
+
+async def own_and_earlier_tokens(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> tuple[int, int]:
+    """Tokens of messages, and of earlier summaries among them."""
+    tokens = token_counter(exchange, ports)
+    framing = await tokens([])
+    earlier = [part.message for part in parts if part.note]
+    return await tokens([part.message for part in parts if not part.note]) - framing, await tokens(earlier) - framing
 
 
 async def _around(exchange: Exchange, ports: Ports, noted: Callable[[str], Part], max_tokens: int) -> tuple[Callable[[str], int], int]:
