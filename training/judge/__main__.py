@@ -132,7 +132,7 @@ def train(given: argparse.Namespace) -> None:
     shown = packed.Pack.load(folder / "train.npz")
     base: Base = given.base
     groups = [base.group_of(str(source), str(language)) for source, language in zip(shown.sources, shown.languages, strict=True)]
-    rounds = packed.Rounds(shown.lengths(), groups, base.shares, loop.ROUND_TOKENS, given.seed)
+    rounds = packed.Rounds(shown.lengths(), groups, base.shares, loop.ROUND_TOKENS, given.seed, shown.sets)
     settings = loop.Settings(
         given.tokens,
         given.rate or base.rate,
