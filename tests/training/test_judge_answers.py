@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED, Example
-from training.judge import answers, curve, mix
+from training.judge import answers, curve, described, mix
 
 LONG = "".join(f"Filler line {i} about the weather of the day and of many other things.\n" for i in range(30))
 TABLE = (
@@ -107,3 +107,32 @@ def test_how_often_a_right_form_is_above_its_own_edit() -> None:
     supported = np.array([0.9, 0.3, 0.5, 0.2, 0.2, 0.0, 1.0])
     assert 0.5 == curve.above_edits(sets, targets, supported)  # one above, one below, one alike
     assert np.isnan(curve.above_edits(sets[:2], targets[:2], supported[:2]))
+
+
+@pytest.fixture(scope="module")
+def own() -> list[dict[str, object]]:
+    with gzip.open(answers.OWN, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def test_the_rows_that_lie_in_the_tree_name_what_decides(own: list[dict[str, object]]) -> None:
+    found = answers.rows([answers.OWN])
+    assert 800 < len(found)
+    assert [] == [each for each in found if bool(each.deciding) != (each.target != UNSUPPORTED)]
+    assert [] == [text for each in found for text in each.deciding if text not in each.context]
+    assert len(own) == len({each["id"] for each in own})
+    assert {"en", "de", "fr", "es", "it", "pt"} == {each["lang"] for each in own}
+
+
+def test_likeness_and_length_do_not_tell_the_label_of_the_rows_in_the_tree(own: list[dict[str, object]]) -> None:
+    told = [{name: str(each[name]) for name in ("claim", "context", "label")} for each in own]
+    assert 0.47 < described.likeness(told) < 0.55
+    words = {side: [len(each["claim"].split()) for each in told if (each["label"] == "supported") == side] for side in (True, False)}
+    assert abs(sum(words[True]) / len(words[True]) - sum(words[False]) / len(words[False])) < 0.6
+
+
+def test_what_stands_before_a_sentence_is_what_its_answer_says(own: list[dict[str, object]]) -> None:
+    said = {(each["doc"], each["sentence"]): each["claim"] for each in own if each["part"] == "answer"}
+    for each in own:
+        before = [said.get((each["doc"], place)) for place in range(int(str(each["sentence"])))]
+        assert all(ours in (None, theirs) for ours, theirs in zip(before, each["before"], strict=True))  # type: ignore[call-overload]

@@ -15,8 +15,8 @@ from training.grounding.data import SUPPORTED, Example
 from training.judge import answers, chats, turns, written
 
 SHARES = {  # of the student
-    answers.ALONE: 0.30,
-    answers.AFTER: 0.22,
+    answers.ALONE: 0.38,
+    answers.AFTER: 0.14,
     "near": 0.06,
     "found": 0.09,
     "whole": 0.01,
