@@ -63,7 +63,9 @@ class Facts(Struct, omit_defaults=True):
     quality_parts: Mapping[str, float] | None = None
     """What `quality` is made of, each 0 to 1 (`proxy.grounding.quality`)."""
     faithfulness: float | None = None
-    """Share of checkable claims that the context supports, 0 to 1."""
+    """Expected share of supported claims, 0 to 1 (`proxy.exchange.judgements.faithfulness`)."""
+    claims: Mapping[str, int] | None = None
+    """How many of the answer's checkable claims have each label."""
     citations: tuple[int, int] | None = None
     """Verified and total."""
     confidence: str | None = None

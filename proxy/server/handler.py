@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
@@ -35,6 +36,7 @@ log = logging.getLogger("groundwire.endpoint")
 
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
+_METHOD_IN_QUERY = re.compile(r"[?&]_method(?:=|&|$)", re.I)
 CLIENT_CLOSED_REQUEST = 499
 """Status in a record whose client left; nginx's convention, never sent."""
 
@@ -98,6 +100,8 @@ class Handler(ABC):
         path = self.path.partition("?")[0]
         if self._dialect is None:  # a dialect's own path is the one that it was found by
             normal(path)
+        if _METHOD_IN_QUERY.search(self.path):
+            raise InvalidRequest("a query that names another method (_method) is not passed on")
         if wants_websocket(self._scope):
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
         if self.route.own_machine_only and (problem := not_from_here(self._scope)):

@@ -65,7 +65,7 @@ class OpenAIUpstream:
             await pool.close()
 
     async def send(self, call: Call) -> Reply:
-        """Make the call once. Raises `UpstreamUnreachable`, `UpstreamTimeout`, and what the body's iterator raises."""
+        """Make the call once. Raises `UpstreamUnreachable` (a redirect is one), `UpstreamTimeout`, and what the body's iterator raises."""
         pool = self._pool
         if pool is None:
             raise UpstreamUnreachable(f"upstream {self.name} is not started")
@@ -73,11 +73,21 @@ class OpenAIUpstream:
             connection = await self._ask(pool, call)
         except http1.Failure as error:
             raise self.failure(error) from error
+        if 300 <= connection.status < 400 and connection.status != 304:
+            connection.abort()
+            raise self._redirected(connection)
         try:
             return _OpenAIReply(self, connection, decode=not call.raw)
         except Undecodable as error:
             connection.abort()
             raise self.failure(error) from error
+
+    def _redirected(self, connection: http1.Connection) -> UpstreamUnreachable:
+        """A client that follows a redirect hands its request, and its key, to whoever it names, and shows an answer that nobody read."""
+        place = urlsplit(header_of(connection.headers, "location") or "")
+        to = f" to {place.scheme}://{place.netloc.rpartition('@')[2]}"[:200] if place.netloc else ""
+        why = "redirects are not followed, and not passed on; base_url should name the place itself"
+        return UpstreamUnreachable(f"upstream {self.name} ({self._where}) answered with a redirect, {connection.status}{to}: {why}")
 
     async def _ask(self, pool: http1.Pool, call: Call) -> http1.Connection:
         """The connection on which the answer has begun. Raises `http1.Failure`."""

@@ -158,6 +158,11 @@ def faithfulness_is(world: World, share: str) -> None:
     assert share == world.got.headers["x-groundwire-faithfulness"]
 
 
+@then(parsers.parse('the claims are "{counts}"'))
+def claims_are(world: World, counts: str) -> None:
+    assert counts == world.got.headers["x-groundwire-claims"]
+
+
 @then("there is no faithfulness")
 def no_faithfulness(world: World) -> None:
     assert "x-groundwire-faithfulness" not in world.got.headers

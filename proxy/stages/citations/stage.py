@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from proxy.context.faithful import detect_context_ignoring
 from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
+from proxy.exchange.judgements import faithfulness
 from proxy.grounding.citations import scores
 from proxy.grounding.citations.checking import CitationJudge
 from proxy.grounding.citations.citable import Citable
@@ -25,7 +26,7 @@ from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.judging.options import asks, make_verifier
-from proxy.grounding.quality import refresh, support
+from proxy.grounding.quality import refresh
 from proxy.language.detection import language, load
 from proxy.offloop import SENTENCES, Breather, aside
 from proxy.ports import Ports
@@ -251,7 +252,7 @@ class Citations(SentenceStage[CitationsOptions]):
         for choice in exchange.answer.choices:
             signal = detect_context_ignoring(exchange.marked.get(choice.index, choice.text), "passages")
             judgements = exchange.judgements.get(choice.index, ())
-            known = support(judgements)
+            known = faithfulness(judgements)
             if signal["has_idk"] or any(finding.verified for finding in scores.findings(found[choice.index])):
                 shares.append(1.0)
             elif known is not None:

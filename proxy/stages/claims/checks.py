@@ -103,6 +103,8 @@ class Checks:
         """By position in `exchange.attempts`."""
         self.json: set[int] = set()
         """Choices that turn out to be JSON while they stream."""
+        self.values = False
+        """Whether an answer has numbers, true or false as values of JSON: only its strings are judged."""
         self.replaced: dict[int, str] = {}
         """Choices that the no-answer text has ended while they stream, each with the code of what failed."""
         self.left: set[int] = set()
@@ -154,6 +156,7 @@ class Checks:
         """Another answer is judged, or the same one as a whole."""
         self.found.clear()
         self.checkable.clear()
+        self.values = False
         self._told = 0
 
     def back_to(self, attempt: int) -> None:

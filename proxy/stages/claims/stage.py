@@ -42,10 +42,10 @@ from proxy.stages.claims.changing import Changes
 from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
-from proxy.stages.claims.reading import AnswerStatement, read_choice
-from proxy.stages.claims.reporting import COUNTERS, detail_of, of_choice, worst_code
+from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choice
+from proxy.stages.claims.reporting import COUNTERS, counted, detail_of, of_choice, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
-from proxy.stages.claims.verdicts import BLOCKED, CHECKED, Verdicts
+from proxy.stages.claims.verdicts import BLOCKED, CHECKED, MADE_UP, NO_CONTEXT, Verdicts
 
 _SHORT_CHARS = 60
 """A shorter answer may not tell its language."""
@@ -53,8 +53,6 @@ _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
 CLAIM = 100
 """What is done for a claim beside its judgement takes as long as a pass over so many characters."""
-NO_CONTEXT = "no context"
-MADE_UP = "text to be made up"
 
 
 class Claims(SentenceStage[ClaimsOptions]):
@@ -62,14 +60,20 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     name = "claims"
     Options = ClaimsOptions
-    assigns = ("faithfulness",)
+    assigns = ("faithfulness", "claims")
     changes = ("answer",)
     counters = COUNTERS
     headers = (
         StageHeader(
             "faithfulness",
-            "share of checkable claims that the context supports",
+            "expected share of supported statements: the mean, over all that are checkable, of the calibrated probability that the "
+            "evidence supports each; 1 or 0 where an exact rule decided",
             lambda facts, _: score_text(facts.faithfulness),
+        ),
+        StageHeader(
+            "claims",
+            "the answer's checkable statements by what was found of them; error is there where a check could not run",
+            lambda facts, _: None if facts.claims is None else ",".join(f"{label}={count}" for label, count in facts.claims.items()),
         ),
     )
     panel = QualityPanel
@@ -325,6 +329,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         """The exchange knows what was found so far."""
         exchange.judgements = checks.judgements()
         exchange.facts.faithfulness = faithfulness(one.judgement for one in checks.found)
+        exchange.facts.claims = counted(checks.found)
         refresh(exchange)
 
     async def _judge_choices(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[AnswerStatement]:
@@ -336,6 +341,7 @@ class Claims(SentenceStage[ClaimsOptions]):
 
         statements = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
         said = "\n".join(choice.text[:MAX_SAMPLE_CHARS] for choice in choices)
+        checks.values = any(has_bare_values(choice.text, json=json) for choice in choices)
         judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
         return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
 
@@ -364,9 +370,9 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     def _acts(self, checks: Checks, choice: int) -> bool:
         """Whether a choice fails, and by so much that the policy wants it retried, replaced or blocked."""
-        judgements = of_choice(checks.found, choice)
+        judgements, least = of_choice(checks.found, choice), self.options.min_faithfulness
         share = faithfulness(judgements)
-        below = share is not None and (share < self.options.min_faithfulness or self.options.action == "redact")
+        below = share is None or share < least or least == 1.0 or self.options.action == "redact"
         return below and any(fails(judgement, self.options.fail_on) for judgement in judgements)
 
     def _settled(self, exchange: Exchange, checks: Checks) -> Answer:

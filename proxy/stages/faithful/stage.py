@@ -143,7 +143,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
         if left == sentence.text:
             return None
         whole = left if not left.strip() else left.strip()
-        return Verdict(self.name, "pass", detail={"choice": sentence.choice, "sentence": sentence.index}, replacement=whole)
+        return Verdict(self.name, "unchecked", detail={"choice": sentence.choice, "sentence": sentence.index}, replacement=whole)
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Take the marks out of an answer that came whole."""
