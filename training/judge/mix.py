@@ -27,9 +27,10 @@ SHARES = {  # of the student
     turns.TURNS: 0.03,
     chats.CHATS: 0.02,
 }
-"""Of the tokens, in parts: answers are two thirds, the rest is shown again so that it is not lost. (What ships as version 3 was trained without
-answers on 9.0 million tokens, 0.58 of the first 7.2 written documents; public sources alone leave a model that measures likeness of words.
-Pairs of turns alone, half of 5 million tokens more, left one that sees a contradiction in whatever an answer has nothing to do with.)"""
+"""Of the tokens, in parts: answers are two thirds, the rest is shown again so that it is not lost. (What ships as version 3 was trained on
+9.0 million tokens without answers, 0.58 of the first 7.2 written documents; public sources alone leave a model that measures likeness of
+words. Pairs of turns alone, half of 5 million tokens more, left one that sees a contradiction in whatever an answer has nothing to do
+with.)"""
 TEACHER_SHARES = {
     "near": 0.22,
     "found": 0.28,
