@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from training.grounding.data import CONTRADICTED, SUPPORTED, UNSUPPORTED, Example
-from training.judge import answers, curve, described, mix
+from training.judge import answers, curve, described, mix, packed
 
 LONG = "".join(f"Filler line {i} about the weather of the day and of many other things.\n" for i in range(30))
 TABLE = (
@@ -137,3 +137,19 @@ def test_what_stands_before_a_sentence_is_what_its_answer_says(own: list[dict[st
     for each in own:
         before = [said.get((each["doc"], place)) for place in range(int(str(each["sentence"])))]
         assert all(ours in (None, theirs) for ours, theirs in zip(before, each["before"], strict=True))  # type: ignore[call-overload]
+
+
+def test_the_curve_tells_structured_documents_from_prose_and_languages_apart() -> None:
+    sources = np.array([f"{answers.ALONE}/{form}" for form in (answers.STRUCTURED, answers.PROSE) for _ in range(4)])
+    targets = np.array([SUPPORTED, CONTRADICTED] * 4, np.uint8)
+    lengths = np.full(8, 3)
+    languages, sets = np.array(["en", "en", "pt", "pt"] * 2), np.repeat(np.arange(4), 2).astype(np.int32)
+    given = packed.Pack(
+        np.zeros(24, np.uint16), np.cumsum([0, *lengths]), np.ones(8, np.uint16), targets, sources=sources, languages=languages, sets=sets
+    )
+    right = np.array([0.9, 0.1, 0.9, 0.1, 0.1, 0.9, 0.1, 0.9])  # of structured documents every one, of prose none
+    found = curve.point(given, np.stack([right, 1 - right, np.zeros(8)], 1))
+    assert (1.0, 0.0) == tuple(found[f"{answers.ALONE}/{form}"]["auroc"] for form in (answers.STRUCTURED, answers.PROSE))
+    assert 0.5 == found[answers.ALONE]["above_own_edit"]
+    assert {f"{answers.ALONE} en", f"{answers.ALONE} pt"} < set(found)
+    assert answers.AFTER not in found
