@@ -45,6 +45,8 @@ class Question:
     system: str = ""
     tool: str = ""
     """The call whose result the evidence is: its name and arguments."""
+    earlier: Sequence[Mapping[str, str]] = ()
+    """Turns before this one, each with what ``user`` and ``assistant`` said; pasted evidence stands in the first."""
 
     @property
     def passages(self) -> list[dict[str, str]]:
@@ -81,7 +83,15 @@ class Question:
                 {"type": "function", "function": {"name": name, "description": "Looks it up.", "parameters": _schema(arguments)}}
             ]
         before = [{"role": "system", "content": system}] if system else []
-        return body | {"messages": [*before, {"role": "user", "content": asked}, *more]}
+        return body | {"messages": [*before, *self._turns(asked), *more]}
+
+    def _turns(self, asked: str) -> list[dict[str, Any]]:
+        """What user and assistant said, with `asked` (the question, and what is pasted before it) at the end."""
+        said = [{"role": role, "content": turn[role]} for turn in self.earlier for role in ("user", "assistant")]
+        if not said:
+            return [{"role": "user", "content": asked}]
+        pasted = asked.removesuffix(self.question)
+        return [{"role": "user", "content": pasted + said[0]["content"]}, *said[1:], {"role": "user", "content": self.question}]
 
 
 @dataclass(slots=True, frozen=True)

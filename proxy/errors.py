@@ -164,6 +164,8 @@ class UpstreamUnreachable(ProxyError):
 
     status, code = 502, "upstream_unreachable"
     outcome = "upstream_error"
+    repeatable = True
+    """Whether the same call may be made again: not where the server had read it, and may have done what it asks for."""
 
 
 class UpstreamRefused(UpstreamUnreachable):

@@ -91,6 +91,16 @@ def test_answers_checked_against_their_passages(capsys: pytest.CaptureFixture[st
     ]
 
 
+def test_a_stream_whose_sentences_get_their_marks_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
+    said = run("streamed_verdict", capsys)
+    assert "Pets are welcome." in said["as it came, verdict: pending"]
+    (marks,) = [rest for head, rest in said.items() if head.startswith("a moment later, verdict: warn, faithfulness: 0.")]
+    assert re.fullmatch(
+        r"  ✓ Your lease ends on 31 May 2027\.\n  ✕ The rent is 950 euros a month\. \(the lease says 900.*\)\n  [?~] Pets are welcome\.",
+        marks,
+    )
+
+
 def test_questions_that_the_documents_cannot_answer(capsys: pytest.CaptureFixture[str]) -> None:
     said = run("relevance_guard", capsys)
     refused = "Diese Information ist nicht in der Wissensdatenbank enthalten."

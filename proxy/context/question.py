@@ -36,6 +36,10 @@ _LABEL = re.compile(
 _ANSWER_LABEL = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:(?:helpful|your|final) )?(?:answer|antwort|respuesta|réponse)(?:\*\*)?[ \t]*:", re.I | re.M
 )
+_INSTRUCTIONS_LABEL = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:instructions|anweisungen|instrucciones|consignes)(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*$", re.I | re.M
+)
+"""Instructions that stand behind the question."""
 _WH = LazyPattern(
     r"\W{0,3}(?:(?:in|on|at|for|from|by|to|with|an|auf|aus|bei|seit|von|mit|en|de|à|a|por|con|desde|dans|avec|depuis) )?"
     r"(?:what|which|who|whom|whose|when|where|why|how|was|welche\w?|wer|wen|wem|wessen|wann|wo|wohin|woher|warum|wieso|wie|wieviele?|"
@@ -43,7 +47,12 @@ _WH = LazyPattern(
     re.I,
 )
 _EXPLAIN = LazyPattern(
-    r"\W{0,3}(?:(?:please|bitte|por favor|s['’]il (?:te|vous) pla[iî]t),? )?(?:explain|describe|define|erklär(?:en sie|e|t)?"
+    r"\W{0,3}(?:(?:please|bitte|por favor|s['’]il (?:te|vous) pla[iî]t),? )?(?:(?:(?:can|could|would|will) you )?(?:please )?"
+    r"(?:tell (?:me|us)(?= (?:about|what|which|who|when|where|why|how|whether|if)\b)|let (?:me|us) know)|do you know|i(?:'d| would) like to know"
+    r"|i wonder|(?:(?:können sie|kannst du) )?(?:mir |uns )?(?:sagen sie mir|sag(?:e)? mir|sagen)(?=,)|wissen sie|weißt du|ich (?:möchte|würde gern) wissen"
+    r"|(?:(?:puedes|puede|podrías|podría) )?(?:dime|decirme|dígame)(?= (?:qué|quién|cuá|cuándo|dónde|cómo|por qué|si)\b)|sabes|quisiera saber"
+    r"|(?:(?:peux-tu|pouvez-vous|pourriez-vous) )?(?:me dire|dis-moi|dites-moi)(?= (?:ce que|qui|quand|où|pourquoi|comment|combien|quel|si)\b)"
+    r"|savez-vous|sais-tu|(?:can|could|would) you (?:please )?(?:explain|describe|define)|explain|describe|define|erklär(?:en sie|e|t)?"
     r"|erläuter(?:n sie|e|t)?|beschreib(?:en sie|e|t)?|definier(?:en sie|e|t)?|expl[ií]ca(?:me|nos)?|explique(?:me|nos|z)?"
     r"|descr[ií]be(?:me|nos)?|def[ií]ne(?:me|nos)?|décri(?:s|vez)|défini(?:s|ssez))\b"
     r"(?:[ -](?:to )?(?:me|us|mir|uns|moi|nous|bitte|please|kurz|briefly))*"
@@ -75,6 +84,8 @@ class Question(Struct, frozen=True):
     """The one that leaves nothing out, for a reader that is not confused by more words."""
     asks: bool = False
     """Whether it asks for a fact: no request, no small talk."""
+    seeks: bool = False
+    """Whether it asks for a fact or in the form of a question, also of those who talk: "How many of my days are left?"."""
     unresolved: str = "asks nothing"
     """Why it cannot be judged without what stands around it (`missing_subject`); "" where it says all by itself what it is about."""
     reason: str = ""
@@ -119,14 +130,14 @@ def question_among(newest_first: Iterable[Message]) -> Question:
     if not content and len(readings) == 1:
         return Question(reason="no question")
     unresolved = "leans on the question before" if before else missing_subject(text, content)
-    return Question(tuple(dict.fromkeys(readings)), full, _asks_for_a_fact(text, content), unresolved)
+    seeks = bool(content) and _is_question(text)
+    asks = seeks and _ADDRESSED.search(_explained(text) or text) is None
+    return Question(tuple(dict.fromkeys(readings)), full, asks, seeks, unresolved)
 
 
-def _asks_for_a_fact(text: str, content: Sequence[str]) -> bool:
-    """Whether `text` asks for a fact and nothing else: an opening word of questions or a question mark, and nobody who is talked to."""
-    subject = _explained(text)
-    asks = bool(subject) or text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
-    return asks and bool(content) and _ADDRESSED.search(subject or text) is None
+def _is_question(text: str) -> bool:
+    """Whether `text` begins or ends like a question, or wants something explained."""
+    return bool(_explained(text)) or text.rstrip().endswith(("?", "？")) or _WH.match(text) is not None
 
 
 def _explained(text: str) -> str:
@@ -154,12 +165,19 @@ def _asked(template: str) -> str:
     labels = list(_LABEL.finditer(template))
     if labels:
         question = template[labels[-1].end() :]
-        ends = [end.start() for label in (_ANSWER_LABEL, INTRODUCTION) if (end := label.search(question)) is not None]
+        end_labels = (_ANSWER_LABEL, INTRODUCTION, _INSTRUCTIONS_LABEL)
+        ends = [end.start() for label in end_labels if (end := label.search(question)) is not None]
         return question[: min(ends, default=None)].strip()
-    rest = _MARK.sub("\n\n", template[: (end.start() if (end := _ANSWER_LABEL.search(template)) else None)])
-    paragraphs = [p.strip() for p in rest.split("\n\n") if words(p)]
+    template = template[: (end.start() if (end := _ANSWER_LABEL.search(template)) else None)]
+    before = template[: (last.start() if (last := _INSTRUCTIONS_LABEL.search(template)) else 0)]
+    paragraphs = _paragraphs(before) or _paragraphs(template)
     asking = [p for p in paragraphs if p.endswith(("?", "？"))]
     return next(reversed(asking or paragraphs), "")
+
+
+def _paragraphs(template: str) -> list[str]:
+    """Those that are no mark of a template."""
+    return [p.strip() for p in _MARK.sub("\n\n", template).split("\n\n") if words(p)]
 
 
 def _core(text: str) -> str:

@@ -47,6 +47,20 @@ class ToolSelection(Struct, frozen=True):
     reason: str = ""
 
 
+class Distraction(Struct, frozen=True):
+    """Of a history so long that it distracts the model, as it was sent."""
+
+    severity: str
+    """MEDIUM or HIGH."""
+    messages: int
+    tokens: int
+
+    @property
+    def text(self) -> str:
+        """For a header."""
+        return f"{self.severity};messages={self.messages};tokens={self.tokens}"
+
+
 class Facts(Struct, omit_defaults=True):
     """The figures behind the response headers; each is None until a stage sets it."""
 
@@ -73,6 +87,7 @@ class Facts(Struct, omit_defaults=True):
     relevance: float | None = None
     """Calibrated relevance of the context to the question, 0 to 1."""
     clashes: int | None = None
+    distraction: Distraction | None = None
     failures_injected: int | None = None
     retries: int | None = None
     """How often the upstream was asked for another answer."""

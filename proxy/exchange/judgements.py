@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -51,6 +51,8 @@ class EvidenceSpan(Struct, frozen=True):
     """Position in the request's messages, if it stood there."""
     message_start: int | None = None
     """Characters of that message's text (`proxy.language.text.text_of`) before it, where it stands there as it is."""
+    opinion: bool = False
+    """Whether it is what a user says of something that is not their own: what differs from it is not wrong for that."""
 
 
 class Support(Struct, frozen=True):
@@ -94,6 +96,8 @@ class Judgement(Struct, frozen=True):
     """What the label rests on; "" where nothing was asked."""
     reason: str = ""
     """Why it is not checkable or an error, or which number, name or unit is not in the evidence."""
+    language: str = ""
+    """Of the claim, ISO 639-1, where no verifier knows it."""
 
 
 _BY_RULE: tuple[DecidedBy, ...] = ("literal", "exact", "recomputed")
@@ -102,7 +106,23 @@ _UNKNOWN = 0.5
 """The probability of a statement that nobody could judge: it may as well hold as not."""
 
 
-def support(judgement: Judgement) -> float:
+class Judged(Protocol):
+    """A judgement, or what a record has of it."""
+
+    @property
+    def label(self) -> Label:
+        """What was found."""
+
+    @property
+    def score(self) -> float | None:
+        """As `Judgement.score`."""
+
+    @property
+    def decided_by(self) -> DecidedBy:
+        """As `Judgement.decided_by`."""
+
+
+def support(judgement: Judged) -> float:
     """Calibrated probability that the evidence supports a checkable claim; 1 or 0 where a rule decided, 0 without evidence."""
     label = judgement.label
     if judgement.score is None or judgement.decided_by in _BY_RULE:

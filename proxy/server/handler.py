@@ -109,6 +109,7 @@ class Handler(ABC):
         headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
         self._client = self._s.clients.identify(*self._credentials(headers.keys))
+        self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers.forwarded, hints)
 
@@ -209,6 +210,12 @@ class Handler(ABC):
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""
+        try:
+            await self._finish()
+        finally:
+            self._s.recorder.open.remove(self.id)
+
+    async def _finish(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
             if self._keeping is not None:

@@ -87,7 +87,7 @@ class OpenAIUpstream:
         place = urlsplit(header_of(connection.headers, "location") or "")
         to = f" to {place.scheme}://{place.netloc.rpartition('@')[2]}"[:200] if place.netloc else ""
         why = "redirects are not followed, and not passed on; base_url should name the place itself"
-        return UpstreamUnreachable(f"upstream {self.name} ({self._where}) answered with a redirect, {connection.status}{to}: {why}")
+        return _final(UpstreamUnreachable(f"upstream {self.name} ({self._where}) answered with a redirect, {connection.status}{to}: {why}"))
 
     async def _ask(self, pool: http1.Pool, call: Call) -> http1.Connection:
         """The connection on which the answer has begun. Raises `http1.Failure`."""
@@ -111,7 +111,11 @@ class OpenAIUpstream:
             else:
                 return connection
         connection = await pool.connect()
-        await connection.ask(head, body, length, total_s, bodiless=bodiless)
+        try:
+            await connection.ask(head, body, length, total_s, bodiless=bodiless)
+        except http1.Closed as error:
+            error.stale = False  # a new connection was not closed before the request
+            raise
         return connection
 
     def _headers(self, call: Call) -> list[tuple[str, str]]:
@@ -140,14 +144,22 @@ class OpenAIUpstream:
                 return UpstreamUnreachable(f"{who}: cannot connect: {error}")
             case http1.Broken():
                 return UpstreamUnreachable(f"{who}: the connection broke before the answer was whole")
-            case http1.Closed():
+            case http1.Closed(stale=True):
                 return UpstreamUnreachable(f"{who}: the connection was closed before an answer")
+            case http1.Closed():
+                return _final(UpstreamUnreachable(f"{who}: the connection was closed before an answer"))
             case http1.Unsendable():
                 return UpstreamUnreachable(f"{who}: the request cannot be sent: {error}")
             case Undecodable():
                 return UpstreamUnreachable(f"{who}: {error}")
             case _:
                 return UpstreamUnreachable(f"{who}: not a usable HTTP answer ({error})")
+
+
+def _final(error: UpstreamUnreachable) -> UpstreamUnreachable:
+    """An error after which the server, which has read the call, is not asked once more."""
+    error.repeatable = False
+    return error
 
 
 class _OpenAIReply:

@@ -64,6 +64,16 @@ def test_a_client_sends_question_and_evidence(row: Pair | OffTopic) -> None:
     assert (row.where == "tool") is ("tools" in body)
 
 
+def test_pasted_evidence_stands_in_the_first_turn() -> None:
+    (row,) = [pair for pair in PAIRS if pair.id == "de-mailverlauf"]
+    _, body = row.request()
+    roles, contents = zip(*((turn["role"], turn["content"]) for turn in body.get("messages") or body["input"]), strict=True)
+    assert ("user", "assistant", "user") == roles
+    assert contents[0].endswith(f"\n{row.earlier[0]['user']}")
+    assert row.evidence in contents[0]
+    assert (row.earlier[0]["assistant"], row.question) == contents[1:]
+
+
 def test_passages_have_their_sources() -> None:
     (row,) = [pair for pair in PAIRS if pair.id == "en-lease-clause"]
     assert ["lease.md#pets", "lease.md#repairs", "lease.md#subletting"] == [passage["source"] for passage in row.passages]

@@ -43,6 +43,22 @@ Feature: Grounded answers
     Then the client gets "The Eiffel Tower is in Paris. The Eiffel Tower is 330 metres tall."
     And the record says "warn" with a faithfulness of 0.64
 
+  Scenario Outline: The client of a stream asks what was found when it has left
+    Given the policy <acts>
+    And the client streams the answer
+    When the model says "The Eiffel Tower is in Paris. The Eiffel Tower is in London. The Eiffel Tower is 330 metres tall."
+    Then the answer's headers say "<at first>"
+    And the client's own question says "warn" with the warning "claims_contradicted"
+    And "The Eiffel Tower is in Paris." is told as "supported" where it stands
+    And "The Eiffel Tower is in London." is told as "contradicted" <where>
+    And "The Eiffel Tower is 330 metres tall." is told as "supported" where it stands
+
+    Examples:
+      | acts                | at first | where              |
+      | watches             | pending  | where it stands    |
+      | redacts at the gate | pending  | and stands nowhere |
+      | annotates           | warn     | where it stands    |
+
   Scenario: While it streams, a false sentence ends the answer
     Given the policy blocks at the gate
     And the client streams the answer

@@ -275,6 +275,13 @@ def asked(world: World, older: str, newer: str) -> None:
     assert f"1. {older}\n2. {newer}\n3. I am flexible: both are fine." in world.said
 
 
+@then(parsers.parse('the user is asked to choose from the facts "{older}" and "{newer}"'))
+def asked_of_facts(world: World, older: str, newer: str) -> None:
+    assert world.sent is None
+    expected = f"1. {older} (the other one is an error)\n2. {newer} (it has changed)\n3. Both are right."
+    assert expected in world.said.replace(" (memory)", "")
+
+
 @then(parsers.re(r"(?P<count>\d+) clash(?:es are| is) found(?:, of the type (?P<kind>\w+))?$"))
 def found(world: World, count: str, kind: str | None) -> None:
     assert count == world.got.headers["x-groundwire-clashes"]

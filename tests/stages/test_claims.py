@@ -87,7 +87,7 @@ async def test_an_answer_in_a_language_that_no_verifier_knows_is_unchecked_and_n
 
     exchange = answering("La torre è alta trecento metri e non si trova a Londra, ma in un'altra città.")
     verdict = await checked(exchange, ports_with(NoItalian(lambda pair: None)))
-    assert ("unchecked", "unchecked_language", "unknown_language") == (verdict.outcome, verdict.code, verdict.detail["reason"])
+    assert ("unchecked", "unchecked_language_it", "unknown_language") == (verdict.outcome, verdict.code, verdict.detail["reason"])
     assert (["unsure"], None) == (labels(exchange), exchange.facts.faithfulness)
 
 

@@ -11,6 +11,7 @@ from proxy.context.no_answer import NO_ANSWER
 from proxy.errors import ModelUnavailable, PolicyBlocked, UpstreamUnreachable
 from proxy.exchange import Evidence, Exchange, Message, Verdict
 from proxy.grounding.judging.asking import LLMOptions
+from proxy.language.word_overlap import content_words
 from proxy.pipeline import Pipeline
 from proxy.ports import Ports
 from proxy.stages.relevance import Relevance, RelevanceOptions
@@ -47,8 +48,17 @@ def asking(
     return exchange
 
 
+class ContentWords(HashEmbedder):
+    """Texts are close when they share words that say something, as they are for a real model."""
+
+    dimensions = 4096
+
+    async def embed(self, texts: Sequence[str], *, bulk: bool = False, together: bool = False, keep: bool = False) -> Any:
+        return await super().embed([" ".join(content_words(text)) or text for text in texts])
+
+
 def make_stage(ports: Ports | None = None, **options: Any) -> Relevance:
-    return Relevance(RelevanceOptions(**options), ports or make_ports())
+    return Relevance(RelevanceOptions(**options), ports or make_ports(embedder=ContentWords()))
 
 
 def searched(question: str | list[Message] = TALL, **params: Any) -> Exchange:
@@ -234,7 +244,7 @@ async def test_the_record_says_how_each_passage_did() -> None:
 
 async def test_counters() -> None:
     counters = CountedNames()
-    ports = make_ports(counters=counters)
+    ports = make_ports(embedder=ContentWords(), counters=counters)
     await judged(asking(TALL, TOWER), ports)
     await judged(asking(TALL, BREAD), ports)
     assert {
@@ -250,7 +260,7 @@ async def test_counters() -> None:
 async def test_the_llm_decides() -> None:
     chat = ScriptedChat([NO])
     exchange = asking(TALL, TOWER)
-    verdict = await judged(exchange, make_ports(chat=chat), mode="llm", llm=LLM)
+    verdict = await judged(exchange, make_ports(embedder=ContentWords(), chat=chat), mode="llm", llm=LLM)
     assert ("low_relevance", pytest.approx(0.1)) == (verdict.code, exchange.facts.relevance)
     assert ("None gives a height.", {"relevant": False, "confidence": 0.9}) == (verdict.detail["reason"], verdict.detail["llm"])
     assert exchange.answer is not None
@@ -258,30 +268,39 @@ async def test_the_llm_decides() -> None:
 
 async def test_the_llm_names_the_passages_that_stay() -> None:
     exchange = asking(TALL, TOWER, BREAD)
-    await judged(exchange, make_ports(chat=ScriptedChat([YES])), mode="llm", llm=LLM, drop_below=0.1)
+    await judged(exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([YES])), mode="llm", llm=LLM, drop_below=0.1)
     assert [TOWER] == [p.content for p in exchange.passages]
 
 
 async def test_hybrid_asks_only_when_the_embedding_is_uncertain() -> None:
     chat = ScriptedChat([YES])
-    ports = make_ports(chat=chat)
+    ports = make_ports(embedder=ContentWords(), chat=chat)
     stage = make_stage(ports, mode="hybrid", llm=LLM, uncertain=(0.3, 0.7))
     await stage.on_request(asking(TALL, TOWER))
     await stage.on_request(asking(TALL, BREAD))
     assert 0 == len(chat.asked)
 
 
+async def test_hybrid_asks_where_the_embedding_may_not_answer() -> None:
+    chat = ScriptedChat([NO])
+    exchange = asking("How tall?", BREAD)
+    verdict = await judged(exchange, make_ports(embedder=ContentWords(), chat=chat), mode="hybrid", llm=LLM, uncertain=(0.3, 0.7))
+    assert (1, "low_relevance", "warn") == (len(chat.asked), verdict.code, verdict.detail["action"])
+
+
 async def test_hybrid_asks_in_the_uncertain_band() -> None:
     chat, counters = ScriptedChat([YES]), CountedNames()
     exchange = asking(TALL, BREAD)
-    verdict = await judged(exchange, make_ports(chat=chat, counters=counters), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0))
+    verdict = await judged(
+        exchange, make_ports(embedder=ContentWords(), chat=chat, counters=counters), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0)
+    )
     assert ("pass", 0.95, 1) == (verdict.outcome, exchange.facts.relevance, len(chat.asked))
     assert 1 == counters.counts["context.relevance_llm_count"]
 
 
 async def test_the_same_question_is_asked_once() -> None:
     chat = ScriptedChat([YES])
-    stage = make_stage(make_ports(chat=chat), mode="llm", llm=LLM)
+    stage = make_stage(make_ports(embedder=ContentWords(), chat=chat), mode="llm", llm=LLM)
     await stage.on_request(asking(TALL, TOWER))
     again = asking(TALL, TOWER)
     await stage.on_request(again)
@@ -290,7 +309,7 @@ async def test_the_same_question_is_asked_once() -> None:
 
 async def test_one_client_s_judgements_are_not_another_s() -> None:
     chat = ScriptedChat([YES, NO])
-    stage = make_stage(make_ports(chat=chat), mode="llm", llm=LLM)
+    stage = make_stage(make_ports(embedder=ContentWords(), chat=chat), mode="llm", llm=LLM)
     await stage.on_request(asking(TALL, TOWER, client="one"))
     other = asking(TALL, TOWER, client="two")
     await stage.on_request(other)
@@ -300,21 +319,25 @@ async def test_one_client_s_judgements_are_not_another_s() -> None:
 @pytest.mark.parametrize("failure", [UpstreamUnreachable("gone"), "I cannot say."])
 async def test_an_llm_that_fails_is_an_error_never_a_pass(failure: str | Exception) -> None:
     exchange = asking(TALL, TOWER)
-    verdict = await judged(exchange, make_ports(chat=ScriptedChat([failure])), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0))
+    verdict = await judged(
+        exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([failure])), mode="hybrid", llm=LLM, uncertain=(0.0, 1.0)
+    )
     assert ("error", "relevance_llm_failed", None) == (verdict.outcome, verdict.code, exchange.answer)
     assert exchange.facts.relevance == verdict.score
 
 
 async def test_a_score_is_never_made_up_when_only_the_llm_could_have_given_it() -> None:
     exchange = asking(TALL, TOWER)
-    verdict = await judged(exchange, make_ports(chat=ScriptedChat([UpstreamUnreachable("gone")])), mode="llm", llm=LLM)
+    verdict = await judged(
+        exchange, make_ports(embedder=ContentWords(), chat=ScriptedChat([UpstreamUnreachable("gone")])), mode="llm", llm=LLM
+    )
     assert ("error", None, None) == (verdict.outcome, verdict.score, exchange.facts.relevance)
 
 
 @pytest.mark.parametrize("on_error", ["open", "closed"])
 async def test_what_follows_a_failed_check_is_the_policy_s(on_error: str) -> None:
     chat = ScriptedChat([UpstreamUnreachable("gone")])
-    stage = make_stage(make_ports(chat=chat), mode="llm", llm=LLM, on_error=on_error)
+    stage = make_stage(make_ports(embedder=ContentWords(), chat=chat), mode="llm", llm=LLM, on_error=on_error)
     exchange = make_exchange([{"role": "user", "content": f"<context>{TOWER}</context>\n\n{TALL}"}])
     with pytest.raises(PolicyBlocked) if on_error == "closed" else nullcontext():
         await Pipeline([stage]).request(exchange)

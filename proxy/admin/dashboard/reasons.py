@@ -28,7 +28,6 @@ REASONS = {
     "context_quarantined": "content waits in quarantine",
     "context_suspicious": "suspicious content in the context",
     "answer_quarantined": "the answer is kept from coming back",
-    "poisoning_rate_high": "much suspicious content lately",
     "poisoning_unchecked": "content could not be checked",
     "context_quality": "the content that came in is not good enough",
     "context_unchecked": "content could not be checked",
@@ -106,6 +105,8 @@ def in_words(code: str) -> str:
     """A code as a phrase; "" for none."""
     if code in REASONS:
         return REASONS[code]
+    if code.startswith("unchecked_language_"):
+        return f"{REASONS['unchecked_language']}: {code.removeprefix('unchecked_language_').replace('_', ', ')}"
     if code.startswith("upstream_"):
         return f"the provider said {code.removeprefix('upstream_').replace('_', ' ')}"
     return code.replace("_", " ")

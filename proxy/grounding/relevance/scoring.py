@@ -1,10 +1,14 @@
 """Question and passages -> the probability that the passages help. Pure functions over plain values.
 
-A passage is cut into windows of whole sentences. Each window has two features: the cosine of its vector with the question's, and the
-share of the question's words that it has. Logistic regression makes a logit of them, with other weights where question and window are
-in different languages, as words are then no evidence. The best window decides for its passage, and the best passage for the context;
-the more windows, the likelier that one looks good by chance, which the context's own calibration takes back. Smaller windows, single
-sentences and their mean told no more on the training half, at the same cost or twice.
+A passage is cut into windows of whole sentences. Each window has four features (`features`): the cosine of its vector with the
+question's, the share of the question's words that it has, how many these are (a short question leaves much unsaid), and how much of it is
+a record's structure (a table or JSON says in names and numbers what a question says in words). Logistic regression makes a logit of them,
+with other weights where question and window are in different languages, as words are then no evidence. The best window decides for its
+passage, and the best passage for the context; the more windows, the likelier that one looks good by chance, which the context's own
+calibration takes back.
+
+What told no more on held-out questions: single sentences and lines, the rarity of words, a learned projection of the vectors, the length of
+passages, and the built-in verifier with the question for a claim (AUROC 0.82 to 0.97 where these features have 0.94 to 0.99).
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ WINDOW_CHARS = 1500
 """About 200 words: nearly every passage of the training data is one window."""
 _MAX_CHARS = 200_000
 """What is looked at of a passage."""
+_STRUCTURE = '{}[]|";:,=_<>\t/0123456789'
 
 
 class Window(Struct, frozen=True):
@@ -41,6 +46,13 @@ class Window(Struct, frozen=True):
     """Whether it is in the question's language, as far as that can be told."""
     coverage: float
     """Share of the question's words that it has."""
+    question_words: int = 0
+    """Content words of the question."""
+
+    @property
+    def structure(self) -> float:
+        """Share of characters that tables, records and logs are full of."""
+        return sum(map(self.text.count, _STRUCTURE)) / max(1, len(self.text))
 
 
 class PassageScore(Struct, frozen=True):
@@ -68,14 +80,6 @@ class ContextScore(Struct, frozen=True):
     """Best first; without those that have no text."""
 
 
-class RelevanceWeights(Struct, frozen=True):
-    """Of one logistic regression."""
-
-    cosine: float
-    coverage: float
-    intercept: float
-
-
 def windows(text: str, size: int = WINDOW_CHARS) -> list[str]:
     """`text` in pieces of whole sentences, each up to `size` characters and about as long as the others; none for blank text."""
     text = text[:_MAX_CHARS].strip()
@@ -101,7 +105,7 @@ def cut(question: str, passages: Sequence[str], most: int) -> list[Window]:
     found = []
     for index, passage in enumerate(each(passages)):
         same = not tongue or language(passage, default=tongue) == tongue
-        found += [Window(index, text, same, Vocabulary(text).coverage(wanted)) for text in windows(passage)]
+        found += [Window(index, text, same, Vocabulary(text).coverage(wanted), len(wanted)) for text in windows(passage)]
     if len(found) <= most:
         return found
     best = sorted(range(len(found)), key=lambda i: (-found[i].coverage, i))[:most]
@@ -115,7 +119,7 @@ def score(question: NDArray[np.float32], windows: Sequence[Window], vectors: NDA
     """
     best: dict[int, PassageScore] = {}
     for window, cosine in zip(windows, (vectors @ question).tolist(), strict=True):
-        logit = window_logit(cosine, window.coverage, window.same_language)
+        logit = window_logit(window, cosine)
         if window.passage not in best or logit > best[window.passage].logit:
             best[window.passage] = PassageScore(window.passage, logit, cosine, window.coverage, window.same_language)
     if not best:
@@ -124,10 +128,15 @@ def score(question: NDArray[np.float32], windows: Sequence[Window], vectors: NDA
     return ContextScore(context_probability(ranked[0].logit, len(windows)), tuple(ranked))
 
 
-def window_logit(cosine: float, coverage: float, same_language: bool) -> float:
+def features(window: Window, cosine: float) -> tuple[float, ...]:
+    """What a window's logit is made of."""
+    return cosine, window.coverage, math.log1p(window.question_words), window.structure
+
+
+def window_logit(window: Window, cosine: float) -> float:
     """Log-odds that one window helps, at even odds before."""
-    weights = SAME_LANGUAGE if same_language else OTHER_LANGUAGE
-    return weights.cosine * cosine + weights.coverage * coverage + weights.intercept
+    *weights, intercept = coefficients.SAME_LANGUAGE if window.same_language else coefficients.OTHER_LANGUAGE
+    return intercept + sum(weight * value for weight, value in zip(weights, features(window, cosine), strict=True))
 
 
 def context_probability(best_logit: float, window_count: int) -> float:
@@ -140,7 +149,3 @@ def context_probability(best_logit: float, window_count: int) -> float:
 def probability(logit: float) -> float:
     """The logistic function."""
     return 1 / (1 + math.exp(-max(-500.0, min(500.0, logit))))
-
-
-SAME_LANGUAGE = RelevanceWeights(*coefficients.SAME_LANGUAGE)
-OTHER_LANGUAGE = RelevanceWeights(*coefficients.OTHER_LANGUAGE)

@@ -27,7 +27,7 @@ UNCHECKED_CODES = {
     NO_STATEMENTS: f"{UNCHECKED}no_statements",
     UNKNOWN_LANGUAGE: f"{UNCHECKED}language",
 }
-"""By the reason for which no statement was judged: the code that says so."""
+"""By the reason for which no statement was judged: the code that says so; behind that of a language stands which."""
 CERTAIN = 0.8
 """Probability of support from which a statement that a verifier alone supports is good enough for a ``pass``. Of sentences of answers over
 tables, logs and prose 7% of the right ones and 2% of those with one thing wrong reach it (0.7: 21% and 12%): `benchmarks.answers`."""
@@ -74,10 +74,13 @@ class Verdicts:
         unchecked = [one.judgement for one in checks.found if one.judgement.label == "error"]
         if reason := _unchecked_reason(checks, ground):
             detail["reason"] = reason
+        if languages := sorted({one.judgement.language for one in checks.found if one.judgement.language}):
+            detail["languages"] = languages
         of_answer = Verdict(self._name, "warn", worst_code(failing), score, detail, scope="statements")
         if not failing:
             outcome: Outcome = "unchecked" if reason else "pass" if _all_hold(checks) else "unsure"
-            of_answer = replace(of_answer, outcome=outcome, code=UNCHECKED_CODES.get(reason, ""))
+            code = UNCHECKED_CODES.get(reason, "")
+            of_answer = replace(of_answer, outcome=outcome, code=f"{code}_{'_'.join(languages)}" if code and languages else code)
         blocked = self._report_arguments(exchange, arguments)
         if blocked is not None:
             exchange.verdicts.append(of_answer)

@@ -1,13 +1,14 @@
 """The stage `relevance`: are the retrieved passages any good for this question?
 
-It judges `exchange.passages` against the last user message before the model is called. With `action: answer` it says in the model's
-stead that the information is not there, but only where that is certain (`certainty`): a search found nothing, or passages that a search
-brought are in every way off a question that says by itself what it is about. Otherwise it goes on, with the warning ``low_relevance``
-below `min` where the figure was measured on such questions and passages, and with a note in the record elsewhere.
+It judges `exchange.passages`, wherever they stand, against the last user message before the model is called. Below `min` it warns
+(``low_relevance``). With `action: answer`, below `answer_below` or where nothing was found, it says in the model's stead that the
+information is not there, if the question says by itself what it is about and the rest of the conversation has no answer either. Both
+probabilities were chosen on the training half of `benchmarks.relevance_data`, and are measured on the other.
 
-It does nothing, and says why, where there is nothing to judge: no passages, or a message that asks nothing of their subject (thanks,
-"translate that to German"). Where the request offers tools the model may still search or act, and an answer in its stead would end
-its loop: then a low score is a warning, unless `with_tools: answer`. After a tool call the question is the user's, not the result.
+It does nothing, and says why, where there is nothing to judge: no passages, a message that asks nothing of their subject (thanks,
+"translate that to German"), a language that was not measured. Where the request offers tools the model may still search or act, and an
+answer in its stead would end its loop: then a low score is a warning, unless `with_tools: answer`. After a tool call the question is the
+user's, not the result.
 """
 
 from __future__ import annotations
@@ -24,14 +25,18 @@ from proxy.errors import ProxyError
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Outcome, Verdict
 from proxy.grounding.judging.asking import LLMOptions
 from proxy.grounding.relevance import scoring
-from proxy.language.detection import load
+from proxy.language.detection import language, load
+from proxy.language.patterns import LazyPattern
 from proxy.offloop import aside
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader, score_text
 from proxy.ports.stage import Action, ActionKind, Positive, Share, Stage, StageOptions
-from proxy.stages.relevance import certainty
+from proxy.stages.relevance import retrieval
 from proxy.stages.relevance.judge import Judge, RelevanceJudgement
 
+MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr", "it", "pt"))
+"""Of questions and passages in ``benchmarks.relevance_data``."""
+_ABBREVIATION = LazyPattern(r"[A-ZÄÖÜ]{2,6}s?")
 MAX_WINDOWS = 48
 """Windows embedded for one request, about 10 ms each when full and cold; of longer contexts those that share most words."""
 
@@ -41,7 +46,7 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
 
     mode: Annotated[
         Literal["embedding", "llm", "hybrid"],
-        Meta(description="embedding: calibrated similarity; llm: a model's judgement; hybrid: the llm only where the first is uncertain"),
+        Meta(description="embedding: calibrated similarity; llm: a model's judgement; hybrid: the llm where the first is not certain"),
     ] = "embedding"
     min: Annotated[Share, Meta(description="probability below which the passages count as no help, in the record and for action: warn")] = (
         0.4
@@ -49,12 +54,11 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     action: Annotated[
         Literal["answer", "warn", "note"],
         Meta(
-            description="answer: where it is certain that a search found nothing, or nothing of use (below answer_below, not a word of the "
-            "question in it), answer with no_answer, without calling the model; warn: go on, with a warning below min; note: for the "
-            "record alone"
+            description="answer: where a search found nothing, or nothing of use (below answer_below), answer with no_answer, without "
+            "calling the model, and warn below min; warn: go on, with a warning below min; note: for the record alone"
         ),
     ] = "answer"
-    answer_below: Annotated[Share, Meta(description="action: answer: probability below which the passages are plainly off")] = 0.1
+    answer_below: Annotated[Share, Meta(description="action: answer: probability below which the passages are about something else")] = 0.1
     with_tools: Annotated[
         Literal["note", "warn", "answer"],
         Meta(description="the same where the request offers tools, with which the model may still search"),
@@ -65,7 +69,10 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     drop_below: Annotated[
         Share, Meta(description="leave out passages of groundwire.context below this probability when others are good enough; 0 keeps all")
     ] = 0.0
-    uncertain: Annotated[tuple[Share, Share], Meta(description="hybrid: probabilities between which the llm is asked")] = (0.05, 0.8)
+    uncertain: Annotated[
+        tuple[Share, Share],
+        Meta(description="hybrid: probabilities between which the llm is asked; below them, too, where the stage cannot answer for itself"),
+    ] = (0.05, 0.8)
     llm: Annotated[LLMOptions | None, Meta(description="who judges in the modes llm and hybrid: upstream, model, timeout_s, params")] = None
     max_passages: Annotated[Positive, Meta(description="passages looked at: those given with this request, then the newest")] = 20
     cache_size: Annotated[Positive, Meta(description="judgements of the llm that are remembered")] = 2048
@@ -147,16 +154,18 @@ class Relevance(Stage[RelevanceOptions]):
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Judge the passages; answer, warn or leave some out."""
-        usable = [i for i, passage in enumerate(exchange.passages) if certainty.holds_text(passage.content)]
-        nothing = "" if usable else certainty.nothing_found(exchange)
+        usable = [i for i, passage in enumerate(exchange.passages) if retrieval.holds_text(passage.content)]
+        nothing = "" if usable else retrieval.nothing_found(exchange)
         if not usable and not nothing:
             return self._nothing("no passages")
         question = await aside(exchange.original.size, find_question, exchange.conversation)
         if not question.readings:
             return self._nothing(question.reason)
+        if not nothing and self.options.mode != "llm" and not is_measured(question, [exchange.passages[i] for i in usable]):
+            return self._nothing("a language that was not measured")
         chosen = [usable[i] for i in newest([exchange.passages[i] for i in usable], self.options.max_passages)]
         texts = [exchange.passages[i].content for i in chosen]
-        finding = RelevanceFinding(0.0, nothing=nothing) if nothing else await self._find(question, texts, exchange.client)
+        finding = RelevanceFinding(0.0, nothing=nothing) if nothing else await self._find(exchange, question, texts)
         exchange.facts.relevance = finding.score
         detail = self._detail(finding, chosen, question)
         if finding.error or finding.score is None:
@@ -172,15 +181,17 @@ class Relevance(Stage[RelevanceOptions]):
     def _nothing(self, reason: str) -> Verdict:
         return Verdict(self.name, "unchecked", detail={"mode": self.options.mode, "reason": reason})
 
-    async def _find(self, question: Question, passages: Sequence[str], client: str) -> RelevanceFinding:
+    async def _find(self, exchange: Exchange, question: Question, passages: Sequence[str]) -> RelevanceFinding:
         if self.options.mode == "llm":
-            return await self._judged(question, passages, client, RelevanceFinding(None))
+            return await self._judged(question, passages, exchange.client, RelevanceFinding(None))
         context = await self._embedded(question, passages)
-        low, high = self.options.uncertain
         finding = RelevanceFinding(context.probability, context.ranked)
-        if self.options.mode == "embedding" or not low <= context.probability <= high:
+        low, high = self.options.uncertain
+        if self.options.mode == "embedding" or context.probability > high:
             return finding
-        return await self._judged(question, passages, client, finding)
+        if context.probability < low and not await self._unsure(exchange, question, finding):
+            return finding
+        return await self._judged(question, passages, exchange.client, finding)
 
     async def _embedded(self, question: Question, passages: Sequence[str]) -> scoring.ContextScore:
         """The best of the question's readings."""
@@ -239,33 +250,23 @@ class Relevance(Stage[RelevanceOptions]):
             choice = Choice(0, text=self._no_answer(exchange, question), finish_reason="stop")
             exchange.answer = Answer((choice,), model=exchange.original.model)
         else:
-            action = "warn" if action != "note" and self._may_warn(exchange, question, finding) else "note"
+            action = "warn" if action != "note" and question.seeks else "note"
         outcome: Outcome = "unchecked" if action == "note" else "warn"
         return Verdict(self.name, outcome, code="low_relevance", score=finding.score, detail={**detail, "action": action})
-
-    def _may_warn(self, exchange: Exchange, question: Question, finding: RelevanceFinding) -> bool:
-        """Whether a warning is more than a guess: nothing was found, a model judged, or the figure was measured on the like."""
-        if finding.nothing:
-            return question.asks
-        return question.plain if finding.judgement is not None else not certainty.why_not_measured(question, exchange.passages)
 
     async def _unsure(self, exchange: Exchange, question: Question, finding: RelevanceFinding) -> str:
         """Why an answer in the model's stead might be wrong; "" where it cannot be."""
         if not question.plain:
             return question.unresolved if question.asks else "it asks for no fact"
-        if (why := certainty.why_not_retrieved(exchange)) or finding.judgement is not None:
-            return why
-        if not finding.nothing:
-            if why := certainty.why_not_measured(question, exchange.passages):
-                return why
+        if retrieval.is_for_another_question(exchange):
+            return "nothing was retrieved for this question"
+        if finding.judgement is None and not finding.nothing:
+            if _ABBREVIATION.fullmatch(question.readings[-1]):
+                return "an abbreviation, which a passage may spell out"
             if not self._is_off(finding.score):
                 return "not plainly off"
-            if certainty.in_another_language(question, exchange.passages):
-                return "a passage in another language than the question"
-            if certainty.shares_words(question, [passage.content for passage in exchange.passages]):
-                return "a passage has a word of the question"
-        rest = certainty.rest_of_talk(exchange)
-        if rest and (certainty.shares_words(question, rest) or not self._is_off((await self._embedded(question, rest)).probability)):
+        rest = retrieval.rest_of_talk(exchange)
+        if rest and not self._is_off((await self._embedded(question, rest)).probability):
             return "the answer may stand elsewhere in the conversation"
         return ""
 
@@ -290,6 +291,12 @@ class Relevance(Stage[RelevanceOptions]):
             exchange.changes.append({"stage": self.name, "what": "passages", "left_out": sorted(dropped)})
             self.ports.counters.count("context.passages_left_out_count", len(dropped))
         return dropped
+
+
+def is_measured(question: Question, passages: Sequence[Evidence]) -> bool:
+    """Whether the probability means something for the question's language and for one of the passages', as far as they can be told."""
+    known = [language(text, default="en") in MEASURED_LANGUAGES for text in (question.text, *(passage.content for passage in passages))]
+    return known[0] and any(known[1:])
 
 
 def newest(passages: Sequence[Evidence], most: int) -> list[int]:

@@ -279,3 +279,16 @@ async def test_what_the_evidence_says_word_by_word_is_supported_in_any_language(
     (found,) = await Grounder(EnglishOnly(), only_certain=True).judge([claim(text)], EvidenceBase([Evidence(text)]), tongue="it")
 
     assert ("supported", "literal") == (found.label, found.decided_by)
+
+
+async def test_each_sentence_of_a_mixed_answer_is_judged_in_its_own_language() -> None:
+    verifiers = EnglishOnly()
+    claims = [
+        claim("The museum in the old town is closed on Mondays and Tuesdays."),
+        claim("Il museo della città vecchia è aperto anche il martedì mattina."),
+    ]
+
+    found = await Grounder(verifiers, only_certain=True).judge(claims, EvidenceBase([Evidence("The museum is closed.")]), tongue="en")
+
+    assert ["", "it"] == [one.language for one in found]
+    assert ("unsure", "unknown_language") == (found[1].label, found[1].reason)

@@ -78,9 +78,21 @@ def test_a_passage_in_another_language_is_known_as_such() -> None:
 
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0.001, 0.5), st.booleans())
 def test_more_similarity_or_more_words_never_lower_the_probability(cosine: float, share: float, step: float, same: bool) -> None:
-    here = scoring.window_logit(cosine, share, same)
-    assert here < scoring.window_logit(cosine + step, share, same)
-    assert here < scoring.window_logit(cosine, share + step, same)
+    def logit(cosine: float, share: float) -> float:
+        return scoring.window_logit(scoring.Window(0, "", same, share, 4), cosine)
+
+    assert logit(cosine, share) < logit(cosine + step, share)
+    assert logit(cosine, share) < logit(cosine, share + step)
+
+
+def test_a_short_question_is_refused_less_readily() -> None:
+    short, long = (scoring.window_logit(scoring.Window(0, "", True, 0.0, words), 0.1) for words in (1, 8))
+    assert long < short
+
+
+def test_a_record_is_told_from_prose_by_its_characters() -> None:
+    record, prose = '{"id": 17, "state": "open"}', "The ticket is open."
+    assert scoring.Window(0, prose, True, 0).structure < 0.1 < scoring.Window(0, record, True, 0).structure
 
 
 def test_the_best_window_speaks_for_its_passage_and_the_best_passage_for_all() -> None:

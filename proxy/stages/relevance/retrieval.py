@@ -1,8 +1,4 @@
-"""What is known of a context's origin and of the measure's reach: why an answer in the model's stead, or a warning, would be a guess.
-
-Each function says why not, in words for the record, or "" where nothing speaks against it. An answer in the model's stead takes a right
-answer away from a user whenever it is wrong, so that everything that is not known counts against it.
-"""
+"""What a request's search has brought: nothing at all, passages for an earlier question, and what else stands in the conversation."""
 
 from __future__ import annotations
 
@@ -12,33 +8,17 @@ from collections.abc import Sequence
 
 from proxy.context.conversation import last_user
 from proxy.context.passages import find_passages, retrieval_results
-from proxy.context.passages.blocks import find_blocks, marked_blocks, told_blocks
-from proxy.context.passages.context_block import read_written
+from proxy.context.passages.blocks import marked_blocks
 from proxy.context.passages.empty_results import is_empty_json, is_empty_text
-from proxy.context.question import Question
 from proxy.exchange import Evidence, Exchange, Message
-from proxy.language.detection import language
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
-from proxy.language.word_overlap import Vocabulary, content_words, words
-
-MEASURED_LANGUAGES = frozenset(("en", "de", "es"))
-"""Of questions and passages in ``benchmarks.relevance``."""
-MEASURED_WORDS = 70
-"""99 of 100 passages of XQuAD's training half have more. Of a line or two a cosine says little: "Guests check out by eleven" answers
-"By what hour must the room be vacated?"."""
-OVERLAP = 0.2
-"""From this share on (`Vocabulary`) a word of the question counts as found, in another form or in a compound."""
 
 _INSTRUCTING = ("system", "developer")
-_ABBREVIATION = LazyPattern(r"\b[A-ZÄÖÜ]{2,6}s?\b")
 _MARK_ALONE = re.compile(r"[ \t]{0,8}(?:[<#*\[`\"'~=-]|[^\n]{0,200}:$)")
 """A line that begins with a mark or ends in a colon: a tag within a sentence is spoken of."""
 _LIST_OF_SOURCES = LazyPattern(r"\b(?:sources|quellen|fuentes|references|referenzen|referencias|références)[ \t:*]{0,8}\Z", re.I)
 """A heading with nothing below it: as often the end of an answer's outline as a place for passages."""
-
-
-# ---- nothing was found ----
 
 
 def nothing_found(exchange: Exchange) -> str:
@@ -86,19 +66,10 @@ def _as_sent(exchange: Exchange) -> list[Evidence]:
     return [p for p in found if holds_text(p.content)]
 
 
-# ---- where passages come from ----
-
-
-def why_not_retrieved(exchange: Exchange) -> str:
-    """Why the request's passages are not, all of them, what a search has found for this question."""
+def is_for_another_question(exchange: Exchange) -> bool:
+    """Whether all passages came before the user last wrote."""
     passages = _as_sent(exchange)
-    if any(_is_pasted(p, exchange.original.messages) for p in passages):
-        return "the user gave a passage"
-    if any(_is_told(p, exchange.original.messages) for p in passages):
-        return "a passage may be what the operator wrote"
-    if passages and not _current(passages, exchange.original.messages):
-        return "nothing was retrieved for this question"
-    return ""
+    return bool(passages) and not _current(passages, exchange.original.messages)
 
 
 def _current(passages: Sequence[Evidence], messages: Sequence[Message]) -> list[Evidence]:
@@ -111,56 +82,6 @@ def _current_messages(messages: Sequence[Message]) -> set[int]:
     """The instructions', and those since the user last wrote."""
     since = last_user(messages) or 0
     return {i for i, message in enumerate(messages) if i >= since or message.get("role") in _INSTRUCTING}
-
-
-def _is_told(passage: Evidence, messages: Sequence[Message]) -> bool:
-    """Whether it stands in a system message that has no mark for passages, only a sentence that leads to them."""
-    message = messages[passage.message_index] if passage.message_index is not None else {}
-    if message.get("role") not in _INSTRUCTING:
-        return False
-    text = text_of(message.get("content"))
-    return bool(told := told_blocks(text, "system")) and told == find_blocks(text, "system")
-
-
-def _is_pasted(passage: Evidence, messages: Sequence[Message]) -> bool:
-    """Whether it stands in a user's message without a retriever's score or this project's own frame around it."""
-    at = passage.message_index
-    if at is None or messages[at].get("role") != "user" or passage.score is not None:
-        return False
-    return all(passage.content != block.content for block in read_written(text_of(messages[at].get("content")))[0])
-
-
-# ---- how far the measure reaches ----
-
-
-def why_not_measured(question: Question, passages: Sequence[Evidence]) -> str:
-    """Why a low probability of these passages says less than it did where it was measured."""
-    if not question.asks:
-        return "it asks for no fact"
-    if question.unresolved:
-        return question.unresolved
-    if _ABBREVIATION.search(question.text):
-        return "an abbreviation, which a passage may spell out"
-    if language(question.text, default="") not in MEASURED_LANGUAGES:
-        return "a question in a language that was not measured"
-    for passage in passages:
-        if len(words(passage.content)) < MEASURED_WORDS:
-            return "a passage shorter than those that were measured"
-        if language(passage.content, default="") not in MEASURED_LANGUAGES:
-            return "a passage in a language that was not measured"
-    return ""
-
-
-def in_another_language(question: Question, passages: Sequence[Evidence]) -> bool:
-    """Whether a passage is in another language than the question: that they share no word then says nothing."""
-    tongue = language(question.text, default="")
-    return any(language(passage.content, default=tongue) != tongue for passage in passages)
-
-
-def shares_words(question: Question, texts: Sequence[str]) -> bool:
-    """Whether a word of the question stands in one of `texts`, in whatever form."""
-    wanted = [word for word in content_words(question.text) if not word.isdigit()]
-    return any(Vocabulary(text).closest(wanted) >= OVERLAP for text in texts)
 
 
 def rest_of_talk(exchange: Exchange) -> list[str]:

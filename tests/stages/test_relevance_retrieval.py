@@ -11,7 +11,7 @@ from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder
 from proxy.pipeline import Pipeline
 from proxy.testing import make_ports
-from tests.stages.test_relevance import BREAD, PUMP, TALL, TOOLS, make_stage
+from tests.stages.test_relevance import BREAD, TALL, TOOLS, make_stage
 
 SEARCH = {"id": "c1", "type": "function", "function": {"name": "search_docs", "arguments": "{}"}}
 
@@ -43,8 +43,12 @@ async def unsure(exchange: Exchange) -> Any:
     return verdict.detail.get("unsure")
 
 
-async def test_retrieved_passages_that_are_off_in_every_way_are_answered() -> None:
-    exchange = sent(context=[BREAD])
+SHORT = "Knead the dough for ten minutes."
+
+
+@pytest.mark.parametrize("passages", [[BREAD], [SHORT], [SHORT, "Rinse the filter."]])
+async def test_passages_about_something_else_are_answered_whatever_their_length(passages: list[str]) -> None:
+    exchange = sent(context=passages)
     await judged(exchange)
     assert exchange.answer is not None
 
@@ -55,32 +59,56 @@ async def test_retrieved_passages_that_are_off_in_every_way_are_answered() -> No
         ("How tall?", "says too little of its subject"),
         ("How tall is it beside the river bank?", "points at what was said before"),
         ("And how tall is the Eiffel Tower?", "goes on from what was said before"),
-        ("Quelle est la hauteur exacte de la tour Eiffel à Paris ?", "a question in a language that was not measured"),
-        ("Tell me of the Eiffel Tower's height.", "it asks for no fact"),
-        ("How tall is the Eiffel Tower's iron crust?", "a passage has a word of the question"),
-        ("How does RAG lower the number of wrong answers?", "an abbreviation, which a passage may spell out"),
+        ("What should I tell you of the Eiffel Tower's height?", "it asks for no fact"),
+        ("Erkläre mir das Konzept von RAG", "an abbreviation, which a passage may spell out"),
     ],
 )
 async def test_a_question_that_cannot_be_judged_for_certain_goes_to_the_model(question: str, reason: str) -> None:
     assert reason == await unsure(sent(question, context=[BREAD]))
 
 
-async def test_what_the_user_pasted_is_never_refused() -> None:
-    assert "the user gave a passage" == await unsure(sent(f"<context>\n{BREAD}\n</context>\n\n{TALL}"))
+async def test_what_cannot_be_refused_is_warned_of() -> None:
+    exchange = sent("And how tall is that?", context=[BREAD])
+    verdict = await judged(exchange)
+    assert ("warn", "low_relevance", None) == (verdict.outcome, verdict.code, exchange.answer)
 
 
-async def test_one_pasted_passage_among_retrieved_ones_is_enough() -> None:
-    assert "the user gave a passage" == await unsure(sent(f"<context>\n{BREAD}\n</context>\n\n{TALL}", context=[PUMP]))
+async def test_a_request_that_is_no_question_is_for_the_record() -> None:
+    exchange = sent("Write a short poem for the birthday of my neighbour Anna", context=[BREAD])
+    verdict = await judged(exchange)
+    assert ("unchecked", "low_relevance", None) == (verdict.outcome, verdict.code, exchange.answer)
+
+
+async def test_a_language_that_was_not_measured_is_not_judged() -> None:
+    exchange = sent("Hur hög är Eiffeltornet i Paris och vem byggde det?", context=[BREAD])
+    verdict = await judged(exchange)
+    assert ("unchecked", "a language that was not measured") == (verdict.outcome, verdict.detail["reason"])
+
+
+def marked(place: str, passage: str) -> Exchange:
+    """A passage in each of the places that one may stand in."""
+    if place == "pasted":
+        return sent(f"<context>\n{passage}\n</context>\n\n{TALL}")
+    if place == "system":
+        return sent(before=[{"role": "system", "content": f"Answer from the context.\n<context>\n{passage}\n</context>"}])
+    if place == "introduced":
+        rules = f"Use the following pieces of context to answer the user's question.\n----------------\n{passage}"
+        return sent(before=[{"role": "system", "content": rules}])
+    return sent(after=results(passage)) if place == "tool" else sent(context=[passage])
+
+
+@pytest.mark.parametrize("place", ["pasted", "system", "introduced", "tool", "hints"])
+async def test_passages_are_judged_wherever_they_stand(place: str) -> None:
+    off, fitting = marked(place, BREAD), marked(place, "The Eiffel Tower in Paris is 330 metres tall.")
+    assert ("low_relevance", "pass") == ((await judged(off)).code, (await judged(fitting)).outcome)
+    assert off.answer is not None
+    assert fitting.answer is None
 
 
 async def test_this_project_s_own_template_is_read_as_retrieved() -> None:
-    exchange = sent(TEXTS["en"].rag_template.format(context=build_context_block([BREAD]), question=TALL))
+    exchange = sent(TEXTS["en"].template(cite=True, rate=True).format(context_block=build_context_block([BREAD]), question=TALL))
     await judged(exchange)
     assert exchange.answer is not None
-
-
-async def test_a_short_passage_may_answer_in_other_words() -> None:
-    assert "a passage shorter than those that were measured" == await unsure(sent(context=[BREAD, "It measures 330 metres."]))
 
 
 async def test_passages_of_an_earlier_question_say_nothing_of_this_one() -> None:
@@ -155,11 +183,10 @@ async def test_the_only_passage_taken_out_is_nothing_found() -> None:
     assert exchange.answer is not None
 
 
-async def test_a_pasted_passage_taken_out_is_a_warning() -> None:
+async def test_a_pasted_passage_taken_out_is_nothing_found() -> None:
     exchange = sent(f"<context>\n{BREAD}\n</context>\n\n{TALL}")
-    verdict = await make_stage().on_request(exchange)
-    assert verdict is not None
-    assert ("warn", None) == (verdict.outcome, exchange.answer)
+    await make_stage().on_request(exchange)
+    assert exchange.answer is not None
 
 
 async def test_this_project_s_own_template_without_passages_is_nothing_found() -> None:
@@ -211,13 +238,6 @@ async def test_what_asks_for_no_fact_needs_no_find() -> None:
     exchange = sent("Write a short poem for the birthday of my neighbour Anna", context=[])
     verdict = await judged(exchange)
     assert ("unchecked", None) == (verdict.outcome, exchange.answer)
-
-
-async def test_passages_that_a_sentence_leads_to_may_be_the_operator_s_words() -> None:
-    rules = f"Use the following pieces of context to answer the user's question.\n----------------\n{BREAD}"
-    exchange = sent(before=[{"role": "system", "content": rules}])
-    assert "a passage may be what the operator wrote" == await unsure(exchange)
-    assert [BREAD] == [passage.content for passage in exchange.passages]
 
 
 # ---- documents in the system message ----
