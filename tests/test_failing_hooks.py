@@ -56,7 +56,7 @@ CHANGES = {
         *("budget", "knowledge", "validation", "poisoning", "clash", "history"),
         *("compression", "tool_rag", "relevance", "faithful", "reflection"),
     },
-    "forward": {"budget", "history", "faithful"},
+    "forward": {"budget", "faithful"},
     "answer": {"schema", "citations", "confidence", "claims", "faithful"},
     "tool": {"tool_rag"},
     "sentence": {"claims", "faithful"},
