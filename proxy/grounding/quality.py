@@ -12,9 +12,9 @@ The quality is the weighted mean of these parts, each 0 to 1 and higher the bett
 | `context_use` | 0.10 | 1 for an answer that admits to not knowing or has a citation that holds; else its faithfulness |
 | `relevance` | 0.05 | calibrated relevance of the context to the question |
 
-A mean with fixed positive weights: it is between 0 and 1, and raising a part never lowers it. Relevance alone says nothing of an
-answer: there is no quality until something of the answer was measured. The weights are a judgement of what misleads a reader most, not
-fitted to data. Exchange -> `facts.quality`, `facts.quality_parts`.
+A mean with fixed positive weights: it is between 0 and 1, and raising a part never lowers it. Relevance and the use of context alone say
+nothing of what an answer states: there is no quality until some of that was measured. The weights are a judgement of what misleads a
+reader most, not fitted to data. Exchange -> `facts.quality`, `facts.quality_parts`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ WEIGHTS: Mapping[str, float] = {
     "context_use": 0.10,
     "relevance": 0.05,
 }
+_SAYS_NOTHING = frozenset(("relevance", "context_use"))
+"""Parts that alone say nothing of what an answer states."""
 
 
 def quality(parts: Mapping[str, float]) -> float | None:
     """The score of the parts that are there; None when nothing of the answer itself is."""
-    if not parts.keys() - {"relevance"}:
+    if not parts.keys() - _SAYS_NOTHING:
         return None
     weighed = sum(WEIGHTS[name] * value for name, value in parts.items())
     return min(1.0, weighed / sum(WEIGHTS[name] for name in parts))
