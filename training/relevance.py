@@ -218,7 +218,8 @@ def thresholds(rows: Sequence[Context], logits: Array) -> None:
 
 TEMPLATE = '''"""Written by ``python -m training.relevance``; edit that instead.
 
-Data: the training half of `benchmarks.relevance_data`, {cases} questions, SHA-256 of their ids {digest}. Embedding model: {model}.
+Data: the training half of `benchmarks.relevance_data`, {cases} questions, SHA-256 of their ids
+{digest}. Embedding model: {model}.
 """
 
 SAME_LANGUAGE = {same}

@@ -26,8 +26,6 @@ _POINTERS = {
     r"|otr[oa]s?",
     "fr": r"ils?|elles?|lui|leurs?|(?<!est-)(?<!est )ce|cet|cettes?|ces|cela|ça|celui|celles?|ceux|y|en|son|sa|ses|là|ici|alors|mêmes?"
     r"|autres?",
-    "it": r"ess[oaie]|lui|lei|loro|quest[oaie]|quell[oaie]|ciò|lì|là|qui|allora|entrambi|entrambe|stess[oaie]|altr[oaie]|su[oae]|suoi|ne|ci",
-    "pt": r"el[ea]s?|isso|isto|aquilo|est[ea]s?|ess[ea]s?|aquel[ea]s?|seus?|suas?|lá|ali|aqui|então|ambos|ambas|mesm[oa]s?|outr[oa]s?|lhes?",
 }
 """By language, the words by which a question points at what was said or shown before; with accents, which tell él from el."""
 _POINTS = {tongue: LazyPattern(rf"\b(?:{words_})\b", re.I) for tongue, words_ in _POINTERS.items()}
@@ -38,8 +36,8 @@ _WHAT_ABOUT = LazyPattern(
     re.I,
 )
 NEW_TERM = LazyPattern(
-    r"\W{0,3}(?:what(?:'s| is| are)|who(?:'s| is)|was ist|wer ist|qué es|quién es|qu['’]est-ce qu['’]|c['’]est quoi|(?:che )?cos['’] ?è|o que é)"
-    r" ?(?:an?|eine?|un|une|una|uno|uma?|un['’]) ?\w",
+    r"\W{0,3}(?:what(?:'s| is| are)|who(?:'s| is)|was ist|wer ist|qué es|quién es|qu['’]est-ce qu['’]|c['’]est quoi)"
+    r" ?(?:an?|eine?|un|une|una) \w",
     re.I,
 )
 """Asks what something is, with an article that introduces what was not spoken of before."""

@@ -53,10 +53,13 @@ _TERM = (
 _CONCEPT = LazyPattern(rf"\b{_TERM}\b", re.I)
 _EXPLAIN = LazyPattern(
     r"\W{0,3}(?:(?:please|bitte|por favor|s['’]il (?:te|vous) pla[iî]t),? )?(?:(?:(?:can|could|would|will) you )?(?:please )?"
-    r"(?:tell (?:me|us)(?= (?:about|what|which|who|when|where|why|how|whether|if)\b)|let (?:me|us) know)|do you know|i(?:'d| would) like to know"
-    r"|i wonder|(?:(?:können sie|kannst du) )?(?:mir |uns )?(?:sagen sie mir|sag(?:e)? mir|sagen)(?=,)|wissen sie|weißt du|ich (?:möchte|würde gern) wissen"
-    r"|(?:(?:puedes|puede|podrías|podría) )?(?:dime|decirme|dígame)(?= (?:qué|quién|cuá|cuándo|dónde|cómo|por qué|si)\b)|sabes|quisiera saber"
-    r"|(?:(?:peux-tu|pouvez-vous|pourriez-vous) )?(?:me dire|dis-moi|dites-moi)(?= (?:ce que|qui|quand|où|pourquoi|comment|combien|quel|si)\b)"
+    r"(?:tell (?:me|us)(?= (?:about|what|which|who|when|where|why|how|whether|if)\b)|let (?:me|us) know)|do you know"
+    r"|i(?:'d| would) like to know|i wonder|(?:(?:können sie|kannst du) )?(?:mir |uns )?(?:sagen sie mir|sag(?:e)? mir|sagen)(?=,)"
+    r"|wissen sie|weißt du|ich (?:möchte|würde gern) wissen"
+    r"|(?:(?:puedes|puede|podrías|podría) )?(?:dime|decirme|dígame)(?= (?:qué|quién|cuá|cuándo|dónde|cómo|por qué|si)\b)"
+    r"|sabes|quisiera saber"
+    r"|(?:(?:peux-tu|pouvez-vous|pourriez-vous) )?(?:me dire|dis-moi|dites-moi)(?= (?:ce que|qui|quand|où|pourquoi|comment|combien|quel|si)"
+    r"\b)"
     r"|savez-vous|sais-tu|(?:can|could|would) you (?:please )?(?:explain|describe|define)|explain|describe|define|erklär(?:en sie|e|t)?"
     r"|erläuter(?:n sie|e|t)?|beschreib(?:en sie|e|t)?|definier(?:en sie|e|t)?|expl[ií]ca(?:me|nos)?|explique(?:me|nos|z)?"
     r"|descr[ií]be(?:me|nos)?|def[ií]ne(?:me|nos)?|décri(?:s|vez)|défini(?:s|ssez))\b"

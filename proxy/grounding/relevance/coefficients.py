@@ -1,6 +1,7 @@
 """Written by ``python -m training.relevance``; edit that instead.
 
-Data: the training half of `benchmarks.relevance_data`, 2434 questions, SHA-256 of their ids 4beac862f17f0d93. Embedding model: use-multilingual-3.
+Data: the training half of `benchmarks.relevance_data`, 2434 questions, SHA-256 of their ids
+4beac862f17f0d93. Embedding model: use-multilingual-3.
 """
 
 SAME_LANGUAGE = (14.183, 5.291, -1.846, 5.27, -1.015)

@@ -38,8 +38,8 @@ MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr"))
 """Of questions and passages in ``benchmarks.relevance_data``; of its few Italian and Portuguese ones over records, a sixth of the right
 contexts would be warned of."""
 _WARNS = 2
-"""Times `answer_below`. On the training half 0.1% of the right contexts of plain questions are refused at 0.06 and 1.5% warned of at 0.12; of
-other topics' contexts 34% and 48% are."""
+"""Times `answer_below`. On the training half 0.1% of the right contexts of plain questions are refused at 0.06 and 1.5% warned of at 0.12;
+of other topics' contexts 34% and 48% are."""
 _NAMES_ITS_TERM = 4
 """A question for a definition leaves nothing unsaid, unlike others of so few words: no right passage of the training half is below 0.6."""
 _SHARED = 0.2
