@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-speed bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-claims bench-reflection bench-harmless audit sbom lock docs site shots clean
+.PHONY: help install serve demo test test-slow test-clients test-browser test-torch fuzz coverage check bench bench-speed bench-embeddings bench-relevance bench-tools bench-compression bench-distraction bench-grounding bench-knowledge bench-validation bench-poisoning bench-clash bench-actions-answers bench-claims bench-reflection bench-harmless bench-promise audit sbom lock docs site shots clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1\t/' | expand -t16
@@ -139,6 +139,9 @@ bench-reflection: $(VENV)/.installed  ## failures: found in tool results and in 
 bench-harmless: $(VENV)/.installed  ## ordinary conversations left alone, harmful ones stopped: every shipped policy, with limits
 	$(BIN)/python -m benchmarks.harmless --check
 	$(BIN)/python -m benchmarks.harmless --suite unseen
+
+bench-promise: $(VENV)/.installed  ## the same answer right and with one thing wrong: what a client is told of it, with limits
+	$(BIN)/python -m benchmarks.promise --check
 
 bench-compression: $(VENV)/.installed  ## what is left of a conversation after compression, how much smaller it is, what it costs
 	$(BIN)/python -m benchmarks.compression

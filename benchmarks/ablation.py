@@ -29,6 +29,7 @@ from benchmarks import actions_answers, clash_actions, clash_data, clash_turns
 from benchmarks import reflection_corrections as messages
 from benchmarks import reflection_signals as signals
 from benchmarks.clash import found_in, through
+from benchmarks.load.statistics import wilson
 from proxy.grounding.clashes.statements.stance import Stance
 from proxy.grounding.judging.grounder import Grounder
 from proxy.models.embedding.embedder import BatchingEmbedder
@@ -206,7 +207,7 @@ async def run(area: str, only: str) -> None:
             f"{name} {hits}/{n} [{low:.1%}, {high:.1%}] -> {now[0]}/{now[1]}" + ("" if low <= now[0] / max(1, now[1]) <= high else " OUT")
             for name, (hits, n) in whole.items()
             if (now := left.get(name, (0, 0))) != (hits, n)
-            for low, high in [actions_answers.wilson(hits, n)]
+            for low, high in [wilson(hits, n)]
         ]
         print(f"  {pack.name} ({pack.lines} lines): " + ("; ".join(moved) or "nothing moves"), flush=True)
 

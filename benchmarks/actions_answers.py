@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 from benchmarks import actions_answers_data as data
 from benchmarks.actions_answers_data import Row
+from benchmarks.load.statistics import wilson
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import Judgement
 from proxy.grounding.claims.claims import claims_of
@@ -63,15 +63,6 @@ class Judged:
     @property
     def rightly_blocked(self) -> bool:
         return self.row.contradicted is not False and self.row.label != "supported"
-
-
-def wilson(hits: int, n: int) -> tuple[float, float]:
-    """The 95% interval of a share."""
-    if not n:
-        return 0.0, 1.0
-    z, p = 1.96, hits / n
-    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return (middle - half) / (1 + z * z / n), (middle + half) / (1 + z * z / n)
 
 
 async def judge(rows: Sequence[Row], grounder: Grounder | None = None) -> list[Judged]:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,7 @@ import msgspec
 from msgspec import Struct
 
 from benchmarks import clash_data as data
+from benchmarks.load.statistics import wilson
 from proxy.exchange import Exchange
 from proxy.stages.clash import Clash, ClashOptions
 from proxy.testing import make_exchange, make_ports
@@ -33,8 +33,6 @@ WRITTEN = Path(__file__).parent / "data" / "clash_certain.jsonl"
 RESULTS = Path(__file__).parent / "results" / "clash_actions.json"
 ACTIONS: Mapping[str, Mapping[str, str]] = {"edit": {"edits": "all"}, "note": {"edits": "memory"}, "ask": {"strategy": "ask_user"}}
 """By action the options under which it is taken."""
-Z = 1.959964
-"""Of a normal distribution, for 95%."""
 
 
 class Case(Struct, frozen=True):
@@ -100,15 +98,6 @@ async def again(cases: Sequence[Case], noted: Sequence[str], options: Mapping[st
     for i, what in zip(chosen, await run([cases[i] for i in chosen], options), strict=True):
         done[i] = what
     return done
-
-
-def wilson(right: int, n: int) -> tuple[float, float]:
-    """Bounds of a share's 95% interval (Wilson 1927)."""
-    if not n:
-        return 0.0, 1.0
-    share, z = right / n, Z * Z
-    middle, half = (share + z / (2 * n)) / (1 + z / n), Z / (1 + z / n) * math.sqrt(share * (1 - share) / n + z / (4 * n * n))
-    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def figures(action: str, cases: Sequence[Case], done: Sequence[str], split: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ prompt or in the archive, one call of the model's away.
 Dialogues: answers (that stand in the dialogue word for word) and evidence (the longest sentence of each evidence turn), the question
 asked at the end. Trajectories are cut at 60%: the identifiers, dates and amounts that later calls use and that had come up before. The
 ratio is that of all messages but the system's. Baselines with as many tokens: the last messages, random ones; the system message too.
-Intervals are 95% bootstrap over conversations (dialogues: questions).
+Intervals are 95% bootstrap over conversations (dialogues: questions). Long chats: `benchmarks.long_chats`, with the shipped defaults.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.long_chats import SHARES, facts_in, long_chats
 from proxy.context.conversation import blocks_of, problems
 from proxy.context.summaries import SummariserOptions
 from proxy.exchange import ContextUse, Exchange
@@ -317,6 +318,25 @@ def spans(messages: Sequence[Any], length: int) -> Iterator[Messages]:
         yield [{"role": "system", "content": "You are a helpful assistant."}, *piece, {"role": "user", "content": "What did we agree on?"}]
 
 
+async def planted(tokens: TiktokenCounter, seed: int, report: dict[str, Any]) -> None:
+    """Of the facts planted in each long chat how many are still in the prompt, by the share of the window that it fills."""
+    chats = long_chats()
+    print(f"\nlong chats: n {len(chats)}, {len(chats[0].facts)} facts planted in each, in the prompt with the defaults")
+    for share in SHARES:
+        found, ratios = [], []
+        for chat in chats:
+            exchange, _ = await once(tokens, chat.messages, share, CompressionOptions())
+            found.append((facts_in(chat.facts, said(exchange.messages)), len(chat.facts)))
+            before, after = exchange.facts.context_before, exchange.facts.context
+            assert before is not None
+            assert after is not None
+            ratios.append(before.used_tokens / after.used_tokens)
+        mean, low, high = (len(chats[0].facts) * value for value in interval(found, seed))
+        counts = {chat.chat: count for chat, (count, _) in zip(chats, found, strict=True)}
+        report[f"long chats at {share:.0%}"] = {"kept": counts, "mean": mean, "interval": [low, high], "ratio": float(np.mean(ratios))}
+        print(f"  at {share:.0%}: {mean:.2f} [{low:.2f}, {high:.2f}], ratio {np.mean(ratios):.2f}, {counts}")
+
+
 async def prefix_stability(tokens: TiktokenCounter, turns: int, report: dict[str, Any]) -> None:
     """A chat of so many turns through the stage in a window of 8,192: the share of forwarded tokens that repeat the turn before."""
     row, ports, model = rows("locomo.jsonl.gz")[0]["messages"], make_ports(tokens=tokens), tokens.model(MODEL)
@@ -352,6 +372,7 @@ async def run(quick: bool, seed: int) -> None:
         await on_dialogues(tokens, ratio, 4 if quick else 20, seed, report, strategies=("summarize",))
     for ratio in (2, 3, 5):
         await on_trajectories(tokens, ratio, 20 if quick else 100, seed, report, strategies=("summarize", "archive"))
+    await planted(tokens, seed, report)
     await as_shipped(tokens, report)
     await with_a_slow_llm(tokens, report)
     await prefix_stability(tokens, 60, report)

@@ -47,8 +47,16 @@ def chat_messages(turns: int) -> list[Body]:
 
 def requests(turns: int) -> dict[str, tuple[str, Body]]:
     """Path and body of one conversation in each dialect."""
-    chat, items, turned = chat_messages(turns), [], []
-    for message in chat:
+    parameters = {"type": "object", "properties": {"pier": {"type": "integer"}}}
+    function = {"name": "read_gauge", "description": "What a gauge shows.", "parameters": parameters}
+    return in_each_dialect({"model": "gpt-4o", "messages": chat_messages(turns), "tools": [{"type": "function", "function": function}]})
+
+
+def in_each_dialect(chat: Body) -> dict[str, tuple[str, Body]]:
+    """Path and body of a chat completion's request in each dialect; of its system messages it may have one, at the beginning."""
+    items: list[Body] = []
+    turned: list[Body] = []
+    for message in chat["messages"]:
         (call,) = message.get("tool_calls", [None])
         if message["role"] == "tool":
             items.append({"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]})
@@ -62,24 +70,16 @@ def requests(turns: int) -> dict[str, tuple[str, Body]]:
         elif message["role"] != "system":
             items.append(message)
             turned.append(message)
-    said = chat[0]["content"]
-    parameters = {"type": "object", "properties": {"pier": {"type": "integer"}}}
-    tool = {"name": "read_gauge", "description": "What a gauge shows."}
-    function = {**tool, "parameters": parameters}
-    chat_body = {"model": "gpt-4o", "messages": chat, "tools": [{"type": "function", "function": function}]}
-    response_body = {"model": "gpt-4o", "instructions": said, "input": items, "tools": [{"type": "function", **function}], "store": False}
-    message_body = {
-        "model": "gpt-4o",
-        "max_tokens": 1000,
-        "system": said,
-        "messages": turned,
-        "tools": [{**tool, "input_schema": parameters}],
-    }
-    return {
-        "chat": ("/chat/completions", chat_body),
-        "responses": ("/responses", response_body),
-        "messages": ("/messages", message_body),
-    }
+    first = chat["messages"][0]
+    instructions = first["content"] if first["role"] == "system" else None
+    rest = {name: value for name, value in chat.items() if name not in ("messages", "tools")}
+    responses, messages = {**rest, "input": items, "store": False}, {**rest, "max_tokens": 1000, "messages": turned}
+    if instructions is not None:
+        responses["instructions"] = messages["system"] = instructions
+    if functions := [tool["function"] for tool in chat.get("tools", ())]:
+        responses["tools"] = [{"type": "function", **function} for function in functions]
+        messages["tools"] = [{("input_schema" if name == "parameters" else name): of for name, of in one.items()} for one in functions]
+    return {"chat": ("/chat/completions", chat), "responses": ("/responses", responses), "messages": ("/messages", messages)}
 
 
 def answers(words: Sequence[str]) -> dict[str, tuple[bytes, list[bytes]]]:

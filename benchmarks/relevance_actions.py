@@ -6,8 +6,8 @@ Data: the held-out half of `benchmarks.relevance_data`, none of which the coeffi
 the other half). Every question with its own passage, with another topic's, and each among or with others of other topics (five). German
 and Spanish questions with English passages, too. Each goes through the stage as the policy `rag` has it, passages as
 ``groundwire.context``: *refused* (answered in the model's stead), *warned*, or *silent*. The mean weighs groups alike. Goals: below 2% of
-the questions that their passage answers refused, below 5% of those over another topic silent. An action is right where no passage answers;
-its precision is that over all of these contexts. Intervals: 95% (Wilson).
+the questions that their passage answers refused, below 5% of those over another topic's silent. An action is right where no passage
+answers; its precision is that over all of these contexts. Intervals: 95% (Wilson).
 """
 
 from __future__ import annotations

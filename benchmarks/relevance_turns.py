@@ -73,7 +73,7 @@ def body(turn: Turn) -> dict[str, Any]:
         messages.insert(0, {"role": "system", "content": f"{rules}\n\n**{LABELS[turn.language]}:**\n{text}"})
     elif turn.place == "own template":
         block = build_context_block(list(turn.passages), language=turn.language)
-        messages[-1]["content"] = texts(turn.language).rag_template.format(context=block, question=turn.question)
+        messages[-1]["content"] = texts(turn.language).template(cite=True, rate=True).format(context_block=block, question=turn.question)
     else:
         call = {"id": "c1", "type": "function", "function": {"name": "search_docs", "arguments": "{}"}}
         messages.append({"role": "assistant", "content": None, "tool_calls": [call]})

@@ -1,10 +1,13 @@
 """Sentences in everybody's words about the sample knowledge base: does the fact check keep true ones in and false ones out?
 
-    python -m benchmarks.sample_facts [--show dev]
+    python -m benchmarks.sample_facts [--show dev] [--facts sample|operator]
 
 ``data/sample_facts.jsonl`` has true and false sentences about ``examples/knowledge`` in four languages, none of them in a fact's words, and
 written before the rules that they measure. True ones say what a fact says, or more, or something else of the same subject; false ones have
 another number, date, name or place, or the opposite. The half ``dev`` may be looked at; of ``held_out`` only the figures are printed.
+
+``--facts operator`` measures ``data/operator_facts.jsonl`` instead: twenty facts as an operator writes them (a warehouse, a fee, a shop's
+hours), in English, each with four true and four false sentences in four languages. The facts of the two halves are others, too.
 
 Each sentence is asked about alone, with the built-in verifier. *Doubted* is one called SUSPICIOUS or INVALID, *blocked* one that the stage
 `poisoning` takes out of an assistant's message with ``on_invalid: block`` and everything else at its default. Intervals: 95% (Wilson).
@@ -15,7 +18,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ from msgspec import Struct
 from benchmarks.poisoning import OneBase, forwarded, share, shown
 from proxy.exchange.fact_checks import FactVerdict
 from proxy.grounding.knowledge.checking import KnowledgeChecker
+from proxy.grounding.knowledge.making import make_fact
 from proxy.grounding.knowledge.reading import read_folder
 from proxy.models.embedding.embedder import BatchingEmbedder
 from proxy.models.embedding.use import UseEncoder, available_cores
@@ -36,6 +40,7 @@ from proxy.stages.poisoning import Poisoning, PoisoningOptions
 from proxy.testing import make_exchange, make_ports
 
 ROWS = Path(__file__).parent / "data" / "sample_facts.jsonl"
+OPERATOR = Path(__file__).parent / "data" / "operator_facts.jsonl"
 FACTS = Path(__file__).parents[1] / "examples" / "knowledge"
 DOUBTED_TARGET = 0.03
 _HOUR_MS = 3_600_000
@@ -52,18 +57,32 @@ class Row(Struct, frozen=True):
     blocked: bool = False
 
 
-def rows() -> list[Row]:
-    """Every sentence of `ROWS`."""
+def sample() -> tuple[list[Fact], list[Row]]:
+    """The facts of the sample knowledge base, and every sentence about them."""
     with ROWS.open(encoding="utf-8") as lines:
         found = [json.loads(line) for line in lines]
-    return [Row(row["text"], row["label"] == "false", row["language"], row["split"]) for row in found]
+    facts = [fact for fact in read_folder(FACTS) if isinstance(fact, Fact)]
+    return facts, [Row(row["text"], row["label"] == "false", row["language"], row["split"]) for row in found]
 
 
-async def measured(sentences: Sequence[Row]) -> list[Row]:
-    """Each with the fact check's word, and with what the stage does of it."""
+def operator() -> tuple[list[Fact], list[Row]]:
+    """The facts of an operator's own, and every sentence about them."""
+    with OPERATOR.open(encoding="utf-8") as lines:
+        found = [json.loads(line) for line in lines]
+    facts = [make_fact(row["subject"], row["statement"], "operator") for row in found]
+    labels = ("true", "false")
+    return facts, [
+        Row(one["text"], label == "false", one["language"], row["split"]) for row in found for label in labels for one in row[label]
+    ]
+
+
+SETS: Mapping[str, Callable[[], tuple[list[Fact], list[Row]]]] = {"sample": sample, "operator": operator}
+
+
+async def measured(facts: Sequence[Fact], sentences: Sequence[Row]) -> list[Row]:
+    """Each sentence with the fact check's word, and with what the stage does of it."""
     embedder = BatchingEmbedder(UseEncoder(), cache_mb=64)
     verifiers = LocalVerifiers(lambda name: OnnxVerifier(FOLDER, threads=available_cores()))
-    facts = [fact for fact in read_folder(FACTS) if isinstance(fact, Fact)]
     base = OneBase(KnowledgeSnapshot(await build_in_memory(facts, embedder), embedder))
     stage = Poisoning(
         PoisoningOptions(knowledge="facts", timeout_ms=_HOUR_MS, on_invalid="block"),
@@ -100,8 +119,9 @@ def figures(found: Sequence[Row]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--show", choices=("dev",), help="print what is found of each sentence of this half")
+    parser.add_argument("--facts", choices=tuple(SETS), default="sample", help="which facts, and sentences about them")
     options = parser.parse_args()
-    found = asyncio.run(measured(rows()))
+    found = asyncio.run(measured(*SETS[options.facts]()))
     for row in found:
         if row.split == options.show:
             verdict, scores = row.verdict, (row.verdict.detail.get(name, 0) for name in ("support", "contradiction"))
@@ -111,7 +131,7 @@ def main() -> None:
         for language in ("all", "en", "de", "es", "fr"):
             part = [row for row in found if row.split == split and language in ("all", row.language)]
             for name, figure in figures(part).items():
-                if language == "all":
+                if language == "all" or (name == "false: blocked"):
                     print(f"{split:9} {language:4} {name:20} {shown(figure)}")
     worst = figures([row for row in found if row.split == "held_out"])["true: doubted"]["value"]
     print(f"held out, true sentences doubted: {worst:.1%}, goal <= {DOUBTED_TARGET:.0%}: {'met' if worst <= DOUBTED_TARGET else 'MISSED'}")

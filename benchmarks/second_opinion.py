@@ -16,10 +16,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import claims
-from benchmarks.actions_answers import wilson
 from benchmarks.harmless_data import SUITES, Conversation, load
 from benchmarks.harmless_replay import replay
 from benchmarks.load.report import print_table
+from benchmarks.load.statistics import wilson
 from proxy.exchange.judgements import UNKNOWN_LANGUAGE
 
 

@@ -11,6 +11,8 @@ tools are among the first k. Intervals are 95% bootstrap.
 was trained on; half of them (*development*) were looked at while features were made, half (*measured*) never. A step is found where any
 tool that does it is among the first k.
 
+*First set* is what the stage sends, as shipped, of three catalogues of 45 tools (`benchmarks.tool_families`).
+
 *First query* is what a query gets while the catalogue is new to the proxy: its short list's tools ranked among each other.
 
 *Outcomes*: MetaTool's training part stands for earlier calls, each of which called its needed tool. *Ten candidates* is MetaTool's own
@@ -30,6 +32,7 @@ import multiprocessing
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,8 @@ import orjson
 from numpy.typing import NDArray
 
 from benchmarks.tool_data import SEED, Catalogue, catalogues, mcp_servers, own_questions, queries_that_fit_nothing, rough
+from benchmarks.tool_families import FirstSet, families, first_sets
+from proxy.models.tokens.counter import TiktokenCounter
 from proxy.models.tokens.encodings import Encodings
 from proxy.models.tools.index import Query, ToolIndex
 from proxy.models.tools.outcomes import Moves, fit
@@ -46,6 +51,7 @@ from proxy.models.tools.ranker import EmbeddingToolRanker
 from proxy.models.tools.relevance import probability, shipped
 from proxy.models.tools.shortlist import SHORTLIST, new_tools, rough_text, shortlist
 from proxy.models.tools.text import terms
+from proxy.stages.tool_rag.selection import likely_enough
 from proxy.testing import MemoryToolOutcomes
 
 RESULTS = Path(__file__).parent / "results" / "tools.json"
@@ -149,10 +155,11 @@ def ndcg(order: Sequence[int], needed: set[int], k: int = 5) -> float:
 
 
 def selection(scores: Floats, order: NDArray[np.int64], needed: set[int], tokens: NDArray[np.int64]) -> dict[str, float]:
-    """What the stage keeps at several thresholds: of the top k those at or above it, or the top k where none is."""
-    found, top = {}, order[:TOP_K]
+    """What the stage keeps at several thresholds, without kin: of the top k those at or above it, and more where no tool is sure."""
+    found, top, likely = {}, order[:TOP_K], order[: likely_enough(scores.tolist(), TOP_K)]
     for least in THRESHOLDS:
-        kept = top[scores[top] >= least] if (scores[top] >= least).any() else top
+        sure = top[scores[top] >= least] if (scores[top] >= least).any() else top
+        kept = likely if len(likely) > TOP_K else sure
         found[f"kept at {least}"] = float(len(kept))
         found[f"COMP at {least}"] = float(needed <= set(kept.tolist()))
         found[f"tokens saved at {least}"] = float(1 - tokens[kept].sum() / tokens.sum())
@@ -308,6 +315,18 @@ class Report:
                     value = table[f"{part or 'all'}, {name}, recall@{k}"] = interval(np.array(found), self.seed)
                     print(f"  {name:23s} {part or 'all':11s} recall@{k:<2d} {told(value)}")
 
+    def first_sets(self) -> None:
+        """What the stage sends of 45 tools."""
+        print()
+        found: dict[str, list[FirstSet]] = asyncio.run(sets_of_families())
+        for name, sets in [*found.items(), ("all three", list(chain.from_iterable(found.values())))]:
+            kept = interval(np.array([float(one.kept) for one in sets]), self.seed)
+            saved = interval(np.array([one.saved for one in sets]), self.seed)
+            tools = float(np.mean([one.tools for one in sets]))
+            self.found[f"first set, {name}"] = {"n": len(sets), "kept": kept, "tools": tools, "saved": saved}
+            right = sum(one.kept for one in sets)
+            print(f"first set, {name}: {right} of {len(sets)} kept {told(kept)}, {tools:.1f} of 45 tools, tokens saved {told(saved)}")
+
     def misfits(self) -> None:
         """How often a tool is chosen for a query that none fits."""
         drawn = list(queries_that_fit_nothing("test", np.random.default_rng(self.seed)))
@@ -325,6 +344,17 @@ class Report:
                 print(f"{size} tools, indexed, a new query of {source}: p50 {p50:.1f} ms, p95 {p95:.1f} ms")
 
 
+async def sets_of_families() -> dict[str, list[FirstSet]]:
+    from proxy.models.embedding.embedder import BatchingEmbedder
+    from proxy.models.embedding.use import UseEncoder
+
+    embedder, tokens = BatchingEmbedder(UseEncoder()), TiktokenCounter({})
+    tokens.load()
+    found = {name: await first_sets(tools, asked, embedder, tokens) for name, tools, asked in families()}
+    embedder.stop()
+    return found
+
+
 def told(value: tuple[float, float, float]) -> str:
     """A mean with its interval."""
     return f"{value[0]:.3f} [{value[1]:.3f}, {value[2]:.3f}]"
@@ -339,6 +369,7 @@ def main() -> None:
     for catalogue in [*catalogues(), *own_questions()]:
         report.catalogue(catalogue)
     report.mcp()
+    report.first_sets()
     print()
     report.misfits()
     report.latency()

@@ -23,6 +23,8 @@ from proxy.admin.failures import FeedbackBody as GuidanceBody
 from proxy.admin.failures import StatusBody
 from proxy.admin.feedback import FeedbackBody
 from proxy.admin.quarantine import DecisionBody, UndoBody
+from proxy.admin.verdict_answers import ExchangeVerdict
+from proxy.admin.verdicts import MAX_WAIT_MS
 from proxy.cli.schema import attribute_docs
 from proxy.ports.failures import FailureRecord
 from proxy.ports.review import ClashRecord, ClashStatus, QuarantineItem, QuarantineStatus
@@ -52,6 +54,8 @@ class Operation(Struct, frozen=True):
     """The type of an object or of a list's entries; else ``object``, ``list``, ``bytes`` or ``text``."""
     open: bool = False
     """Whether it needs no admin key."""
+    clients: bool = False
+    """Whether a client may ask, of what is its own."""
     known: Mapping[str, Sequence[str]] = {}
     """The values that some of the query can have."""
 
@@ -61,6 +65,14 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("GET", "/health", "the process is alive", open=True),
     Operation("GET", "/ready", "store, token counter and models are there; else 503, with what is missing", open=True),
     Operation("GET", "/metrics", "figures for Prometheus, added up over workers", gives="text", open=True),
+    Operation(
+        "GET",
+        f"{API}/verdicts/{{id}}",
+        "what was found of one exchange, for the client whose it was; 202 and `pending` while its checks run",
+        ("wait_ms",),
+        gives=ExchangeVerdict,
+        clients=True,
+    ),
     Operation(
         "GET",
         f"{API}/metrics",
@@ -166,10 +178,12 @@ def _operation(made: Operation) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": "_".join(word.replace("-", "_") for word in words if word) if made.path != "/" else "get_start_page",
         "summary": made.said,
-        **({"security": []} if made.open else {}),
+        **({"security": []} if made.open else {"security": [{"client_key": []}, {"admin_key": []}, {}]} if made.clients else {}),
         **({"parameters": parameters} if parameters else {}),
         "responses": {"200": {"description": "done", "content": _content(made)}},
     }
+    if made.clients:
+        described["responses"]["202"] = {"description": "not yet", "content": _content(made)}
     described["responses"]["default"] = {"description": "an error in OpenAI's envelope", "content": _json({"$ref": f"{_SCHEMAS}Error"})}
     if made.body is not None:
         described["requestBody"] = {"required": True, "content": _json(_ref(made.body))}
@@ -181,6 +195,8 @@ def _query(name: str, known: Mapping[str, Sequence[str]]) -> dict[str, Any]:
         return {"enum": list(known[name])}
     if name == "limit":
         return {"type": "integer", "minimum": 1, "maximum": 1000, "default": 20}
+    if name == "wait_ms":
+        return {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_MS, "default": 0}
     return {"type": "number"} if name in ("since", "until") else {"type": "string"}
 
 

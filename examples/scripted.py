@@ -68,6 +68,10 @@ class Proxy:
         except APIStatusError as error:
             return Answer(error.status_code, error.response.headers, error.response.json())
 
+    async def verdict(self, record_id: str) -> Any:
+        """What a client asks for when its stream has ended, with its own key: what was found of it, once the checks are done."""
+        return await self.client.get(f"{self._url}/groundwire/v1/verdicts/{record_id}?wait_ms=30000", cast_to=object)
+
     async def operator(self, path: str, until: Callable[[Any], bool] = lambda found: True) -> Any:
         """What an operator reads under /groundwire/v1; a record is there a moment after the answer's last byte."""
         async with asyncio.timeout(10):

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from proxy.admin.api import AdminParts, make_admin
+from proxy.admin.verdicts import client_access
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
@@ -167,7 +168,8 @@ class App:
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
         parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
-        self._admin = make_admin(replace(parts, bodies=settings.store.bodies))
+        access = client_access(settings, services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
+        self._admin = make_admin(replace(parts, bodies=settings.store.bodies, access=access, exchanges=services.recorder.open))
         self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}
         """What is made ready in threads, by what `missing` calls it."""

@@ -9,7 +9,7 @@
     validator = ContextQualityValidator(fact_checker=checker, required_fields=["temperature", "unit"])
     quality = validator.validate_quality({"content": result, "timestamp": fetched_at}, query="How warm is it in Graz?")
     if not quality.is_valid:
-        print(quality.quality_score, quality.reasons, quality.scores["freshness_score"])
+        print(quality.quality_score, quality.reasons, quality.metrics["freshness_score"])
 
 The models are loaded when they are first needed, once for all of them, and run in one event loop in a thread of its own: the synchronous
 methods work anywhere, the ``_async`` ones in any event loop.

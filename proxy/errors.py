@@ -26,9 +26,12 @@ The envelope follows OpenAI's: https://platform.openai.com/docs/guides/error-cod
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
+INTERRUPTIONS: tuple[type[BaseException], ...] = (asyncio.CancelledError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""What ends a program or a task from outside. Every other exception is a bug, also those that are no `Exception` (panics of Rust code)."""
 MAX_PATH_CHARS = 300
 MAX_PROBLEM_CHARS = 2000
 """Of what is said of a file: it may quote a value, and is to be read by a person."""
@@ -161,6 +164,8 @@ class UpstreamUnreachable(ProxyError):
 
     status, code = 502, "upstream_unreachable"
     outcome = "upstream_error"
+    repeatable = True
+    """Whether the same call may be made again: not where the server had read it, and may have done what it asks for."""
 
 
 class UpstreamRefused(UpstreamUnreachable):

@@ -16,8 +16,9 @@ from functools import partial
 from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
-from proxy.errors import Overloaded, PolicyBlocked, ProxyError
+from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
 from proxy.offloop import aside
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
@@ -295,13 +296,17 @@ class Pipeline:
                 verdict = await hook(exchange)
             if verdict is not None and verdict.outcome == "error":
                 verdict = self._excused(stage, verdict, started)
+            if verdict is not None and phase in ("sentence", "answer") and verdict.scope == "request":
+                verdict = replace(verdict, scope="answer")
             if phase == "answer":
                 exchange.attempts.settle(exchange, stage.name, before.findings)
         except ProxyError as error:
             verdict = Verdict(stage.name, "block", code=_code(error), message=error.message)
             exchange.verdicts.append(verdict)
             raise
-        except Exception as error:  # a stage's bug or a missed deadline is a finding, never a crash
+        except INTERRUPTIONS:
+            raise
+        except BaseException as error:  # a stage's bug or a missed deadline is a finding, never a crash
             exchange.undo(before, prompt=phase != "sentence" and not stage.only_tells)  # another's hook may change it meanwhile
             verdict = self._excused(stage, self._failure(stage, phase, exchange, error), started)
         finally:
@@ -329,12 +334,11 @@ class Pipeline:
         """An error of a hook that has waited for a model's first reading: nothing was checked, and nothing is wrong."""
         if stage.options.on_error == "closed" or not (stage.embeds or stage.verifies) or not self._reading_since(started):
             return verdict
-        return replace(
-            verdict, outcome="unchecked", code="", detail={**verdict.detail, "reason": "a model is being read", "was": verdict.code}
-        )
+        detail = {**verdict.detail, "reason": "a model is being read", "was": verdict.code}
+        return replace(verdict, outcome="unchecked", code=f"{UNCHECKED}model_loading", detail=detail)
 
     @staticmethod
-    def _failure(stage: Stage, phase: str, exchange: Exchange, error: Exception) -> Verdict:
+    def _failure(stage: Stage, phase: str, exchange: Exchange, error: BaseException) -> Verdict:
         try:
             stage.broke_off(exchange, phase)
         except Exception as again:  # it has failed already

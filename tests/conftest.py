@@ -109,6 +109,11 @@ class Running:
         async with self._session.get(self.url + path, headers={n.replace("_", "-"): v for n, v in headers.items()}) as response:
             return Answer(response, await response.read())
 
+    async def request(self, method: str, path: str, body: bytes = b"") -> Answer:
+        """Any other method."""
+        async with self._session.request(method, self.url + path, data=body) as response:
+            return Answer(response, await response.read())
+
     def open(self, body: object, **headers: str) -> Any:
         """An open response, to read as it streams."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -117,6 +122,11 @@ class Running:
     async def record(self, answer: Answer) -> Any:
         """The answer's record, flushed."""
         return await self.record_of(answer)
+
+    async def stage_outcomes(self, answer: Answer, stage: str) -> list[str]:
+        """The outcomes of a stage's verdicts, as the answer's record has them."""
+        detail = (await self.record(answer))["detail"]
+        return [found["outcome"] for found in detail.get("verdicts", ()) if found["stage"] == stage]
 
     async def record_of(self, response: Any) -> Any:
         """The record that a response's headers name; a tapped answer's comes to be when its checks are done."""

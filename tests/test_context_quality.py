@@ -128,7 +128,7 @@ async def test_a_claim_can_be_awaited_in_any_loop(facts: Path) -> None:
 def test_a_validator_finds_accuracy_by_a_fact_checker(facts: Path) -> None:
     right, wrong = validator(fact_checker=checker(facts)).validate_batch([TOWER, "The Eiffel Tower in Paris is 90 metres tall."])
     assert (1.0, 0.0) == (right.accuracy, wrong.accuracy)
-    assert TOWER == wrong.metrics["accuracy"].detail["wrong"][0]["correct_fact"]
+    assert TOWER == wrong.findings["accuracy"].detail["wrong"][0]["correct_fact"]
 
 
 class Says:
@@ -143,8 +143,8 @@ class Says:
 
 def test_a_checker_of_one_claim_at_a_time_will_do() -> None:
     right, wrong = (validator(fact_checker=Says(valid, 0.9)).validate_quality(TOWER) for valid in (True, False))
-    assert (1.0, 0.0, False) == (right.scores["accuracy_score"], wrong.scores["accuracy_score"], wrong.is_valid)
-    assert wrong.reason.startswith("inaccurate")
+    assert (1.0, 0.0, False) == (right.metrics["accuracy_score"], wrong.metrics["accuracy_score"], wrong.is_valid)
+    assert wrong.reason.startswith("factual inaccuracy")
 
 
 # ---- one metric, and other names ----

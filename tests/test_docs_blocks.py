@@ -30,7 +30,7 @@ from proxy.__main__ import _parser
 from proxy.app import DIALECTS, App
 from proxy.config.settings import Settings, load_settings
 from proxy.policy.loading import load_policy
-from proxy.testing import ReceivedCall, ScriptedUpstream, completion, reply, serving
+from proxy.testing import ReceivedCall, ScriptedUpstream, completion, reply, serving, stream, streamed
 from tests.docs_blocks import ROOT, Block, blocks, pages
 
 SERVER = "http://127.0.0.1:4000"
@@ -227,6 +227,8 @@ async def provider(writer: asyncio.StreamWriter, call: ReceivedCall) -> None:
             "stop_sequence": None,
         }
         await reply({**head, "content": [{"type": "text", "text": said}], "usage": usage})(writer, call)
+    elif body.get("stream"):
+        await stream(streamed([f"{word} " for word in said.split()]))(writer, call)
     else:
         await reply(completion(said))(writer, call)
 

@@ -32,7 +32,7 @@ def run(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
 def test_a_window_that_fills(capsys: pytest.CaptureFixture[str]) -> None:
     said = run("budget_and_compression", capsys)
     at = {share: next(rest for head, rest in said.items() if head.startswith(f"about {share}%")) for share in (60, 72, 82, 92)}
-    assert "none;below-threshold, warnings: -" in at[60]
+    assert "none;below-threshold, warnings: unchecked_no_answer_check" in at[60]
     assert "none;below-threshold, warnings: context_usage_high" in at[72]
     assert re.search(r"compression: trim[\w+]*;\d+->\d+;[\d.]+x, warnings: context_usage_compress\b", at[82])
     assert re.search(r"compression: summarize[\w+]*;\d+->\d+;[\d.]+x, warnings: context_usage_critical\b", at[92])
@@ -63,9 +63,9 @@ def test_a_failure_that_is_told_and_one_that_is_asked_about(capsys: pytest.Captu
     said = run("failure_memory", capsys)
     assert (
         "the model was told: - search_docs timed out with limit=50: ask for at most 10."
-        in said["50 results at once time out: failures: 1, warnings: -"]
+        in said["50 results at once time out: failures: 1, warnings: unchecked_no_answer_check"]
     )
-    assert "the model was told nothing" in said["10 results come: failures: 0, warnings: -"]
+    assert "the model was told nothing" in said["10 results come: failures: 0, warnings: unchecked_no_answer_check"]
     record = said["the failure record, which holds no word of the conversation:"]
     assert [] == [line for line in ('status: "resolved"', "helpful_count: 1", "harmful_count: 0") if line not in record]
     assert (
@@ -77,18 +77,28 @@ def test_a_failure_that_is_told_and_one_that_is_asked_about(capsys: pytest.Captu
 def test_answers_checked_against_their_passages(capsys: pytest.CaptureFixture[str]) -> None:
     said = run("faithful_answers", capsys)
     assert (
-        "the client got: Timmy runs on mimo-v2-pro.\n  verdict: pass, warnings: -\n  faithfulness: 1.00, citations: 1/1, confidence: HIGH"
+        "the client got: Timmy runs on mimo-v2-pro.\n  verdict: pass, warnings: -\n  faithfulness: 0.91, citations: 1/1, confidence: HIGH"
         in said["faithful"]
     )
     assert "citation_invented" in said["made up, with a source that nobody gave"]
-    assert "warnings: context_ignored\n  faithfulness: 0.00, citations: 0/0" in said["from training, past the context"]
-    assert "verdict: pass, warnings: -\n  faithfulness: -" in said["does not know"]
+    assert "warnings: context_ignored\n  faithfulness: 0.05, citations: 0/0" in said["from training, past the context"]
+    assert "verdict: unchecked, warnings: unchecked_no_statements\n  faithfulness: -" in said["does not know"]
     got = said["the model got:"]
     assert [] == [
         text
         for text in ("CONTEXT-FAITHFUL", "### Passage 1 [Source: 01-hardware.md]", "Question: What model does Timmy use?")
         if text not in got
     ]
+
+
+def test_a_stream_whose_sentences_get_their_marks_afterwards(capsys: pytest.CaptureFixture[str]) -> None:
+    said = run("streamed_verdict", capsys)
+    assert "Pets are welcome." in said["as it came, verdict: pending"]
+    (marks,) = [rest for head, rest in said.items() if head.startswith("a moment later, verdict: warn, faithfulness: 0.")]
+    assert re.fullmatch(
+        r"  ✓ Your lease ends on 31 May 2027\.\n  ✕ The rent is 950 euros a month\. \(the lease says 900.*\)\n  [?~] Pets are welcome\.",
+        marks,
+    )
 
 
 def test_questions_that_the_documents_cannot_answer(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,4 +133,4 @@ def test_every_script_is_listed_and_short() -> None:
     scripts = {path.name: len(path.read_text("utf-8").splitlines()) for path in EXAMPLES.glob("*.py") if path.name != "scripted.py"}
     page = (EXAMPLES / "README.md").read_text("utf-8")
     assert [] == [name for name, lines in scripts.items() if lines >= 80 or f"`{name}`" not in page]
-    assert 7 == len(scripts)
+    assert 8 == len(scripts)

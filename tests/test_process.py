@@ -111,6 +111,31 @@ async def test_a_running_stream_is_drained_and_recorded_before_the_process_ends(
     assert (0, "") == (status, trace(proxy))
 
 
+async def test_who_waits_for_a_verdict_does_not_hold_up_the_stop(tmp_path: Path) -> None:
+    rest = asyncio.Event()
+    async with (
+        ScriptedUpstream(stream(EVENTS, wait={1: rest})) as upstream,
+        served(tmp_path, upstream.base_url) as proxy,
+        aiohttp.ClientSession() as session,
+        session.post(proxy.url + "/v1/chat/completions", json=STREAM) as response,
+    ):
+        path = f"{proxy.url}/groundwire/v1/verdicts/{response.headers['x-groundwire-id']}"
+        async with session.get(path) as first:
+            assert 202 == first.status
+        waiting = asyncio.create_task(session.get(path, params={"wait_ms": 30_000}))
+        async with session.get(path, params={"wait_ms": 500}) as short:  # the long one waits by then
+            assert 202 == short.status
+        proxy.signal(signal.SIGTERM)
+        began = time.monotonic()
+        answer = await waiting
+        took_s = time.monotonic() - began
+        rest.set()
+        await response.read()
+        status = await proxy.ended()
+    assert (202, 0) == (answer.status, status)
+    assert took_s < 10
+
+
 async def test_a_stream_that_outlasts_the_drain_time_is_cut_and_recorded(tmp_path: Path) -> None:
     never = asyncio.Event()
     async with (

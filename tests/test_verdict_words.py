@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.exchange import Exchange, Sentence, Verdict
+from proxy.exchange import Exchange, Sentence, Verdict, warning_codes
 from proxy.ports.stage import SentenceStage, Stage
 from proxy.testing import hang, make_exchange, raw, reply, stream, streamed
 from tests.conftest import CHAT, Start
@@ -29,11 +29,11 @@ class Reader(SentenceStage):
     ("outcomes", "worst"),
     [
         ([], "unchecked"),
-        (["unchecked", "pass"], "pass"),
         (["pass", "warn"], "warn"),
+        (["unsure", "warn"], "warn"),
         (["warn", "upstream_error"], "upstream_error"),
-        (["upstream_error", "error"], "error"),
-        (["error", "block", "pass"], "block"),
+        (["upstream_error", "block"], "block"),
+        (["error", "block", "pass"], "error"),
     ],
 )
 def test_the_worst_outcome_counts(outcomes: list[str], worst: str) -> None:
@@ -42,9 +42,42 @@ def test_the_worst_outcome_counts(outcomes: list[str], worst: str) -> None:
     assert worst == exchange.outcome
 
 
+@pytest.mark.parametrize(
+    ("verdicts", "outcome"),
+    [
+        ([("request", "pass")], "unchecked"),
+        ([("request", "unsure")], "unchecked"),
+        ([("answer", "pass")], "unsure"),
+        ([("answer", "unchecked")], "unchecked"),
+        ([("statements", "pass")], "pass"),
+        ([("statements", "unsure")], "unsure"),
+        ([("statements", "unchecked"), ("answer", "pass"), ("request", "pass")], "unsure"),
+        ([("statements", "pass"), ("answer", "unchecked"), ("request", "unchecked")], "pass"),
+        ([("statements", "pass"), ("answer", "unsure")], "unsure"),
+    ],
+)
+def test_a_pass_is_of_every_statement_of_the_answer(verdicts: list[tuple[str, str]], outcome: str) -> None:
+    exchange = make_exchange([{"role": "user", "content": "Hello"}])
+    exchange.verdicts = [Verdict("stage", found, scope=scope) for scope, found in verdicts]  # type: ignore[arg-type]
+    assert outcome == exchange.outcome
+
+
+def test_what_was_not_checked_says_why() -> None:
+    counted = Verdict("budget", "unchecked", "COUNTED")
+    skipped = Verdict("claims", "unchecked", "unchecked_no_context", scope="statements")
+    assert ["unchecked_no_answer_check"] == warning_codes([counted], "unchecked")
+    assert ["unchecked_no_context"] == warning_codes([counted, skipped], "unchecked")
+    assert [] == warning_codes([counted, skipped], "unsure")
+
+
 def test_a_code_of_what_held_or_was_only_counted_warns_of_nothing() -> None:
     exchange = make_exchange([{"role": "user", "content": "Hello"}])
-    exchange.verdicts = [Verdict("a", "pass", "FINE"), Verdict("b", "unchecked", "COUNTED"), Verdict("c", "warn", "odd")]
+    exchange.verdicts = [
+        Verdict("a", "pass", "FINE"),
+        Verdict("b", "unsure", "OPEN"),
+        Verdict("c", "unchecked", "COUNTED"),
+        Verdict("d", "warn", "odd"),
+    ]
     assert ["odd"] == exchange.warnings
 
 
@@ -89,12 +122,12 @@ async def test_a_check_that_could_not_run_is_no_upstream_error_and_no_pass(start
         assert "error" == (await proxy.post()).verdict
 
 
-async def test_sentences_that_held_are_a_pass_once(start: Start) -> None:
+async def test_sentences_that_held_are_told_once(start: Start) -> None:
     async with start(
         stream(streamed(["One. ", "Two. ", "Three."])), policy="name: p\ndelivery: gate\nstages: [reader]\n", stages=(Reader,)
     ) as proxy:
         record = await proxy.record(await proxy.post(STREAM))
-    assert ("pass", 1) == (record["outcome"], len(record["detail"]["verdicts"]))
+    assert ("unsure", 1) == (record["outcome"], len(record["detail"]["verdicts"]))
 
 
 async def test_a_client_s_own_mistake_is_skipped(start: Start) -> None:

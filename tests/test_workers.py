@@ -1,6 +1,7 @@
 """Several workers behind one port: one store, one set of figures, one admin key."""
 
 import asyncio
+import json
 import re
 import sqlite3
 from contextlib import closing
@@ -9,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from proxy.testing import ScriptedUpstream, completion, reply
+from proxy.testing import ScriptedUpstream, completion, reply, stream, streamed
 from tests.conftest import CHAT
 from tests.processes import PATIENCE_S, Process, free_port, served
 
@@ -69,6 +70,34 @@ async def test_two_workers_share_a_store_the_figures_and_a_generated_admin_key(t
     assert ([200] * 8, [401] * 4) == (listed, keyless)
     assert 1 == sum("admin key" in line for line in proxy.lines)
     assert 40 == record_count(tmp_path)
+
+
+async def test_any_worker_tells_a_client_its_verdict(tmp_path: Path) -> None:
+    rest = asyncio.Event()
+    answer = stream(streamed(["Hello", " again."]), wait={2: rest})
+    alice, bob = {"authorization": "Bearer alice"}, {"authorization": "Bearer bob"}
+    policy = "name: counts\ndelivery: tap\nstages: [budget: {window: 2000}]\n"
+    async with (
+        ScriptedUpstream(answer) as upstream,
+        served(tmp_path, upstream.base_url, port=free_port(), server="{workers: 2}", policy=policy) as proxy,
+        aiohttp.ClientSession(headers=alice) as session,
+    ):
+        await all_up(proxy)
+        async with session.post(proxy.url + "/v1/chat/completions", json={**CHAT, "stream": True}) as response:
+            path = f"{proxy.url}/groundwire/v1/verdicts/{response.headers['x-groundwire-id']}"
+            early = [await get(path, **alice) for _ in range(8)]
+            waiting = [asyncio.create_task(get(path + "?wait_ms=20000", **alice)) for _ in range(8)]
+            rest.set()
+            await response.read()
+        later = await asyncio.gather(*waiting)
+        async with asyncio.timeout(PATIENCE_S):
+            while not record_count(tmp_path):
+                await asyncio.sleep(0.02)
+        foreign = [(await get(path, **bob))[0] for _ in range(8)]
+        old = [(await get(f"{proxy.url}/groundwire/v1/verdicts/gw_{0:028x}?wait_ms=20000", **alice))[0] for _ in range(4)]
+    assert [(202, "pending")] * 8 == [(status, json.loads(body)["verdict"]) for status, body in early]
+    assert [(200, "unchecked")] * 8 == [(status, json.loads(body)["verdict"]) for status, body in later]
+    assert ([404] * 8, [404] * 4) == (foreign, old)
 
 
 async def test_four_workers_at_once_migrate_an_empty_store_safely(tmp_path: Path) -> None:

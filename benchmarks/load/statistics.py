@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 SEED = 7
 _RESAMPLES = 2000
+_Z = 1.959964
 
 
 @dataclass(slots=True, frozen=True)
@@ -40,3 +41,12 @@ def estimate(values: Sequence[float]) -> Estimate:
     means = sorted(sum(draw.choices(values, k=n)) / n for _ in range(_RESAMPLES))
     low, high = means[int(0.025 * _RESAMPLES)], means[int(0.975 * _RESAMPLES) - 1]
     return Estimate(sum(values) / n, low, high, n)
+
+
+def wilson(hits: int, n: int) -> tuple[float, float]:
+    """Bounds of a share's 95% interval (Wilson 1927)."""
+    if not n:
+        return 0.0, 1.0
+    share, z = hits / n, _Z * _Z
+    middle, half = (share + z / (2 * n)) / (1 + z / n), _Z / (1 + z / n) * math.sqrt(share * (1 - share) / n + z / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)

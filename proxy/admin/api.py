@@ -7,7 +7,7 @@ What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from starlette.applications import Starlette
@@ -26,8 +26,11 @@ from proxy.admin.feedback import FeedbackApi
 from proxy.admin.front import front
 from proxy.admin.quarantine import QuarantineApi
 from proxy.admin.sessions import Door
+from proxy.admin.verdicts import ClientAccess, VerdictsApi
+from proxy.config.client_keys import Clients
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
+from proxy.observe.open_exchanges import OpenExchanges
 from proxy.ports.panels import StagePanel
 from proxy.ports.stage import Stage
 from proxy.stages.registry import STAGES
@@ -74,6 +77,10 @@ class AdminParts:
     """Routes whose policy is not enforced."""
     bodies: bool = False
     """Whether texts are kept."""
+    access: ClientAccess = field(default_factory=lambda: ClientAccess(Clients(())))
+    """How a client that asks for its own verdict is known."""
+    exchanges: OpenExchanges = field(default_factory=OpenExchanges)
+    """Those of this process that have no record yet."""
 
 
 def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
@@ -97,12 +104,14 @@ def make_admin(parts: AdminParts) -> Starlette:
     search, feedback = ExchangeSearch(parts.database), FeedbackApi(DatabaseFeedback(parts.database), parts.records)
     shown = (parts.routes, parts.shadow)
     own: dict[str, Any] = {"search": search, "feedback": feedback, "failure_api": failures, "bodies": parts.bodies}
+    verdicts = VerdictsApi(parts.records, parts.exchanges, parts.access, headers, door)
     dashboard = Dashboard(parts.records, *reviewed, deciding, door, figures, of_run, headers, *shown, **own)
     routes = [
         Route("/", front(parts.routes)),
         Route("/health", api.health),
         Route("/ready", api.ready),
         Route("/metrics", api.metrics),
+        Route("/groundwire/v1/verdicts/{id}", stored(verdicts.verdict)),
         Route("/groundwire/v1/metrics", api.guarded(api.figures)),
         Route("/groundwire/v1/records", api.guarded(api.records)),
         Route("/groundwire/v1/records/{id}", api.guarded(api.record)),
@@ -131,12 +140,13 @@ def make_admin(parts: AdminParts) -> Starlette:
     ]
 
     async def stop() -> None:
+        verdicts.end_waits()
         await dashboard.feed.stop()
         await figures.stop()
 
     handlers: Any = {ProxyError: _proxy_error, 404: _not_found, 405: _not_found, 500: _internal_error}
     admin = Starlette(routes=routes, exception_handlers=handlers)
-    admin.state.stop, admin.state.figures = stop, over_time
+    admin.state.stop, admin.state.figures, admin.state.verdicts = stop, over_time, verdicts
     return admin
 
 
@@ -151,14 +161,9 @@ class Api:
 
         async def guard(request: Request) -> Response:
             self._door.check(request)
-            try:
-                return await handler(request)
-            except StoreUnavailable as error:
-                told = str(error)
-                message = told if told.startswith("the store ") else f"the store is not available: {told}"
-                return json_answer({"error": {"message": message, "type": "server_error", "param": None, "code": "overloaded"}}, 503)
+            return await handler(request)
 
-        return guard
+        return stored(guard)
 
     async def health(self, request: Request) -> Response:
         """The process is alive."""
@@ -231,6 +236,20 @@ class Api:
             raise InvalidRequest("client: whose outcomes to delete, as in the list; tool leaves those of other tools", param="client")
         deleted = await self._p.tool_outcomes.reset(client, tool)
         return json_answer({"object": "tool_outcomes.deleted", "client": client, "tool": tool, "deleted": deleted})
+
+
+def stored(handler: Handler) -> Handler:
+    """With a 503 while the store is away."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except StoreUnavailable as error:
+            said = str(error)
+            message = said if said.startswith("the store ") else f"the store is not available: {said}"
+            return json_answer({"error": {"message": message, "type": "server_error", "param": None, "code": "overloaded"}}, 503)
+
+    return answer
 
 
 _BODIES = ("request_body", "answer_body")

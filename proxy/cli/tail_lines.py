@@ -20,10 +20,11 @@ from proxy.cli.terminal import Terminal, cut, harmless
 from proxy.exchange import CompressionResult, ContextUse, Facts
 from proxy.store.detail import RecordDetail, read
 
-_SYMBOLS = {"pass": "✓", "unchecked": "○", "warn": "!", "block": "✗", "error": "?", "upstream_error": "↯", "skipped": "·"}
-_ASCII = {"pass": "+", "unchecked": "o", "warn": "!", "block": "x", "error": "?", "upstream_error": "^", "skipped": "-"}
+_SYMBOLS = {"pass": "✓", "unsure": "~", "unchecked": "○", "warn": "!", "block": "✗", "error": "?", "upstream_error": "↯", "skipped": "·"}
+_ASCII = {"pass": "+", "unsure": "~", "unchecked": "o", "warn": "!", "block": "x", "error": "?", "upstream_error": "^", "skipped": "-"}
 _STYLES = {
     "pass": "green",
+    "unsure": "cyan",
     "unchecked": "dim",
     "warn": "yellow",
     "block": "bold red",

@@ -32,9 +32,9 @@ class Clients:
     def __init__(self, keys: Sequence[KeySettings]) -> None:
         self._keys = {key.sha256.lower(): key for key in keys}
 
-    def identify(self, sent: Sequence[tuple[str, str]], route: str, form: str = "Authorization: Bearer KEY") -> str:
-        """Whose request this is, for route prefix `route`; `sent` are the headers with its keys, the one that counts most first, `form` how
-        a key is to be sent. Raises `InvalidApiKey`, `PolicyNotAllowed`.
+    def identify(self, sent: Sequence[tuple[str, str]], route: str | None, form: str = "Authorization: Bearer KEY") -> str:
+        """Whose request this is, for route prefix `route` (None for what is no route's); `sent` are the headers with its keys, the one that
+        counts most first, `form` how a key is to be sent. Raises `InvalidApiKey`, `PolicyNotAllowed`.
         """
         credentials = [value if name == "authorization" else f"Bearer {value}" for name, value in sent if value]
         if not self._keys:
@@ -45,7 +45,7 @@ class Clients:
             wrong, missing = "this key is not known here", f"a key is needed: send it as '{form}'"
             message = f"Incorrect API key provided: {wrong if credentials else missing}"
             raise InvalidApiKey(message)
-        if key.routes and route not in key.routes:
+        if route is not None and key.routes and route not in key.routes:
             raise PolicyNotAllowed(f"the key {key.name!r} may not use this route")
         return key.name
 

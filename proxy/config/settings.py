@@ -41,7 +41,7 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     workers: Positive = 1
     """Processes that serve, side by side."""
     admin_key: str = ""
-    """For the dashboard and everything below ``/groundwire``; empty leaves them open on loopback, and elsewhere a key is made at start."""
+    """For the dashboard and the operator's API below ``/groundwire``; empty leaves them open on loopback, elsewhere one is made."""
     allow_anonymous: bool = False
     """Whether clients without a key of their own may spend the operator's: from other machines, through a proxy, from web pages."""
     trusted_proxies: tuple[str, ...] = ()

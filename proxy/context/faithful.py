@@ -20,8 +20,8 @@ from proxy.offloop import check
 
 CONTEXT_FAITHFUL_GUIDANCE = GUIDANCE
 CONTEXT_FAITHFUL_SYSTEM_SUFFIX = TEXTS["en"].system_suffix
-CONTEXT_FAITHFUL_USER_PREFIX = TEXTS["en"].user_prefix
-CONTEXT_FAITHFUL_RAG_TEMPLATE = TEXTS["en"].rag_template
+CONTEXT_FAITHFUL_USER_PREFIX = TEXTS["en"].prefix(cite=True)
+CONTEXT_FAITHFUL_RAG_TEMPLATE = TEXTS["en"].template(cite=True, rate=True)
 LANGUAGES = tuple(TEXTS)
 SOURCE_LABEL = TEXTS["en"].source_label
 SUBSTANTIVE_CHARS = 50
@@ -59,18 +59,21 @@ def wrap_with_context_faithful_prompt(
     *,
     max_passages: int = 10,
     language: str = "en",
+    cite: bool = True,
+    rate: bool = True,
 ) -> tuple[str, str]:
     """``(system_suffix, wrapped_user_message)``: the rules for the system message's end, and the message with its passages.
 
     `question` is what is asked, if it is not all of `user_message`; nothing of the message is left out. Without passages the message says
-    that none were retrieved.
+    that none were retrieved. `cite` and `rate`: whether citations, and a rating at the end, are asked for.
     """
     words = texts(language)
     block = build_context_block(passages, max_passages, language=language)
     asked = user_message if not question or question in user_message else f"{user_message}\n\n{question}".strip()
+    suffix = words.suffix(cite=cite, rate=rate)
     if use_rag_template:
-        return words.system_suffix, words.rag_template.format(context=block, question=asked)
-    return words.system_suffix, f"{words.user_prefix}{block}\n\n{words.question_label}: {asked}"
+        return suffix, words.template(cite=cite, rate=rate).format(context_block=block, question=asked)
+    return suffix, f"{words.prefix(cite=cite)}{block}\n\n{words.question_label}: {asked}"
 
 
 def readable(passages: Any) -> list[tuple[str, str, float | None]]:

@@ -20,8 +20,14 @@ class Texts(Struct, frozen=True):
     """What follows instead where the answer's format is fixed: it asks for neither."""
     user_prefix: str
     """For the start of a user message, before its passages."""
+    prefix_cited: str
+    """What follows it where citations are asked for."""
     rag_template: str
-    """A whole user message; ``{context}`` and ``{question}`` are to be filled in."""
+    """A whole user message; ``{context_block}`` and ``{question}`` are to be filled in."""
+    template_cited: str
+    """A line behind it where citations are asked for."""
+    template_rated: str
+    """Another where a rating is."""
     question_label: str
     """Before the question, where it stands behind the passages without the template."""
     source_label: str
@@ -33,6 +39,14 @@ class Texts(Struct, frozen=True):
         """For the end of a system message: the rules, and what else an answer is asked for, numbered on."""
         rated = self.rated if cite else self.rated.replace("6.", "5.", 1)
         return self.rules + (self.cited if cite else "") + (rated if rate else "")
+
+    def prefix(self, *, cite: bool) -> str:
+        """For the start of a user message, with the empty line behind it."""
+        return f"{self.user_prefix} {self.prefix_cited}\n\n" if cite else f"{self.user_prefix}\n\n"
+
+    def template(self, *, cite: bool, rate: bool) -> str:
+        """A whole user message: the passages, then the question, then the instructions."""
+        return "\n".join([self.rag_template, *[self.template_cited] * cite, *[self.template_rated] * rate])
 
     @property
     def system_suffix(self) -> str:
@@ -48,6 +62,15 @@ class Texts(Struct, frozen=True):
     def system_suffixes(self) -> tuple[str, ...]:
         """Every one of them."""
         return (self.system_suffix_plain, *(self.suffix(cite=cite, rate=rate) for cite in (True, False) for rate in (True, False)))
+
+    @property
+    def user_texts(self) -> tuple[str, ...]:
+        """What stands around the passages and the question in a user message, for who must tell it from the user's words."""
+        said = [self.prefix(cite=cite).strip() for cite in (True, False)]
+        for template in (self.template(cite=cite, rate=rate) for cite in (True, False) for rate in (True, False)):
+            before, _, after = template.partition("{question}")
+            said += [before.removeprefix("{context_block}").strip(), after.strip()]
+        return tuple(dict.fromkeys(said))
 
 
 TEXTS = wordings(__file__, Texts)

@@ -36,6 +36,10 @@ _LABEL = re.compile(
 _ANSWER_LABEL = re.compile(
     r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:(?:helpful|your|final) )?(?:answer|antwort|respuesta|réponse)(?:\*\*)?[ \t]*:", re.I | re.M
 )
+_INSTRUCTIONS_LABEL = re.compile(
+    r"^[ \t]*(?:#{1,6}[ \t]*|\*\*)?(?:instructions|anweisungen|instrucciones|consignes)(?:\*\*)?[ \t]*:(?:\*\*)?[ \t]*$", re.I | re.M
+)
+"""Instructions that stand behind the question."""
 _WH = LazyPattern(
     r"\W{0,3}(?:(?:in|on|at|for|from|by|to|with|an|auf|aus|bei|seit|von|mit|en|de|à|a|por|con|desde|dans|avec|depuis) )?"
     r"(?:what|which|who|whom|whose|when|where|why|how|was|welche\w?|wer|wen|wem|wessen|wann|wo|wohin|woher|warum|wieso|wie|wieviele?|"
@@ -171,12 +175,19 @@ def _asked(template: str) -> str:
     labels = list(_LABEL.finditer(template))
     if labels:
         question = template[labels[-1].end() :]
-        ends = [end.start() for label in (_ANSWER_LABEL, INTRODUCTION) if (end := label.search(question)) is not None]
+        end_labels = (_ANSWER_LABEL, INTRODUCTION, _INSTRUCTIONS_LABEL)
+        ends = [end.start() for label in end_labels if (end := label.search(question)) is not None]
         return question[: min(ends, default=None)].strip()
-    rest = _MARK.sub("\n\n", template[: (end.start() if (end := _ANSWER_LABEL.search(template)) else None)])
-    paragraphs = [p.strip() for p in rest.split("\n\n") if words(p)]
+    template = template[: (end.start() if (end := _ANSWER_LABEL.search(template)) else None)]
+    before = template[: (last.start() if (last := _INSTRUCTIONS_LABEL.search(template)) else 0)]
+    paragraphs = _paragraphs(before) or _paragraphs(template)
     asking = [p for p in paragraphs if p.endswith(("?", "？"))]
     return next(reversed(asking or paragraphs), "")
+
+
+def _paragraphs(template: str) -> list[str]:
+    """Those that are no mark of a template."""
+    return [p.strip() for p in _MARK.sub("\n\n", template).split("\n\n") if words(p)]
 
 
 def _core(text: str) -> str:

@@ -35,7 +35,9 @@ from proxy.exchange.verdicts import Found as Found
 from proxy.exchange.verdicts import Outcome as Outcome
 from proxy.exchange.verdicts import Verdict as Verdict
 from proxy.exchange.verdicts import Would as Would
+from proxy.exchange.verdicts import unchecked_reason as unchecked_reason
 from proxy.exchange.verdicts import warning_codes as warning_codes
+from proxy.exchange.verdicts import worst_outcome
 from proxy.exchange.wishes import Wishes
 
 if TYPE_CHECKING:
@@ -338,8 +340,8 @@ class Exchange(Struct):
 
     @property
     def outcome(self) -> Outcome:
-        """The worst outcome so far, by `OUTCOMES`."""
-        return max((verdict.outcome for verdict in self.verdicts), key=OUTCOMES.index, default="unchecked")
+        """What the verdicts so far come to."""
+        return worst_outcome(self.verdicts)
 
     @property
     def warnings(self) -> list[str]:

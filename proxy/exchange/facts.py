@@ -47,6 +47,20 @@ class ToolSelection(Struct, frozen=True):
     reason: str = ""
 
 
+class Distraction(Struct, frozen=True):
+    """Of a history so long that it distracts the model, as it was sent."""
+
+    severity: str
+    """MEDIUM or HIGH."""
+    messages: int
+    tokens: int
+
+    @property
+    def text(self) -> str:
+        """For a header."""
+        return f"{self.severity};messages={self.messages};tokens={self.tokens}"
+
+
 class Facts(Struct, omit_defaults=True):
     """The figures behind the response headers; each is None until a stage sets it."""
 
@@ -63,7 +77,9 @@ class Facts(Struct, omit_defaults=True):
     quality_parts: Mapping[str, float] | None = None
     """What `quality` is made of, each 0 to 1 (`proxy.grounding.quality`)."""
     faithfulness: float | None = None
-    """Share of checkable claims that the context supports, 0 to 1."""
+    """Expected share of supported claims, 0 to 1 (`proxy.exchange.judgements.faithfulness`)."""
+    claims: Mapping[str, int] | None = None
+    """How many of the answer's checkable claims have each label."""
     citations: tuple[int, int] | None = None
     """Verified and total."""
     confidence: str | None = None
@@ -71,6 +87,7 @@ class Facts(Struct, omit_defaults=True):
     relevance: float | None = None
     """Calibrated relevance of the context to the question, 0 to 1."""
     clashes: int | None = None
+    distraction: Distraction | None = None
     failures_injected: int | None = None
     retries: int | None = None
     """How often the upstream was asked for another answer."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
@@ -51,6 +51,8 @@ class EvidenceSpan(Struct, frozen=True):
     """Position in the request's messages, if it stood there."""
     message_start: int | None = None
     """Characters of that message's text (`proxy.language.text.text_of`) before it, where it stands there as it is."""
+    opinion: bool = False
+    """Whether it is what a user says of something that is not their own: what differs from it is not wrong for that."""
 
 
 class Support(Struct, frozen=True):
@@ -94,12 +96,58 @@ class Judgement(Struct, frozen=True):
     """What the label rests on; "" where nothing was asked."""
     reason: str = ""
     """Why it is not checkable or an error, or which number, name or unit is not in the evidence."""
+    language: str = ""
+    """Of the claim, ISO 639-1, where no verifier knows it."""
+
+
+_BY_RULE: tuple[DecidedBy, ...] = ("literal", "exact", "recomputed")
+"""What decides for certain, whatever a verifier thinks."""
+_UNKNOWN = 0.5
+"""The probability of a statement that nobody could judge: it may as well hold as not."""
+
+
+class Judged(Protocol):
+    """A judgement, or what a record has of it."""
+
+    @property
+    def label(self) -> Label:
+        """What was found."""
+
+    @property
+    def score(self) -> float | None:
+        """As `Judgement.score`."""
+
+    @property
+    def decided_by(self) -> DecidedBy:
+        """As `Judgement.decided_by`."""
+
+
+def support(judgement: Judged) -> float:
+    """Calibrated probability that the evidence supports a checkable claim; 1 or 0 where a rule decided, 0 without evidence."""
+    label = judgement.label
+    if judgement.score is None or judgement.decided_by in _BY_RULE:
+        certain = {"supported": 1.0, "contradicted": 0.0, "unsupported": 0.0}.get(label)
+        if certain is not None:
+            return certain
+    return _UNKNOWN if judgement.score is None else judgement.score
+
+
+def was_judged(judgement: Judgement) -> bool:
+    """Whether anything was found of a claim: it is checkable, its check did not fail, and a verifier knows its language."""
+    return judgement.label not in ("not_checkable", "error") and judgement.reason != UNKNOWN_LANGUAGE
 
 
 def faithfulness(judgements: Iterable[Judgement]) -> float | None:
-    """Supported claims / those found supported, contradicted or unsupported; None where there are none.
+    """Expected share of supported claims: the mean of `support` over all that are checkable; None where none of them was judged."""
+    checkable = [judgement for judgement in judgements if judgement.label != "not_checkable"]
+    if not any(was_judged(judgement) for judgement in checkable):
+        return None
+    return sum(support(judgement) for judgement in checkable) / len(checkable)
 
-    What nobody is sure of counts neither way, nor does a claim whose check failed.
-    """
-    checked = [j for j in judgements if j.label in ("supported", "contradicted", "unsupported")]
-    return sum(j.label == "supported" for j in checked) / len(checked) if checked else None
+
+def share_labelled(label: Label, judgements: Iterable[Judgement]) -> float | None:
+    """Claims with this label / checkable claims; None where none was judged."""
+    checkable = [judgement for judgement in judgements if judgement.label != "not_checkable"]
+    if not any(was_judged(judgement) for judgement in checkable):
+        return None
+    return sum(judgement.label == label for judgement in checkable) / len(checkable)

@@ -1,4 +1,4 @@
-"""What stages find, from ``unchecked`` to ``block``."""
+"""What stages find, and the one word for an exchange that follows: from ``pass`` to ``error``."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ from typing import Any, Literal, Protocol
 
 from msgspec import Struct, field
 
-Outcome = Literal["pass", "unchecked", "warn", "upstream_error", "error", "block"]
-OUTCOMES: tuple[Outcome, ...] = ("unchecked", "pass", "warn", "upstream_error", "error", "block")
-"""From the mildest to the worst: one check that held makes an exchange more than ``unchecked``; an upstream that failed gave no answer to
-rely on, whatever was found before; a check that could not run leaves open whether the policy would have refused; a block is certain."""
+Outcome = Literal["pass", "unchecked", "unsure", "warn", "upstream_error", "block", "error"]
+OUTCOMES: tuple[Outcome, ...] = ("pass", "unchecked", "unsure", "warn", "upstream_error", "block", "error")
+"""From the mildest to the worst. An upstream that failed gave no answer to rely on, whatever was found before; a check that could not run
+leaves open what else is wrong, also with what was refused."""
 Would = Literal["", "edit", "answer", "ask", "retry", "block"]
 """What a stage of a policy in shadow mode would have done."""
-QUIET: tuple[Outcome, ...] = ("unchecked", "pass")
+Scope = Literal["request", "answer", "statements"]
+"""What a verdict is about: what the client sent, something of the answer (its form, its citations, its own rating), or every statement that
+the answer makes."""
+QUIET: tuple[Outcome, ...] = ("pass", "unchecked", "unsure")
 """Outcomes that warn of nothing: their codes are facts for the record."""
+UNCHECKED = "unchecked_"
+"""How the code begins that says why nothing of an answer was checked: ``unchecked_no_context``."""
+NO_ANSWER_CHECK = f"{UNCHECKED}no_answer_check"
+"""No stage of the policy looks at answers, or the client has left out those that do."""
 
 
 class Verdict(Struct, frozen=True):
     """What one stage found.
 
-    ``pass``: something was checked, and held. ``unchecked``: there was nothing to check, nothing to check it against, or only something
-    to count. ``error``: a check could not run, which is never a ``pass``. ``upstream_error``: the upstream gave no whole answer.
+    ``pass``: all that the stage checks was checked, and held. ``unsure``: something was checked, nothing failed, and not all of it could
+    be decided. ``unchecked``: there was nothing to check, nothing to check it against, or only something to count. ``error``: a check
+    could not run, which is never a ``pass``. ``upstream_error``: the upstream gave no whole answer.
     """
 
     stage: str
@@ -40,6 +48,8 @@ class Verdict(Struct, frozen=True):
     stands for both."""
     would: Would = ""
     """Under a policy that is not enforced: what it would have done."""
+    scope: Scope = "request"
+    """What it is about; of a hook that sees the answer it is ``answer`` at least."""
 
 
 class Found(Protocol):
@@ -62,6 +72,31 @@ class Found(Protocol):
         """For the record."""
 
 
-def warning_codes(verdicts: Sequence[Found]) -> list[str]:
-    """Codes of every verdict that is not one of `QUIET`, in order, each once."""
-    return list(dict.fromkeys([v.code for v in verdicts if v.outcome not in QUIET and v.code])) if verdicts else []
+def worst_outcome(verdicts: Sequence[Verdict]) -> Outcome:
+    """The outcome of an exchange: the worst of what went wrong, else what is known of the answer.
+
+    A check of the request never makes an answer ``pass``: only a stage that judged every statement of it does (`Scope`). Where other
+    checks of the answer held and its statements were not judged, it is ``unsure``.
+    """
+    worst: Outcome = max((verdict.outcome for verdict in verdicts), key=OUTCOMES.index, default="unchecked")
+    if worst not in QUIET:
+        return worst
+    of_answer = {(verdict.scope, verdict.outcome) for verdict in verdicts if verdict.scope != "request"}
+    if any(outcome == "unsure" for _, outcome in of_answer):
+        return "unsure"
+    if ("statements", "pass") in of_answer:
+        return "pass"
+    return "unsure" if ("answer", "pass") in of_answer else "unchecked"
+
+
+def warning_codes(verdicts: Sequence[Found], outcome: str = "") -> list[str]:
+    """Codes of every verdict that is not one of `QUIET`, in order, each once; of an exchange whose outcome is ``unchecked`` also why."""
+    found = dict.fromkeys([v.code for v in verdicts if v.outcome not in QUIET and v.code]) if verdicts else {}
+    if outcome == "unchecked":
+        found[unchecked_reason(verdicts)] = None
+    return list(found)
+
+
+def unchecked_reason(verdicts: Sequence[Found]) -> str:
+    """The code that says why nothing of the answer was checked."""
+    return next((v.code for v in verdicts if v.outcome == "unchecked" and v.code.startswith(UNCHECKED)), NO_ANSWER_CHECK)

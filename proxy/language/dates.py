@@ -1,4 +1,4 @@
-"""Dates and times of day in a text: English, German, Spanish and French, numeric ones in both orders where both are possible.
+"""Dates and times of day in a text, in six languages; numeric ones in both orders where both are possible.
 
 In: a text. Out: its dates with their place. Used by `proxy.language.quantities`, which reads the numbers that are left.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from proxy.language.clock_words import half_of_day, read_worded_times
 from proxy.language.patterns import LazyPattern
 
 Reading = tuple[int | None, int | None, int | None]
@@ -33,18 +34,18 @@ _MONTHS: dict[str, int] = {
     word: n
     for n, words in enumerate(
         (
-            "january jan januar jänner enero janvier",
-            "february feb februar febrero février",
-            "march mar märz marzo mars",
-            "april apr abril avril",
-            "may mai mayo",
-            "june jun juni junio juin",
-            "july jul juli julio juillet",
+            "january jan januar jänner enero janvier gennaio janeiro",
+            "february feb februar febrero février febbraio fevereiro",
+            "march mar märz marzo mars março",
+            "april apr abril avril aprile",
+            "may mai mayo maggio maio",
+            "june jun juni junio juin giugno junho",
+            "july jul juli julio juillet luglio julho",
             "august aug agosto août",
-            "september sep sept septiembre setiembre septembre",
-            "october oct oktober okt octubre octobre",
-            "november nov noviembre novembre",
-            "december dec dezember dez diciembre décembre",
+            "september sep sept septiembre setiembre septembre settembre setembro",
+            "october oct oktober okt octubre octobre ottobre outubro",
+            "november nov noviembre novembre novembro",
+            "december dec dezember dez diciembre décembre dicembre dezembro",
         ),
         1,
     )
@@ -56,7 +57,8 @@ _DATE = LazyPattern(
     rf"(?<!\w)(?:(?<![./-])(?P<iso>{_YEAR}-[01]?\d-[0-3]?\d)(?!\d)"
     rf"|(?<![.,/-])(?P<year_month>{_YEAR}-(?:0[1-9]|1[0-2]))(?![\d/-])"
     rf"|(?<![.,/-])(?P<numeric>[0-3]?\d(?P<sep>[./-])[0-3]?\d(?P=sep)(?:{_YEAR}|\d\d))(?![\d.,/-]?\d)"
-    rf"|(?<![.,])(?P<day>[0-3]?\d)(?:\.|st|nd|rd|th|er)?(?:\ (?:of|de))?\ (?P<month>{_MONTH})\b\.?(?:(?:,|\ del?)?\ (?P<year>{_YEAR})\b)?"
+    rf"|(?<![.,])(?P<day>[0-3]?\d)(?:[.º°]|st|nd|rd|th|er)?(?:\ (?:of|de))?"
+    rf"\ (?P<month>{_MONTH})\b\.?(?:(?:,|\ del?)?\ (?P<year>{_YEAR})\b)?"
     rf"|(?P<month2>{_MONTH})\b\.?\ (?P<day2>[0-3]?\d)(?:st|nd|rd|th)?(?![\w:]|[.,]\d)(?:,?\ (?P<year2>{_YEAR})\b)?"
     rf"|(?P<month3>{_MONTH})\b\.?(?:,|\ del?)?\ (?P<year3>{_YEAR})(?!\w|[.,]\d)"
     rf"|(?<![.,$€£/-])(?P<decade>{_YEAR[:-2]}0)['’]?(?:s|er(?:\ Jahren?)?)\b|(?:años|années)\ (?P<decade2>{_YEAR[:-2]}0)\b"
@@ -64,13 +66,16 @@ _DATE = LazyPattern(
     re.I,
 )
 _TIME = LazyPattern(
-    r"(?<![\w.,:])(?P<hour>[0-2]?\d)(?:[:h](?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d)(?:\s?(?P<half>[ap])\.?m\b)?|"
-    r"\s?(?P<half2>[ap])\.?m\b|\ Uhr\b)",
+    r"(?<![\w.,:])(?P<hour>[0-2]?\d)(?:(?:[:h]|\ h\ )(?P<minute>[0-5]\d)(?::[0-5]\d)?(?!\d)(?:\s?(?P<half>[ap])\.?m\b)?|"
+    r"\.(?P<minute2>[0-5]\d)(?=\ Uhr\b)(?:\ Uhr)|\s?(?P<half2>[ap])\.?m\b|\ Uhr\b"
+    r"|(?=(?:\ ?[-–]\ ?|\ (?:to|until|till|bis|und)\ )[0-2]?\d(?:[:.][0-5]\d)?\ ?(?:[ap]\.?m|Uhr)\b)"
+    r"|\ ?h(?:eures?)?(?=\ (?:à|et)\ [0-2]?\d\ ?h\b)|(?<=\bà\ \d)\ ?h(?:eures?)?(?![\w])|(?<=\bà\ \d\d)\ ?h(?:eures?)?(?![\w]))",
     re.I,
 )
 _BEFORE = LazyPattern(r"\b(?:before|prior to|by|until|till|vor(?: dem)?|bis|antes del?|hasta|avant(?: le)?|jusqu'en)\s+(?:the\s+)?$", re.I)
 _AFTER = LazyPattern(r"\b(?:after|since|nach(?: dem)?|seit|después del?|desde|après(?: le)?|depuis)\s+(?:the\s+)?$", re.I)
 _BOUND_CHARS = 18
+_DAY, _NOON = 24 * 60, 12 * 60
 
 
 class Time(Struct, frozen=True):
@@ -124,15 +129,33 @@ def read_times(text: str) -> list[Time]:
     """The times of day in `text`, in order."""
     found = []
     for match in _TIME.finditer(text):
-        hour, minute, half = int(match["hour"]), int(match["minute"] or 0), (match["half"] or match["half2"] or "").lower()
+        hour, minute, half = (
+            int(match["hour"]),
+            int(match["minute"] or match["minute2"] or 0),
+            (match["half"] or match["half2"] or "").lower(),
+        )
+        half = half or half_of_day(text, match.end())
         if hour > 24 or (half and hour > 12):
             continue
-        if half:
-            hours: tuple[int, ...] = (hour % 12 + (12 if half == "p" else 0),)
-        else:
-            hours = (hour, hour + 12) if hour <= 12 else (hour,)
-        found.append(Time(tuple(h % 24 * 60 + minute for h in hours), match.start(), match.end(), match[0]))
-    return found
+        minutes = hour * 60 + minute
+        readings = _readings_of(minutes, half) if minutes != _NOON or half else (_NOON, 0)
+        found.append(Time(readings, match.start(), match.end(), match[0]))
+    taken = {at for time in found for at in range(time.start, time.end)}
+    for minutes, start, end in read_worded_times(text):
+        if start not in taken and end - 1 not in taken:
+            found.append(Time(_readings_of(minutes, half_of_day(text, end)), start, end, text[start:end]))
+    return sorted(found, key=lambda time: time.start)
+
+
+def _readings_of(minutes: int, half: str) -> tuple[int, ...]:
+    """Minutes since midnight of a time up to noon in each half of the day that it may be in."""
+    if minutes >= 13 * 60:
+        return (minutes % _DAY,)
+    if minutes in (0, _NOON) and not half:
+        return (minutes,)
+    if half:
+        return (minutes % _NOON + (_NOON if half == "p" else 0),)
+    return (minutes % _DAY, (minutes + _NOON) % _DAY)
 
 
 def date_agrees(claim: Date, evidence: Date) -> bool:

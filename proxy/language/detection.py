@@ -26,8 +26,8 @@ _NOT_WORDS = re.compile(r"https?://\S{1,2000}|\d[\d.,:/%]{0,40}|\s+")
 _CAPITAL, _LETTER = re.compile("[A-Z]"), re.compile("[A-Za-z]")
 
 
-def language(text: str, default: str = "en") -> str:
-    """ISO 639-1 code of `text`'s language; `default` when it is too short to tell."""
+def language(text: str, default: str = "en", min_probability: float = MIN_PROBABILITY) -> str:
+    """ISO 639-1 code of `text`'s language; `default` when it is too short to tell, or the best finding is less probable than asked for."""
     sample = _NOT_WORDS.sub(" ", text[: 4 * MAX_CHARS]).strip()[:MAX_CHARS]
     sample = whole_characters(sample)
     if not any(c.isalpha() for c in sample):
@@ -35,7 +35,7 @@ def language(text: str, default: str = "en") -> str:
     labels, probabilities = _model().predict(sample.lower() if _is_shouted(sample) else sample, k=5)
     for label, probability in sorted(zip(labels, probabilities, strict=True), key=lambda found: -min(found[1], 1.0)):
         if (code := str(label).removeprefix("__label__")) in LANGUAGES:
-            return code if probability >= MIN_PROBABILITY else default
+            return code if probability >= min_probability else default
     return default
 
 

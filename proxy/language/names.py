@@ -99,6 +99,9 @@ def read_names(text: str, language: str = "en", *, every_capital: bool = False) 
 _SENTENCE_START = re.compile(r"(?:[.!?:;…\n]|^)[\s\"'“„»«(*\-]{0,3}$|[\"“„«‘(\[*•]$")
 
 
+_MARKS_CHARS = 12
+
+
 def _close(found: list[Name], run: Sequence[re.Match[str]], text: str, language: str, every_capital: bool) -> None:
     if not run or len(found) >= _MAX_NAMES:
         return
@@ -114,7 +117,8 @@ def _close(found: list[Name], run: Sequence[re.Match[str]], text: str, language:
 def _is_name(run: Sequence[re.Match[str]], words: Sequence[str], text: str, language: str) -> bool:
     """Whether a run of capitalised words names something, as far as form and place tell."""
     start = run[0].start()
-    begins = start < 2 or _SENTENCE_START.search(text, max(0, start - 4), start) is not None
+    marks = start < _MARKS_CHARS and not any(map(str.isalnum, text[:start]))  # an emoji, a bullet and a space
+    begins = start < 2 or marks or _SENTENCE_START.search(text, max(0, start - 4), start) is not None
     capitals = [word for word in words if word[0].isupper()]
     if language == "de":
         return _is_german_name(words, capitals, text, start, begins)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 
 from proxy.language.dates import Date, Time, read_dates, read_times
+from proxy.language.halves import read_halves
 from proxy.language.number_words import FRACTIONS, JOINERS, LANGUAGES, magnitude, may_count, ordinal_value, run_value, word_value
 from proxy.language.units import CURRENCY_SIGNS, UNITS, Unit, unit_of
 
@@ -29,12 +30,14 @@ _NEAR_CHARS = 28
 _NUMBER = re.compile(r"\d{1,3}(?:[ \u00a0\u202f]\d{3}){1,5}(?!\d)(?:[.,]\d{1,9}(?!\d))?|\d+(?:[.,'’]\d+)*")
 _WORD = re.compile(r"[^\W\d_]+")
 _AFTER_NUMBER = re.compile(
-    r"[ \u00a0\u202f-]{0,2}(\d|(?:por|per|pour) cent\w?|(?:degrees|grad|grados|degrés) \w{1,10}|km/h|m/s|US\$|[$€£¥₹%‰]|°[CF]|"
-    r"[^\W\d_]+[²2]?)"
+    r"[ \u00a0\u202f-]{0,2}(\d|(?:por|per|pour) cent\w?|(?:degrees|grad|grados|degrés) \w{1,10}|"
+    r"(?:cubic|square) \w{2,11}|\w{2,11} (?:cubes?|cúbicos?|carrés?|cuadrados?)|km/h|m/s|US\$|[$€£¥₹%‰]|°[CF]|"
+    r"[^\W\d_]+[²³23]?)"
 )
 _ORDINAL_END = re.compile(r"(?:st|nd|rd|th|º|ª|er|re|ème|e|ter|te|ten)\b")
 _ABOUT = re.compile(
-    r"(?:\b(?:about|around|approximately|roughly|nearly|almost|some|circa|ca\.?|c\.|close to|etwa|rund|ungefähr|zirka|knapp|fast|gut|"
+    r"(?:\b(?:about|around|approximately|roughly|nearly|almost|some|circa|ca\.?|c\.|close to|a good|just (?:over|under)|"
+    r"etwa|rund|ungefähr|zirka|knapp|fast|gut|"
     r"un[oa]s|alrededor de|aproximadamente|cerca de|casi|environ|près de|à peu près|presque|quelque|autour de|approximativement)|[~≈≃])"
     r"(?: an?| the| de)?\s*$",
     re.I,
@@ -46,7 +49,8 @@ _LOWER = re.compile(
     re.I,
 )
 _UPPER = re.compile(
-    r"(?:\b(?:less than|under|below|at most|up to|fewer than|within|no more than|maximum of|weniger als|unter|höchstens|bis zu|maximal|"
+    r"(?:\b(?:less than|under|below|at most|up to|fewer than|within|no more than|maximum of|"
+    r"weniger als|unter|höchstens|innerhalb(?: von)?|binnen|dans les|dans un délai de|dentro de|en un plazo de|bis zu|maximal|"
     r"menos de|hasta|como máximo|inferior a|moins de|jusqu'à|au plus|au maximum)|[<≤]=?)\s*$",
     re.I,
 )
@@ -95,9 +99,20 @@ def read_quantities(text: str, language: str = "en", *, any_language: bool = Fal
     dates = [date for date in read_dates(text) if not (date.start in clock or date.end - 1 in clock or _is_amount(text, date))]
     taken = sorted([(d.start, d.end) for d in dates] + [(t.start, t.end) for t in times])
     languages = LANGUAGES if any_language else (language if language in LANGUAGES else "en",)
-    numbers = [*_digits(text, taken, languages)]
+    numbers = [_with_half(text, *half) for half in read_halves(text) if half[1] not in clock]
+    taken = sorted([*taken, *((n.start, n.end) for n in numbers)])
+    numbers += _digits(text, taken, languages)
     numbers += _spelled(text, [*taken, *((n.start, n.end) for n in numbers)], languages)
     return Quantities(tuple(sorted(numbers, key=lambda n: n.start)), tuple(dates), tuple(times))
+
+
+def _with_half(text: str, value: float, start: int, end: int) -> Quantity:
+    """A number in words that has a half in it, with its unit."""
+    after = _AFTER_NUMBER.match(text, end)
+    unit = unit_of(after[1]) if after is not None else None
+    end = after.end() if after is not None and unit is not None else end
+    step = 1.0 if value < 1e3 else value / 10
+    return Quantity((value,), unit, step, start, end, text[start:end], _relation(text, start), True)
 
 
 def _is_amount(text: str, date: Date) -> bool:
@@ -271,8 +286,8 @@ def agrees(claim: Quantity, evidence: Quantity) -> bool:
     else:
         scale, tolerance = 1.0, 0.0
         pairs = [(c, e) for c in claim.values for e in evidence.values]
-    if "about" in (claim.relation, evidence.relation):
-        tolerance = TOLERANCE
+    abouts = (claim.relation, evidence.relation).count("about")
+    tolerance = max(tolerance, TOLERANCE * abouts)
     return any(_near(c, e, claim.step * scale, tolerance) or _within_bound(claim, evidence, c, e) for c, e in pairs)
 
 

@@ -58,6 +58,10 @@ _TABLE: dict[str, dict[float, str]] = {
         1e-2: "cl",
         1e-1: "dl",
         0.473176473: "pint pints",
+        1e3: (
+            "m³ m3 cubic_metre cubic_metres cubic_meter cubic_meters kubikmeter kubikmetern metro_cúbico metros_cúbicos mètre_cube "
+            "mètres_cubes"
+        ),
     },
     "data": {
         1: "byte bytes",
@@ -72,7 +76,20 @@ _TABLE: dict[str, dict[float, str]] = {
         0.125: "bit bits",
     },
     "speed": {1: "km/h kmh kph", 1.609344: "mph", 3.6: "m/s", 1.852: "kn knots knoten"},
-    "area": {1: "m² m2 sqm", 1e6: "km² km2", 1e4: "ha hectare hectares hektar hectáreas", 4046.8564224: "acre acres"},
+    "area": {
+        1: (
+            "m² m2 sqm square_metre square_metres square_meter square_meters quadratmeter quadratmetern metro_cuadrado metros_cuadrados "
+            "mètre_carré mètres_carrés"
+        ),
+        1e6: (
+            "km² km2 square_kilometre square_kilometres square_kilometer square_kilometers quadratkilometer quadratkilometern "
+            "kilómetros_cuadrados kilomètres_carrés"
+        ),
+        0.09290304: "square_foot square_feet",
+        2589988.110336: "square_mile square_miles",
+        1e4: "ha hectare hectares hektar hectáreas",
+        4046.8564224: "acre acres",
+    },
     "power": {1: "W watt watts", 1e3: "kW", 1e6: "MW megawatt megawatts", 1e9: "GW gigawatt gigawatts"},
     "energy": {1: "Wh", 1e3: "kWh", 1e6: "MWh", 1e9: "GWh", 1e12: "TWh"},
     "frequency": {1: "Hz", 1e3: "kHz", 1e6: "MHz", 1e9: "GHz"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from proxy.exchange import Exchange, Verdict
+from proxy.exchange import QUIET, Exchange, Verdict, unchecked_reason
 from proxy.language.text import text_of
 from proxy.observe.finished import Finished
 from proxy.store.masking import mask_text
@@ -13,17 +13,18 @@ from proxy.store.records import NOTHING
 _GRAVEST = ("block", "retry", "answer", "ask", "edit")
 _READ_CHARS, _KEPT_CHARS = 2000, 160
 """Read and masked, and kept of it: more than is kept, so that a secret is not cut in two before it is seen."""
-_QUIET = ("pass", "unchecked", "skipped", "pending")
+_QUIET = (*QUIET, "skipped", "pending")
 
 
 def reason_of(finished: Finished) -> str:
-    """The code of what decided the outcome: of the error that ended it, else of the gravest verdict; "" where nothing was wrong."""
+    """The code of what decided the outcome: of the error that ended it, of the gravest verdict, or why nothing was checked; else ""."""
     error, exchange = finished.error, finished.exchange
     if error is not None:
         return error.param or error.code if error.code == "policy_blocked" else error.code
-    if finished.verdict in _QUIET:
-        return f"status_{finished.status}" if finished.status >= 400 else ""
     verdicts: Sequence[Verdict] = exchange.verdicts if exchange is not None else ()
+    if finished.verdict in _QUIET:
+        unchecked = unchecked_reason(verdicts) if finished.verdict == "unchecked" else ""
+        return f"status_{finished.status}" if finished.status >= 400 else unchecked
     return next((one.code for one in reversed(verdicts) if one.outcome == finished.verdict and one.code), "")
 
 

@@ -14,9 +14,11 @@ import msgspec
 import orjson
 
 from proxy.exchange import Answer, Exchange, Facts, Usage, Verdict
+from proxy.observe.delivered_claims import placed_claims
 from proxy.observe.finished import Finished
 from proxy.observe.lines import asked_of, first_words, reason_of, said_in, would_of
 from proxy.observe.metrics import Metrics
+from proxy.observe.open_exchanges import OpenExchanges
 from proxy.observe.prices import Price
 from proxy.offloop import aside
 from proxy.store.detail import RecordAttempt, RecordDetail, RecordError, RecordTexts, RecordUsage, RecordVerdict
@@ -36,6 +38,8 @@ class Recorder:
         self._writer, self._metrics, self._price = writer, metrics, price
         self.bodies = bodies
         """Whether texts are kept."""
+        self.open = OpenExchanges()
+        """What is still to be recorded."""
 
     async def record(self, finished: Finished) -> None:
         """Take one."""
@@ -49,7 +53,7 @@ class Recorder:
 
     def _reads(self, exchange: Exchange) -> bool:
         """Whether what is long is read for its record: texts are, for bodies, and answers that were put beside each other."""
-        return self.bodies or len(exchange.attempts) > 1
+        return self.bodies or len(exchange.attempts) > 1 or exchange.answer is not exchange.upstream_answer
 
 
 def record_of(finished: Finished, *, bodies: bool, price: Price | None = None) -> Record:
@@ -91,7 +95,11 @@ def _own_detail(finished: Finished, *, bodies: bool) -> RecordDetail:
     if exchange is None:
         return RecordDetail(overhead_ms=overhead_ms, error=told, attempts=attempts, asked_in=finished.asked_in)
     kind, texts = (RecordTexts, _changed_texts(exchange)) if bodies else (RecordDetail, _NO_TEXTS)
-    return _detail(exchange, kind, overhead_ms, told, attempts, finished.asked_in, texts)
+    made = _detail(exchange, kind, overhead_ms, told, attempts, finished.asked_in, texts)
+    for verdict in made.verdicts:
+        if isinstance(claims := verdict.detail.get("claims"), list):
+            verdict.detail["claims"] = placed_claims(claims, exchange, delivered=finished.status < 400)
+    return made
 
 
 def _texts(exchange: Exchange) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from proxy.errors import InternalError, Overloaded, ProxyError
+from proxy.errors import INTERRUPTIONS, InternalError, Overloaded, ProxyError
 from proxy.server.completion import Completion
 from proxy.server.passthrough import Passthrough
 from proxy.server.routes import Route, Services
@@ -43,7 +43,9 @@ class Endpoint:
                 await handler.failed(Overloaded("the server is stopping and has waited long enough for this answer"))
         except ProxyError as error:
             await handler.failed(error)
-        except Exception:
+        except INTERRUPTIONS:
+            raise
+        except BaseException:
             log.exception("%s: unexpected failure", handler.id)
             await handler.failed(InternalError("an internal error; the server's log has the details under this request's id"))
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Mapping
@@ -35,6 +36,7 @@ log = logging.getLogger("groundwire.endpoint")
 
 OWN = "groundwire"
 """What a record names as upstream of an answer that a stage gave."""
+_METHOD_IN_QUERY = re.compile(r"[?&]_method(?:=|&|$)", re.I)
 CLIENT_CLOSED_REQUEST = 499
 """Status in a record whose client left; nginx's convention, never sent."""
 
@@ -98,6 +100,8 @@ class Handler(ABC):
         path = self.path.partition("?")[0]
         if self._dialect is None:  # a dialect's own path is the one that it was found by
             normal(path)
+        if _METHOD_IN_QUERY.search(self.path):
+            raise InvalidRequest("a query that names another method (_method) is not passed on")
         if wants_websocket(self._scope):
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
         if self.route.own_machine_only and (problem := not_from_here(self._scope)):
@@ -105,6 +109,7 @@ class Handler(ABC):
         headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
         self._client = self._s.clients.identify(*self._credentials(headers.keys))
+        self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers.forwarded, hints)
 
@@ -205,6 +210,12 @@ class Handler(ABC):
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""
+        try:
+            await self._finish()
+        finally:
+            self._s.recorder.open.remove(self.id)
+
+    async def _finish(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
             if self._keeping is not None:

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from proxy.delivery.buffering import read_whole
-from proxy.errors import ProxyError
+from proxy.errors import InvalidRequest, ProxyError
 from proxy.offloop import aside
 from proxy.ports.upstream import Call
 from proxy.server.handler import Handler
@@ -24,6 +24,7 @@ ESTIMATED = b"tokens_estimated"
 """Warns of a count of tokens that is this proxy's own."""
 MAX_COUNT_BYTES = 2**20
 """Of an upstream's count, or its error instead."""
+_WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 
 
 class Passthrough(Handler):
@@ -36,6 +37,8 @@ class Passthrough(Handler):
     def _check_passes(self, path: str) -> None:
         """Raises `ProxyError` for what this route does not pass on."""
         method = self._scope["method"]
+        if method in _WITHOUT_BODY and has_body(self._scope):
+            raise InvalidRequest(f"a {method} has no body here: what a server makes of one differs")
         if method == "OPTIONS" and self._s.dialects.of(path) is not None:  # the upstream alone knows which pages may ask it
             return
         refusal = self.route.paths.refusal(method, path, strict=self._policy.refuses)

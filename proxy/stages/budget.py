@@ -104,8 +104,7 @@ class Budget(Stage[BudgetOptions]):
     @classmethod
     def actions(cls, options: BudgetOptions) -> tuple[Action, ...]:
         """It counts."""
-        warns = ("context_usage_high", "context_usage_compress", "context_usage_critical", "allocation_exceeded", "allocation_compressed")
-        return (*(Action("warn", code, exact=True) for code in warns), Action("block", "context_length_exceeded", exact=True))
+        return (*(Action("warn", code, exact=True) for code in cls.reports), Action("block", "context_length_exceeded", exact=True))
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Measure what the client sent."""
@@ -163,9 +162,9 @@ class Budget(Stage[BudgetOptions]):
         counter = _COUNTERS.get(code)
         if counter:
             self.ports.counters.count(counter)
+        code = code or ("window_unknown" if use.window_tokens is None else "")  # no threshold works, and nothing is compressed
         code = code or ("allocation_exceeded" if over else "allocation_compressed" if fitted else "")
         outcome: Outcome = "warn" if code else "unchecked"
-        code = code or ("window_unknown" if use.window_tokens is None else "")
         return Verdict(self.name, outcome, code=code, score=round(min(use.share, 1.0), 4), detail=detail)
 
 

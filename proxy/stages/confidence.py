@@ -3,9 +3,8 @@
 After `claims` and `citations`, whatever the policy's order. The answer's own rating (``Confidence: HIGH``, as `faithful` asks for) is
 compared with what its claims carry: the share of them that is supported, less the share that is contradicted, since a wrong statement
 misleads more than a bare one. The header says where the rating promises more; it is a warning, and the answer can be replaced or refused,
-only where the evidence contradicts a claim and the support is below `min_confidence`: the mean calibrated probability that the evidence
-supports a claim, over the claims that were found to be one or the other. Where the upstream gave log probabilities, what they say is
-reported beside it; it decides nothing.
+only where the evidence contradicts a claim and the faithfulness is below `min_confidence`. Where the upstream gave log probabilities, what
+they say is reported beside it; it decides nothing.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from msgspec import Meta, Struct
 from proxy.context.faithful import extract_confidence
 from proxy.context.no_answer import no_answer
 from proxy.exchange import Choice, Exchange, Outcome, Verdict
-from proxy.exchange.judgements import faithfulness
+from proxy.exchange.judgements import faithfulness, share_labelled
 from proxy.grounding.logprobs import by_sentence, of_answer
-from proxy.grounding.quality import contradicted, refresh, support
+from proxy.grounding.quality import refresh
 from proxy.language.json.strings import strings_of
 from proxy.language.text import text_of
 from proxy.offloop import SENTENCES, aside
@@ -37,7 +36,7 @@ class ConfidenceOptions(StageOptions, frozen=True, kw_only=True):
     min_confidence: Annotated[
         Share,
         Meta(
-            description="support (mean calibrated probability over the answer's checked claims) below which an answer is not trusted that "
+            description="support (the answer's faithfulness) below which an answer is not trusted that "
             "rates itself higher than claims which its evidence contradicts allow"
         ),
     ] = 0.8
@@ -67,8 +66,8 @@ class Assessed(Struct, frozen=True):
 
     rating: str | None
     """Its own: HIGH, MEDIUM or LOW."""
-    faithfulness: float | None
     support: float | None
+    """Its faithfulness: the expected share of supported claims."""
     carried: float | None
     """Share of claims supported, less the share contradicted, not below 0."""
     promised: float
@@ -166,11 +165,12 @@ class Confidence(Stage[ConfidenceOptions]):
     def _assess(self, exchange: Exchange, choice: Choice) -> Assessed:
         judgements = exchange.judgements.get(choice.index, ())
         rating = extract_confidence(exchange.marked.get(choice.index, choice.text))
-        share, wrong = faithfulness(judgements), contradicted(judgements)
-        carried = None if share is None else max(0.0, share - (wrong or 0.0))
+        right, wrong = (share_labelled(label, judgements) or 0.0 for label in ("supported", "contradicted"))
+        share = faithfulness(judgements)
+        carried = None if share is None else max(0.0, right - wrong)
         promised = {"HIGH": self.options.high, "MEDIUM": self.options.medium}.get(rating or "", 0.0)
         unchecked = any(judgement.label == "error" for judgement in judgements)
-        return Assessed(rating, share, support(judgements), carried, promised, unchecked, bool(wrong))
+        return Assessed(rating, share, carried, promised, unchecked, bool(wrong))
 
     @staticmethod
     def _without_claims(exchange: Exchange) -> bool:
@@ -211,7 +211,7 @@ class Confidence(Stage[ConfidenceOptions]):
         detail: dict[str, Any] = {"rating": rated, "min_confidence": self.options.min_confidence}
         choices = []
         for index, one in found.items():
-            figures = {"faithfulness": one.faithfulness, "support": one.support, "carried": one.carried, "calibration": one.calibration}
+            figures = {"support": one.support, "carried": one.carried, "calibration": one.calibration}
             measured = {name: round(value, 4) for name, value in figures.items() if value is not None}
             choices.append({"choice": index, "rating": one.rating or "none", **measured, **_logprobs(exchange, index)})
         return {**detail, "choices": choices}

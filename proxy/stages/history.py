@@ -1,11 +1,12 @@
 """History: a conversation so long that a model loses its thread (context distraction) is reported, and shortened where the policy says so.
 
-Comes before compression, and goes by what is forwarded, not by the window. ``summarize`` puts one summary in place of all but the recent
-messages, ``sliding_window`` one reference to the scratchpad. Either is decided once, stored, and repeated byte for byte until `every`
-further messages have come, so that the forwarded prefix stays the same in between.
+``note`` measures what is sent, and tells of it in a header, the record and the dashboard; it warns of nothing and changes nothing. Any
+other action comes before compression, and goes by what is forwarded, not by the window. ``summarize`` puts one summary in place of all but
+the recent messages, ``sliding_window`` one reference to the scratchpad. Either is decided once, stored, and repeated byte for byte until
+`every` further messages have come, so that the forwarded prefix stays the same in between.
 
-The alert is the warning ``DISTRACTION``, with its severity, what would help and what was done. What would help: a summary of a history
-that is far too long, whose old messages still matter, a window for one that has just become so.
+The alert is ``DISTRACTION``, a warning but for ``note``, with its severity, what would help and what was done. What would help: a summary
+of a history that is far too long, whose old messages still matter, a window for one that has just become so.
 """
 
 from __future__ import annotations
@@ -21,23 +22,27 @@ from proxy.context.compaction.conversation import Compacted, recalled, sent, sto
 from proxy.context.compaction.folding import FoldedRun, folded
 from proxy.context.compaction.late import LateSummaries
 from proxy.context.compaction.measure import prompt_use, token_counter
-from proxy.context.compaction.notes import Noted, archived_run, summarised_run
+from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP, Noted, archived_run, summarised_run
 from proxy.context.compaction.parts import Part, messages_of
 from proxy.context.compaction.runs import Run, foldable_runs, recent_messages_start
 from proxy.context.conversation import last_user
 from proxy.context.summaries.summariser import Summariser, SummariserOptions
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, ToolCall, Verdict
+from proxy.exchange.facts import Distraction
 from proxy.language.amounts import number
 from proxy.language.text import text_of
 from proxy.ports import Ports
+from proxy.ports.headers import StageHeader
 from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, most_common, over_time, raise_count, said
 from proxy.ports.stage import Positive, Stage, StageOptions
 
-Action = Literal["warn", "summarize", "sliding_window"]
+Action = Literal["note", "warn", "summarize", "sliding_window"]
 Severity = Literal["MEDIUM", "HIGH"]
-_KEEP: Mapping[str, int] = {"warn": 0, "summarize": 5, "sliding_window": 10}
+_KEEP: Mapping[str, int] = {"note": 0, "warn": 0, "summarize": 5, "sliding_window": 10}
 _SYSTEM = ("system", "developer")
+_HISTORY = ("conversation_history", "current_query", "user_preferences")
+"""Components of a counted prompt that are no system message and no tool."""
 _FAR_TOO_MANY = 1.5
 """Times `max_messages` above which a summary is recommended: 30 messages of 20."""
 
@@ -52,15 +57,17 @@ class HistoryOptions(StageOptions, frozen=True, kw_only=True):
         2000
     )
     action: Annotated[
-        Action, Meta(description="warn only, summarize all but the recent messages, or sliding_window: archive all but the recent ones")
+        Action,
+        Meta(
+            description="note (header, record and dashboard), warn, summarize all but the recent messages, or sliding_window: archive all "
+            "but the recent ones"
+        ),
     ] = "warn"
     keep_recent: Annotated[
         Positive | None, Meta(description="messages at the end that stay as they are; 5 for summarize, 10 for sliding_window")
     ] = None
     every: Annotated[Positive, Meta(description="messages that must have come since the last time before it is done again")] = 10
-    max_summary_tokens: Annotated[
-        Positive, Meta(description="most tokens of one summary, with the message around it and the reference")
-    ] = 200
+    max_summary_tokens: Annotated[Positive | None, Meta(description=SUMMARY_TOKENS_HELP)] = None
     summariser: Annotated[
         SummariserOptions | None, Meta(description="upstream and model that write summaries; without it they are made of sentences picked")
     ] = None
@@ -145,7 +152,7 @@ class HistoryPanel(StagePanel):
 
 
 class History(Stage[HistoryOptions]):
-    """Warns of a history that distracts the model, and shortens it: by a summary, or to a window of recent messages."""
+    """Tells of a history that distracts the model, or shortens it."""
 
     name = "history"
     Options = HistoryOptions
@@ -153,6 +160,14 @@ class History(Stage[HistoryOptions]):
     folds = True
     counters = COUNTERS
     panel = HistoryPanel
+    headers = (
+        StageHeader(
+            "distraction",
+            "of a history so long that it distracts: MEDIUM or HIGH, and messages=N;tokens=N, as sent upstream",
+            lambda facts, _: None if facts.distraction is None else facts.distraction.text,
+        ),
+    )
+    measures = True
     reports = ("DISTRACTION",)
     answers = (READ_ARCHIVE,)
 
@@ -169,6 +184,8 @@ class History(Stage[HistoryOptions]):
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Repeat what was decided, measure what is left, act."""
         options = self.options
+        if options.action == "note":
+            return None
         known = await recalled(exchange, self.ports, late=options.summariser is not None)
         length = await self._length(exchange, known.parts)
         severity = length.severity(options.max_messages, options.max_tokens)
@@ -180,7 +197,23 @@ class History(Stage[HistoryOptions]):
             return Verdict(self.name, "unchecked", detail={"store": known.problem}) if known.problem else None
         self.ports.counters.count("context.distraction_count")
         after = length if done is known else await self._length(exchange, done.parts)
+        exchange.facts.distraction = Distraction(severity, after.messages, after.tokens)
         return Verdict(self.name, "warn", code="DISTRACTION", detail=self._detail(severity, length, after, result, done.problem))
+
+    async def on_forward(self, exchange: Exchange) -> Verdict | None:
+        """Where it only notes: measure what is sent, once, behind the budget, which has counted it."""
+        if self.options.action != "note" or exchange.facts.distraction is not None:
+            return None
+        history = [message for message in exchange.messages if message.get("role") not in _SYSTEM]
+        use = exchange.facts.context
+        tokens = sum(use.components.get(name, 0) for name in _HISTORY) if use is not None else 0
+        length = Length(len(history), tokens or await token_counter(exchange, self.ports)(history))
+        severity = length.severity(self.options.max_messages, self.options.max_tokens)
+        if severity is None:
+            return None
+        self.ports.counters.count("context.distraction_count")
+        exchange.facts.distraction = Distraction(severity, length.messages, length.tokens)
+        return Verdict(self.name, "unchecked", code="DISTRACTION", detail=self._detail(severity, length, length, "none", ""))
 
     async def on_tool_call(self, exchange: Exchange, call: ToolCall) -> str:
         """Read the archive."""

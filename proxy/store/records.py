@@ -208,14 +208,17 @@ class Records:
         self._database = database
         self._writer = writer
 
-    async def get(self, record_id: str) -> Record | None:
-        """The whole record, its detail decoded. Raises `StoreUnavailable`."""
+    async def get(self, record_id: str, *, bodies: bool = True) -> Record | None:
+        """The record, its detail decoded, whole or without its `bodies`. Raises `StoreUnavailable`."""
         waiting = self._writer.pending(record_id) if self._writer else None
         if waiting is not None:
+            if not bodies:
+                waiting = msgspec.structs.replace(waiting, request_body=None, answer_body=None)
             names = [column.name for column in table.columns]
             return from_row({name: value for name, value in zip(names, to_row(waiting), strict=True) if name != "size_bytes"})
         async with self._database.transaction() as connection:
-            row = (await connection.execute(select(*_WHOLE).where(table.c.id == clean(record_id)))).mappings().first()
+            columns = _WHOLE if bodies else _LISTED
+            row = (await connection.execute(select(*columns).where(table.c.id == clean(record_id)))).mappings().first()
         return from_row(row) if row is not None else None
 
     async def ids(self, since: float, limit: int) -> list[str]:

@@ -65,7 +65,7 @@ class OpenAIUpstream:
             await pool.close()
 
     async def send(self, call: Call) -> Reply:
-        """Make the call once. Raises `UpstreamUnreachable`, `UpstreamTimeout`, and what the body's iterator raises."""
+        """Make the call once. Raises `UpstreamUnreachable` (a redirect is one), `UpstreamTimeout`, and what the body's iterator raises."""
         pool = self._pool
         if pool is None:
             raise UpstreamUnreachable(f"upstream {self.name} is not started")
@@ -73,11 +73,21 @@ class OpenAIUpstream:
             connection = await self._ask(pool, call)
         except http1.Failure as error:
             raise self.failure(error) from error
+        if 300 <= connection.status < 400 and connection.status != 304:
+            connection.abort()
+            raise self._redirected(connection)
         try:
             return _OpenAIReply(self, connection, decode=not call.raw)
         except Undecodable as error:
             connection.abort()
             raise self.failure(error) from error
+
+    def _redirected(self, connection: http1.Connection) -> UpstreamUnreachable:
+        """A client that follows a redirect hands its request, and its key, to whoever it names, and shows an answer that nobody read."""
+        place = urlsplit(header_of(connection.headers, "location") or "")
+        to = f" to {place.scheme}://{place.netloc.rpartition('@')[2]}"[:200] if place.netloc else ""
+        why = "redirects are not followed, and not passed on; base_url should name the place itself"
+        return _final(UpstreamUnreachable(f"upstream {self.name} ({self._where}) answered with a redirect, {connection.status}{to}: {why}"))
 
     async def _ask(self, pool: http1.Pool, call: Call) -> http1.Connection:
         """The connection on which the answer has begun. Raises `http1.Failure`."""
@@ -101,7 +111,11 @@ class OpenAIUpstream:
             else:
                 return connection
         connection = await pool.connect()
-        await connection.ask(head, body, length, total_s, bodiless=bodiless)
+        try:
+            await connection.ask(head, body, length, total_s, bodiless=bodiless)
+        except http1.Closed as error:
+            error.stale = False  # a new connection was not closed before the request
+            raise
         return connection
 
     def _headers(self, call: Call) -> list[tuple[str, str]]:
@@ -130,14 +144,22 @@ class OpenAIUpstream:
                 return UpstreamUnreachable(f"{who}: cannot connect: {error}")
             case http1.Broken():
                 return UpstreamUnreachable(f"{who}: the connection broke before the answer was whole")
-            case http1.Closed():
+            case http1.Closed(stale=True):
                 return UpstreamUnreachable(f"{who}: the connection was closed before an answer")
+            case http1.Closed():
+                return _final(UpstreamUnreachable(f"{who}: the connection was closed before an answer"))
             case http1.Unsendable():
                 return UpstreamUnreachable(f"{who}: the request cannot be sent: {error}")
             case Undecodable():
                 return UpstreamUnreachable(f"{who}: {error}")
             case _:
                 return UpstreamUnreachable(f"{who}: not a usable HTTP answer ({error})")
+
+
+def _final(error: UpstreamUnreachable) -> UpstreamUnreachable:
+    """An error after which the server, which has read the call, is not asked once more."""
+    error.repeatable = False
+    return error
 
 
 class _OpenAIReply:

@@ -148,7 +148,7 @@ class Resilient:
                 if not isinstance(error, UpstreamUnreachable):
                     raise
                 error.attempts = attempt
-                if attempt > allowed:
+                if attempt > allowed or not error.repeatable:
                     raise
                 pause = 0.0 if attempt == 1 else backoff_s(attempt, self._retries)  # a kept-alive connection often just went stale
             else:

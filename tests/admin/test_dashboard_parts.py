@@ -201,7 +201,10 @@ def test_panels_tell_what_the_buckets_add_up_to() -> None:
     assert ("15", "kept out of the context, 1.5% of those checked") == (found["poisoning"].headline, found["poisoning"].meaning)
     assert "12 × wrong number, 3 × false fact" in found["poisoning"].detail
     assert ("48", "46 (96%) resolved by the policy, 2 open") == (found["clashes"].headline, found["clashes"].detail[0])
-    assert ("2", "96.4% of 500 tool calls foreseen since the start") == (found["distraction"].headline, found["confusion"].detail[-1])
+    assert ("2", "96.4% of 500 requests had the tool they called in their first set, since the start") == (
+        found["distraction"].headline,
+        found["confusion"].detail[-1],
+    )
     assert (15.0, 0.0) == found["poisoning"].series[0].values
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from benchmarks import clean_context_tables as tables
-from benchmarks.clash_actions import wilson
+from benchmarks.load.statistics import wilson
 
 
 def write(folder: Path, name: str, report: Any) -> None:

@@ -468,7 +468,7 @@ async def spawn(*arguments: str, cwd: Path, stdout: int = subprocess.PIPE, **env
         (["--url", "ftp://somewhere"], "--url: expected an address"),
         (["--url", "http://me:secret@127.0.0.1"], "the admin key comes from GROUNDWIRE_ADMIN_KEY"),
         (["--url", "http://127.0.0.1:99999"], "--url: expected an address"),
-        (["--verdict", "bad"], "--verdict: expected one of block, error, pass, skipped, unchecked, upstream_error, warn"),
+        (["--verdict", "bad"], "--verdict: expected one of block, error, pass, skipped, unchecked, unsure, upstream_error, warn"),
         (["-n", "-1"], "-n: expected a number of at least 0"),
     ],
 )

@@ -44,6 +44,10 @@ def test_a_stream_through_the_librarys_helper(python: Outcome) -> None:
     assert ["message_start", "content_block_start", "content_block_stop", "message_delta", "message_stop"] == python["raw_stream"]
 
 
+def test_a_stream_has_its_verdict_afterwards(python: Outcome) -> None:
+    assert [True, "unchecked"] == python["verdict_of_a_stream"]
+
+
 def test_a_tool_round_trip(python: Outcome) -> None:
     assert {"calls": WEATHER_CALLS, "stop": "tool_use", "text": TOLD} == python["tools"]
 

@@ -20,15 +20,15 @@ def test_a_chat_with_the_headers_to_be_seen(got: Outcome, delivery: str, proxy: 
     whole = got["whole"]
     assert (TEXT, "stop", USAGE["total_tokens"], "req_test") == tuple(whole[k] for k in ("text", "finish", "total", "requestId"))
     assert whole["headers"]["x-groundwire-policy"].startswith(f"{delivery}@")
-    assert "pass" == proxy.record(whole["headers"]["x-groundwire-id"])["outcome"]
+    assert "unsure" == proxy.record(whole["headers"]["x-groundwire-id"])["outcome"]
 
 
 def test_a_stream(got: Outcome, delivery: str, proxy: Proxy) -> None:
     stream = got["stream"]
     assert (TEXT, "assistant", "stop") == (stream["text"], stream["role"], stream["finish"])
     record_id = stream["headers"]["x-groundwire-id"]
-    assert ("pass" if delivery == "hold" else "pending") == stream["headers"]["x-groundwire-verdict"]
-    assert ("pass", TEXT) == (proxy.record(record_id)["outcome"], proxy.seen(record_id))
+    assert ("unsure" if delivery == "hold" else "pending") == stream["headers"]["x-groundwire-verdict"]
+    assert ("unsure", TEXT) == (proxy.record(record_id)["outcome"], proxy.seen(record_id))
 
 
 def test_the_usage_chunk_comes_when_asked_for(got: Outcome) -> None:
@@ -60,7 +60,7 @@ def test_structured_output(got: Outcome) -> None:
 
 
 def test_an_inline_verdict_does_not_break_parsing(got: Outcome) -> None:
-    assert {"whole": [TEXT, "pass"], "stream": TEXT, "last": [0, "pass"]} == got["inline"]
+    assert {"whole": [TEXT, "unsure"], "stream": TEXT, "last": [0, "unsure"]} == got["inline"]
 
 
 def test_an_inline_verdict_does_not_break_the_stream_helper(got: Outcome) -> None:

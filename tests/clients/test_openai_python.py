@@ -29,10 +29,10 @@ def test_a_chat_with_the_headers_to_be_seen(got: Outcome, delivery: str, proxy: 
     )
     headers = whole["headers"]
     assert headers["x-groundwire-policy"].startswith(f"{delivery}@")
-    assert "pass" == headers["x-groundwire-verdict"]
+    assert "unsure" == headers["x-groundwire-verdict"]
     assert "8/8000;exact" == headers["x-groundwire-context"]
     record = proxy.record(headers["x-groundwire-id"])
-    assert ("tests", 200, "pass", 8) == tuple(record[k] for k in ("client", "status", "outcome", "prompt_tokens_before"))
+    assert ("tests", 200, "unsure", 8) == tuple(record[k] for k in ("client", "status", "outcome", "prompt_tokens_before"))
     assert TEXT == proxy.seen(headers["x-groundwire-id"])
 
 
@@ -41,8 +41,27 @@ def test_a_stream(got: Outcome, delivery: str, proxy: Proxy) -> None:
     assert (TEXT, "assistant", ["stop"], ["chatcmpl-test"], []) == tuple(stream[k] for k in ("text", "role", "finish", "ids", "usage"))
     assert [] == stream["extra"]
     record_id = stream["headers"]["x-groundwire-id"]
-    assert ("pass" if delivery == "hold" else "pending") == stream["headers"]["x-groundwire-verdict"]
-    assert ("pass", TEXT) == (proxy.record(record_id)["outcome"], proxy.seen(record_id))
+    assert ("unsure" if delivery == "hold" else "pending") == stream["headers"]["x-groundwire-verdict"]
+    assert ("unsure", TEXT) == (proxy.record(record_id)["outcome"], proxy.seen(record_id))
+
+
+def test_a_stream_has_its_verdict_afterwards(got: Outcome, proxy: Proxy) -> None:
+    asked = got["verdict_of_a_stream"]
+    found, record = asked["found"], proxy.record(asked["id"])
+    assert (TEXT, asked["id"], record["outcome"], 200) == (asked["text"], found["id"], found["verdict"], found["status"])
+    assert record["policy"] == found["headers"]["x-groundwire-policy"]
+    refusals = [(asked[name]["kinds"][0], asked[name]["code"], asked[name]["param"]) for name in ("unknown", "stranger", "wait")]
+    assert [
+        ("NotFoundError", "not_found", None),
+        ("AuthenticationError", "invalid_api_key", None),
+        ("BadRequestError", "invalid_request", "wait_ms"),
+    ] == refusals
+
+
+def test_verdicts_are_asked_for_while_the_streams_go_on(got_async: Outcome) -> None:
+    found = got_async["verdicts_of_streams"]
+    assert [True] * 8 == [own for own, _ in found]
+    assert not {"pending"} & {verdict for _, verdict in found}
 
 
 def test_the_usage_chunk_comes_when_asked_for(got: Outcome) -> None:
@@ -78,7 +97,7 @@ def test_log_probabilities(got: Outcome) -> None:
 
 def test_an_inline_verdict_does_not_break_parsing(got: Outcome) -> None:
     found = got["inline"]
-    assert ([TEXT, "pass"], TEXT, [0, "pass"]) == (found["whole"], found["stream"], found["last"])
+    assert ([TEXT, "unsure"], TEXT, [0, "unsure"]) == (found["whole"], found["stream"], found["last"])
     assert ([USAGE["total_tokens"]], REPORT) == (found["total"], found["parsed"])
     assert {"whole": REPORT, "stream": TEXT} == got["inline_parse"]
 

@@ -21,7 +21,7 @@ from tests.clients.test_clean_context import ready
 pytestmark = pytest.mark.clients
 
 POLICIES = {
-    "stopping": (ROOT / "policies/agent.yaml").read_text(encoding="utf-8").replace("reflection: {", "reflection: {escalate_after: 3, "),
+    "stopping": (ROOT / "policies/agent.yaml").read_text(encoding="utf-8"),
     "capping": "name: capping\ndelivery: hold\nstages:\n  - reflection: {enforce: true, max_tokens: 0, escalate_after: null}\n",
     "checking": "name: checking\ndelivery: hold\nstages:\n  - schema: {}\n",
 }

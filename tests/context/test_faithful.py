@@ -45,7 +45,9 @@ def test_where_the_format_is_fixed_nothing_is_asked_that_would_break_it(language
 def test_every_language_says_what_the_others_say(language: str) -> None:
     words = texts(language)
     assert texts("en").system_suffix.count("\n") == words.system_suffix.count("\n")
-    assert words.rag_template.format(context="C", question="Q").endswith("Q")
+    english, own = (t.template(cite=True, rate=True).format(context_block="C", question="Q") for t in (texts("en"), words))
+    assert own.startswith("C\n\n---\n\n")
+    assert english.count("\n") == own.count("\n")
 
 
 def test_a_language_without_wording_gets_the_english_one() -> None:
@@ -100,7 +102,8 @@ def test_a_source_cannot_start_a_line_of_its_own() -> None:
 def test_the_template_puts_the_question_behind_the_passages() -> None:
     suffix, wrapped = wrap_with_context_faithful_prompt("How tall?", ["It is 330 m tall."])
     assert CONTEXT_FAITHFUL_SYSTEM_SUFFIX == suffix
-    assert CONTEXT_FAITHFUL_RAG_TEMPLATE.format(context=build_context_block(["It is 330 m tall."]), question="How tall?") == wrapped
+    block = build_context_block(["It is 330 m tall."])
+    assert CONTEXT_FAITHFUL_RAG_TEMPLATE.format(context_block=block, question="How tall?") == wrapped
 
 
 def test_the_prefix_keeps_the_message_as_it_is() -> None:
@@ -110,14 +113,30 @@ def test_the_prefix_keeps_the_message_as_it_is() -> None:
 
 def test_a_question_apart_from_the_message_leaves_nothing_out() -> None:
     _, wrapped = wrap_with_context_faithful_prompt("Be brief.", ["330 m"], question="How tall?")
-    assert wrapped.endswith("Question: Be brief.\n\nHow tall?")
+    assert "Question: Be brief.\n\nHow tall?\n" in wrapped
 
 
 def test_without_passages_the_message_says_that_there_are_none() -> None:
     suffix, wrapped = wrap_with_context_faithful_prompt("How tall?", [])
     assert CONTEXT_FAITHFUL_SYSTEM_SUFFIX == suffix
     assert "No passages retrieved" in wrapped
-    assert wrapped.endswith("Question: How tall?")
+    assert "Question: How tall?\n" in wrapped
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_passages_come_before_the_question_and_that_before_the_instructions(language: str) -> None:
+    _, wrapped = wrap_with_context_faithful_prompt("How tall?", ["330 m"], language=language)
+    places = [wrapped.index(text) for text in ("330 m", "How tall?", texts(language).template_cited, texts(language).template_rated)]
+    assert sorted(places) == places
+
+
+@pytest.mark.parametrize("rag", [True, False])
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_what_is_not_asked_for_is_in_neither_text(language: str, rag: bool) -> None:
+    both = wrap_with_context_faithful_prompt("Why?", ["x"], use_rag_template=rag, language=language, cite=False, rate=False)
+    words = texts(language)
+    asking = (words.cited.strip(), words.rated.strip(), words.prefix_cited, words.template_cited, words.template_rated)
+    assert [] == [text for text in asking for said in both if text in said]
 
 
 def test_braces_in_passages_and_questions_are_text() -> None:

@@ -22,6 +22,9 @@ def user(text: str) -> Message:
         *(wrap_with_context_faithful_prompt("How many seals has the pump?", ["Two."], language=code)[1] for code in LANGUAGES),
         *(wrap_with_context_faithful_prompt("How many seals has the pump?", [], language=code)[1] for code in LANGUAGES),
         wrap_with_context_faithful_prompt("How many seals has the pump?", [], use_rag_template=False)[1],
+        "## Retrieved Context (1 passages)\n\n### Passage 1\nTwo.\n\n\n---\nBased ONLY on the context above, answer the following question:\n"
+        "How many seals has the pump?\n\nInstructions:\n- Use information from the context passages above\n- Rate your confidence: HIGH / LOW\n",
+        "Instructions:\n- Be brief.\n\n<context>\nTwo.\n</context>\n\nHow many seals has the pump?",
         "How many seals has the pump?",
         "How many seals has the pump?\n\n<documents><document index='1'>The pump has two seals.</document></documents>",
     ],

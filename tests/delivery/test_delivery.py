@@ -88,7 +88,7 @@ async def test_hold_carries_every_header_of_a_streamed_answer(start: Start) -> N
     events = streamed(["One. ", "Two."])
     async with start(stream(events), policy=policy("hold", "score"), stages=ALL) as proxy:
         got = await proxy.post(STREAM)
-    assert ("pass", "0.50", b"".join(events)) == (got.verdict, got.headers["x-groundwire-faithfulness"], got.body)
+    assert ("unsure", "0.50", b"".join(events)) == (got.verdict, got.headers["x-groundwire-faithfulness"], got.body)
 
 
 async def test_hold_blocks_with_an_error_before_any_byte(start: Start) -> None:

@@ -124,7 +124,7 @@ async def test_a_better_second_answer_leaves_with_its_own_id_and_the_usage_of_bo
     async with start(reply(body_of("BAD", "first")), reply(second), policy=HOLD, stages=ALL) as proxy:
         got = await proxy.post()
     assert {**second, "usage": {"prompt_tokens": 18, "completion_tokens": 6, "total_tokens": 24}} == got.json
-    assert ("1", "pass", "1.00") == (got.headers["x-groundwire-retries"], got.verdict, got.headers["x-groundwire-faithfulness"])
+    assert ("1", "unsure", "1.00") == (got.headers["x-groundwire-retries"], got.verdict, got.headers["x-groundwire-faithfulness"])
 
 
 async def test_an_earlier_answer_that_is_better_leaves_with_its_own_headers_and_findings(start: Start) -> None:

@@ -23,7 +23,7 @@ Feature: Citations
     And the headers say
       | header       | value |
       | citations    | 0/0   |
-      | faithfulness | 0.00  |
+      | faithfulness | 0.05  |
     And the quality is below 0.35
 
   Scenario: An answer that admits it does not know

@@ -73,6 +73,45 @@ Feature: Statements that contradict each other
       | waits for the answer |
       | streams the answer   |
 
+  Scenario Outline: Budget hotels below an amount give way to luxury ones as each strategy says
+    Given the policy resolves clashes by <strategy>
+    And it takes out what no longer counts, whoever has said it
+    And the user said "A trip to Rome. I prefer budget hotels, under $50 a night."
+    And the assistant said "Noted."
+    When the user says "I prefer luxury 5-star hotels."
+    Then the model gets "<text>" as message 0
+    And 1 clash is found, of the type CONTRADICTORY_PREFERENCES
+
+    Examples:
+      | strategy      | text                                                                               |
+      | prefer_recent | A trip to Rome.                                                                    |
+      | PREFER_RECENT | A trip to Rome.                                                                    |
+      | merge         | A trip to Rome. I prefer budget hotels, under $50 a night or luxury 5-star hotels. |
+
+  Scenario: Budget hotels below an amount, and luxury ones, are asked about
+    Given the policy resolves clashes by ask_user
+    And the user said "A trip to Rome. I prefer budget hotels, under $50 a night."
+    And the assistant said "Noted."
+    When the user says "I prefer luxury 5-star hotels."
+    Then the user is asked to choose from "I prefer budget hotels, under $50 a night." and "I prefer luxury 5-star hotels."
+
+  Scenario Outline: A place of work, a number and a product have one value each
+    Given it takes out what no longer counts, whoever has said it
+    And the user said "<older>"
+    And the assistant said "Noted."
+    When the user says "<newer>"
+    Then 1 clash is found, of the type CONFLICTING_FACTS
+    And the verdict is warn with the warning clash_removed
+
+    Examples:
+      | older                          | newer                                     |
+      | My office is in New York.      | I work from our London office.            |
+      | Mein Büro ist in Köln.         | Ich arbeite in unserem Büro in Wien.      |
+      | I have two children.           | I have no children.                       |
+      | J'ai trois chats.              | Je n'ai pas de chat.                      |
+      | Our database is PostgreSQL 15. | The production database is MySQL 8.       |
+      | Wir nutzen PostgreSQL 15.      | Unsere Datenbank ist MySQL 8.             |
+
   Scenario: A change of mind said as such is an update
     Given the policy resolves clashes by ask_user
     And it takes out what no longer counts, whoever has said it
@@ -143,12 +182,33 @@ Feature: Statements that contradict each other
     And 1 clash is found
     And the verdict is pass
 
-  Scenario: What is remembered of the same time is asked about
+  Scenario Outline: What is remembered of the same time is asked about, before a task only where the policy says so
+    Given the policy resolves clashes by <strategy>
+    And a passage from "memory" that says "The user lives in New York."
+    And a passage from "memory" that says "The user lives in London."
+    When the user says "<text>"
+    Then the user is asked to choose from the facts "The user lives in New York." and "The user lives in London."
+
+    Examples:
+      | strategy      | text                  |
+      | ask_user      | Which doctor is near? |
+      | ASK_USER      | Turn the heating on.  |
+      | prefer_recent | Hello!                |
+      | prefer_recent | Thanks a lot.         |
+
+  Scenario Outline: A task is done, and not answered with a question
     Given a passage from "memory" that says "The user lives in New York."
     And a passage from "memory" that says "The user lives in London."
-    When the user says "Which doctor is near?"
-    Then the user is asked to choose from "The user lives in New York." and "The user lives in London."
+    When the user says "<text>"
+    Then the model gets what the client sent
+    And the verdict is warn with the warning clash_unresolved
     And 1 clash is found, of the type CONFLICTING_FACTS
+
+    Examples:
+      | text                            |
+      | Turn the heating on.            |
+      | Mach bitte die Heizung an.      |
+      | Thanks! And book the 9:40 train |
 
   Scenario: What one message says of itself is reported
     When the user says "We are 2 people. We are 4 people."
@@ -236,14 +296,16 @@ Feature: Statements that contradict each other
       | My budget is 500 €.        | My budget is 900 €.                     | My budget is between 500 € and 900 €.                                       |
       | I prefer window seats.     | I prefer aisle seats.                   | I prefer window or aisle seats.                                             |
 
-  Scenario: What cannot be merged stays, and is reported
+  Scenario: What cannot be merged is the user's to say, but not in the middle of a task
     Given the policy resolves clashes by merge
     And the user said "I live in Berlin."
     And the assistant said "Noted."
-    When the user says "I live in Munich."
+    When the user says "I live in Munich. Which doctor is near?"
     Then the model gets what the client sent
     And the verdict is warn with the warning clash_unresolved
-    And the reason is "the two statements cannot both hold"
+    And the reason is "the two statements cannot both hold: only the user can tell"
+    When the user goes on with "Thank you."
+    Then the user is asked to choose from the facts "I live in Berlin." and "I live in Munich."
 
   Scenario: A critical clash has a strategy of its own
     Given the policy asks about critical clashes

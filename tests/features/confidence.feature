@@ -7,7 +7,7 @@ Feature: Confidence
   Scenario: A rating that a contradicted claim does not carry is refused
     Given too little support is refused
     And the verifier gives every claim a support of 0.3, and the passage's own words one of 0.9
-    When the model says "The Eiffel Tower is 324 metres tall. Confidence: HIGH"
+    When the model says "The Eiffel Tower was sold to a travelling circus. Confidence: HIGH"
     Then the client gets a 400 "policy_blocked" about "insufficient_confidence" that names "insufficient confidence in claim accuracy"
     And the record says that the support is 0.3, and that the policy asks for 0.8
 

@@ -9,7 +9,8 @@ Feature: Grounded answers
     When the model says "The Eiffel Tower is in Paris."
     Then the client gets "The Eiffel Tower is in Paris."
     And the verdict is "pass" without warnings
-    And the faithfulness is "1.00"
+    And the faithfulness is "0.96"
+    And the claims are "supported=1,contradicted=0,unsupported=0,unsure=0"
     And the claim "The Eiffel Tower is in Paris." is "supported" by "The Eiffel Tower is a lattice tower in Paris." from "guide.md"
 
   Scenario: A tower in the wrong place is contradicted, and the right one is given back
@@ -27,7 +28,7 @@ Feature: Grounded answers
     When the model says "The Eiffel Tower is 330 metres tall. The Eiffel Tower is in London."
     Then the client gets a 400 with the code "policy_blocked" and the parameter "hallucination_detected"
     And the message names "Paris"
-    And the faithfulness is "0.50"
+    And the faithfulness is "0.48"
     And instead the context says "Paris"
 
     Examples:
@@ -40,7 +41,23 @@ Feature: Grounded answers
     And the client streams the answer
     When the model says "The Eiffel Tower is in Paris. The Eiffel Tower is in London. The Eiffel Tower is 330 metres tall."
     Then the client gets "The Eiffel Tower is in Paris. The Eiffel Tower is 330 metres tall."
-    And the record says "warn" with a faithfulness of 0.67
+    And the record says "warn" with a faithfulness of 0.64
+
+  Scenario Outline: The client of a stream asks what was found when it has left
+    Given the policy <acts>
+    And the client streams the answer
+    When the model says "The Eiffel Tower is in Paris. The Eiffel Tower is in London. The Eiffel Tower is 330 metres tall."
+    Then the answer's headers say "<at first>"
+    And the client's own question says "warn" with the warning "claims_contradicted"
+    And "The Eiffel Tower is in Paris." is told as "supported" where it stands
+    And "The Eiffel Tower is in London." is told as "contradicted" <where>
+    And "The Eiffel Tower is 330 metres tall." is told as "supported" where it stands
+
+    Examples:
+      | acts                | at first | where              |
+      | watches             | pending  | where it stands    |
+      | redacts at the gate | pending  | and stands nowhere |
+      | annotates           | warn     | where it stands    |
 
   Scenario: While it streams, a false sentence ends the answer
     Given the policy blocks at the gate
@@ -75,13 +92,13 @@ Feature: Grounded answers
     And the client asks for JSON
     When the model says '{"summary": "The Eiffel Tower is in Paris. The Eiffel Tower is in London.", "height": 330}'
     Then the client gets '{"summary": "The Eiffel Tower is in Paris.", "height": 330}'
-    And the faithfulness is "0.50"
+    And the faithfulness is "0.48"
 
   Scenario: A model that does not know is not accused
     Given the policy is strict
     When the model says "I don't know: the context does not say who built it."
     Then the client gets "I don't know: the context does not say who built it."
-    And the verdict is "unchecked" without warnings
+    And the verdict is "unchecked" with the warning "unchecked_no_statements"
     And there is no faithfulness
 
   Scenario: A chat without context is left alone
@@ -89,7 +106,7 @@ Feature: Grounded answers
     And there is no passage
     When the model says "The Eiffel Tower is in London."
     Then the client gets "The Eiffel Tower is in London."
-    And the verdict is "unchecked" without warnings
+    And the verdict is "unchecked" with the warning "unchecked_no_context"
 
   Scenario: An overloaded verifier is an error, and never a pass
     Given the policy annotates

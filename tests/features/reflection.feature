@@ -21,6 +21,7 @@ Feature: Failures are remembered, told where they help, and stopped when they re
       | get_order reports status 404                     | tool_error        | not_found         | get_order   | change_arguments   | a call and message |
       | get_order says that permission is denied         | tool_error        | permission_denied | get_order   | ask_human          | a call and message |
       | search_docs finds nothing                        | retrieval_failure | empty_result      | search_docs | rephrase_query     | a call and message |
+      | search_docs finds a page with score 0.12         | retrieval_failure | low_relevance     | search_docs | rephrase_query     | a call and message |
       | the unknown tool find_docs is called             | schema_violation  | unknown_tool      | find_docs   | use_known_tool     | a call and message |
       | get_order is called without its id               | schema_violation  | arguments_mismatch | get_order  | fix_arguments      | a call and message |
       | get_order is called with broken JSON             | schema_violation  | invalid_json      | get_order   | return_valid_json  | a call and message |
@@ -41,6 +42,7 @@ Feature: Failures are remembered, told where they help, and stopped when they re
       | what happens                              | signal           | code              | subject |
       | the model's answer breaks the JSON schema | schema_violation | response_mismatch |         |
       | the model's answer is not JSON            | schema_violation | response_not_json |         |
+      | a passage with score 0.12 comes along     | retrieval_failure | low_relevance    |         |
       | the upstream fails with status 500        | upstream_error   | server_error      | main    |
       | the upstream fails with status 429        | upstream_error   | rate_limited      | main    |
       | the model's answer is cut off             | budget_pressure  | output_truncated  |         |
@@ -96,6 +98,38 @@ Feature: Failures are remembered, told where they help, and stopped when they re
     When the agent asks the model
     Then nothing is told
     Given search_docs with 10 results finds a page
+    When the agent asks the model
+    Then the failure is resolved, helpful 1, harmful 0
+    And nothing is told
+
+  Scenario Outline: An argument that was changed or fixed, with success, resolves it and has helped
+    Given <what happens>
+    And the agent asks the model
+    And the model is told "get_order"
+    And get_order returns '{"id": "B1", "state": "sent"}' for "B1"
+    When the agent asks the model
+    Then the failure is resolved, helpful 1, harmful 0
+    And nothing is told
+
+    Examples:
+      | what happens                        |
+      | get_order reports status 404        |
+      | get_order is called without its id  |
+      | get_order is called with broken JSON |
+
+  Scenario: The next order of two that were asked for is no correction of the first
+    Given the user says "And where are the orders Wolperdinger-7 and B1?"
+    And get_order reports status 404
+    And the agent asks the model
+    And get_order returns '{"id": "B1", "state": "sent"}' for "B1"
+    When the agent asks the model
+    Then the failure is active, helpful 0, harmful 0
+
+  Scenario: Other words that find more resolve a weak search
+    Given search_docs finds a page with score 0.12
+    And the agent asks the model
+    And the model is told "use other words"
+    And search_docs finds a page with score 0.81
     When the agent asks the model
     Then the failure is resolved, helpful 1, harmful 0
     And nothing is told

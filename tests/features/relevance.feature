@@ -57,7 +57,7 @@ Feature: The relevance guard
     Given the only passage is "RAG verbindet ein Sprachmodell mit einer Suche: Zu jeder Frage werden passende Texte gefunden und dem Modell mitgegeben. Das Konzept verringert Halluzinationen."
     When the user asks "Erkläre mir das Konzept von RAG"
     Then the model was called once with all passages
-    And the verdict is "pass"
+    And the guard lets it pass
 
   Scenario: A passage that only spells the abbreviation out is no reason to refuse
     Given the only passage is "Bei der abrufgestützten Generierung sucht das System zuerst in einem Index nach Textstellen, die zur Frage gehören. Diese Stellen werden dem Sprachmodell zusammen mit der Frage übergeben, und das Modell formuliert seine Antwort allein aus ihnen. So bleiben Antworten belegbar, und das Wissen lässt sich erneuern, ohne dass jemand das Modell neu trainieren muss. Wie gut das gelingt, hängt vor allem davon ab, ob die Suche die richtigen Stellen findet; deshalb werden Treffer oft noch einmal nach ihrer Nähe zur Frage geordnet."
@@ -123,7 +123,7 @@ Feature: The relevance guard
   Scenario Outline: A question in other words than the manual's is let through
     When the user asks "<question>"
     Then the model was called once with all passages
-    And the verdict is "pass"
+    And the guard lets it pass
     And the relevance is at least 0.40
 
     Examples:
@@ -160,4 +160,4 @@ Feature: The relevance guard
     Given the policy leaves out passages below 0.20
     When the user asks "Why does the washer shake so much when spinning on wooden floors?"
     Then the model saw only the passage about "washing machine"
-    And the verdict is "pass"
+    And the guard lets it pass

@@ -27,7 +27,7 @@ Feature: Schema
     When the model calls "search" with {"limit": 3}
     And then "search" with {"query": "x", "limit": 3}
     Then the client gets the arguments {"query": "x", "limit": 3}
-    And the verdict is "pass"
+    And the verdict is "unsure"
     And the model was told "the required property \"query\" is missing"
 
   Scenario: A tool that does not exist

@@ -85,7 +85,7 @@ def scripted(world: World, support: float) -> None:
 def scripted_by_words(world: World, support: float, own: float) -> None:
     def judged(pair: ClaimPair) -> Support:
         share = own if pair.claim.strip() in pair.evidence else support
-        return Support(share, 1 - share)
+        return Support(share, 1 - share, decides=True)
 
     world.verifiers = ScriptedVerifiers(judged)
 

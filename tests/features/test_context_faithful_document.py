@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import proxy.faithful as library
@@ -12,6 +14,10 @@ from proxy.faithful import (
     extract_confidence,
     wrap_with_context_faithful_prompt,
 )
+from proxy.testing import completion, reply
+from tests.conftest import Start
+
+POLICIES = Path(__file__).parents[2] / "policies"
 
 
 @pytest.mark.parametrize(
@@ -34,6 +40,17 @@ def test_the_template_of_retrieval_augmented_generation() -> None:
     suffix, message = wrap_with_context_faithful_prompt("What model does Timmy use?", [{"content": "Timmy runs on mimo-v2-pro."}])
     assert "CONTEXT-FAITHFUL" in suffix
     assert all(text in message for text in ("Passage 1", "mimo-v2-pro", "Cite which passage"))
+
+
+def test_the_template_is_filled_in_by_the_documents_names() -> None:
+    """The context first, then the question, then the instructions, the rating last among them."""
+    template = library.CONTEXT_FAITHFUL_RAG_TEMPLATE
+    filled = template.format(
+        context_block=build_context_block([{"content": "Timmy runs on mimo-v2-pro."}]), question="What does Timmy use?"
+    )
+    order = ("mimo-v2-pro", "Based ONLY on the context above", "What does Timmy use?", "[Passage N]", "HIGH / MEDIUM / LOW")
+    places = [filled.index(text) for text in order]
+    assert sorted(places) == places
 
 
 def test_the_block_before_the_question() -> None:
@@ -87,6 +104,44 @@ def test_ratings(answer: str, rating: str | None) -> None:
 def test_answers_that_ignore_their_context(answer: str, context: str, expected: dict[str, bool]) -> None:
     found = detect_context_ignoring(answer, context)
     assert expected == {name: found[name] for name in expected}
+
+
+@pytest.mark.parametrize(
+    ("question", "passage", "order"),
+    [
+        (
+            "What model does Timmy use?",
+            "Timmy runs on mimo-v2-pro.",
+            ("Based ONLY on the context above", "[Passage N]", "Confidence: HIGH"),
+        ),
+        ("Welches Modell nutzt Timmy?", "Timmy läuft auf mimo-v2-pro.", ("allein aus dem Kontext oben", "[Passage N]", "Vertrauen: HOCH")),
+        ("¿Qué modelo usa Timmy?", "Timmy funciona con mimo-v2-pro.", ("solo a partir del contexto", "[Pasaje N]", "Confianza: ALTA")),
+        ("Quel modèle utilise Timmy ?", "Timmy tourne sur mimo-v2-pro.", ("à partir du contexte", "[Passage N]", "Confiance : ÉLEVÉE")),
+    ],
+)
+async def test_the_model_reads_the_context_then_the_question_then_the_instructions(
+    start: Start, question: str, passage: str, order: tuple[str, str, str]
+) -> None:
+    """Through the shipped policy, with the passages that a client sends along."""
+    hints = {"context": [{"content": passage, "source": "01-hardware.md", "score": 0.91}]}
+    async with start(reply(completion("mimo-v2-pro [Passage 1]")), policy=(POLICIES / "rag.yaml").read_text("utf-8")) as proxy:
+        await proxy.post({"model": "gpt-4o", "messages": [{"role": "user", "content": question}], "groundwire": hints})
+        sent = proxy.upstream.calls[0].json["messages"][-1]["content"]
+    based, cite, rate = order
+    places = [sent.index(text) for text in (passage, based, question, cite, rate)]
+    assert sorted(places) == places
+
+
+@pytest.mark.parametrize("policy", ["rag", "strict"])
+@pytest.mark.parametrize("name", ["session_search", "read_file", "web_extract", "browser"])
+async def test_each_of_its_four_retrieval_tools_brings_the_guidance(start: Start, policy: str, name: str) -> None:
+    tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {"query": {"type": "string"}}}}}
+    messages = [{"role": "system", "content": "You are Timmy."}, {"role": "user", "content": "What model do you use?"}]
+    async with start(reply(completion("I do not know.")), policy=(POLICIES / f"{policy}.yaml").read_text("utf-8")) as proxy:
+        await proxy.post({"model": "gpt-4o", "messages": messages, "tools": [tool]})
+        sent = proxy.upstream.calls[0].json["messages"]
+    assert "You are Timmy." + library.CONTEXT_FAITHFUL_SYSTEM_SUFFIX == sent[0]["content"]
+    assert sent[0]["content"].startswith("You are Timmy.\n\n" + library.CONTEXT_FAITHFUL_GUIDANCE)
 
 
 def test_the_names_that_its_callers_import() -> None:

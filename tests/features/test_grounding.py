@@ -21,6 +21,7 @@ pytestmark = pytest.mark.usefixtures("api")
 
 POLICIES = {
     "annotates": ("hold", "action: annotate"),
+    "watches": ("tap", "action: annotate"),
     "is strict": ("hold", "action: block, on_error: closed"),
     "redacts at the gate": ("gate", "action: redact"),
     "blocks at the gate": ("gate", "action: block"),
@@ -40,6 +41,7 @@ class World:
     verifiers: ScriptedVerifiers = field(default_factory=lambda: ScriptedVerifiers(judged_by_words))
     answer: Answer | None = None
     record: Any = None
+    verdict: Any = None
     calls: list[ReceivedCall] = field(default_factory=list)
 
     @property
@@ -118,6 +120,8 @@ async def _ask(world: World, start: Start, texts: list[str]) -> None:
     body = {"model": "gpt-4o", "messages": [question], "stream": world.streams, "groundwire": {"context": world.passages}, **world.params}
     async with start(*map(replied, texts), policy=world.policy, verifiers=world.verifiers) as proxy:
         world.answer = await proxy.post(body)
+        path = f"/groundwire/v1/verdicts/{world.answer.headers['x-groundwire-id']}?wait_ms=10000"
+        world.verdict = (await proxy.get(path)).json
         world.record = await proxy.record(world.answer)
         world.calls = proxy.upstream.calls
 
@@ -131,6 +135,24 @@ def client_gets(world: World, text: str) -> None:
 def client_gets_error(world: World, status: int, code: str, param: str) -> None:
     error = world.got.json["error"]
     assert (status, code, param) == (world.got.status, error["code"], error["param"])
+
+
+@then(parsers.parse('the answer\'s headers say "{verdict}"'))
+def headers_say(world: World, verdict: str) -> None:
+    assert verdict == world.got.verdict
+
+
+@then(parsers.parse('the client\'s own question says "{verdict}" with the warning "{code}"'))
+def own_verdict(world: World, verdict: str, code: str) -> None:
+    assert (verdict, [code]) == (world.verdict["verdict"], world.verdict["warnings"])
+    assert world.record["outcome"] == verdict
+
+
+@then(parsers.re(r'"(?P<text>.*)" is told as "(?P<label>\w+)" (?P<where>where it stands|and stands nowhere)'))
+def told_where(world: World, text: str, label: str, where: str) -> None:
+    (claim,) = [claim for claim in world.verdict["claims"] if claim["text"] == text]
+    stands = None if claim["span"] is None else world.choice.text[slice(*claim["span"])]
+    assert (label, text if where == "where it stands" else None) == (claim["label"], stands)
 
 
 @then(parsers.parse('the message names "{word}"'))
@@ -156,6 +178,11 @@ def verdict_with_warning(world: World, verdict: str, code: str) -> None:
 @then(parsers.parse('the faithfulness is "{share}"'))
 def faithfulness_is(world: World, share: str) -> None:
     assert share == world.got.headers["x-groundwire-faithfulness"]
+
+
+@then(parsers.parse('the claims are "{counts}"'))
+def claims_are(world: World, counts: str) -> None:
+    assert counts == world.got.headers["x-groundwire-claims"]
 
 
 @then("there is no faithfulness")

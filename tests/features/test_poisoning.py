@@ -248,11 +248,6 @@ def verdict_is(world: World, verdict: str, code: str) -> None:
     assert (verdict, code) == (world.got.verdict, world.got.headers["x-groundwire-warnings"])
 
 
-@then(parsers.parse("the warnings name {code}"))
-def warned(world: World, code: str) -> None:
-    assert code in world.got.headers["x-groundwire-warnings"].split(",")
-
-
 @then(parsers.parse("the quarantine has 1 item, which is {status}, of the type {kind}"))
 def one_item(world: World, status: str, kind: str) -> None:
     assert [(status, kind)] == [(item["status"], item["type"]) for item in world.items]

@@ -174,6 +174,16 @@ def finds_nothing(world: World) -> None:
     world.talk.calls("search_docs", "[]", query=PRIVATE)
 
 
+@given(parsers.parse("search_docs finds a page with score {score:f}"))
+def finds_with_score(world: World, score: float) -> None:
+    world.talk.calls("search_docs", json.dumps({"results": [{"text": "How to feed it.", "score": score}]}), query=f"{PRIVATE} {score}")
+
+
+@given(parsers.parse("a passage with score {score:f} comes along"))
+def passage_with_score(world: World, score: float) -> None:
+    world.params = {"groundwire": {"context": [{"content": f"The {PRIVATE} eats little.", "score": score}]}}
+
+
 @given("get_order reports status 404")
 def not_found(world: World) -> None:
     world.talk.calls("get_order", NOT_FOUND, id=f"{PRIVATE}-7")

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from proxy.policy.loading import load_policy
 from proxy.ports.failure_kinds import SEVERITIES, SIGNAL_TYPES, STATUSES
 from proxy.stages.reflection.options import ReflectionOptions
 from tests.conftest import Start
 
+AGENT = Path(__file__).parents[2] / "policies" / "agent.yaml"
 FIELDS = (
     "failure_id",
     "run_id",
@@ -77,6 +82,31 @@ def test_the_words_of_a_record_are_the_documents() -> None:
 
 
 def test_the_defaults_are_those_of_the_first_release() -> None:
-    """Five records at most, of the run alone; the third repeat escalates where the policy wants it: `escalate_after` has no default."""
+    """Five records at most, of the run alone; the third repeat escalates where the policy wants it, as the shipped one for agents does."""
     options = ReflectionOptions()
     assert (5, "run", None) == (options.top_k, options.scope, options.escalate_after)
+    (shipped,) = [spec.options for spec in load_policy(AGENT).stages if spec.stage.name == "reflection"]
+    assert isinstance(shipped, ReflectionOptions)
+    assert (5, "run", 3) == (shipped.top_k, shipped.scope, shipped.escalate_after)
+
+
+@pytest.mark.parametrize(
+    ("result", "times", "params", "expected"),
+    [
+        ("Error: permission denied", 2, {}, (200, "", True)),
+        ("Error: permission denied", 3, {}, (200, "human_asked", False)),
+        ("Error: permission denied", 3, {"tool_choice": "required"}, (400, "system_error", False)),
+        ("Error: the cursor is no longer valid", 3, {}, (400, "system_error", False)),
+    ],
+)
+async def test_the_shipped_policy_for_agents_stops_at_the_third_time(
+    start: Start, result: str, times: int, params: dict[str, Any], expected: tuple[int, str, bool]
+) -> None:
+    talk = failing(times)
+    for message in talk:
+        if message["role"] == "tool":
+            message["content"] = result
+    async with start(policy=AGENT.read_text("utf-8")) as proxy:
+        answer = await proxy.post({"model": "gpt-4o", "messages": talk, "tools": [TOOL], **params})
+        stops = [code for code in answer.headers.get("x-groundwire-warnings", "").split(",") if code in ("human_asked", "system_error")]
+        assert expected == (answer.status, "".join(stops), bool(proxy.upstream.calls))

@@ -108,4 +108,4 @@ def test_the_thresholds_of_the_shipped_policy() -> None:
     """0.4 is the document's; an answer in the model's stead takes more than being below it."""
     (options,) = [spec.options for spec in load_policy(POLICY).stages if spec.stage.name == "relevance"]
     assert isinstance(options, RelevanceOptions)
-    assert ("embedding", 0.4, 0.12) == (options.mode, options.min, options.answer_below)
+    assert ("embedding", 0.4, 0.06) == (options.mode, options.min, options.answer_below)

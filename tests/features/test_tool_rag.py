@@ -275,7 +275,7 @@ def savings(world: World, share: int) -> None:
 @then("the dashboard shows these figures")
 def on_the_dashboard(world: World) -> None:
     page = world.run(world.proxy.get("/dashboard/figures")).body.decode()
-    assert f"{world.figures['selection_accuracy']:.1%} of 500 tool calls foreseen" in page
+    assert f"{world.figures['selection_accuracy']:.1%} of 500 requests had the tool they called in their first set" in page
 
 
 def calling(writer: asyncio.StreamWriter, call: ReceivedCall) -> Awaitable[None]:

@@ -144,10 +144,10 @@ def warnings_hold(world: World, code: str) -> None:
     assert code in world.warnings.split(",")
 
 
-@then(parsers.parse('the verdict is "{verdict}"'))
+@then(parsers.parse('the stage\'s verdict is "{verdict}"'))
 def verdict_is(world: World, verdict: str) -> None:
-    assert world.answer is not None
-    assert verdict == world.answer.verdict
+    (found,) = [one["outcome"] for one in world.record["detail"]["verdicts"] if one["stage"] == "validation"]
+    assert verdict == found
 
 
 @then(parsers.parse('the model sees a note in its place that says "{words}"'))

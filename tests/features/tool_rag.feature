@@ -9,17 +9,20 @@ Feature: An agent's many tools, and the few that its task needs
 
   Scenario Outline: Only the tools of the question reach the model
     When the user asks "<question>"
-    Then at most 5 of the agent's tools reach the model
+    Then at most <most> of the agent's tools reach the model
     And "<tool>" is among them
     And none of "<others>" is among them
     And the model is offered a search for the other tools
     And the response tells that 45 tools were offered and how many were kept
 
     Examples:
-      | question                                        | tool           | others                                 |
-      | search for flights                              | search_flights | book_hotel, send_email, convert_to_pdf |
-      | book a hotel in Paris                           | book_hotel     | search_flights, send_email, open_document |
-      | I need to tell my team by mail that I'll be late | send_email    | search_flights, book_hotel, get_stock_price |
+      | question                                        | tool           | most | others                                 |
+      | search for flights                              | search_flights | 5    | book_hotel, send_email, convert_to_pdf |
+      | book a hotel in Paris                           | book_hotel     | 5    | search_flights, send_email, open_document |
+
+    Examples: No tool is sure to be the one, so that more are sent
+      | question                                        | tool           | most | others                                 |
+      | I need to tell my team by mail that I'll be late | send_email    | 10   | search_flights, book_hotel, get_stock_price |
 
   Scenario: Tools that belong together come together
     When the user asks "book a hotel in Paris"

@@ -48,7 +48,7 @@ Feature: New context is validated before the model sees it
   Scenario: A good result passes on every metric
     Given the policy requires the fields "note, source"
     When a tool returns the record {"note": "The Uhrturm in Graz is 28 metres tall.", "source": "city museum", "topic": "clock tower of Graz"}
-    Then the verdict is "pass"
+    Then the stage's verdict is "pass"
     And its score is at least 0.95
     And the model sees the result as it was sent
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.exchange.judgements import Claim, Judgement, Label
+from proxy.exchange.judgements import Claim, Judgement, Label, faithfulness, share_labelled, support
 from proxy.grounding.logprobs import by_sentence, of_answer
-from proxy.grounding.quality import WEIGHTS, contradicted, quality, refresh, support
+from proxy.grounding.quality import WEIGHTS, quality, refresh
 from proxy.testing import make_exchange
 
 SHARE = st.floats(0, 1)
@@ -52,7 +52,7 @@ def test_the_parts_come_from_the_facts_the_judgements_and_what_was_measured() ->
     exchange.judgements = {0: [judged("supported", 0.9), judged("contradicted", 0.1)], 1: [judged("error")]}
     exchange.facts.faithfulness, exchange.facts.relevance = 0.5, 0.8
     refresh(exchange, {"citation_precision": 1.0})
-    assert {"faithfulness": 0.5, "consistency": 0.5, "citation_precision": 1.0, "relevance": 0.8} == exchange.facts.quality_parts
+    assert {"faithfulness": 0.5, "consistency": 0.6667, "citation_precision": 1.0, "relevance": 0.8} == exchange.facts.quality_parts
     assert quality(exchange.facts.quality_parts) == exchange.facts.quality
 
 
@@ -63,10 +63,16 @@ def test_an_earlier_part_stays_until_it_is_taken_back() -> None:
     assert {"context_use": 1.0} == exchange.facts.quality_parts
 
 
-def test_contradiction_and_support_leave_out_what_was_not_checked() -> None:
+def test_contradiction_and_faithfulness_leave_out_nothing_that_is_checkable() -> None:
     found = [judged("supported", 0.9), judged("contradicted", 0.2), judged("unsupported"), judged("error"), judged("not_checkable")]
-    assert (1 / 3, pytest.approx(1.1 / 3)) == (contradicted(found), support(found))
-    assert (None, None) == (contradicted(found[3:]), support(found[3:]))
+    assert (0.25, pytest.approx((0.9 + 0.2 + 0.0 + 0.5) / 4)) == (share_labelled("contradicted", found), faithfulness(found))
+    assert (None, None) == (share_labelled("contradicted", found[3:]), faithfulness(found[3:]))
+
+
+@pytest.mark.parametrize(("label", "expected"), [("supported", 1.0), ("contradicted", 0.0)])
+def test_a_rule_is_certain_whatever_a_verifier_thinks(label: Label, expected: float) -> None:
+    assert expected == support(Judgement(Claim("It is so.", 0, 9), label, 0.4, decided_by="exact"))
+    assert 0.4 == support(Judgement(Claim("It is so.", 0, 9), label, 0.4, decided_by="model"))
 
 
 # ---- log probabilities ----

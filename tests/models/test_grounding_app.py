@@ -48,7 +48,7 @@ async def test_a_stage_that_verifies_gets_the_verifier(start: Start, tmp_path: P
     async with start(policy=POLICY, stages=[Verifies], config=with_tiny(tmp_path)) as proxy:
         await proxy.app.verifiers.load()
         assert "verifier" not in (await proxy.get("/ready")).json.get("missing", {})
-        assert "pass" == (await proxy.post()).verdict
+        assert ["pass"] == await proxy.stage_outcomes(await proxy.post(), "verifies")
         assert "tiny@7" == proxy.app.verifiers.get().name
 
 
@@ -78,7 +78,7 @@ async def test_a_policy_that_only_some_requests_ask_for_loads_it_with_the_first(
         config=with_tiny(tmp_path),
     ) as proxy:
         assert (None, []) == (proxy.app.verifiers.problem, proxy.app._loading)
-        assert "pass" == (await proxy.post(x_groundwire_policy="p")).verdict
+        assert ["pass"] == await proxy.stage_outcomes(await proxy.post(x_groundwire_policy="p"), "verifies")
         assert "tiny@7" == proxy.app.verifiers.get().name
 
 

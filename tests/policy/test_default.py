@@ -71,7 +71,7 @@ async def test_a_plain_chat_is_sent_as_it_came_and_costs_neither_a_model_nor_the
         got = await proxy.post(body)
         used = list(asked_of_the_store)
         assert body == proxy.upstream.calls[0].body
-        assert ("unchecked", None) == (got.verdict, got.headers.get("x-groundwire-warnings"))
+        assert ("unchecked", "unchecked_no_context") == (got.verdict, got.headers.get("x-groundwire-warnings"))
         assert (None, None) == (proxy.app.models._making, proxy.app.verifiers.problem)
         record = await proxy.record(got)
     assert [] == [name for name in used if name == "transaction"]
@@ -85,7 +85,7 @@ async def test_an_answer_from_passages_is_judged_and_leaves_as_it_is(start: Star
         got = await proxy.post(ASKED)
         sent = proxy.upstream.calls[0].json["messages"]
     assert (200, said["choices"]) == (got.status, got.json["choices"])
-    assert ("pass", "1.00") == (got.verdict, got.headers["x-groundwire-faithfulness"])
+    assert ("pass", "0.97") == (got.verdict, got.headers["x-groundwire-faithfulness"])
     assert ["system", "user"] == [message["role"] for message in sent]
     assert sent[1]["content"].endswith(ASKED["messages"][0]["content"])
 

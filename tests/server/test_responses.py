@@ -24,6 +24,7 @@ ADAPTER: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 ASK = {"model": "gpt-5", "input": "Hi"}
 STREAM = {**ASK, "stream": True}
 PATH = "/v1/responses"
+NOTHING_CHECKED = "unchecked_no_answer_check"
 LONG = text_item("A first LIE here. This is fine. More NOISE now. The end.")
 
 
@@ -122,7 +123,7 @@ async def test_the_verdict_stands_in_the_response(start: Start, kind: str) -> No
     async with start(*replies, policy=policy(kind, "score"), stages=ALL) as proxy:
         found = checked((await proxy.post(STREAM, PATH, x_groundwire_inline="1")).body)
         whole = await proxy.post(ASK, PATH, x_groundwire_inline="1")
-    assert ("pass", "pass") == (found[-1]["response"]["groundwire"]["verdict"], whole.json["groundwire"]["verdict"])
+    assert ("unsure", "unsure") == (found[-1]["response"]["groundwire"]["verdict"], whole.json["groundwire"]["verdict"])
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -386,7 +387,7 @@ async def test_what_did_not_come_by_here_is_said_to_be_unseen(start: Start) -> N
         nothing_new = await proxy.post({"model": "gpt-5", "previous_response_id": "resp_0"}, PATH)
         named = await proxy.post({**ASK, "input": [{"type": "item_reference", "id": "msg_9"}, {"role": "user", "content": "x"}]}, PATH)
     told = [got.headers.get("x-groundwire-warnings") for got in (unknown, in_conversation, bare, nothing_new, named)]
-    assert ["history_not_seen", "history_not_seen", None, "history_not_seen", "history_not_seen"] == told
+    assert ["history_not_seen", "history_not_seen", NOTHING_CHECKED, "history_not_seen", "history_not_seen"] == told
     assert ["warn", "warn"] == [unknown.verdict, in_conversation.verdict]
     assert [("user", "And then?")] == Reader.seen[0]
 
@@ -409,7 +410,7 @@ async def test_a_history_is_its_clients_alone(start: Start) -> None:
         foreign = await proxy.post(following("resp_1"), PATH, authorization="Bearer b")
         own = await proxy.post(following("resp_1"), PATH, authorization="Bearer a")
     assert "history_not_seen" == foreign.headers["x-groundwire-warnings"]
-    assert "x-groundwire-warnings" not in own.headers
+    assert NOTHING_CHECKED == own.headers["x-groundwire-warnings"]
     assert [1, 1, 3] == [len(seen) for seen in Reader.seen]
 
 
@@ -461,4 +462,4 @@ async def test_what_a_request_only_names_is_seen_if_it_came_by_here(start: Start
     assert body == proxy.upstream.calls[1].json["input"]
     said = [{"type": "text", "text": "I look."}]
     assert [("user", "Weather?"), ("assistant", said), ("tool", "Sun")] == Reader.seen[1]
-    assert (None, "history_not_seen") == tuple(answer.headers.get("x-groundwire-warnings") for answer in (got, foreign))
+    assert (NOTHING_CHECKED, "history_not_seen") == tuple(answer.headers.get("x-groundwire-warnings") for answer in (got, foreign))

@@ -64,10 +64,10 @@ async def test_the_policys_window_wins_over_the_models() -> None:
         await stage.on_forward(exchange)
 
 
-async def test_an_unknown_window_is_said_and_never_a_refusal() -> None:
+async def test_an_unknown_window_is_a_warning_and_never_a_refusal() -> None:
     verdict, exchange = await judged(words(100_000), window=None)
     assert verdict is not None
-    assert ("unchecked", "window_unknown") == (verdict.outcome, verdict.code)
+    assert ("warn", "window_unknown") == (verdict.outcome, verdict.code)
     assert exchange.facts.context == ContextUse(100_000, None, True, exchange.facts.context.components if exchange.facts.context else {})
 
 

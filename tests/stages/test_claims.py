@@ -39,12 +39,12 @@ async def test_a_contradicted_claim_is_a_warning_that_says_what_the_context_says
 async def test_an_unsupported_claim_is_a_warning() -> None:
     exchange = answering(f"{PARIS} {GOLD}")
     verdict = await checked(exchange)
-    assert ("warn", "claims_unsupported", 0.5) == (verdict.outcome, verdict.code, exchange.facts.faithfulness)
+    assert ("warn", "claims_unsupported", (1.0 + 0.04) / 2) == (verdict.outcome, verdict.code, exchange.facts.faithfulness)
     assert ["supported", "unsupported"] == labels(exchange)
 
 
 async def test_only_contradicted_claims_fail_where_the_policy_says_so() -> None:
-    assert "pass" == (await checked(answering(GOLD), fail_on="contradicted")).outcome
+    assert "unsure" == (await checked(answering(GOLD), fail_on="contradicted")).outcome
     assert "warn" == (await checked(answering(LONDON), fail_on="contradicted")).outcome
 
 
@@ -87,7 +87,7 @@ async def test_an_answer_in_a_language_that_no_verifier_knows_is_unchecked_and_n
 
     exchange = answering("La torre è alta trecento metri e non si trova a Londra, ma in un'altra città.")
     verdict = await checked(exchange, ports_with(NoItalian(lambda pair: None)))
-    assert ("unchecked", "", "unknown_language") == (verdict.outcome, verdict.code, verdict.detail["reason"])
+    assert ("unchecked", "unchecked_language_it", "unknown_language") == (verdict.outcome, verdict.code, verdict.detail["reason"])
     assert (["unsure"], None) == (labels(exchange), exchange.facts.faithfulness)
 
 
@@ -96,7 +96,12 @@ async def test_what_nobody_is_sure_of_is_counted_and_does_not_fail() -> None:
     verdict = await checked(
         exchange, ports_with(ScriptedVerifiers(lambda p: Support(0.9) if "not" not in p.claim else Support(0.1, 0.8))), action="block"
     )
-    assert ("pass", 1.0, 1, ["supported", "unsure"]) == (verdict.outcome, verdict.score, verdict.detail["unsure"], labels(exchange))
+    assert ("unsure", (1.0 + 0.1) / 2, 1, ["supported", "unsure"]) == (
+        verdict.outcome,
+        verdict.score,
+        verdict.detail["unsure"],
+        labels(exchange),
+    )
     assert {"literal": 1, "model": 1} == verdict.detail["decided_by"]
 
 
@@ -164,7 +169,7 @@ async def test_a_second_opinion_that_does_not_come_is_said() -> None:
     ports, _ = with_opinion("I would rather not say.")
     exchange = answering(UNSURE)
     verdict = await checked(exchange, ports, action="block", second_opinion=SECOND)
-    assert ("pass", ["unsure"], 1) == (verdict.outcome, labels(exchange), verdict.detail["second_opinion"]["asked"])
+    assert ("unsure", ["unsure"], 1) == (verdict.outcome, labels(exchange), verdict.detail["second_opinion"]["asked"])
     assert ["the verifier openai/small gave 2 answers that cannot be read as verdicts"] == verdict.detail["second_opinion"]["failed"]
 
 
@@ -262,10 +267,48 @@ async def test_a_claim_that_the_verifier_cannot_judge_is_an_error_beside_those_t
     assert ["claims_unsupported"] == [v.code for v in exchange.verdicts]
 
 
+@pytest.mark.parametrize(
+    ("text", "outcome", "counts"),
+    [
+        (PARIS, "pass", {"supported": 1, "contradicted": 0, "unsupported": 0, "unsure": 0}),
+        (f"{PARIS} {GOLD}", "unsure", {"supported": 1, "contradicted": 0, "unsupported": 1, "unsure": 0}),
+        (f"{PARIS} Is that all?", "pass", {"supported": 1, "contradicted": 0, "unsupported": 0, "unsure": 0}),
+        (f"{PARIS}\n\n```\nopen(1889)\n```", "unsure", {"supported": 1, "contradicted": 0, "unsupported": 0, "unsure": 0}),
+        ("Is that all?", "unchecked", None),
+    ],
+)
+async def test_a_pass_needs_every_statement_to_hold(text: str, outcome: str, counts: dict[str, int] | None) -> None:
+    exchange = answering(text)
+    verdict = await checked(exchange, fail_on="contradicted")
+    assert (outcome, counts, "statements") == (verdict.outcome, exchange.facts.claims, verdict.scope)
+
+
+@pytest.mark.parametrize(("share", "outcome"), [(0.6, "unsure"), (0.79, "unsure"), (0.8, "pass"), (0.97, "pass")])
+async def test_a_verifier_s_word_must_be_certain_for_a_pass(share: float, outcome: str) -> None:
+    exchange = answering("The tower can be visited in the capital of France.")
+    verdict = await checked(exchange, ports_with(ScriptedVerifiers(lambda pair: Support(share))))
+    assert (outcome, ["supported"], share) == (verdict.outcome, labels(exchange), exchange.facts.faithfulness)
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ('{"place": "Paris"}', "pass"),
+        ('{"place": "Paris", "metres": 200}', "unsure"),
+        ('{"place": "Paris", "open": true}', "unsure"),
+        ('{"place": "Paris", "state": "closed"}', "unsure"),
+    ],
+)
+async def test_values_of_json_that_nobody_judges_are_no_pass(answer: str, outcome: str) -> None:
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.97))
+    exchange = answering(answer, response_format={"type": "json_object"})
+    assert outcome == (await checked(exchange, ports_with(verifiers))).outcome
+
+
 async def test_claims_beyond_the_limit_are_unsure_and_no_reason_to_refuse() -> None:
     exchange = answering(f"{PARIS} {TALL} {PARIS}")
     verdict = await checked(exchange, max_claims=2)
-    assert "pass" == verdict.outcome
+    assert "unsure" == verdict.outcome
     assert ["supported", "supported", "unsure"] == labels(exchange)
     assert "max_claims" in exchange.judgements[0][2].reason
 
@@ -283,8 +326,8 @@ async def test_every_choice_is_judged_in_one_batch_and_their_figures_are_pooled(
     exchange = answering(PARIS, LONDON, GOLD)
     verdict = await checked(exchange, ports_with(verifiers))
     assert [["supported"], ["contradicted"], ["unsupported"]] == [labels(exchange, i) for i in range(3)]
-    assert round(1 / 3, 4) == round(exchange.facts.faithfulness or 0, 4)
-    assert {"0": 1.0, "1": 0.0, "2": 0.0} == verdict.detail["faithfulness"]
+    assert pytest.approx((1 + 0 + 0.04) / 3) == exchange.facts.faithfulness
+    assert {"0": 1.0, "1": 0.0, "2": 0.04} == verdict.detail["faithfulness"]
     assert [3, 1] == [len({pair.claim for pair in batch}) for batch in verifiers.asked]  # the claims; then one with another value in it
 
 
@@ -349,7 +392,7 @@ async def test_an_argument_that_stands_in_the_context_is_supported_whatever_its_
 
 async def test_an_invented_argument_is_a_warning_or_a_block() -> None:
     exchange, verdict = await of_call({"order": "B-9999"}, tool_arguments="annotate")
-    assert (["tool_arguments_unsupported"], "pass") == ([v.code for v in exchange.verdicts], verdict.outcome)
+    assert (["tool_arguments_unsupported"], "unchecked") == ([v.code for v in exchange.verdicts], verdict.outcome)
     assert "order" == exchange.verdicts[0].detail["tool_arguments"][0]["argument"]
     _, verdict = await of_call({"order": "B-9999"}, tool_arguments="block")
     assert ("block", "hallucination_detected") == (verdict.outcome, verdict.code)
@@ -364,7 +407,7 @@ async def test_fixed_values_numbers_and_searches_are_no_claims() -> None:
 
 async def test_what_the_user_said_carries_arguments_also_without_passages() -> None:
     said = "Cancel order A-1234 for me."
-    for order, expected in (("A-1234", "pass"), ("B-9999", "block")):
+    for order, expected in (("A-1234", "unchecked"), ("B-9999", "block")):
         made = [ToolCall("call_1", "cancel", json.dumps({"order": order}))]
         verdict = await checked(answering("", passages=(), question=said, calls=made), tool_arguments="block")
         assert expected == verdict.outcome

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from proxy.context.no_answer import NO_ANSWER, no_answer
 from proxy.exchange import Answer, Choice, Exchange
+from proxy.exchange.judgements import Support
 from proxy.stages.claims.retrying import correction
-from proxy.testing import CountedNames
+from proxy.testing import CountedNames, ScriptedVerifiers
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, labels, make_stage, ports_with, texts_of
 from tests.examples import share
 
@@ -78,9 +79,24 @@ async def test_block_says_what_is_wrong_and_what_the_context_says() -> None:
     assert "Paris" == verdict.detail["claims"][0]["instead"]
 
 
-@pytest.mark.parametrize(("limit", "outcome"), [(0.4, "warn"), (0.5, "warn"), (0.51, "block")])
+@pytest.mark.parametrize(("limit", "outcome"), [(0.4, "warn"), (0.52, "warn"), (0.53, "block")])
 async def test_block_waits_for_the_faithfulness_that_the_policy_names(limit: float, outcome: str) -> None:
     assert outcome == (await checked(answering(f"{PARIS} {GOLD}"), action="block", min_faithfulness=limit)).outcome
+
+
+@pytest.mark.parametrize(("action", "outcome"), [("block", "block"), ("replace", "warn"), ("redact", "warn"), ("annotate", "warn")])
+async def test_an_answer_of_which_nobody_is_sure_fails_where_the_policy_says_so(action: str, outcome: str) -> None:
+    ports = ports_with(ScriptedVerifiers(lambda pair: Support(0.35, 0.1)))
+    exchange = answering(GOLD)
+    verdict = await checked(exchange, ports, action=action, fail_on="unsure")
+    assert (outcome, ["unsure"]) == (verdict.outcome, labels(exchange))
+    assert (action in ("replace", "redact")) == (texts_of(exchange) == [NO_ANSWER["en"]])
+
+
+async def test_one_that_nothing_supports_fails_where_the_policy_says_so() -> None:
+    ports = ports_with(ScriptedVerifiers(lambda pair: Support(0.05, 0.1)))
+    assert "block" == (await checked(answering(GOLD), ports, action="block", fail_on="unsupported")).outcome
+    assert "unsure" == (await checked(answering(GOLD), ports, action="block", fail_on="contradicted")).outcome
 
 
 async def test_one_bad_choice_blocks_the_answer() -> None:
@@ -211,7 +227,7 @@ async def test_the_better_answer_wins() -> None:
     await stage.on_answer(exchange)
     verdict = await stage.on_answer(attempted(exchange, LONDON))
     assert verdict is not None
-    assert (None, 0, 0.5) == (exchange.retry, exchange.deliver, exchange.facts.faithfulness)
+    assert (None, 0, 0.52) == (exchange.retry, exchange.deliver, exchange.facts.faithfulness)
     assert ("warn", "claims_unsupported") == (verdict.outcome, verdict.code)
     assert ["supported", "unsupported"] == labels(exchange)
 

@@ -69,7 +69,7 @@ async def test_an_overclaim_over_what_is_merely_bare_is_told_in_the_header_alone
 
 @pytest.mark.parametrize(
     ("labels", "outcome"),
-    [([("supported", 0.6)] * 3, "pass"), ([BARE] * 3, "pass"), ([("unsure", 0.3)] * 3, "unchecked"), ([GOOD, WRONG], "pass")],
+    [([("supported", 0.6)] * 3, "pass"), ([BARE] * 3, "pass"), ([("unsure", 0.3)] * 3, "pass"), ([GOOD, WRONG], "pass")],
 )
 async def test_without_an_overclaim_over_a_contradiction_nothing_is_refused(labels: list[Scored], outcome: str) -> None:
     _, verdict = await judged(("The tower is 330 m tall.\n\nConfidence: LOW", labels), action="block")

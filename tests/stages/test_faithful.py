@@ -73,6 +73,26 @@ async def test_context_or_a_retrieval_tool_brings_the_rules(messages: list[Messa
     assert [{"stage": "faithful", "what": "rules", "language": "en", "variant": "full"}] == exchange.changes
 
 
+@pytest.mark.parametrize("name", ["read_file", "files__read_file", "web_extract", "browser", "fetch_url", "read_document"])
+async def test_a_tool_that_reads_brings_the_rules_and_its_results_are_no_passages(name: str) -> None:
+    tool = {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {"name": name}}]}
+    exchange, verdict = await run([SYSTEM, ASK, call, {"role": "tool", "tool_call_id": "1", "content": "It is 330 m tall."}], [tool])
+    assert "You are a guide." + SUFFIX == system_text(exchange)
+    assert (["retrieval_tool"], 0) == (verdict.detail["grounds"], len(exchange.passages))
+
+
+@pytest.mark.parametrize("name", ["write_file", "browser_click", "edit_file", "bash", "read_inbox", "send_mail"])
+async def test_a_tool_that_does_something_else_brings_none(name: str) -> None:
+    exchange, _ = await run([SYSTEM, ASK], [{"type": "function", "function": {"name": name}}])
+    assert exchange.messages is exchange.original.messages
+
+
+async def test_a_policy_may_count_no_tool_that_reads() -> None:
+    exchange, _ = await run([SYSTEM, ASK], [{"type": "function", "function": {"name": "read_file"}}], options={"reading_tools": ()})
+    assert exchange.messages is exchange.original.messages
+
+
 async def test_always_brings_them_without_context_too() -> None:
     exchange, _ = await run([SYSTEM, ASK], options={"when": "always"})
     assert "You are a guide." + SUFFIX == system_text(exchange)
@@ -176,19 +196,32 @@ async def test_they_stand_numbered_before_the_question() -> None:
     exchange, verdict = await run([SYSTEM, ASK], passages=[HINT])
     content = exchange.messages[1]["content"]
     assert build_context_block([HINT]) in content
-    assert content.endswith("Question: How tall is the Eiffel Tower?")
+    assert "Question: How tall is the Eiffel Tower?\n" in content
     assert 1 == verdict.detail["passages"]
     assert {"stage": "faithful", "what": "passages", "passages": 1} == exchange.changes[-1]
 
 
 @pytest.mark.parametrize(
-    ("template", "start"),
-    [("rag", "Read the passages"), ("prefix", "Answer from ONLY the provided context"), ("none", "## Retrieved Context")],
+    ("template", "start", "end"),
+    [
+        ("rag", "## Retrieved Context", texts("en").template_rated),
+        ("prefix", "Answer from ONLY the provided context", ASK["content"]),
+        ("none", "## Retrieved Context", ASK["content"]),
+    ],
 )
-async def test_templates(template: str, start: str) -> None:
+async def test_templates(template: str, start: str, end: str) -> None:
     exchange, _ = await run([ASK], passages=[HINT], options={"template": template})
     assert exchange.messages[1]["content"].startswith(start)
-    assert exchange.messages[1]["content"].endswith(ASK["content"])
+    assert exchange.messages[1]["content"].endswith(end)
+    assert ASK["content"] in exchange.messages[1]["content"]
+
+
+@pytest.mark.parametrize("template", ["rag", "prefix"])
+async def test_the_template_asks_for_no_more_than_the_policy(template: str) -> None:
+    exchange, _ = await run([ASK], passages=[HINT], options={"template": template, "ask_for": ()})
+    words = texts("en")
+    said = "\n".join(str(message["content"]) for message in exchange.messages)
+    assert [] == [text for text in (words.template_cited, words.template_rated, words.prefix_cited) if text in said]
 
 
 async def test_a_fixed_format_gets_the_bare_block() -> None:
@@ -231,7 +264,7 @@ async def test_images_and_other_parts_stay_and_the_last_text_is_wrapped() -> Non
     exchange, _ = await run([{"role": "user", "content": parts}], passages=[HINT])
     content = exchange.messages[1]["content"]
     assert (3, True, True) == (len(content), content[0] is parts[0], content[1] is parts[1])
-    assert content[2]["text"].endswith("Question: How tall?")
+    assert "Question: How tall?\n" in content[2]["text"]
 
 
 async def test_a_message_of_an_image_alone_gets_a_text_part() -> None:
@@ -376,7 +409,8 @@ async def test_a_german_conversation(start: Start) -> None:
         system, user = proxy.upstream.calls[0].json["messages"]
     assert texts("de").system_suffix.strip() == system["content"]
     assert "### Passage 1 [Quelle: Führer]\nDer Turm ist 330 m hoch." in user["content"]
-    assert user["content"].endswith("Frage: Wie hoch ist der Eiffelturm?")
+    assert "Frage: Wie hoch ist der Eiffelturm?\n" in user["content"]
+    assert user["content"].endswith(texts("de").template_rated)
 
 
 async def test_the_policys_retrieval_tools_count(start: Start) -> None:

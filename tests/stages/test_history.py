@@ -63,6 +63,42 @@ async def test_the_alert_says_what_is_wrong_and_what_would_help() -> None:
     assert {"context.distraction_count": 1} == counters.counts
 
 
+# ---- note ----
+
+
+async def noted(messages: Sequence[Message], **options: Any) -> tuple[Verdict | None, Exchange]:
+    """The stage behind a budget, as a policy has them."""
+    exchange, ports = make_exchange(messages), make_ports()
+    budget, history = Budget(BudgetOptions(), ports), History(HistoryOptions(action="note", **options), ports)
+    await budget.on_request(exchange)
+    assert await history.on_request(exchange) is None
+    await budget.on_forward(exchange)
+    return await history.on_forward(exchange), exchange
+
+
+@pytest.mark.parametrize(("messages", "words", "severity"), [(19, 10, None), (20, 10, "MEDIUM"), (41, 10, "HIGH"), (10, 401, "HIGH")])
+async def test_what_is_only_noted_is_no_warning(messages: int, words: int, severity: str | None) -> None:
+    verdict, exchange = await noted(chat(messages, words))
+    assert exchange.messages is exchange.original.messages
+    assert [severity] == [None if verdict is None else verdict.detail["severity"]]
+    assert [] == exchange.warnings
+    if verdict is not None and exchange.facts.distraction is not None:
+        assert ("unchecked", "DISTRACTION") == (verdict.outcome, verdict.code)
+        assert f"{severity};messages={messages};tokens={messages * words}" == exchange.facts.distraction.text
+
+
+async def test_it_is_noted_once_an_exchange() -> None:
+    exchange, ports = make_exchange(chat(25)), make_ports()
+    history = History(HistoryOptions(action="note"), ports)
+    found = [await history.on_forward(exchange) for _ in range(2)]
+    assert [True, False] == [verdict is not None for verdict in found]
+
+
+async def test_what_is_warned_of_is_in_the_header_too() -> None:
+    _, exchange = await judged(chat(25))
+    assert "MEDIUM;messages=25;tokens=250" == (exchange.facts.distraction and exchange.facts.distraction.text)
+
+
 # ---- summarize ----
 
 

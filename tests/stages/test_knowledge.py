@@ -146,7 +146,7 @@ async def test_a_claim_that_only_a_fact_supports_is_supported_beside_a_context()
 
 
 async def test_a_doubt_of_the_knowledge_base_does_not_take_the_contexts_support_away() -> None:
-    claim = "The Atomium is 90 metres tall."
+    claim = "An Atomium is 90 metres tall."
     assert [("supported", "scripted")] == await answered(claim, ATOMIUM, passages=claim)
     assert [("unsupported", "knowledge")] == await answered(claim, ATOMIUM, passages="Tea grows in Assam.")
 

@@ -63,6 +63,13 @@ async def test_a_doubtful_statement_waits_in_quarantine_and_the_verdict_names_it
     )
 
 
+async def test_what_is_false_is_kept_out_where_only_what_is_doubtful_should_be() -> None:
+    stage = made(on_invalid="annotate", on_suspicious="quarantine")
+    exchange = await run(stage, history(f"{PARIS} {LONDON}"))
+    [item] = items(stage)
+    assert ("pending", "wrong_location", PARIS) == (item.status, item.type, texts(exchange)[1].strip())
+
+
 async def test_what_the_facts_know_nothing_of_is_forwarded_but_never_called_valid() -> None:
     stage = made(on_low_confidence="annotate")
     exchange = await run(stage, history(UNKNOWN))

@@ -270,11 +270,22 @@ async def test_attempts_are_counted_by_type_and_by_what_became_of_them() -> None
     } == counts(stage)
 
 
-async def test_above_five_percent_the_log_and_the_verdict_warn_once_enough_was_seen(caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_same_falsehood_counts_once_a_run_and_again_in_another() -> None:
+    stage = made(on_invalid="annotate")
+    for run_id in ("one", "one", "two"):
+        await run(stage, history(LONDON, PARIS), run_id=run_id)
+    assert (4, 2, 2) == tuple(counts(stage)[f"poisoning.{name}_count"] for name in ("checked", "attempts", "annotated"))
+
+
+async def test_above_five_percent_the_operator_is_warned_and_no_client(caplog: pytest.LogCaptureFixture) -> None:
     stage = made()
     await run(stage, history(*(f"Bananas number {i} contain potassium." for i in range(30))))
     exchange = await run(stage, history(LONDON, f"{UNKNOWN} {LONDON}"))
-    assert ["poisoning_rate_high", "poisoned_context"] == [one.code for one in exchange.verdicts]
+    harmless = await run(stage, history(PARIS), run_id="other")
+    assert (["poisoned_context"], [("pass", "")]) == (
+        [one.code for one in exchange.verdicts],
+        [(one.outcome, one.code) for one in harmless.verdicts],
+    )
     assert (1, 1) == (counts(stage)["poisoning.alerts_count"], sum("of the last pieces" in r.message for r in caplog.records))
 
 

@@ -22,6 +22,13 @@ from tests.stages.reflection.talk import NOT_FOUND, TIMED_OUT, TOOLS, Talk
 DENIED = "Error: permission denied"
 
 
+class NeverAsked(MemoryFailures):
+    """A store that nobody is to ask."""
+
+    async def relevant(self, **about: Any) -> Any:
+        raise AssertionError("asked")
+
+
 class Agent:
     """The stage with a store, and exchanges of one client."""
 
@@ -33,9 +40,9 @@ class Agent:
         )
         self._number = 0
 
-    def exchange(self, talk: Talk, *, run: str = "run", client: str = "alice", **params: Any) -> Exchange:
+    def exchange(self, talk: Talk, *, run: str = "run", client: str = "alice", tools: Any = TOOLS, **params: Any) -> Exchange:
         self._number += 1
-        made = make_exchange(talk.messages, TOOLS, **params)
+        made = make_exchange(talk.messages, tools, **params)
         made.id, made.run_id, made.client, made.retrieval_tools = f"gw_{self._number}", run, client, ("search_*",)
         made.received_at = time.time()
         return made
@@ -103,6 +110,43 @@ async def test_without_a_threshold_nothing_is_stopped() -> None:
         talk.calls("get_order", DENIED, id="A7")
     exchange = await Agent(escalate_after=None).turn(talk, said="Go on.")
     assert "Go on." == (exchange.answer or Answer(())).text
+
+
+@pytest.mark.parametrize(("ids", "stopped"), [(["A-7", "A-7", "a7"], False), (["A-7", "a7", "A-7", "A-7"], True), (["A-7"] * 3, True)])
+async def test_an_agent_that_tries_another_spelling_is_not_stopped_yet(ids: list[str], stopped: bool) -> None:
+    talk = Talk()
+    for one in ids:
+        talk.calls("get_order", NOT_FOUND, id=one)
+    exchange = await Agent().turn(talk, said="Go on.")
+    assert stopped == ((exchange.answer or Answer(())).text != "Go on.")
+
+
+@pytest.mark.parametrize("said", ["No, that is wrong.", "Nein, das ist falsch.", "No, eso está mal."])
+async def test_a_person_who_objects_again_and_again_is_answered_by_the_model(said: str) -> None:
+    talk = Talk("Book it for Tuesday.")
+    for _ in range(4):
+        talk.says("I have booked the table for Monday at eight.").user(said)
+    assert "Go on." == ((await Agent().turn(talk, said="Go on.")).answer or Answer(())).text
+
+
+async def test_a_build_that_breaks_after_each_edit_is_not_stopped() -> None:
+    talk = Talk("Fix the build.")
+    for number in range(5):
+        broken = "make: *** [all] Error 2\nexit code: 2"
+        talk.calls("bash", broken, command="make").calls("edit_file", f"ok {number}", path="a.c", line=number)
+    tools = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("bash", "edit_file")]
+    assert (
+        "Go on." == ((await Agent().turn(talk.calls("bash", broken, command="make"), said="Go on.", tools=tools)).answer or Answer(())).text
+    )
+
+
+async def test_where_failures_are_for_the_record_alone_a_chat_without_any_asks_no_store() -> None:
+    agent = Agent(NeverAsked(), max_tokens=0, escalate_after=None)
+    await agent.turn(Talk().says("It is on page 7.").user("Thanks."))
+    agent = Agent(max_tokens=0, escalate_after=None)
+    await agent.turn(Talk().calls("get_order", DENIED, id="A7"), run="b")
+    await agent.turn(Talk().calls("get_order", DENIED, id="A7").calls("get_order", '{"id": "A7"}', id="A7"), run="b")
+    assert ["resolved"] == [record.status for record in agent.store.records.values()]
 
 
 async def test_a_person_is_asked_in_their_language() -> None:

@@ -106,7 +106,7 @@ async def test_passages_are_judged_wherever_they_stand(place: str) -> None:
 
 
 async def test_this_project_s_own_template_is_read_as_retrieved() -> None:
-    exchange = sent(TEXTS["en"].rag_template.format(context=build_context_block([BREAD]), question=TALL))
+    exchange = sent(TEXTS["en"].template(cite=True, rate=True).format(context_block=build_context_block([BREAD]), question=TALL))
     await judged(exchange)
     assert exchange.answer is not None
 

@@ -70,7 +70,7 @@ async def test_an_answer_that_conforms_leaves_byte_for_byte(start: Start, stream
     async with start(stream(events) if streams else reply(body), policy=policy()) as proxy:
         got = await proxy.post({**TOOLS, "stream": streams})
         record = await proxy.record(got)
-    assert (b"".join(events) if streams else body, "pass") == (got.body, got.verdict)
+    assert (b"".join(events) if streams else body, "unsure") == (got.body, got.verdict)
     assert [{"action": "none", "calls": 1, "texts": 0}] == [v["detail"] for v in of(record)]
 
 
@@ -84,7 +84,7 @@ async def test_an_answer_with_nothing_to_check_gets_no_verdict(start: Start) -> 
 async def test_text_beside_a_call_need_not_be_json(start: Start, text: str) -> None:
     async with start(reply(calling(call(GOOD), text=text)), policy=policy()) as proxy:
         got = await proxy.post({**JSON, **TOOLS})
-    assert ("pass", 1) == (got.verdict, len(proxy.upstream.calls))
+    assert ("unsure", 1) == (got.verdict, len(proxy.upstream.calls))
 
 
 async def test_guided_json_is_judged_like_a_response_format(start: Start) -> None:
@@ -113,7 +113,7 @@ async def test_a_call_of_a_tool_that_an_earlier_stage_left_out_is_known(start: S
     other = {"type": "function", "function": {"name": "other"}}
     async with start(reply(calling(call("{}", "other"))), policy=policy(more=", fewer"), stages=(*STAGES, Fewer)) as proxy:
         got = await proxy.post({**TOOLS, "tools": [SEARCH_TOOL, other]})
-    assert ("pass", 1) == (got.verdict, len(proxy.upstream.calls))
+    assert ("unsure", 1) == (got.verdict, len(proxy.upstream.calls))
 
 
 async def test_own_tools_and_own_answers_are_no_violation(start: Start) -> None:
@@ -128,7 +128,7 @@ async def test_own_tools_and_own_answers_are_no_violation(start: Start) -> None:
     async with start(reply(calling(called())), reply(completion('{"n": 1}')), policy=policy(more=", finder, own"), stages=stages) as proxy:
         got = await proxy.post(JSON)
         own = await proxy.post({**JSON, "messages": [{"role": "user", "content": "Hello?"}]})
-    assert ("pass", '{"n": 1}') == (got.verdict, said(got, False)[0])
+    assert ("unsure", '{"n": 1}') == (got.verdict, said(got, False)[0])
     assert "unchecked" == own.verdict
     assert FIND in [tool["function"]["name"] for tool in proxy.upstream.calls[0].json["tools"]]
 
@@ -198,7 +198,7 @@ async def test_every_choice_and_every_parallel_call_is_mended_alone(start: Start
 async def test_without_repair_the_model_is_asked(start: Start) -> None:
     async with start(reply(calling(call(CRUMPLED))), reply(calling(call(GOOD))), policy=policy("repair: false")) as proxy:
         got = await proxy.post(TOOLS)
-    assert ([GOOD], 2, "pass") == (said(got, False), len(proxy.upstream.calls), got.verdict)
+    assert ([GOOD], 2, "unsure") == (said(got, False), len(proxy.upstream.calls), got.verdict)
 
 
 # ---- asking again ----
@@ -209,7 +209,7 @@ async def test_wrong_arguments_are_asked_for_again_with_what_is_wrong(start: Sta
     async with start(*answers, policy=policy()) as proxy:
         got = await proxy.post({**TOOLS, "stream": streams})
         record = await proxy.record(got)
-    assert ([GOOD], "pass", "1") == (said(got, streams), got.verdict, got.headers["x-groundwire-retries"])
+    assert ([GOOD], "unsure", "1") == (said(got, streams), got.verdict, got.headers["x-groundwire-retries"])
     turn, wrong, right = proxy.upstream.calls[1].json["messages"][1:]
     assert [("call_1", WRONG), ("call_2", GOOD)] == [(c["id"], c["function"]["arguments"]) for c in turn["tool_calls"]]
     assert ("tool", "call_1", "tool", "call_2") == (wrong["role"], wrong["tool_call_id"], right["role"], right["tool_call_id"])
@@ -226,12 +226,12 @@ async def test_an_unknown_tool_is_answered_with_the_tools_there_are(start: Start
     async with start(reply(calling(call(GOOD, "serch"))), reply(calling(call(GOOD))), policy=policy()) as proxy:
         got = await proxy.post(TOOLS)
     result = proxy.upstream.calls[1].json["messages"][-1]["content"]
-    assert ("pass", 'there is no tool "serch". Did you mean "search"?') == (got.verdict, result[7:56].strip())
+    assert ("unsure", 'there is no tool "serch". Did you mean "search"?') == (got.verdict, result[7:56].strip())
 
 
 async def test_unknown_tools_can_be_let_through(start: Start) -> None:
     async with start(reply(calling(call("{", "serch"))), policy=policy("unknown_tools: false")) as proxy:
-        assert ("pass", 1) == ((await proxy.post(TOOLS)).verdict, len(proxy.upstream.calls))
+        assert ("unsure", 1) == ((await proxy.post(TOOLS)).verdict, len(proxy.upstream.calls))
 
 
 async def test_invalid_json_goes_into_the_conversation_only_as_a_quotation(start: Start) -> None:
@@ -256,7 +256,7 @@ async def test_an_answer_that_is_not_the_json_asked_for_is_asked_for_again(start
     answers = [stream(streamed([text])) if streams else reply(completion(text)) for text in texts]
     async with start(*answers, policy=policy()) as proxy:
         got = await proxy.post({**JSON, "stream": streams})
-    assert (['{"n": 3}'], "pass") == (said(got, streams), got.verdict)
+    assert (['{"n": 3}'], "unsure") == (said(got, streams), got.verdict)
     answer, correction = proxy.upstream.calls[1].json["messages"][1:]
     assert ("Three.", "user") == (answer["content"], correction["role"])
     assert "it is not valid JSON" in correction["content"]

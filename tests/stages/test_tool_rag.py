@@ -76,10 +76,10 @@ async def test_tools_of_the_best_ones_object_come_with_it_however_low_their_rele
     assert names(exchange) == [FIND, "search_flights", "book_flights", "delete_flights"]
 
 
-async def test_the_best_ones_kin_do_not_go_beyond_top_k() -> None:
+async def test_the_best_ones_kin_come_beyond_top_k() -> None:
     exchange = asking()
-    await stage(kin=2, min_relevance=0.99, top_k=2).on_request(exchange)
-    assert names(exchange) == [FIND, "search_flights", "book_flights"]
+    await stage(kin=2, min_relevance=0.99, top_k=1).on_request(exchange)
+    assert names(exchange) == [FIND, "search_flights", "book_flights", "delete_flights"]
 
 
 async def test_up_to_the_threshold_the_tools_pass_untouched() -> None:
@@ -504,12 +504,33 @@ async def test_the_counters_tell_what_was_kept_and_saved() -> None:
     }
 
 
-async def test_a_call_counts_as_foreseen_unless_it_had_to_be_searched_for() -> None:
+@pytest.mark.parametrize(
+    ("query", "called", "right"),
+    [
+        ("", ["search_flights"], 1),
+        ("", ["search_flights", "search_flights"], 1),
+        ("delete mail", ["delete_mail"], 0),
+        ("delete mail", ["search_flights", "delete_mail"], 0),
+        ("delete mail", [], 0),
+        ("zzz", [], 0),
+        ("search flights", ["search_flights"], 1),
+        ("", ["book_events"], 0),
+    ],
+    ids=["there", "twice", "searched", "one searched", "not called", "not there", "needless search", "unlisted"],
+)
+async def test_a_request_counts_as_right_when_all_it_called_was_in_the_first_set(query: str, called: list[str], right: int) -> None:
     counters = CountedNames()
     ports = make_ports(counters=counters)
-    _, exchange = await searched('{"query": "delete mail"}', ports=ports)
-    await done(exchange, "search_flights", "delete_mail", "book_events", ports=ports)
-    assert (counters.counts["context.tool_calls_count"], counters.counts["context.tool_calls_found_count"]) == (3, 1)
+    exchange = (await searched(f'{{"query": "{query}"}}', ports=ports))[1] if query else await turn(ports)("search flights")
+    await done(exchange, *called, ports=ports)
+    assert (1, right) == (counters.counts["context.tool_calls_count"], counters.counts.get("context.tool_calls_found_count", 0))
+
+
+async def test_a_request_without_a_call_or_a_search_is_not_counted() -> None:
+    counters = CountedNames()
+    ports = make_ports(counters=counters)
+    await done(await turn(ports)("search flights"), ports=ports)
+    assert "context.tool_calls_count" not in counters.counts
 
 
 def test_a_set_smaller_than_one_selection_is_refused() -> None:

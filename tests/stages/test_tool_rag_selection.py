@@ -11,6 +11,7 @@ from proxy.stages.tool_rag.selection import (
     confusion_risk,
     grown,
     kin,
+    likely_enough,
     must_keep,
     name_of,
     tools_of,
@@ -192,23 +193,23 @@ FLIGHTS = catalogue_of(
 
 
 def test_tools_of_the_same_object_come_with_the_best_the_most_relevant_first() -> None:
-    assert kin(FLIGHTS, (0.9, 0.5, 0.01, 0.2, 0.3), "search_flights", 5) == {"cancel_flights": 0.2, "book_flight": 0.01}
+    assert kin(FLIGHTS, (0.9, 0.5, 0.01, 0.2, 0.3), ["search_flights"], 5) == {"cancel_flights": 0.2, "book_flight": 0.01}
 
 
 def test_the_verb_of_a_name_is_the_word_that_the_description_begins_with() -> None:
     names = ("asana_create_task", "asana_delete_task", "asana_create_tag")
     catalogue = catalogue_of([tool(name, f"{name.split('_')[1].title()}s it in the workspace") for name in names])
-    assert kin(catalogue, (0.9, 0.1, 0.2), "asana_create_task", 5) == {"asana_delete_task": 0.1}
+    assert kin(catalogue, (0.9, 0.1, 0.2), ["asana_create_task"], 5) == {"asana_delete_task": 0.1}
 
 
 def test_a_name_of_one_word_has_no_kin() -> None:
-    assert kin(catalogue_of([tool("search"), tool("book"), tool("search_all")]), (0.9, 0.8, 0.7), "search", 5) == {}
+    assert kin(catalogue_of([tool("search"), tool("book"), tool("search_all")]), (0.9, 0.8, 0.7), ["search"], 5) == {}
 
 
 def test_kin_are_bounded() -> None:
     many = catalogue_of([tool(f"verb{i}_order") for i in range(40)])
-    assert list(kin(many, [0.5] * 40, "verb0_order", 2)) == ["verb1_order", "verb2_order"]
-    assert kin(many, [0.5] * 40, "verb0_order", 0) == {}
+    assert list(kin(many, [0.5] * 40, ["verb0_order"], 2)) == ["verb1_order", "verb2_order"]
+    assert kin(many, [0.5] * 40, ["verb0_order"], 0) == {}
 
 
 # ---- a run's set ----
@@ -238,7 +239,23 @@ def test_names_of_earlier_catalogues_are_not_kept_for_ever() -> None:
 
 @pytest.mark.parametrize(
     ("tools", "share", "risk"),
-    [(30, 0.0, "low"), (31, 0.0, "medium"), (100, 0.09, "medium"), (101, 0.0, "high"), (5, 0.1, "medium"), (5, 0.25, "high")],
+    [(30, 0.0, "low"), (31, 0.0, "high"), (30, 0.09, "low"), (5, 0.1, "medium"), (5, 0.25, "high")],
 )
 def test_the_risk_of_confusion(tools: int, share: float, risk: str) -> None:
     assert confusion_risk(tools, share) == risk
+
+
+@pytest.mark.parametrize(
+    ("relevance", "kept"),
+    [
+        ((0.8, *[0.1] * 30), 3),
+        ((0.4, 0.3, 0.01, 0.0), 3),
+        ((0.2, 0.1, 0.1, 0.1, 0.1, 0.0), 5),
+        ([0.1] * 40, 6),
+        ([0.0] * 40, 3),
+        ((), 3),
+    ],
+    ids=["one is sure", "two hold nearly all", "five do", "all alike", "none", "no tools"],
+)
+def test_where_no_tool_is_sure_more_are_kept_up_to_twice_as_many(relevance, kept):
+    assert kept == likely_enough(relevance, 3)

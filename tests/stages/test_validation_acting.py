@@ -127,7 +127,7 @@ async def test_reject_refuses_the_request_with_its_reason() -> None:
         await run(exchange, action="reject", required_fields=UNIT)
     assert ("context_quality", 400, "policy_blocked") == (caught.value.param, caught.value.status, caught.value.code)
     assert (
-        "context rejected: the result of get_weather is incomplete: completeness 0.67 is below 0.80 (2 of 3 required fields, without unit)"
+        "context rejected: the result of get_weather: incomplete content: completeness 0.67 is below 0.80 (2 of 3 required fields, without unit)"
         == caught.value.message
     )
     assert 1 == exchange.verdicts[-1].detail["checked"]
@@ -135,7 +135,7 @@ async def test_reject_refuses_the_request_with_its_reason() -> None:
 
 async def test_a_refusal_names_the_source_of_a_passage() -> None:
     exchange = exchange_of([ASK], passages=(Evidence("The weather in Graz is bad.", "blog.example", timestamp=NOW - 86_400),))
-    with pytest.raises(PolicyBlocked, match=r"^context rejected: a passage from blog\.example is stale: "):
+    with pytest.raises(PolicyBlocked, match=r"^context rejected: a passage from blog\.example: stale content: "):
         await run(exchange, action="reject", thresholds={"relevance": 0})
 
 

@@ -330,6 +330,26 @@ def test_batches_hold_the_round_within_their_room() -> None:
     assert all(len(batch) * (20 if max(batch) >= 40 else 10) <= 60 for batch in made)
 
 
+def in_sets() -> packed.Rounds:
+    """Ten sets of four of about the same length, and twenty examples that stand alone."""
+    lengths = np.array([10 + i % 4 for i in range(40)] + [12] * 20)
+    sets = np.array([i // 4 for i in range(40)] + [-1] * 20, np.int32)
+    return packed.Rounds(lengths, ["answers"] * 40 + ["others"] * 20, {"answers": 1.0, "others": 1.0}, 200, 1, sets)
+
+
+def test_forms_of_one_sentence_are_in_one_batch() -> None:
+    for number in range(6):
+        for batch in in_sets().batches(number, 60):
+            told = Counter(i // 4 for i in batch if i < 40)
+            assert {4} >= set(told.values())
+            assert len(batch) <= 6 or len(batch) * 10 <= 60
+
+
+def test_sets_come_all_once_before_any_comes_again() -> None:
+    first = [i for number in range(5) for i in in_sets().round(number) if i < 40]
+    assert list(range(40)) == sorted(first[:40])
+
+
 def test_seeds_differ() -> None:
     assert list(rounds(1).batches(0, 60)) != list(rounds(2).batches(0, 60))
 

@@ -32,6 +32,7 @@ def data(count: int) -> packed.Pack:
         np.full(count, 3, np.uint16),
         np.arange(count, dtype=np.uint8) % 3,
         **texts,
+        sets=np.full(count, -1, np.int32),
     )
 
 
@@ -90,6 +91,15 @@ def test_two_processes_do_not_train_in_one_folder(tmp_path: Path) -> None:
 def test_the_rate_warms_up_stays_and_falls_to_nothing() -> None:
     settings = loop.Settings(2_000_000, rate=1.0)
     assert [0.0083, 1.0, 1.0, 0.5, 0.0] == [round(loop.rate_at(n, settings), 4) for n in (0, 120_000, 1_400_000, 1_700_000, 2_000_000)]
+
+
+def test_16_bits_are_taken_where_they_are_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    for wanted in (True, False):
+        loop.fast_in_16_bits.cache_clear()
+        monkeypatch.setattr(loop, "_seconds", lambda *_, in_16_bits, wanted=wanted: 1.0 if in_16_bits == wanted else 2.0)
+        assert wanted == loop.fast_in_16_bits("cpu")
+    loop.fast_in_16_bits.cache_clear()
+    assert loop.fast_in_16_bits("cuda")
 
 
 def test_a_distance_has_a_bucket_of_its_own_while_it_is_small() -> None:

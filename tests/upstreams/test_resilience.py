@@ -74,6 +74,15 @@ def resilient(
 # ---- retries ----
 
 
+async def test_a_call_that_the_server_has_read_is_not_made_again() -> None:
+    error = UpstreamUnreachable("closed before an answer")
+    error.repeatable = False
+    upstream = FakeUpstream("a", error, FakeReply(200))
+    with pytest.raises(UpstreamUnreachable):
+        await resilient(upstream).send(CALL, {})
+    assert [CALL] == upstream.calls
+
+
 @pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
 async def test_a_status_that_may_pass_is_tried_again(status: int) -> None:
     refused, good = FakeReply(status), FakeReply(200)

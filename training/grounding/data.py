@@ -84,6 +84,8 @@ class Example:
     language: str
     group: str = ""
     """Rows of the same context share it."""
+    contrast: str = ""
+    """Forms of one sentence, some right and some changed, share it: they are shown together."""
 
 
 def rows(source: str, folder: Path = FOLDER) -> list[dict[str, str]]:

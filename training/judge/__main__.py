@@ -1,6 +1,6 @@
 """Trains the judge: ``python -m training.judge pack|train|evaluate|soften|export|quantise|pieces``, on one thread of a CPU or a GPU.
 
-    pack       the written rows and ../shared/data/grounding, tokenised, with the start weights: minutes. The student's comes to 52 MiB;
+    pack       written rows, answers, ../shared/data/grounding, tokenised, with the start weights: minutes. The student's comes to 52 MiB;
                the teacher's to 122, of which the start is 112 in eight files, so that it can be carried in two goes
     train      goes on from the last checkpoint, until --tokens are seen, --minutes are over, or SIGTERM
     evaluate   the held-out figures of the last checkpoint (or of the start), every source
@@ -34,7 +34,7 @@ from training.grounding.__main__ import development, unpacked
 from training.grounding.__main__ import written as write_verifier
 from training.grounding.encoder import Encoder
 from training.grounding.export import export as write_onnx
-from training.judge import chats, curve, loop, mix, packed, quantised, soft, start, turns, written
+from training.judge import answers, chats, curve, loop, mix, packed, quantised, soft, start, turns, written
 from training.judge.bases import BASES, STUDENT, Base
 
 SEED = 18
@@ -132,7 +132,7 @@ def train(given: argparse.Namespace) -> None:
     shown = packed.Pack.load(folder / "train.npz")
     base: Base = given.base
     groups = [base.group_of(str(source), str(language)) for source, language in zip(shown.sources, shown.languages, strict=True)]
-    rounds = packed.Rounds(shown.lengths(), groups, base.shares, loop.ROUND_TOKENS, given.seed)
+    rounds = packed.Rounds(shown.lengths(), groups, base.shares, loop.ROUND_TOKENS, given.seed, shown.sets)
     settings = loop.Settings(
         given.tokens,
         given.rate or base.rate,
@@ -174,7 +174,8 @@ def export(given: argparse.Namespace) -> None:
     """Write the verifier's files."""
     base: Base = given.base
     written_ones = [e for e in mix.development_examples(given.seed, given.grounding, given.written) if e.source not in data.HELD_OUT]
-    left_out = (written.WHOLE, turns.TURNS, chats.CHATS)
+    behind = [source for source in answers.SOURCES if source.startswith(answers.AFTER)]  # the product does not ask so yet
+    left_out = (written.WHOLE, turns.TURNS, chats.CHATS, *behind)
     examples = [e for e in (*development(given.grounding), *written_ones) if e.language in base.languages and e.source not in left_out]
     if given.rows and len(examples) > given.rows:
         examples = random.Random(given.seed).sample(examples, given.rows)

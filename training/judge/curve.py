@@ -1,8 +1,9 @@
 """Held-out figures of the judge while it learns: one point of the learning curve.
 
 In: three probabilities a row. Out: AUROC of "supported", balanced accuracy at even odds, the share of supported rows kept and of the
-others caught, for the written documents (by language, whole documents apart) and for each source that is held out, and the accuracy of
-the three labels on the written rows. Not calibrated: AUROC is the figure to steer by.
+others caught, for the written documents (by language, whole documents apart), for sentences of answers (structured documents and prose
+apart, by language, with how often a right one ranks above its own edit) and for each source that is held out, and the accuracy of the
+three labels on the written rows. Not calibrated: AUROC is the figure to steer by.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.grounding_metrics import auroc, detection
 from training.grounding.data import CONTRADICTED, HELD_OUT, SUPPORTED
+from training.judge import answers
 from training.judge.chats import CHATS
 from training.judge.packed import Pack
 from training.judge.turns import TURNS
@@ -50,6 +52,10 @@ def point(development: Pack, probabilities: Floats) -> Point:
         rows = development.sources == source
         names |= {name: rows, f"{name} en": rows & english, f"{name} others": rows & ~english}
     names |= {"written whole": development.sources == WHOLE, **{name: development.sources == name for name in HELD_OUT}}
+    for way in (answers.ALONE, answers.AFTER):
+        own = np.char.startswith(development.sources, way)
+        names |= {way: own} | {f"{way}/{form}": development.sources == f"{way}/{form}" for form in (answers.STRUCTURED, answers.PROSE)}
+        names |= {f"{way} {name}": own & (development.languages == name) for name in np.unique(development.languages)}
     for name, rows in names.items():
         if rows.any():
             found[str(name)] = figures(development.targets[rows], probabilities[rows])
@@ -57,9 +63,13 @@ def point(development: Pack, probabilities: Floats) -> Point:
         rows = development.sources == name
         if rows.any():
             found[name] = figures(development.targets[rows], probabilities[rows], CONTRADICTED)
-    own = [found[name] for name in HELD_OUT if name in found]
-    if own:
-        found["held-out sources"] = {name: round(float(np.nanmean([each[name] for each in own])), 4) for name in own[0]}
+    for way in (answers.ALONE, answers.AFTER):
+        if way in found:
+            own = np.char.startswith(development.sources, way)
+            found[way]["above_own_edit"] = above_edits(development.sets[own], development.targets[own], probabilities[own, SUPPORTED])
+    apart = [found[name] for name in HELD_OUT if name in found]
+    if apart:
+        found["held-out sources"] = {name: round(float(np.nanmean([each[name] for each in apart])), 4) for name in apart[0]}
     if judged.any():
         right = probabilities[judged].argmax(1) == development.targets[judged]
         found["written"]["accuracy_of_three"] = round(float(right.mean()), 4)
@@ -79,6 +89,17 @@ def figures(targets: NDArray[np.integer[Any]], probabilities: Floats, wanted: in
         "kept": round(float(rates["passed"][0]), 4),
         "caught": round(float(rates["recall"][0]), 4),
     }
+
+
+def above_edits(sets: NDArray[np.int32], targets: NDArray[np.integer[Any]], supported: Floats) -> float:
+    """How often a right form of a sentence is called supported more than a changed form of the same sentence; NaN where there are none."""
+    above, pairs = 0.0, 0
+    for number in np.unique(sets[sets >= 0]):
+        own = sets == number
+        right, changed = supported[own & (targets == SUPPORTED)][:, None], supported[own & (targets != SUPPORTED)][None]
+        above += float((right > changed).sum() + 0.5 * (right == changed).sum())
+        pairs += right.size * changed.size
+    return round(above / pairs, 4) if pairs else float("nan")
 
 
 def line(found: Point) -> str:

@@ -1,6 +1,6 @@
 """Tokenised examples in one file, and the order in which they are shown: a pure function of the seed, so that a training resumes anywhere.
 
-A pack is a folder: ``train.npz`` and ``development.npz`` (token ids, where an example begins, its target, group, language) beside the
+A pack is a folder: ``train.npz`` and ``development.npz`` (token ids, where an example begins, its target, source, language, set) beside the
 tokenizer and the start weights. In: `Example`s and a tokenizer. Out: batches of `Encoded`. numpy only.
 """
 
@@ -44,6 +44,8 @@ class Pack:
     targets: NDArray[np.uint8]
     sources: NDArray[np.str_]
     languages: NDArray[np.str_]
+    sets: NDArray[np.int32]
+    """Examples that are forms of one sentence, shown in one way, have the same number; -1: it stands alone."""
 
     def __len__(self) -> int:
         return len(self.targets)
@@ -59,7 +61,7 @@ class Pack:
     def where(self, kept: NDArray[np.bool_]) -> Pack:
         """The examples for which `kept`, ``(n,)``, is true, in their order."""
         lengths = self.lengths()
-        own = self.targets[kept], self.sources[kept], self.languages[kept]
+        own = self.targets[kept], self.sources[kept], self.languages[kept], self.sets[kept]
         return Pack(self.ids[np.repeat(kept, lengths)], np.cumsum([0, *lengths[kept]]), self.claim_tokens[kept], *own)
 
     def save(self, path: Path) -> None:
@@ -97,45 +99,66 @@ def pack(examples: Sequence[Example], tokenizer: Tokenizer, max_tokens: int = MA
         np.array([e.target for e in examples], np.uint8),
         np.array([e.source for e in examples], _TEXT),
         np.array([e.language for e in examples], _TEXT),
+        _sets(examples),
     )
+
+
+def _sets(examples: Sequence[Example]) -> NDArray[np.int32]:
+    numbers: dict[tuple[str, str], int] = {}
+    return np.array([numbers.setdefault((e.source, e.contrast), len(numbers)) if e.contrast else -1 for e in examples], np.int32)
 
 
 class Rounds:
     """The order of showing: round after round of about `tokens` tokens, each with every group's share of them.
 
-    A group's examples come in a random order of their own, all once before any comes again. Which examples a round has follows from the
-    seed and its number alone.
+    A group's examples come in a random order of their own, all once before any comes again; those of a set come together, in one batch.
+    Which examples a round has follows from the seed and its number alone.
     """
 
-    def __init__(self, lengths: NDArray[np.int64], groups: Sequence[str | None], shares: dict[str, float], tokens: int, seed: int) -> None:
-        """`groups` names the group of each example; None, and groups without a share, are not shown."""
-        names = np.array([name or "" for name in groups])
-        self._members = {name: np.flatnonzero(names == name) for name in shares if (names == name).any()}
+    def __init__(
+        self,
+        lengths: NDArray[np.int64],
+        groups: Sequence[str | None],
+        shares: dict[str, float],
+        tokens: int,
+        seed: int,
+        sets: NDArray[np.int32] | None = None,
+    ) -> None:
+        """`groups` names the group of each example; None, and groups without a share, are not shown. `sets` as `Pack` has them."""
+        members: dict[str, dict[int, list[int]]] = {name: {} for name in shares}
+        for i, name in enumerate(groups):
+            if name in members:
+                key = -1 - i if sets is None or sets[i] < 0 else int(sets[i])
+                members[name].setdefault(key, []).append(i)
+        self._members = {name: list(own.values()) for name, own in members.items() if own}
         total = sum(shares[name] for name in self._members)
         self._counts = {
-            name: max(1, round(tokens * shares[name] / total / float(lengths[own].mean()))) for name, own in self._members.items()
+            name: max(1, round(tokens * shares[name] / total / (sum(int(lengths[unit].sum()) for unit in own) / len(own))))
+            for name, own in self._members.items()
         }
         self._lengths, self._seed = lengths, seed
         self._order = cache(self._ordered)
 
     def round(self, number: int) -> list[int]:
         """Positions of the examples of round `number`."""
-        found: list[int] = []
+        return [i for unit in self._units(number) for i in unit]
+
+    def _units(self, number: int) -> Iterator[list[int]]:
         for name, own in self._members.items():
             first = number * self._counts[name]
             for place in range(first, first + self._counts[name]):
                 turn, at = divmod(place, len(own))
-                found.append(int(own[self._order(name, turn)[at]]))
-        return found
+                yield own[self._order(name, turn)[at]]
 
     def batches(self, number: int, batch_tokens: int) -> Iterator[list[int]]:
-        """A round in batches of at most `batch_tokens` tokens with padding, of examples of about the same length, in random order."""
-        chosen = sorted(self.round(number), key=lambda i: (int(self._lengths[i]), i))
+        """A round in batches of at most `batch_tokens` tokens with padding (a set alone may be more), of examples of about the same
+        length, in random order.
+        """
         made: list[list[int]] = [[]]
-        for i in chosen:
-            if made[-1] and (len(made[-1]) + 1) * int(self._lengths[i]) > batch_tokens:
+        for longest, unit in sorted((int(self._lengths[unit].max()), unit) for unit in self._units(number)):
+            if made[-1] and (len(made[-1]) + len(unit)) * longest > batch_tokens:
                 made.append([])
-            made[-1].append(i)
+            made[-1] += unit
         random.Random(f"{self._seed}.{number}").shuffle(made)
         yield from made
 

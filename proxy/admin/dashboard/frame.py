@@ -16,6 +16,7 @@ from proxy.language.amounts import many
 
 SIGNS = {
     "pass": "✓",
+    "unsure": "~",
     "unchecked": "○",
     "warn": "!",
     "block": "✕",
@@ -26,8 +27,9 @@ SIGNS = {
 }
 OUTCOMES = tuple(SIGNS)
 MEANING = {
-    "pass": "something was checked, and held",
-    "unchecked": "nothing to check, or nothing to check it against",
+    "pass": "every statement of the answer was judged, and held",
+    "unsure": "checked, nothing failed, not everything could be decided",
+    "unchecked": "nothing of the answer was checked",
     "warn": "a check had something to say",
     "block": "a policy refused it",
     "error": "a check could not run",

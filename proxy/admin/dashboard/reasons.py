@@ -10,6 +10,12 @@ REASONS = {
     "claims_contradicted": "a statement that the context contradicts",
     "claims_unsure": "statements that nothing decides",
     "claims_unchecked": "statements could not be checked",
+    "unchecked_no_context": "no context to check the answer against",
+    "unchecked_made_up": "a text to be made up",
+    "unchecked_no_statements": "an answer without a statement to check",
+    "unchecked_language": "a language that was not measured",
+    "unchecked_model_loading": "a model was still being read",
+    "unchecked_no_answer_check": "no check of answers in the policy",
     "citations_invalid": "a citation that does not hold",
     "citation_invented": "a citation of what is not there",
     "citation_unsupported": "a citation of what does not say so",
@@ -22,7 +28,6 @@ REASONS = {
     "context_quarantined": "content waits in quarantine",
     "context_suspicious": "suspicious content in the context",
     "answer_quarantined": "the answer is kept from coming back",
-    "poisoning_rate_high": "much suspicious content lately",
     "poisoning_unchecked": "content could not be checked",
     "context_quality": "the content that came in is not good enough",
     "context_unchecked": "content could not be checked",
@@ -100,6 +105,8 @@ def in_words(code: str) -> str:
     """A code as a phrase; "" for none."""
     if code in REASONS:
         return REASONS[code]
+    if code.startswith("unchecked_language_"):
+        return f"{REASONS['unchecked_language']}: {code.removeprefix('unchecked_language_').replace('_', ', ')}"
     if code.startswith("upstream_"):
         return f"the provider said {code.removeprefix('upstream_').replace('_', ' ')}"
     return code.replace("_", " ")

@@ -18,12 +18,13 @@ from proxy.admin.dashboard.reasons import why
 from proxy.admin.dashboard.stages import stages_card
 from proxy.admin.dashboard.summaries import entries, outcome_of
 from proxy.admin.dashboard.words import moment, run_link
-from proxy.exchange import ContextUse, Facts
+from proxy.admin.verdict_answers import headers_of
+from proxy.exchange import ContextUse
 from proxy.language.amounts import dollars, milliseconds, number, share
 from proxy.store.detail import RecordDetail, RecordTexts
 from proxy.store.feedback import Feedback
 from proxy.store.records import Record
-from proxy.wire.http.headers import ResponseHeaders, plain_headers
+from proxy.wire.http.headers import ResponseHeaders
 
 _JSON_CHARS = 20_000
 _THANKS = "Kept. It counts in the figures, and `groundwire feedback export` gives it out as labelled data."
@@ -44,7 +45,7 @@ def record_page(view: View, record: Record, headers: ResponseHeaders, said: Mapp
         _answer(record, detail, forms),
         el("div", _tokens(record, detail), stages_card(detail, forms), class_="pair"),
         _request(record, detail),
-        _headers(record, detail, headers),
+        _headers(record, headers),
         here="Exchanges",
     )
 
@@ -245,27 +246,14 @@ def _what_changed(changes: Sequence[Mapping[str, Any]]) -> Html | None:
     return el("div", el("h3", "What the stages changed"), el("ul", items, class_="changes"))
 
 
-def _headers(record: Record, detail: RecordDetail, headers: ResponseHeaders) -> Html:
-    record_id, policy, verdict = _ascii(record.id), _ascii(record.policy), _ascii(record.outcome)
-    if policy:
-        overhead, given = detail.overhead_ms or 0.0, detail.facts or Facts()
-        found = headers(
-            given, detail.verdicts, record_id=record_id, policy=policy, verdict=verdict, overhead_ms=overhead, enforced=detail.enforced
-        )
-    else:
-        found = plain_headers(record_id, verdict)
-    told = [(el("code", name.decode("latin-1")), own(value.decode("latin-1"))) for name, value in found]
-    rows = [el("tr", el("th", name, scope="row"), el("td", value)) for name, value in told]
+def _headers(record: Record, headers: ResponseHeaders) -> Html:
+    rows = [el("tr", el("th", el("code", name), scope="row"), el("td", own(value))) for name, value in headers_of(record, headers).items()]
     return card(
         "Headers",
         el("p", "What the answer told the client of itself, all of it; a streamed answer can tell less before it begins.", class_="hint"),
         el("table", el("tbody", rows), class_="headers"),
         id_="headers",
     )
-
-
-def _ascii(text: str) -> str:
-    return text.encode("ascii", "replace").decode()
 
 
 def _no_bodies(what: str) -> Html:

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from proxy.admin.dashboard.reasons import why
+from proxy.exchange import QUIET
 from proxy.store.records import Record
 
 MAX_MODEL_CHARS = 80
@@ -54,7 +55,7 @@ _FAILED = 500
 
 def outcome_of(record: Record) -> str:
     """The verdict as a person has to see it: what came back as an error of the server is none that passed."""
-    return "upstream_error" if record.status >= _FAILED and record.outcome in ("pass", "unchecked", "skipped") else record.outcome
+    return "upstream_error" if record.status >= _FAILED and record.outcome in (*QUIET, "skipped") else record.outcome
 
 
 def summary(record: Record) -> RecordSummary:

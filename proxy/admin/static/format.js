@@ -2,7 +2,7 @@
 /** Figures and times in words, as `words.py` writes them for the first load. */
 
 export const NONE = '–';
-export const SIGNS = {pass: '✓', unchecked: '○', warn: '!', block: '✕', error: '?', upstream_error: '↯', skipped: '–', pending: '…'};
+export const SIGNS = {pass: '✓', unsure: '~', unchecked: '○', warn: '!', block: '✕', error: '?', upstream_error: '↯', skipped: '–', pending: '…'};
 
 /** @param {number | null | undefined} value */
 export function number(value) {

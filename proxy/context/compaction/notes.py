@@ -18,6 +18,7 @@ from proxy.context.compaction.measure import token_counter
 from proxy.context.compaction.parts import Part
 from proxy.context.compaction.runs import Run
 from proxy.context.compaction.transcript import transcript
+from proxy.context.summaries import extractive
 from proxy.context.summaries.message import is_summary, summary_message, summary_text
 from proxy.exchange import Exchange, Message
 from proxy.language.detection import language
@@ -27,6 +28,29 @@ if TYPE_CHECKING:
     from proxy.context.summaries.summariser import Summariser, Summary
 
 
+SUMMARY_TOKENS = 200
+SUMMARY_SHARE = 1 / 18
+"""Of the tokens that a summary stands for: at 8,000 tokens 440. RF-005 has 200 for 3,000, and 800 of 7,400 in all where everything is
+folded."""
+_MOST_OF_WINDOW = 1 / 8
+SUMMARY_TOKENS_HELP = (
+    "most tokens of one summary, with the message around it and the reference; by default 200, or an eighteenth of what it stands for "
+    "and the length of earlier summaries that it takes in, up to an eighth of the window"
+)
+
+
+def most_summary_tokens(exchange: Exchange, own_tokens: int, earlier_tokens: int, asked: int | None) -> int:
+    """Of a summary of so many tokens and of earlier summaries: what the policy asks for, else what the default comes to.
+
+    What an earlier summary says has been chosen out of much already: it must not give way to what came last.
+    """
+    if asked is not None:
+        return asked
+    use = exchange.facts.context_before
+    bound = int((use.window_tokens or 0) * _MOST_OF_WINDOW) if use is not None else 0
+    return max(SUMMARY_TOKENS, min(int(own_tokens * SUMMARY_SHARE) + earlier_tokens, bound or SUMMARY_TOKENS))
+
+
 class Noted(Struct, frozen=True):
     """A message in place of a run."""
 
@@ -34,12 +58,25 @@ class Noted(Struct, frozen=True):
     summary: Summary | None = None
 
 
-async def archived_run(exchange: Exchange, ports: Ports, parts: Sequence[Part], run: Run, query: str) -> Noted:
-    """A message that says where to read the run; earlier summaries in it are carried over. Raises `StoreUnavailable`."""
+async def archived_run(
+    exchange: Exchange, ports: Ports, parts: Sequence[Part], run: Run, query: str, *, max_important_tokens: int = 0
+) -> Noted:
+    """A message that says where to read the run; earlier summaries in it are carried over. Raises `StoreUnavailable`.
+
+    Up to `max_important_tokens` of what the task hangs on stand before that: constraints, decisions, identifiers, open tasks.
+    """
     inside = parts[run.start : run.end]
-    earlier = [text for part in inside if (text := earlier_text(part))]
-    line = await _archived(exchange, ports, inside)
-    return Noted(_part(inside, "\n".join((*earlier, line)), await _language(query)))
+    texts = [text for part in inside if (text := earlier_text(part))]
+    line, spoken = await _archived(exchange, ports, inside), await _language(query)
+    if max_important_tokens:
+        own = [part.message for part in inside if not part.made]
+        count, left_tokens = await _around(exchange, ports, lambda text: _part(inside, f"{text}\n{line}", spoken), max_important_tokens)
+        texts.append(await asyncio.to_thread(_important, own, query, left_tokens, count))
+    return Noted(_part(inside, "\n".join(text for text in (*texts, line) if text), spoken))
+
+
+def _important(messages: Sequence[Message], query: str, max_tokens: int, count: Callable[[str], int]) -> str:
+    return extractive.summarise(messages, query=query, max_tokens=max_tokens, count=count, important_only=True)
 
 
 async def summarised_run(
@@ -51,9 +88,9 @@ async def summarised_run(
     run: Run,
     *,
     query: str,
-    max_tokens: int,
+    max_tokens: int | None,
 ) -> Noted:
-    """A summary of the run and where to read it whole: a message of at most `max_tokens`, or of the latter alone where that is more.
+    """A summary of the run and where to read it whole: a message of at most `max_tokens` (None: by default), or of the latter alone.
 
     Raises `StoreUnavailable`.
     """
@@ -66,7 +103,8 @@ async def summarised_run(
     def noted(text: str) -> Part:
         return _part(inside, f"{text}\n{line}" if text else line, spoken)
 
-    count, left_tokens = await _around(exchange, ports, noted, max_tokens)
+    most = most_summary_tokens(exchange, *await own_and_earlier_tokens(exchange, ports, inside), max_tokens)
+    count, left_tokens = await _around(exchange, ports, noted, most)
 
     async def on_late(better: Summary) -> None:
         await late.came((await used).message, noted(better.text).message)
@@ -84,6 +122,14 @@ async def summarised_run(
     finally:
         used.cancel()  # where it has no result: nothing was sent that a late one could replace
     return Noted(used.result(), summary)
+
+
+async def own_and_earlier_tokens(exchange: Exchange, ports: Ports, parts: Sequence[Part]) -> tuple[int, int]:
+    """Tokens of messages, and of earlier summaries among them."""
+    tokens = token_counter(exchange, ports)
+    framing = await tokens([])
+    earlier = [part.message for part in parts if part.note]
+    return await tokens([part.message for part in parts if not part.note]) - framing, await tokens(earlier) - framing
 
 
 async def _around(exchange: Exchange, ports: Ports, noted: Callable[[str], Part], max_tokens: int) -> tuple[Callable[[str], int], int]:

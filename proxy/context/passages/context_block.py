@@ -44,6 +44,7 @@ _OWN_HEAD = re.compile(
 )
 _OWN_TITLE = re.compile(r"^## .+\n\n(?=### (?:Passage|Pasaje) 1(?: \[| \(|$))", re.M)
 _OWN_END = re.compile(r"^## (?:End of|Ende:|Fin de) .+$", re.M)
+_RULE = "\n---\n"
 _NOTHING = LazyPattern(rf"\[[^\[\]\n]{{1,200}}: (?:{'|'.join(re.escape(words.nothing_found) for words in TEXTS.values())})\]")
 """What stands in the block's place where nothing was retrieved."""
 _OWN_LINE = re.compile(r"^\\*(?=### (?:Passage|Pasaje) \d|## (?:End of|Ende:|Fin de) )", re.M)
@@ -72,7 +73,8 @@ def _line(text: str) -> str:
 
 
 def read_written(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
-    """The passages that `write_block` wrote into `text`, and the spans of its blocks. A block without its end reaches to the text's.
+    """The passages that `write_block` wrote into `text`, and the spans of its blocks. One without its end reaches to the last rule
+    (``---``) behind it, as in a template that puts the question there, or else to the text's end.
 
     The line that says that there are none is a passage without content.
     """
@@ -81,9 +83,11 @@ def read_written(text: str) -> tuple[list[PassageBlock], list[tuple[int, int]]]:
     at = 0
     while (title := _OWN_TITLE.search(text, at)) is not None:
         end = _OWN_END.search(text, title.end())
-        at = end.end() if end else len(text)
-        heads = list(_OWN_HEAD.finditer(text, title.end(), end.start() if end else at))
-        stops = [head.start() for head in heads[1:]] + [end.start() if end else at]
+        rule = text.rfind(_RULE, title.end()) if end is None else -1
+        last = end.start() if end else rule if rule >= 0 else len(text)
+        at = end.end() if end else last
+        heads = list(_OWN_HEAD.finditer(text, title.end(), last))
+        stops = [head.start() for head in heads[1:]] + [last]
         for head, stop in zip(heads, stops, strict=True):
             content = text[head.end() + 1 : stop].removesuffix("\n\n")
             content = _OWN_LINE.sub(lambda match: match[0][1:], content)

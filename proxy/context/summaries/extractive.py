@@ -3,7 +3,8 @@
 Budgeted maximum coverage after Gillick & Favre 2009 ("A scalable global model for summarization"): every line stands for the words
 and facts it holds, each with a weight; lines are taken greedily by what they add per token to those already taken (which is also the
 redundancy penalty of MMR, Carbonell & Goldstein 1998). Weights say how rare a word is, how often an identifier is spoken of, and
-whether the current query asks for it; cues, role and recency weigh the line. All lines stand verbatim, in their order.
+whether the current query asks for it; what the line is worth to the task (`priorities`) is added, role and recency weigh it. All lines
+stand verbatim, in their order; rows of tables and logs are left to the archive.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from msgspec import Struct
 
@@ -19,15 +20,13 @@ from proxy.context.summaries.facts import (
     KeptFact,
     as_text,
     capitalised,
-    is_decision,
     is_name_in_german,
-    is_preference,
     literals,
     open_call_lines,
-    required_of,
 )
 from proxy.context.summaries.lines import SpokenLine, lines_of
-from proxy.context.summaries.words import CHANGE, NEGATION, OUTCOME, TASK, content_stems, fold, is_german
+from proxy.context.summaries.priorities import MIN_STEMS, importance, is_data, is_row
+from proxy.context.summaries.words import content_stems, fold, is_german
 from proxy.exchange import Message
 
 _ROLES = {"user": 1.2, "assistant": 1.0, "call": 0.9, "tool": 0.8, "summary": 1.3}
@@ -36,20 +35,24 @@ _NAME_WEIGHT = 0.8
 _UNSPOKEN = 0.7
 """Of an identifier's weight that only tool results hold: a search's hits flood the rest."""
 _QUERY_WEIGHT = 2.5
-_DECISION, _PREFERENCE, _CHANGE, _TASK, _OUTCOME, _NEGATION = 9.0, 8.0, 4.0, 2.5, 1.5, 0.8
-_MIN_CUE_STEMS = 2
-"""With fewer, a cue stands alone: "Yes, I confirm." """
 _QUESTION = 0.6
 """Of an assistant's question's weight."""
 _OLDEST = 0.6
 """Recency of the first message; the last has 1."""
-_FIRST = 1e6
-"""Added to what a required line gains: above all others."""
+_IMPORTANCE = 2.0
+"""Weight of what a line is worth to the task, beside its words and facts."""
+_OLDEST_IMPORTANT = 0.9
+"""As `_OLDEST`, of important lines: what was laid down first still holds."""
+_FRAME_TOKENS = 4
+"""Added to a line's length, so that a few short ones do not displace one that says more."""
+_DATA = 0.5
+"""Of the weight of a table's row, a log's line or code."""
 _LABEL_TOKENS = 3
 _SAMPLE_CHARS = 3000
 _MAX_ROUNDS = 6
 
-# Weights and factors were set on the development trajectories (tau_airline), by the share of identifiers and amounts kept.
+# Weights and factors were set on the development trajectories (tau_airline), by the share of identifiers and amounts kept, and
+# `_IMPORTANCE` on training/chat_data, by the planted facts kept.
 
 
 class _Candidate(Struct):
@@ -58,10 +61,9 @@ class _Candidate(Struct):
     line: SpokenLine
     order: int
     features: Mapping[str, float]
-    bonus: float
+    importance: float
     scale: float
     tokens: float
-    required: bool = False
 
 
 class _Seen(Struct):
@@ -71,32 +73,41 @@ class _Seen(Struct):
     stems: list[str]
     literals: list[KeptFact]
     names: list[str]
-    cues: float
+    importance: float
 
 
-def summarise(messages: Sequence[Message], *, query: str, max_tokens: int, count: Callable[[str], int]) -> str:
+def summarise(
+    messages: Sequence[Message], *, query: str, max_tokens: int, count: Callable[[str], int], important_only: bool = False
+) -> str:
     """Lines of `messages`, each with its speaker, in order; never more than `max_tokens` by `count`; "" where nothing fits.
 
-    System messages are left out. An earlier summary among the messages is taken line by line, as everything else.
+    System messages are left out. An earlier summary among the messages is taken line by line, as everything else. With
+    `important_only` nothing but what the task hangs on.
     """
     lines = lines_of(messages)
     german = is_german(" ".join(line.text for line in lines if line.kind in ("user", "assistant", "summary")))
-    seen = [item for line in lines if (item := _see(line, german)).stems or item.literals]
+    asked = set(content_stems(fold(query))) | {fact.text.lower() for fact in literals(query)}
+    seen = [item for line in lines if _says(item := _see(line, german), asked)]
+    if important_only:
+        seen = [item for item in seen if item.importance]
     if max_tokens <= 0 or not seen:
         return ""
     opened = open_call_lines(messages)
-    required = frozenset(required_of([item.line for item in seen if item.cues >= _PREFERENCE], opened, max_tokens, count))
-    candidates = _candidates(seen, len(messages), query, _tokens_per_char(seen, count))
-    for candidate in candidates:
-        candidate.required = as_text(candidate.line) in required
+    candidates = _candidates(seen, len(messages), asked, _tokens_per_char(seen, count))
     return _fit(candidates, "\n".join(opened), max_tokens, count)
 
 
 def _see(line: SpokenLine, german: bool) -> _Seen:
-    folded = fold(line.text)
     found = [] if line.kind in ("call", "tool") else [name for name, _ in capitalised(line.text)]
     found = [name for name in found if not german or is_name_in_german(name)]
-    return _Seen(line, content_stems(folded), literals(line.text), found, _cues(line, folded))
+    return _Seen(line, content_stems(fold(line.text)), literals(line.text), found, importance(line, german=german))
+
+
+def _says(item: _Seen, asked: Collection[str]) -> bool:
+    """Whether a line says anything by itself: "Understood." does not, nor a row of a table that the query does not name."""
+    if item.importance or (is_row(item.line.text) and any(fact.text.lower() in asked for fact in item.literals)):
+        return True
+    return not is_row(item.line.text) and bool(item.literals or item.names or len(item.stems) >= MIN_STEMS)
 
 
 def _tokens_per_char(seen: Sequence[_Seen], count: Callable[[str], int]) -> float:
@@ -106,10 +117,9 @@ def _tokens_per_char(seen: Sequence[_Seen], count: Callable[[str], int]) -> floa
     return max(count(sample), 1) / len(sample)
 
 
-def _candidates(seen: Sequence[_Seen], messages: int, query: str, tokens_per_char: float) -> list[_Candidate]:
+def _candidates(seen: Sequence[_Seen], messages: int, asked: Collection[str], tokens_per_char: float) -> list[_Candidate]:
     rarity = _rarity(seen)
     facts = _fact_weights(seen)
-    asked = set(content_stems(fold(query))) | {fact.text.lower() for fact in literals(query)}
     found: dict[tuple[str, str], _Candidate] = {}
     for order, item in enumerate(seen):
         features = {word: rarity[word] * (1 + _QUERY_WEIGHT * (word in asked)) for word in item.stems}
@@ -117,12 +127,11 @@ def _candidates(seen: Sequence[_Seen], messages: int, query: str, tokens_per_cha
         features = {word: weight * norm for word, weight in features.items()}
         for key in (*(fact.text.lower() for fact in item.literals), *(name.lower() for name in item.names)):
             features[f"={key}"] = facts[key] * (1 + _QUERY_WEIGHT * (key in asked))
-        recency = _OLDEST + (1 - _OLDEST) * (item.line.message + 1) / messages
-        scale = _ROLES[item.line.kind] * recency * _question(item.line)
+        oldest = _OLDEST_IMPORTANT if item.importance else _OLDEST
+        recency = oldest + (1 - oldest) * (item.line.message + 1) / messages
+        scale = recency * (1 if item.importance else _ROLES[item.line.kind] * _kind(item.line))
         tokens = (len(item.line.text) + 1) * tokens_per_char + _LABEL_TOKENS
-        found[item.line.label, item.line.text] = _Candidate(
-            item.line, order, features, item.cues * (len(item.stems) >= _MIN_CUE_STEMS), scale, tokens
-        )
+        found[item.line.label, item.line.text] = _Candidate(item.line, order, features, item.importance, scale, tokens)
     return list(found.values())  # the last of several equal lines
 
 
@@ -148,19 +157,11 @@ def _fact_weights(seen: Sequence[_Seen]) -> dict[str, float]:
     return {key: w * (1 + 0.5 * math.log(len(places[key]))) * (1 if key in spoken else _UNSPOKEN) for key, w in weights.items()}
 
 
-def _cues(line: SpokenLine, folded: str) -> float:
-    """At least `_PREFERENCE` for a decision or a preference, less for all else."""
-    if line.kind in ("call", "tool"):
-        return 0.0
-    found = _DECISION * is_decision(line) + _PREFERENCE * is_preference(line)
-    found += _TASK * (TASK.search(folded) is not None) + _OUTCOME * (OUTCOME.search(folded) is not None)
-    if found < _PREFERENCE:  # a correction outlives what it corrects, which is the shorter line
-        found = min(found + _CHANGE * (CHANGE.search(folded) is not None), _PREFERENCE - _NEGATION - 0.1)
-    return found + _NEGATION * (NEGATION.search(folded) is not None)
-
-
-def _question(line: SpokenLine) -> float:
-    return _QUESTION if line.kind == "assistant" and line.text.endswith(("?", "？", ":")) else 1.0
+def _kind(line: SpokenLine) -> float:
+    """A question of the assistant's, or data, says less than a statement."""
+    if line.kind == "assistant" and line.text.endswith(("?", "？", ":")):
+        return _QUESTION
+    return _DATA if is_data(line.text) else 1.0
 
 
 def _fit(candidates: Sequence[_Candidate], opened: str, max_tokens: int, count: Callable[[str], int]) -> str:
@@ -191,7 +192,7 @@ def _ranked(candidates: Sequence[_Candidate]) -> list[_Candidate]:
     def gain(candidate: _Candidate) -> float:
         new = sum(weight for feature, weight in candidate.features.items() if feature not in covered)
         whole = sum(candidate.features.values()) or 1.0
-        return candidate.scale * (new + candidate.bonus * new / whole) / candidate.tokens + _FIRST * candidate.required
+        return candidate.scale * (new + _IMPORTANCE * candidate.importance * new / whole) / (candidate.tokens + _FRAME_TOKENS)
 
     heap = [(-gain(candidate), candidate.order, candidate) for candidate in candidates]
     heapq.heapify(heap)
@@ -218,16 +219,16 @@ def _take(order: Sequence[_Candidate], budget: float) -> list[_Candidate]:
 
 
 def _render(picked: Sequence[_Candidate], opened: str) -> str:
-    """Neighbours of one message and speaker share a line."""
+    """Neighbours of one speaker share a line."""
     lines: list[str] = []
-    last: tuple[int, str] | None = None
+    last: str | None = None
     for candidate in sorted(picked, key=lambda candidate: candidate.order):
         line = candidate.line
-        if last == (line.message, line.label) and line.kind != "summary":
-            lines[-1] += f"{'; ' if line.kind in ('tool', 'call') else ' '}{line.text}"
+        if last == line.label:
+            lines[-1] += f"{' ' if line.label.split(' ')[0] in ('User', 'Assistant') and ' called' not in line.label else '; '}{line.text}"
         else:
             lines.append(as_text(line))
-        last = (line.message, line.label)
+        last = line.label
     return "\n".join([*lines, opened] if opened else lines)
 
 

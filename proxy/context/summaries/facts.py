@@ -1,26 +1,18 @@
-"""What a summary must keep of a conversation: identifiers, numbers, dates, names, decisions, preferences, calls without a result.
-
-Pure functions over text and messages. Decisions and preferences are read from what user and assistant say, never from tool results:
-those are foreign text, and what they ask for is not what the user decided.
-"""
+"""What texts hold that a summary must not lose: identifiers, numbers, dates, names, negations, calls without a result. Pure functions."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
-from proxy.context.summaries.lines import SpokenLine, calls_of, label_of, lines_of
-from proxy.context.summaries.words import DECISION, FUNCTION_WORDS, NEGATION, PREFERENCE, fold, is_german
+from proxy.context.summaries.lines import SpokenLine, calls_of, label_of
+from proxy.context.summaries.words import FUNCTION_WORDS, NEGATION, fold, is_german
 from proxy.exchange import Message
 
 FactKind = Literal["identifier", "date", "time", "number"]
-REQUIRED_SHARE = 0.4
-"""Of a summary's budget, for what it is required to hold; the rest is for all else."""
-_MIN_SENTENCE_CHARS = 12
-_MAX_REQUIRED_CHARS = 200
 _FACT = re.compile(
     r"(?P<url>https?://[^\s<>\"'`\])}]{1,2000})"
     r"|(?P<email>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8})"
@@ -91,17 +83,6 @@ def capitalised(text: str) -> Iterator[tuple[str, bool]]:
             yield " ".join(word.removesuffix("'s").removesuffix("’s") for word in words), at_start
 
 
-def is_decision(line: SpokenLine) -> bool:
-    """Whether a user or an assistant states what was decided."""
-    return line.kind in ("user", "assistant", "summary") and _states(line) and DECISION.search(fold(line.text)) is not None
-
-
-def is_preference(line: SpokenLine) -> bool:
-    """Whether a user says what they want, or never want."""
-    by_user = line.kind == "user" or (line.kind == "summary" and line.label.startswith("User"))
-    return by_user and _states(line) and PREFERENCE.search(fold(line.text)) is not None
-
-
 def has_negation(text: str) -> bool:
     """Whether `text` denies something."""
     return NEGATION.search(fold(text)) is not None
@@ -120,34 +101,9 @@ def open_call_lines(messages: Sequence[Message]) -> list[str]:
     return [f"{label} called: {name} (open call {id_})" for label, id_, name in calls]
 
 
-def required_lines(messages: Sequence[Message], max_tokens: int, count: Callable[[str], int]) -> tuple[str, ...]:
-    """Lines that a summary of `max_tokens` must hold: open calls, then the latest decisions and preferences that fit their share."""
-    stated = [line for line in lines_of(messages) if is_decision(line) or is_preference(line)]
-    return required_of(stated, open_call_lines(messages), max_tokens, count)
-
-
-def required_of(lines: Sequence[SpokenLine], opened: Sequence[str], max_tokens: int, count: Callable[[str], int]) -> tuple[str, ...]:
-    """`required_lines`, where the lines that state a decision or a preference, and those of open calls, are at hand."""
-    wanted = [as_text(line) for line in lines if _MIN_SENTENCE_CHARS <= len(line.text) <= _MAX_REQUIRED_CHARS]
-    order = {text: i for i, text in enumerate(wanted)}
-    left = max_tokens * REQUIRED_SHARE
-    kept: list[str] = []
-    for text in (*opened, *sorted(order, key=order.__getitem__, reverse=True)):
-        cost = count(text) + 1
-        if cost > left:
-            break
-        kept.append(text)
-        left -= cost
-    return tuple(sorted(kept, key=lambda text: order.get(text, len(order))))
-
-
 def as_text(line: SpokenLine) -> str:
     """``User: I prefer the train.``"""
     return f"{line.label}: {line.text}" if line.label else line.text
-
-
-def _states(line: SpokenLine) -> bool:
-    return not line.text.endswith(("?", "？", ":"))
 
 
 def _empty(word: str) -> bool:

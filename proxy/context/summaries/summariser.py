@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from proxy.context.summaries import extractive
 from proxy.context.summaries.check import SummaryProblem, check, repair
-from proxy.context.summaries.facts import required_lines
 from proxy.context.summaries.late import Late
 from proxy.context.summaries.message import is_summary, summary_message, summary_text
+from proxy.context.summaries.priorities import required_lines
 from proxy.context.summaries.prompt import prompt, read
 from proxy.errors import ProxyError, UpstreamRefused
 from proxy.exchange import Message

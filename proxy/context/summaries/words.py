@@ -55,6 +55,27 @@ PREFERENCE = LazyPattern(
     r"|prefiero|preferimos|me (?:gusta|encanta)\w?|no quiero|odio|nunca|siempre|alergic[oa]"
     r"|(?:je )?prefere|j['’](?:aime|adore)|je n['’]aime|je ne veux|je deteste|jamais|toujours|allergique|plutot)\b"
 )
+CONSTRAINT = LazyPattern(
+    r"\b(?:must(?:n['’]?t)?|ha(?:s|ve|d) to|should(?:n['’]t)?|(?:may|can|is|are)(?: not|n['’]t| only)|cannot|do(?:n['’]t"
+    r"| not)|never|only|always|no|at (?:most|least)|(?:no|not) (?:more|less|later|fewer|earlier)|max(?:imum)?|min(?:imum)?"
+    r"|limit\w{0,3}|threshold|below|above|beyond|within|until|before|keep|stays?|remains?|leave|alone|except\w{0,6}|allowed"
+    r"|forbidden|requires?|required|budget|capped?|ensure|make sure|without|important|rather than|muss\w{0,3}|darf\w{0,2}"
+    r"|durfen|soll\w{0,3}|nie|niemals|niemand|nur|hochstens|mindestens|maxim\w{1,4}|minim\w{1,4}|grenze|obergrenze"
+    r"|spatestens|fruhestens|auf keinen fall|keinesfalls|bleib\w{0,2}|gilt|gelten|unbedingt|wichtig|achte\w?|kein\w{0,2}"
+    r"|nicht|ohne|mehr als|weniger als|verlang\w{1,3}|verbot\w{0,2}|erlaubt|statt|sondern|deb(?:e|en|emos)|ten(?:emos|go"
+    r"|eis) que|tiene\w? que|hay que|nunca|solo|solamente|como (?:maximo|minimo)|al menos|a lo sumo|maxim[oa]|minim[oa]"
+    r"|limite|antes de\w?|a mas tardar|prohib\w{1,5}|no (?:se )?puede\w?|sin|nada de|en vez del?|en lugar del?"
+    r"|excepcion\w{0,2}|doi(?:t|s|vent)|devons|il faut|jamais|seulement|uniquement|au (?:plus|moins)|avant le"
+    r"|interdit\w{0,2}|pas|sans|au lieu de|deve|devono|soltanto|almeno|al massimo|entro|vietat[oai]|apenas|pelo menos"
+    r"|no maximo)\b"
+)
+"""What the user lays down: bounds, prohibitions, what stays as it is. Read in the user's own sentences only."""
+TROUBLE = LazyPattern(
+    r"(?:\b|_)(?:error|fail(?:ed|ure|s|ing)?|fatal|critical|warn(?:ing)?|exception|traceback|denied|refused|rejected|timeout"
+    r"|timed out|root cause|missing|skipped|fehler\w{0,4}|fehlgeschlagen|abgelehnt|fehlt|warnung|fallo|rechazad[oa]|falta"
+    r"|erreur|echec|refusee?|errore)\b"
+)
+"""Something went wrong, in a tool's result."""
 OUTCOME = LazyPattern(
     r"\b(?:booked|cancell?ed|completed|done|fixed|resolved|fail(?:ed|s|ure)|succe(?:eded|ssfully)|refund(?:ed)?|updated|created|deployed"
     r"|merged|sent|paid|error|result(?:s|ed)?|turned out|worked|gebucht|storniert|erledigt|fertig|behoben|fehlgeschlagen|gesendet"
@@ -64,7 +85,7 @@ OUTCOME = LazyPattern(
 CHANGE = LazyPattern(
     r"\b(?:(?:has|have|was|were) changed|changed to|no longer|instead|correction|corrected|updated|replaced|moved to|switched to"
     r"|from now on|geandert|stattdessen|korrektur|korrigiert|nicht mehr|ab jetzt|ab sofort|umgestellt|verschoben|ersetzt"
-    r"|ha cambiado|cambiad[oa]|en lugar de|en vez de|correccion|corregid[oa]|ya no|a partir de ahora|actualizad[oa]"
+    r"|ha cambiado|cambiad[oa]|en lugar del?|en vez del?|correccion|corregid[oa]|ya no|a partir de ahora|actualizad[oa]"
     r"|a change|changee?s?|au lieu de|a la place|corrigee?|desormais|n['’]est plus|remplacee?|mise? a jour)\b"
 )
 """Something is no longer as it was said before."""

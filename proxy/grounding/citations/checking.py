@@ -14,7 +14,8 @@ from msgspec import Struct
 from proxy.exchange import Evidence
 from proxy.exchange.judgements import Claim, Judgement
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citing import Citation, CitedStatement, is_relevant
+from proxy.grounding.citations.citation import Citation
+from proxy.grounding.citations.citing import CitedStatement, is_relevant
 from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder

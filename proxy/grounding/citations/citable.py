@@ -2,14 +2,16 @@
 
 A number counts as in the prompt that the model saw: the number that a passage bears there (``### Passage 3``, ``<document index="3">``),
 or else its place among the passages. The passages of the question at hand come first, an earlier turn's where only that has the number.
-A source is compared leniently: with or without scheme, folder, ending, fragment or page, as a title, as the first line of a passage. A
-part of the context is a source, or words that stand in it. Pure; nothing is cited that is not there.
+A source is compared leniently: with or without scheme, folder, ending or page, as a title, as the first line of a passage; a part behind
+"#" must be the one that is cited. An author with a year is found in a source's name or text. A part of the context is a source, or words
+that stand in it. Pure; nothing is cited that is not there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from urllib.parse import unquote
 
 from msgspec import Struct
@@ -17,7 +19,8 @@ from msgspec import Struct
 from proxy.context.passages import find_passages
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Message
-from proxy.grounding.citations.citing import Citation
+from proxy.grounding.citations.citation import Citation
+from proxy.grounding.citations.written_forms import names_authors
 from proxy.grounding.evidence.retrieval import terms
 from proxy.language.text import text_of
 
@@ -25,10 +28,17 @@ MIN_NAME_CHARS = 4
 """A shorter name must be the whole source, not a part of it."""
 MIN_SHARED_TERMS = 0.75
 """Of the words of a cited part of the context, those that the passage must have when they do not stand there as they are cited."""
+AUTHOR_CHARS = 2000
+"""Of a text, in which its authors or those it cites are looked for."""
+NEAR_CHARS = 80
+"""Between an author's name and the year."""
+_AUTHOR_FIELDS = ("author", "authors", "year", "date", "published")
 _PART_WORDS = 2
 _NUMBERED = re.compile(
     r"(?:(?:context |retrieved )?(?:passage|passagen?|pasaje|document|dokument|documento|source|quelle|fuente)\s?)?#?(\d{1,4})", re.I
 )
+_LOCATED = re.compile(r"(?:L|l|page=?|p|S|Z|line-?)?\d{1,6}(?:[-–:]L?\d{1,6})?|top|main|content|:~:text=.{0,300}")
+"""Lines and pages of a source: a place in it, not a part with a name."""
 _WORD = re.compile(r"\w+")
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]{1,20}://(?:www\.)?", re.I)
 _LOCATOR = frozenset(
@@ -92,11 +102,25 @@ class Citable:
         self._texts: dict[tuple[str, str], tuple[str, frozenset[str]]] = {}
         self._by_key = {_key(e): e for e in (*evidence, *self.passages)}
 
+    @cached_property
+    def authored(self) -> bool:
+        """Whether sources are named by author and year."""
+        found = (e for e in self._all() if e.kind not in ("user", "system"))
+        return any(names_authors(text) for e in found for text in (*_names(e), e.content[:AUTHOR_CHARS]))
+
+    def knows(self, citation: Citation) -> bool:
+        """Whether it means anything that is there."""
+        return bool(self.find(citation))
+
     def find(self, citation: Citation) -> list[Evidence]:
         """The evidence that `citation` means, several where a source has several passages; none for an invented one."""
         if citation.number is not None:
             return self._numbered(citation.number)
         name = citation.name.strip(" \t\"'“”„«»`*_<>()")
+        if citation.kind == "author":
+            return self._authored(name)
+        if citation.kind == "link":
+            return self._named(name) if len(name) >= MIN_NAME_CHARS else []
         if (number := _NUMBERED.fullmatch(name)) is not None and (found := self._numbered(int(number[1]))):
             return found
         return self._named(name) or (self._part(name) if citation.kind == "context" else self._headed(name))
@@ -118,8 +142,15 @@ class Citable:
             return [evidence for evidence in self._all() if evidence.kind == role]
         for fits in (_same, _part_of_path, _with_locator, _within):
             if found := [e for e in self._all() if any(fits(name, source) for source in _names(e))]:
-                return found
+                return [e for e in found if _has_fragment(name, e)]
         return []
+
+    def _authored(self, name: str) -> list[Evidence]:
+        """By an author's name and a year: in source or title, or close together in the text."""
+        author, _, year = name.rpartition(" ")
+        words, plain = _words(author), year.rstrip("abcdefgh")
+        near = re.compile(rf"(?<!\w){re.escape(author)}\b[^\n]{{0,{NEAR_CHARS}}}?(?<!\d){plain}(?!\d)")
+        return [e for e in self._all() if near.search(e.content) or (_contains(_words(_byline(e)), words) and _tells_year(e, plain))]
 
     def _headed(self, name: str) -> list[Evidence]:
         """By a passage's first line."""
@@ -197,6 +228,15 @@ def _names(evidence: Evidence) -> list[str]:
     return [name for name in (evidence.source, *titles) if name.strip()]
 
 
+def _byline(evidence: Evidence) -> str:
+    """All that names a source and its authors."""
+    return " ".join([*_names(evidence), *(str(evidence.fields[key]) for key in _AUTHOR_FIELDS if evidence.fields.get(key))])
+
+
+def _tells_year(evidence: Evidence, year: str) -> bool:
+    return year in _byline(evidence) or year in evidence.content[:AUTHOR_CHARS]
+
+
 def _words(text: str) -> list[str]:
     return [word for piece in _WORD.findall(unquote(text).casefold()) for word in piece.split("_") if word]
 
@@ -236,6 +276,20 @@ def _within(name: str, source: str) -> bool:
     so that ``Annual Report 2024`` is another source.
     """
     return len(name) >= MIN_NAME_CHARS and _contains(_words(source), _words(name))
+
+
+def _has_fragment(name: str, evidence: Evidence) -> bool:
+    """Whether the part behind the ``#`` of a cited name is that of the source, or named in its text: "handbook#part-time" is not its
+    neighbour "handbook#full-time".
+    """
+    base, mark, fragment = name.partition("#")
+    cited = _words(fragment)
+    if not mark or not cited or not base.strip() or _LOCATED.fullmatch(fragment.strip()):
+        return True
+    own = [source.partition("#")[2] for source in _names(evidence) if "#" in source]
+    if own:
+        return any(_words(one) == cited for one in own)
+    return _contains(_words(evidence.content), cited)
 
 
 def _contains(words: Sequence[str], part: Sequence[str]) -> bool:

@@ -9,13 +9,16 @@ before; one in a list's lead-in covers the items; one in a list of references, o
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
-from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.context.faithful import extract_citations
 from proxy.exchange.judgements import Claim
+from proxy.grounding.citations.citation import Citation
+from proxy.grounding.citations.written_forms import CitedSources, author_citations, link_targets, links
 from proxy.grounding.claims.claims import ClaimReader
 from proxy.language.text import split_sentences
 
@@ -32,24 +35,6 @@ _SOURCE_LABEL = re.compile(r"\W{0,10}(?:source|reference|citation|quelle|beleg|f
 _SEE = re.compile(r"\W{0,10}(?:see(?: also)?|cf|compare|siehe(?: auch)?|vgl|véase(?: también)?|voir(?: aussi)?)\W{0,10}", re.I)
 _STOPPED = re.compile(r"[.!?…。！？][\"'”’»)*_]{0,8}\s*$")
 _OPEN = re.compile(r"[\[【][^\[\]【】\n]{0,500}$")
-
-
-class Citation(Struct, frozen=True):
-    """One thing that a mark cites; ``[Passages 1-3]`` is three of them with one span."""
-
-    start: int
-    """Characters of the choice's text before its mark."""
-    end: int
-    kind: str
-    """``passage``, ``source`` or ``context``."""
-    number: int | None = None
-    name: str = ""
-    """Of a source, or of a part of the context."""
-
-    @property
-    def label(self) -> str:
-        """What it cites, in words."""
-        return f"passage {self.number}" if self.number is not None else f"{self.kind}: {self.name}"
 
 
 @dataclass(slots=True)
@@ -82,11 +67,20 @@ class CitedStatement:
 class CitationReader:
     """The statements of one choice, sentence by sentence."""
 
-    def __init__(self, question: str = "", *, numbered: bool = False) -> None:
-        """`numbered`: whether a bare ``[1]`` cites a passage, as where the prompt has passages."""
+    def __init__(
+        self,
+        question: str = "",
+        *,
+        numbered: bool = False,
+        sources: CitedSources | None = None,
+        targets: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """`numbered`: whether a bare ``[1]`` cites a passage, as where the prompt has passages; `sources`: what authors and links may
+        mean, where they are read; `targets`: addresses of links by their label, where the whole answer is known.
+        """
         self.statements: list[CitedStatement] = []
         self._claims = ClaimReader(question)
-        self._numbered = numbered
+        self._numbered, self._sources, self._targets = numbered, sources, targets
         self._index = -1
         self._open = ""
         """The end of the sentence before, where it may be the beginning of a mark."""
@@ -129,11 +123,17 @@ class CitationReader:
         still = _OPEN.search(text)
         self._open = still[0] if still else ""
         at = offset - before
-        return [
+        linked = links(text, self._targets)
+        found = [
             Citation(at + c["span"][0], at + c["span"][1], c["type"], c.get("number"), c.get("source") or c.get("reference") or "")
             for c in extract_citations(text, numbered=self._numbered)
-            if c["span"][1] > before
+            if c["span"][1] > before and not any(link.start <= c["span"][0] < link.end for link in linked)
         ]
+        if self._sources is not None:
+            more = [*author_citations(text, authored=self._sources.authored), *(link for link in linked if self._sources.knows(link))]
+            found += [replace(c, start=at + c.start, end=at + c.end) for c in more if c.end > before]
+            found.sort(key=lambda citation: citation.start)
+        return found
 
     def _of_sentence(self, text: str, offset: int, claims: Sequence[Claim], marks: Sequence[Citation]) -> list[CitedStatement]:
         said = bare(text, [(mark.start - offset, mark.end - offset) for mark in marks])
@@ -167,7 +167,9 @@ class CitationReader:
     def _stated(self, text: str, offset: int, said: str, claims: Sequence[Claim], own: list[Citation]) -> list[CitedStatement]:
         """The sentence itself, and what it has to do with a list."""
         start = offset + len(text) - len(text.lstrip())
-        statement = CitedStatement(start, offset + len(text.rstrip()), tuple(claim for claim in claims if claim.checkable), own)
+        authors = [text[c.start - offset : c.end - offset] for c in own if c.kind == "author" and c.start >= offset]
+        said_claims = tuple(_without(claim, authors) for claim in claims if claim.checkable)
+        statement = CitedStatement(start, offset + len(text.rstrip()), said_claims, own)
         starts_line = self._line_ended
         item = bool(starts_line and _LINE_START.match(text)) or (not starts_line and self._in_item)
         if item and self._lead is not None:
@@ -218,6 +220,14 @@ class CitationReader:
         return [self._last]
 
 
+def _without(claim: Claim, marks: Sequence[str]) -> Claim:
+    """`claim` without the names and years of those it cites."""
+    text = claim.text
+    for mark in marks:
+        text = text.replace(f" {mark}", "")
+    return claim if text == claim.text else replace(claim, text=text)
+
+
 def _after_stop(text: str, offset: int, marks: Sequence[Citation]) -> list[Citation]:
     """Those of `marks` that stand at the very end of `text`, behind its full stop."""
     found: list[Citation] = []
@@ -239,9 +249,9 @@ def bare(text: str, spans: Sequence[tuple[int, int]]) -> str:
     return "".join([*out, text[at:]])
 
 
-def statements_of(text: str, question: str = "", *, numbered: bool = False) -> list[CitedStatement]:
-    """The statements of a whole answer; `numbered` as for `CitationReader`."""
-    reader, offset = CitationReader(question, numbered=numbered), 0
+def statements_of(text: str, question: str = "", *, numbered: bool = False, sources: CitedSources | None = None) -> list[CitedStatement]:
+    """The statements of a whole answer; `numbered` and `sources` as for `CitationReader`."""
+    reader, offset = CitationReader(question, numbered=numbered, sources=sources, targets=link_targets(text)), 0
     for index, sentence in enumerate(split_sentences(text)):
         reader.read(sentence, offset, index)
         offset += len(sentence)
@@ -269,7 +279,8 @@ def without_marks(text: str, offset: int, bad: Sequence[Citation], good: Sequenc
     """
     out, at = [], 0
     for start, end in sorted({(c.start - offset, c.end - offset) for c in bad}):
-        if start < at or end > len(text):
+        beside = any((c.start - offset, c.end - offset) == (start, end) and c.kind == "author" for c in good)
+        if start < at or end > len(text) or beside:  # "(Kim, 2020; Meyer, 2019)" stays while one of them holds
             continue
         mark = text[start:end]
         kept = list(dict.fromkeys(c.number for c in good if (c.start - offset, c.end - offset) == (start, end) and c.number is not None))

@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from proxy.grounding.citations.citing import Citation, CitedStatement
+from proxy.grounding.citations.citation import Citation
+from proxy.grounding.citations.citing import CitedStatement
 
 
 class CitationFinding(Struct, frozen=True):

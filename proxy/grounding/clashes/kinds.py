@@ -69,6 +69,8 @@ class Declared(Struct, frozen=True):
     """Said as news or a correction: "actually", "moved to", "now"."""
     before: str = ""
     """What it was before, where the sentence says so: "moved from Rome to Milan"."""
+    of_task: bool = False
+    """Wanted for what is being planned, and not in general: "I want a budget hotel"."""
 
 
 class Statement(Struct, frozen=True):

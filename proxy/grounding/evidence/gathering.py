@@ -9,6 +9,7 @@ judged by (`proxy.grounding.evidence.retrieval`). Pure and synchronous: a second
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +21,7 @@ from proxy.context.faithful import LANGUAGES, texts
 from proxy.context.passages.blocks import find_blocks
 from proxy.exchange import Evidence, Exchange, Message
 from proxy.exchange.judgements import EvidenceSpan
+from proxy.grounding.evidence.asserted import Author, asks_about_text, asserted
 from proxy.grounding.evidence.own_texts import own_texts, without_own_texts
 from proxy.grounding.evidence.pieces import cut
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS, GAP, Index, TermPositions
@@ -41,13 +43,16 @@ ENTRY_CHARS = 200
 """What each of them takes besides."""
 MAX_QUESTION_CHARS = 2000
 PASTED_CHARS = 500
-"""A user message of this length holds the text it asks about, as in "Summarise this: …"."""
+"""A user message that says so much is so holds the text it asks about, as in "Summarise this: …"."""
+EvidenceScope = Literal["", "declared", "pasted", "all"]
+"""How much of an answer has to rest on its evidence: all of it, where there are passages, results or a long text; what it says of a few
+lines that the user has pasted and asks about; what it says of the little that user and system declare; nothing."""
 MIN_LITERAL_WORDS = 3
 _WORDS = re.compile(r"\w+(?:[.,:]\d+)*|[-−–+](?=\d)|[%€$£°]")
 """Words, numbers with their marks, signs and units."""
 _RULES = tuple(
     sorted(
-        {text.strip() for code in LANGUAGES for text in (*texts(code).system_suffixes, texts(code).user_prefix)},
+        {text.strip() for code in LANGUAGES for text in (*texts(code).system_suffixes, *texts(code).user_texts)},
         key=len,
         reverse=True,
     )
@@ -57,30 +62,6 @@ _ARCHIVE_FRAME = re.compile(r"^\[page \d+ of \d+\]\n|^(?:Error: |There is no suc
 """What the archive's tool says around what was archived."""
 _PASSAGE_MARK = re.compile(r"## .{1,200}|### (?:Passage|Pasaje) \d.{0,1000}|(?:Question|Frage|Pregunta):?")
 
-# A user's question says what is asked, not what is so.
-_AUXILIARY = (
-    r"is|are|was|were|do|does|did|has|have|had|can|could|will|would|should|isn't|aren't|wasn't|weren't|don't|doesn't|didn't"
-    r"|ist|sind|war|waren|hat|haben|hatte|kann|können|wird|werden|est-ce|est-il|est-elle|a-t-il|a-t-elle"
-)
-_WONDERING = r"who|whom|whose|what|when|where|why|how|which|wer|wen|wem|was|wann|wo|warum|wieso|wie|welche[rsnm]?"
-_WONDERING += r"|qué|quién|cuándo|cuál|cuánto|cuántos|dónde|cómo|qui|que|quand|où|pourquoi|comment|combien|quel(?:le)?s?"
-_ASKING = re.compile(rf"\W{{0,5}}(?:(?:{_AUXILIARY})\b|¿|est-ce\b)", re.I)
-_ASKING_UNMARKED = re.compile(rf"\W{{0,5}}(?:{_AUXILIARY}|{_WONDERING})\b", re.I)
-_REQUEST_VERBS = (
-    r"tell me|check|verify|confirm|find out|say|explain|sage? mir|prüfe|bestätige|erkläre|dime|comprueba|confirma|explica"
-    r"|dis-moi|vérifie|confirme|explique"
-)
-_CONJUNCTION = (
-    r"whether|if|that|why|how|when|where|who|what|ob|dass|warum|wie|wann|wo|wer|was|si|que|por qué|cómo|cuándo|dónde|quién"
-    r"|pourquoi|comment|quand|où|qui"
-)
-_REQUEST = re.compile(
-    r"\W{0,5}(?:(?:please|bitte|por favor|s'il (?:te|vous) plaît),? |(?:can|could) you )?"
-    rf"(?:{_REQUEST_VERBS})\b[^.]{{0,60}}?\b(?:{_CONJUNCTION})\b",
-    re.I,
-)
-_END_MARK = re.compile(r"([.!?？…:])[\"'”’»)\]*_]*$")
-
 
 class Located(Evidence, frozen=True):
     """Evidence of which it is known where it stands in its message."""
@@ -89,6 +70,8 @@ class Located(Evidence, frozen=True):
     """Characters of the message's text (`proxy.language.text.text_of`) before the content, where it stands there as it is."""
     apart: tuple[str, ...] = ()
     """Texts within the content that are evidence of their own, or none."""
+    place: str = ""
+    """``user message 2``: the source of what has no other."""
 
 
 class Selection(Struct, frozen=True):
@@ -138,9 +121,12 @@ def gather(exchange: Exchange) -> list[Evidence]:
     for evidence in found:
         if evidence.message_index is not None:
             inside.setdefault(evidence.message_index, []).append(evidence.content)
-    names = _tool_names(messages)
+    names, counted = _tool_names(messages), Counter[str]()
     for i, message in enumerate(each(messages)):
-        found += _rest(message, said[i], inside.get(i, ()), i, names=names)
+        kind = _KINDS.get(str(message.get("role")), "")
+        counted[kind] += 1
+        place = f"{kind} message {counted[kind]}" if kind in ("user", "system") else ""
+        found += _rest(message, said[i], inside.get(i, ()), i, names=names, place=place)
     for message, text in _own_results(exchange):
         found += _rest(message, text, (), None, names={str(message.get("tool_call_id")): READ_ARCHIVE})
     return found
@@ -167,7 +153,9 @@ def _located(evidence: Evidence, said: Sequence[str], places: dict[int, InOrder]
     return Located(**fields, message_start=start)
 
 
-def _rest(message: Message, text: str, inside: Sequence[str], i: int | None, names: Mapping[str, str]) -> Iterator[Evidence]:
+def _rest(
+    message: Message, text: str, inside: Sequence[str], i: int | None, names: Mapping[str, str], place: str = ""
+) -> Iterator[Evidence]:
     """A message without its passages, if it is evidence and anything is left."""
     kind = _KINDS.get(str(message.get("role")))
     said = text.strip()
@@ -175,7 +163,7 @@ def _rest(message: Message, text: str, inside: Sequence[str], i: int | None, nam
         return
     source = str(message.get("name") or names.get(str(message.get("tool_call_id"))) or "") if kind == "tool_result" else ""
     rules = tuple(rule for rule in _RULES if rule in text) if kind in ("user", "system") else ()
-    yield Located(text, source, kind, i, message_start=None if i is None else 0, apart=(*rules, *inside))
+    yield Located(text, source, kind, i, message_start=None if i is None else 0, apart=(*rules, *inside), place=place)
 
 
 _KINDS: Mapping[str, Literal["tool_result", "user", "system"]] = {
@@ -209,15 +197,6 @@ def _own_results(exchange: Exchange) -> Iterator[tuple[Message, str]]:
             called |= _tool_names([message])
         elif message.get("role") == "tool" and id(message) not in given and called.get(str(message.get("tool_call_id"))) == READ_ARCHIVE:
             yield message, _ARCHIVE_FRAME.sub("", text_of(message.get("content")))
-
-
-def is_question(sentence: str) -> bool:
-    """Whether a sentence of a user asks, or asks to check, instead of saying that something is so."""
-    sentence = sentence.strip()
-    mark = _END_MARK.search(sentence)
-    if (mark is not None and mark[1] in "?？") or _ASKING.match(sentence) or _REQUEST.match(sentence):
-        return True
-    return mark is None and _ASKING_UNMARKED.match(sentence) is not None
 
 
 class EvidenceBase:
@@ -267,6 +246,16 @@ class EvidenceBase:
 
         return StatedValues([without_own_texts(one.content) for one in self.evidence])
 
+    @cached_property
+    def material(self) -> list[str]:
+        """Without what user and system said: of an empty result only the result itself tells."""
+        return [one.content for one in self.evidence if one.kind not in ("user", "system")]
+
+    @cached_property
+    def rows(self) -> list[str]:
+        """The rows of tables and members of JSON, with the names of their columns."""
+        return [piece.shown for piece in self._pieces if not piece.prose]
+
     def literal(self, claim: str) -> int | None:
         """The position of the piece that says `claim` word by word, and nothing else; None for a claim of less than three words."""
         words = _WORDS.findall(claim.casefold())
@@ -282,7 +271,8 @@ class EvidenceBase:
         text = one.content[piece.start : piece.end]
         begins = one.message_start if isinstance(one, Located) else None
         placed = None if begins is None else begins + piece.start
-        return EvidenceSpan(text, piece.start, piece.end, one.source, one.kind, one.message_index, placed)
+        source = one.source or (one.place if isinstance(one, Located) else "")
+        return EvidenceSpan(text, piece.start, piece.end, source, one.kind, one.message_index, placed, piece.opinion)
 
     def search(self, claim: str, similarity: Similarity | None = None, budget_chars: int = EVIDENCE_CHARS) -> Selection:
         """What to judge `claim` by, at most `budget_chars` characters; `similarity` is its cosine with each piece, if known."""
@@ -342,26 +332,44 @@ _texts: LRU[ReadText] = LRU(KEPT_CHARS, lambda text: text.chars)
 def _known(evidence: Evidence, content: str) -> ReadText:
     """What an evidence says: as it was read before, if it was."""
     apart = evidence.apart if isinstance(evidence, Located) else ()
-    asks = evidence.kind in ("user", "system")
-    key = (content, asks, apart)
+    author: Author | None = evidence.kind if evidence.kind == "user" or evidence.kind == "system" else None
+    key = (content, author, apart)
     found = _texts.get(key)
     if found is None:
-        pieces = _said(content, apart, asks=asks)
+        pieces = _said(content, apart, author)
         positions = TermPositions([piece.shown for piece in pieces])
         found = ReadText(pieces, tuple(_headings(pieces)), positions, len(content) + ENTRY_CHARS)
         _texts.put(key, found)
     return found
 
 
-def _said(content: str, apart: tuple[str, ...], *, asks: bool) -> tuple[EvidencePiece, ...]:
-    """The pieces of a text that say something: no questions of a user who `asks`, no marks of passages that are evidence themselves."""
+def _said(content: str, apart: tuple[str, ...], author: Author | None) -> tuple[EvidencePiece, ...]:
+    """The pieces of a text that say something: of a user or the system what they say is so, no marks of passages that are evidence
+    themselves.
+    """
     apart = (*apart, *own_texts(content))
     pieces = cut(content, apart)
-    if asks:
-        pieces = [piece for piece in pieces if not (piece.prose and is_question(piece.shown))]
+    if author is not None:
+        pieces = list(asserted(content, pieces, author))
     if apart:
         pieces = [piece for piece in pieces if not _PASSAGE_MARK.fullmatch(piece.shown)]
     return tuple(pieces)
+
+
+def scope_of(evidence: Sequence[Evidence], question: str) -> EvidenceScope:
+    """How much of the answer to `question` has to rest on `evidence`."""
+    if any(one.kind in ("passage", "tool_result") and one.content.strip() for one in evidence):
+        return "all"
+    scope: EvidenceScope = ""
+    for one in each(evidence):
+        if one.kind in ("user", "system") and one.content.strip():
+            pieces = _known(one, one.content[:MAX_CHARS]).pieces
+            scope = scope or ("declared" if pieces else "")
+            if one.kind == "user" and sum(len(piece.shown) for piece in pieces) >= PASTED_CHARS:
+                return "all"
+            if one.kind == "user" and any(piece.pasted for piece in pieces) and asks_about_text(question):
+                scope = "pasted"
+    return scope
 
 
 def _headings(pieces: Sequence[EvidencePiece]) -> Iterator[int]:

@@ -23,6 +23,10 @@ class EvidencePiece(Struct, frozen=True):
     """``text[start:end]`` is where it stands."""
     prose: bool = True
     """Whether `shown` is the text as it stands."""
+    opinion: bool = False
+    """Whether it is what a user says of something that is not their own: an answer may know better."""
+    pasted: bool = False
+    """Whether it is material in a user's or the system's message: a note, a list, a table, a quotation, a text."""
 
 
 def is_heading(shown: str) -> bool:

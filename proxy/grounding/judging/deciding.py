@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from proxy.exchange.judgements import DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.values.operations import called_for
 from proxy.grounding.values.recomputing import calculation, derived, follows
 from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
@@ -86,7 +87,7 @@ def plain(matter: ClaimMatter, support: Support | None, base: EvidenceBase, thre
         label: Label = "supported" if written.right else "contradicted"
         reason = "" if written.right else f"calculation {written.text}"
         return ClaimDecision(label, "recomputed", instead="" if written.right else written.result, reason=reason)
-    if follows(matter.text, base.said.texts):
+    if follows(matter.text, base.material):
         return ClaimDecision("supported", "recomputed")
     return None
 
@@ -172,8 +173,8 @@ def _opinion(support: Support, thresholds: ClaimThresholds) -> Label:
 
 
 def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None:
-    """Whether the claim's numbers follow from what was said: supported where that is no coincidence, and the evidence has no other value in
-    their place; else unsure.
+    """Whether the claim's numbers follow from what was said: supported where something calls for the calculation, it is no coincidence, and
+    the evidence has no other value in their place; else unsure.
     """
     said = base.said
     if not said.whole:
@@ -181,9 +182,11 @@ def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None
     numbers = unsaid_numbers(matter.text, said, matter.language)
     if not numbers or missing_names(matter.text, said, matter.language):
         return None
-    every = read_quantities(matter.text, matter.language).numbers
-    if not all(derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers):
-        return None
+    nearest = [base.sentences[i] for i in matter.nearest[:NEAREST]]
+    if not all(called_for(n, matter.text, matter.asked, nearest, base.rows, said.texts, matter.language) for n in numbers):
+        every = read_quantities(matter.text, matter.language).numbers
+        possible = all(derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers)
+        return ClaimDecision("unsure", "recomputed", reason="nothing calls for the calculation") if possible else None
     few = len({q.base_values()[0] for q in said.quantities.numbers}) <= MAX_RECOMPUTED_FROM
     differs = few and differing(matter, base, also_derived=True)
     plainly_differs = isinstance(differs, Slot) and differs.placed and differs.aligned >= WELL_ALIGNED

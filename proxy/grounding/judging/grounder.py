@@ -53,6 +53,7 @@ EMBED_ALL = 200
 """Up to so many pieces all are embedded: 0.2 s once for a context, then they are cached."""
 EMBED_BEST = 32
 """Of more pieces, those nearest to the claim by words, and the ones beside them."""
+SENTENCE_CHARS, SURE_LANGUAGE = 40, 0.8  # a claim that is as long has a language of its own, where that is as probable
 AT_A_TIME = 2
 """Exchanged values of a claim that are asked at once: as many as are judged side by side."""
 
@@ -64,6 +65,8 @@ class _Open(Struct):
     """With the question that it answers."""
     claim: Claim
     selection: Selection
+    tongue: str = ""
+    """Its language, ISO 639-1."""
     similarity: Similarity | None = None
     support: Support | None = None
     error: str = ""
@@ -86,23 +89,24 @@ class Grounder:
         budget_chars: int = EVIDENCE_CHARS,
         only_certain: bool = False,
         low: float = 0.2,
+        compares: bool = True,
     ) -> None:
         """A claim is supported from the probability `min_support`, else contradicted from `min_contradiction`.
 
         With `only_certain` a claim is contradicted only where something exact says so (`proxy.grounding.judging.deciding`), and unsure
         where the verifier alone speaks against it; up to a support of `low` it is unsupported. `budget_chars` is how much evidence the
-        verifier gets for each claim. Without `embedder` evidence is found by words alone.
+        verifier gets for each claim. Without `embedder` evidence is found by words alone; with `compares` other values are asked about.
         """
         self._verifier, self._embedder = verifier, embedder
         self._min_support, self._min_contradiction = min_support, min_contradiction
-        self._budget_chars, self._only_certain, self._low = budget_chars, only_certain, low
+        self._budget_chars, self._only_certain, self._low, self._compares = budget_chars, only_certain, low, compares
 
     async def judge(
         self, claims: Sequence[Claim], base: EvidenceBase, *, answer: str = "", tongue: str = "", deadline_s: float | None = None
     ) -> list[Judgement]:
         """A judgement for each claim, in order. Cancelling it ends the work; past `deadline_s` what is open is an ``error``.
 
-        The claims' language is `tongue` (ISO 639-1), or else that of `answer`, or of the claims together.
+        The claims' language is `tongue` (ISO 639-1), or else that of `answer`, or of the claims together; a long claim's is its own.
         """
         distinct = {claim.question_and_text: claim for claim in claims if claim.checkable}
         if not distinct or not len(base):
@@ -112,17 +116,18 @@ class Grounder:
         try:
             async with within(deadline_s):
                 tongue = tongue or await asyncio.to_thread(language, answer or " ".join(texts))  # it loads a model the first time
+                await asyncio.to_thread(_set_tongues, cuts, tongue)
                 await self._find(cuts, base)
-                likely = await self._likely_swaps(cuts, base, tongue) if self._only_certain else []
-                await self._ask(cuts, tongue, likely)
+                likely = await self._likely_swaps(cuts, base) if self._only_certain and self._compares else []
+                await self._ask(cuts, likely)
                 if self._only_certain:
-                    await self._decide(cuts, base, tongue)
+                    await self._decide(cuts, base)
         except TimeoutError:
             _fail(cuts, "timeout")
         except ModelUnavailable as error:
             log.warning("no verifier: %s", error)
             _fail(cuts, "verifier_unavailable")
-        found = await _threaded(len(texts) > 8, self._judgements, cuts, base, tongue)
+        found = await _threaded(len(texts) > 8, self._judgements, cuts, base)
         return [self._unasked(claim) if not claim.checkable else replace(found[claim.question_and_text], claim=claim) for claim in claims]
 
     async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
@@ -177,48 +182,48 @@ class Grounder:
             if positions:
                 cut.similarity[positions] = vectors[[row[i] for i in positions]] @ vector
 
-    async def _likely_swaps(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[ClaimPair]:
+    async def _likely_swaps(self, cuts: Sequence[_Open], base: EvidenceBase) -> list[ClaimPair]:
         """What will be asked after the claims' own support is known (`_gains`): one of it, where a core would have nothing to do now."""
         asked = [cut for cut in cuts if cut.selection.text]
         if len(asked) % 2 == 0:
             return []
         open_ = [cut for cut in asked if base.literal(cut.claim.text) is None]
-        found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, lambda: [self._read(cut, base, tongue) for cut in each(open_)])
+        found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, lambda: [self._read(cut, base) for cut in each(open_)])
         likely = [(cut, swaps[0]) for cut, (slot, swaps) in zip(open_, found, strict=True) if slot is not None and slot.placed and swaps]
-        return [_exchanged(cut, text, tongue) for cut, text in likely[:1]]
+        return [_exchanged(cut, text) for cut, text in likely[:1]]
 
-    async def _ask(self, cuts: Sequence[_Open], tongue: str, beside: Sequence[ClaimPair] = ()) -> None:
+    async def _ask(self, cuts: Sequence[_Open], beside: Sequence[ClaimPair] = ()) -> None:
         """Set the verifier's word on each claim that has evidence; what is asked `beside` is then known to the verifier, too."""
         asked = [cut for cut in cuts if cut.selection.text]
         if not asked:
             return
-        answers = await self._verifier.verify([*(ClaimPair(cut.text, cut.selection.text, tongue) for cut in asked), *beside])
+        answers = await self._verifier.verify([*(ClaimPair(cut.text, cut.selection.text, cut.tongue) for cut in asked), *beside])
         for cut, support in zip(asked, answers, strict=False):
             cut.support = support
             if support is None:
-                cut.error = "not_judged" if knows(self._verifier, tongue) else UNKNOWN_LANGUAGE
+                cut.error = "not_judged" if knows(self._verifier, cut.tongue) else UNKNOWN_LANGUAGE
 
     # ---- deciding ----
 
-    async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> None:
+    async def _decide(self, cuts: Sequence[_Open], base: EvidenceBase) -> None:
         """Set the decision on each claim that could be judged."""
         from proxy.grounding.judging.deciding import ClaimDecision, decided, needs_similarity, plain, told, wanted_gain
 
         thresholds = self._thresholds()
         for cut in cuts:
             if cut.error == UNKNOWN_LANGUAGE:
-                said = plain(self._matter(cut, base, tongue), None, base, thresholds)
+                said = plain(self._matter(cut, base), None, base, thresholds)
                 cut.decision = said or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
         open_ = [cut for cut in cuts if not cut.error]
-        found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, self._compared, open_, base, tongue)
+        found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, self._compared, open_, base)
         near = await self._similarities(
             [(cut, slot) for cut, (_, slot, _) in zip(open_, found, strict=True) if needs_similarity(slot)], base
         )
         asked = []
         for cut, (_, slot, swaps) in zip(open_, found, strict=True):
             wanted = wanted_gain(cut.decision, cut.support, slot, near.get(cut.text, 0.0))
-            asked += [(cut, swaps, wanted)] if swaps and wanted is not None else []
-        gains = await self._gains(asked, tongue)
+            asked += [(cut, swaps, wanted)] if swaps and wanted is not None and self._compares else []
+        gains = await self._gains(asked)
         for cut, (matter, slot, _) in zip(open_, found, strict=True):
             gain = gains.get(cut.text, 0.0)
             if cut.decision is None:
@@ -226,7 +231,7 @@ class Grounder:
             if cut.decision.by == "model":
                 cut.decision = told(matter, slot, gain) or cut.decision
 
-    async def _gains(self, open_: Sequence[tuple[_Open, Sequence[str], float]], tongue: str) -> dict[str, float]:
+    async def _gains(self, open_: Sequence[tuple[_Open, Sequence[str], float]]) -> dict[str, float]:
         """By claim: by how much it is better supported with another value in it. The most of them, or one that is as much as is wanted:
         two are asked at a time, and the others only where those are not enough.
         """
@@ -234,7 +239,7 @@ class Grounder:
         waiting = [(cut, list(swaps), wanted) for cut, swaps, wanted in open_]
         while waiting:
             asked = [(cut, text) for cut, swaps, _ in waiting for text in swaps[:AT_A_TIME]]
-            answers = await self._verifier.verify([_exchanged(cut, text, tongue) for cut, text in asked])
+            answers = await self._verifier.verify([_exchanged(cut, text) for cut, text in asked])
             for (cut, _), support in zip(asked, answers, strict=True):
                 if support is not None and cut.support is not None:
                     gain = support.supported - cut.support.supported
@@ -248,35 +253,35 @@ class Grounder:
 
         return ClaimThresholds(self._min_support, self._min_contradiction, self._low)
 
-    def _compared(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> list[tuple[ClaimMatter, Slot | None, list[str]]]:
+    def _compared(self, cuts: Sequence[_Open], base: EvidenceBase) -> list[tuple[ClaimMatter, Slot | None, list[str]]]:
         """Each claim with what differs and what could stand in its place; decides those where nothing needs to be compared."""
         from proxy.grounding.judging.deciding import plain
 
         found: list[tuple[ClaimMatter, Slot | None, list[str]]] = []
         thresholds = self._thresholds()
         for cut in each(cuts):
-            matter = self._matter(cut, base, tongue)
+            matter = self._matter(cut, base)
             cut.decision = plain(matter, cut.support, base, thresholds)
             open_to_it = cut.decision is None or (cut.decision.by == "model" and not (cut.support and cut.support.decides))
-            slot, swaps = self._read(cut, base, tongue) if open_to_it else (None, [])
+            slot, swaps = self._read(cut, base) if open_to_it else (None, [])
             found.append((matter, slot, [] if cut.support is None else swaps))
         return found
 
     @staticmethod
-    def _matter(cut: _Open, base: EvidenceBase, tongue: str) -> ClaimMatter:
+    def _matter(cut: _Open, base: EvidenceBase) -> ClaimMatter:
         from proxy.grounding.judging.deciding import ClaimMatter
 
         if cut.matter is None:
             nearest = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
-            cut.matter = ClaimMatter(cut.claim.text, cut.claim.asked, nearest, tongue)
+            cut.matter = ClaimMatter(cut.claim.text, cut.claim.asked, nearest, cut.tongue)
         return cut.matter
 
-    def _read(self, cut: _Open, base: EvidenceBase, tongue: str) -> tuple[Slot | None, list[str]]:
+    def _read(self, cut: _Open, base: EvidenceBase) -> tuple[Slot | None, list[str]]:
         """What of a claim differs from the evidence, and what could stand in its place; read once."""
         from proxy.grounding.judging.deciding import differing, exchanges
 
         if cut.differs is None:
-            matter = self._matter(cut, base, tongue)
+            matter = self._matter(cut, base)
             slot = differing(matter, base)
             cut.differs = slot, [] if slot is None else exchanges(matter, base)
         return cut.differs
@@ -298,11 +303,11 @@ class Grounder:
 
     # ---- labelling ----
 
-    def _judgements(self, cuts: Sequence[_Open], base: EvidenceBase, tongue: str) -> dict[str, Judgement]:
+    def _judgements(self, cuts: Sequence[_Open], base: EvidenceBase) -> dict[str, Judgement]:
         judge = self._certain if self._only_certain else self._judgement
-        return {cut.text: judge(cut, base, tongue) for cut in each(cuts)}
+        return {cut.text: judge(cut, base) for cut in each(cuts)}
 
-    def _certain(self, cut: _Open, base: EvidenceBase, tongue: str) -> Judgement:
+    def _certain(self, cut: _Open, base: EvidenceBase) -> Judgement:
         """By what was decided."""
         found = cut.decision
         if found is None:
@@ -312,34 +317,38 @@ class Grounder:
         ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity) if cut.selection.positions else []
         said, position = found.instead, found.position if found.position is not None else next(iter(ranked), None)
         if found.label == "contradicted" and not said:
-            said, position = counterpart(cut.claim.text, ranked, base, tongue)
-        reason = found.reason
-        if not reason and found.label not in ("supported",) and asked:
-            reason = missing(cut.claim.text, cut.selection.text, tongue) or support.detail
+            said, position = counterpart(cut.claim.text, ranked, base, cut.tongue)
+        span = None if position is None else base.span(position)
+        label, reason = found.label, found.reason
+        if label == "contradicted" and span is not None and span.opinion:
+            label, said = "unsure", ""  # whoever answers may know better than the user
+        if not reason and label not in ("supported",) and asked:
+            reason = missing(cut.claim.text, cut.selection.text, cut.tongue) or support.detail
         return Judgement(
             cut.claim,
-            found.label,
+            label,
             support.supported if asked else None,
             support.contradicted if asked else None,
-            None if position is None else base.span(position),
+            span,
             said,
             (support.by or self._verifier.name) if asked else "",
             found.by,
             reason,
+            cut.tongue if reason == UNKNOWN_LANGUAGE else "",
         )
 
-    def _judgement(self, cut: _Open, base: EvidenceBase, tongue: str) -> Judgement:
+    def _judgement(self, cut: _Open, base: EvidenceBase) -> Judgement:
         claim = cut.claim
         if cut.error:
-            unjudged: Label = "unsure" if cut.error == UNKNOWN_LANGUAGE else "error"
-            return Judgement(claim, unjudged, verifier=self._verifier.name, reason=cut.error)
+            unjudged: tuple[Label, str] = ("unsure", cut.tongue) if cut.error == UNKNOWN_LANGUAGE else ("error", "")
+            return Judgement(claim, unjudged[0], verifier=self._verifier.name, reason=cut.error, language=unjudged[1])
         if cut.support is None:  # nothing in the evidence has anything to do with it
             return Judgement(claim, "unsupported", reason="no_evidence")
         label = self.label(cut.support)
         ranked = base.by_terms(cut.text, cut.selection.positions, cut.similarity)
-        said, position = ("", ranked[0]) if label != "contradicted" else counterpart(cut.claim.text, ranked, base, tongue)
+        said, position = ("", ranked[0]) if label != "contradicted" else counterpart(cut.claim.text, ranked, base, cut.tongue)
         evidence: EvidenceSpan = base.span(position)
-        reason = "" if label == "supported" else missing(cut.claim.text, cut.selection.text, tongue)
+        reason = "" if label == "supported" else missing(cut.claim.text, cut.selection.text, cut.tongue)
         return Judgement(
             claim,
             label,
@@ -375,12 +384,17 @@ async def _threaded(large: bool, work: Callable[P, T], *args: P.args, **kwargs: 
     return await aside(LARGE if large else 0, work, *args, **kwargs)
 
 
-def _exchanged(cut: _Open, text: str, tongue: str) -> ClaimPair:
+def _set_tongues(cuts: Sequence[_Open], tongue: str) -> None:
+    """Each claim's language: in an answer of several, a sentence's own."""
+    for cut in each(cuts):
+        cut.tongue = language(cut.claim.text, tongue, SURE_LANGUAGE) if len(cut.claim.text) >= SENTENCE_CHARS else tongue
+
+
+def _exchanged(cut: _Open, text: str) -> ClaimPair:
     """The claim as `text` has it, with the claim's question and evidence."""
-    return ClaimPair(cut.text.removesuffix(cut.claim.text) + text, cut.selection.text, tongue)
+    return ClaimPair(cut.text.removesuffix(cut.claim.text) + text, cut.selection.text, cut.tongue)
 
 
 def _fail(cuts: Sequence[_Open], reason: str) -> None:
-    for cut in cuts:
-        if cut.support is None:
-            cut.error = reason
+    for cut in (cut for cut in cuts if cut.support is None):
+        cut.error = reason

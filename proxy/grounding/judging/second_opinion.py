@@ -86,7 +86,8 @@ class SecondOpinions:
         if word is None or label is None:
             return judgement
         reason = "" if label == "supported" else word.detail or judgement.reason
-        return replace(judgement, label=label, decided_by="second_opinion", verifier=self.name, reason=reason)
+        figures = {"score": word.supported, "contradiction": word.contradicted}
+        return replace(judgement, label=label, decided_by="second_opinion", verifier=self.name, reason=reason, **figures)
 
 
 def _bounded(pairs: Mapping[int, ClaimPair]) -> dict[int, ClaimPair]:

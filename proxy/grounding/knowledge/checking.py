@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from proxy.errors import ModelUnavailable
 from proxy.exchange import Evidence
 from proxy.exchange.fact_checks import KNOWLEDGE_BASE, FactVerdict
-from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, EvidenceSpan, Judgement, Label
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, ClaimPair, EvidenceSpan, Judgement, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.grounder import Grounder
 from proxy.language.detection import language
@@ -37,9 +37,6 @@ MIN_SCORE = 0.25
 """A fact that scores less is not asked about, unless it is of the same subject."""
 MAX_ASKED = 3
 """Facts that the verifier is asked about for one claim: 15 ms each on one core."""
-SAME_MATTER = 0.4
-"""Score of a fact from which an exchanged value makes a claim false, whose words alone do not say that it speaks of the same. Of 476 true
-statements of the calibration half none is called false so, of 301 false ones 16 more than without; up to 0.33 two true ones are."""
 LARGE = 40
 """Facts found from which comparing them with their claims leaves the event loop: about 8 ms."""
 
@@ -72,7 +69,7 @@ class KnowledgeChecker:
         self._base, self._top_k, self._clock = base, top_k, clock
         self._min_support, self._min_contradiction = min_support, min_contradiction
         self._grounder = Grounder(verifier, min_support=min_support, min_contradiction=min_contradiction)
-        self._exact = Grounder(verifier, min_support=min_support, min_contradiction=min_contradiction, only_certain=True)
+        self._verifier = verifier
 
     async def version(self) -> str:
         """Of the knowledge base as it is now. Raises `ModelUnavailable`."""
@@ -138,42 +135,63 @@ class KnowledgeChecker:
         found[one.claim] = replace(await self._judged(one, now), version=version)
 
     async def _judged(self, one: _Retrieved, now: float) -> FactVerdict:
+        from proxy.grounding.knowledge.exchanging import MAX_FACTS
         from proxy.grounding.knowledge.judging import Asked, decide  # 20 ms that a server without such a stage need not wait for
 
         claim, tongue = one.claim, one.language
-        chosen = [(hit, matter) for hit, matter in one.matters if hit.score >= MIN_SCORE or matter.same_subject]
+        chosen = [(hit, matter) for hit, matter in one.matters if hit.score >= MIN_SCORE or matter.likely_subject]
         holding = [pair for pair in chosen if pair[0].fact.holds_at(now)][:MAX_ASKED]
         over = [pair for pair in chosen if not pair[0].fact.holds_at(now)][:1]
         if not holding and not over:
             return FactVerdict("UNKNOWN", reason="no_fact")
-        judgements = await asyncio.gather(*(self._ask(claim, hit.fact, tongue) for hit, _ in (*holding, *over)))
+        judgements = await asyncio.gather(*(self._ask(claim, hit, matter, tongue) for hit, matter in (*holding, *over)))
         failed = next((judgement for judgement in judgements if judgement.label == "error"), None)
         if failed is not None:
             return _error(failed.reason, "")
         if any(judgement.reason == UNKNOWN_LANGUAGE for judgement in judgements):
             return FactVerdict("UNKNOWN", reason=UNKNOWN_LANGUAGE)
         pairs = list(zip((*holding, *over), judgements, strict=True))
-        matters = await asyncio.gather(*(self._matter(claim, hit, matter, judgement, tongue) for (hit, matter), judgement in pairs))
+        likely = [i for i, ((_, matter), _) in enumerate(pairs) if matter.likely_subject][:MAX_FACTS]
+        exchanged = await asyncio.gather(*(self._matter(claim, *pairs[i][0], pairs[i][1], tongue) for i in likely))
+        matters = [matter for (_, matter), _ in pairs]
+        for i, found in zip(likely, exchanged, strict=True):
+            matters[i] = found
         asked = [
             Asked(hit, matter, judgement, hit.fact.holds_at(now)) for ((hit, _), judgement), matter in zip(pairs, matters, strict=True)
         ]
         return decide(asked, self._min_support, self._min_contradiction)
 
-    async def _ask(self, claim: str, fact: Fact, tongue: str, *, exact: bool = False) -> Judgement:
+    async def _ask(self, claim: str, hit: FactHit, matter: FactMatter, tongue: str) -> Judgement:
+        """The verifier's word on a claim by one fact; its numbers that agree with the fact's stand there as the fact writes them."""
+        from proxy.grounding.knowledge.exchanging import in_the_facts_words
+
+        fact = hit.fact
         base = EvidenceBase([Evidence(fact.text, fact.source, "knowledge")])
-        return (await (self._exact if exact else self._grounder).judge([Claim(claim, 0, len(claim))], base, tongue=tongue))[0]
+        text = in_the_facts_words(claim, fact.text, tongue) if matter.likely_subject and not matter.lacks else claim
+        return (await self._grounder.judge([Claim(text, 0, len(text))], base, tongue=tongue))[0]
 
     async def _matter(self, claim: str, hit: FactHit, matter: FactMatter, judgement: Judgement, tongue: str) -> FactMatter:
-        """`matter`, and where the verifier is against the claim, but not with the fact's value in it, that value as its conflict."""
-        from proxy.grounding.knowledge.conflicts import exchanged_value
+        """`matter`, with the value that the fact has in place of one of the claim's, where the verifier shows that only that differs."""
+        from proxy.grounding.knowledge.exchanging import exchanges_of, shown
+        from proxy.grounding.knowledge.subjects import subject_names
 
-        against = judgement.label == "contradicted" and matter.conflict is None
-        if not (against and matter.same_subject and matter.one_language and hit.score >= SAME_MATTER):
+        decided = matter.conflict is not None and judgement.label == "contradicted"
+        if decided:
             return matter
-        conflict = exchanged_value(claim, hit.fact.text, tongue)
-        if conflict is None or (await self._ask(claim, hit.fact, tongue, exact=True)).decided_by != "exact":
+        text = hit.fact.text
+        found = exchanges_of(claim, text, subject_names(hit), tongue)
+        if not found:
             return matter
-        return replace(matter, conflict=conflict)
+        of_fact = language(text, default=tongue)
+        pairs = [pair for one in found for pair in (ClaimPair(one.text, text, tongue), ClaimPair(text, one.text, of_fact))]
+        answers = await self._verifier.verify(pairs)
+        own = Support(judgement.score or 0.0, judgement.contradiction or 0.0)
+        for i, one in enumerate(found):
+            changed, back = answers[2 * i], answers[2 * i + 1]
+            conflict = shown(one, own, changed, back) if changed is not None and back is not None else None
+            if conflict is not None:
+                return replace(matter, conflict=conflict)
+        return matter
 
 
 def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue: str) -> list[_Retrieved]:
@@ -183,8 +201,13 @@ def _retrieved(claims: Sequence[str], every: Sequence[Sequence[FactHit]], tongue
     found = []
     for claim, hits in zip(claims, every, strict=True):
         spoken = tongue or language(claim)
-        found.append(_Retrieved(claim, spoken, [(hit, matter_of(claim, hit, spoken)) for hit in hits]))
+        found.append(_Retrieved(claim, spoken, [(hit, matter_of(claim, hit, spoken, _ahead(hit, hits))) for hit in hits]))
     return found
+
+
+def _ahead(hit: FactHit, hits: Sequence[FactHit]) -> float:
+    """By how much a fact scores more than those of other subjects."""
+    return hit.score - max((other.score for other in hits if other is not hit and other.fact.subject != hit.fact.subject), default=0.0)
 
 
 def _exact(fact: Fact, version: str) -> FactVerdict:
@@ -204,7 +227,7 @@ def _judgement(claim: Claim, verdict: FactVerdict) -> Judgement | None:
     if verdict.status == "ERROR":
         return Judgement(claim, "error", verifier=who, decided_by="knowledge", reason=verdict.reason)
     label: Label = "supported" if verdict.status == "VALID" else "contradicted" if verdict.status == "INVALID" else "unsupported"
-    support = 1.0 if verdict.reason == "exact" else detail.get("support")
+    support = 1.0 if verdict.reason == "exact" else 0.0 if label == "contradicted" and "conflict" in detail else detail.get("support")
     said = verdict.correct_fact or claim.text
     span = EvidenceSpan(said, 0, len(said), str(detail.get("fact_source", verdict.source)), "knowledge")
     return Judgement(

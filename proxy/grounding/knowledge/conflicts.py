@@ -19,7 +19,6 @@ from proxy.grounding.values.stated import Kind, StatedValues
 from proxy.language.dates import date_agrees
 from proxy.language.quantities import read_quantities
 from proxy.language.stop_words import FUNCTION_WORDS
-from proxy.language.text import split_sentences
 
 ALIGNED = 0.5
 """Share of a claim's words, beside values, that a fact in its language must have so that another value stands in the same place."""
@@ -48,6 +47,8 @@ class Conflict(Struct, frozen=True):
     """The fact's."""
     plain: bool = False
     """Whether the two say the same in nearly the same words, but for it."""
+    shown: float = 0.0
+    """The verifier's support of the claim with the fact's words in it, where that shows a conflict (`exchanging`); else 0."""
 
     @property
     def reason(self) -> str:
@@ -70,14 +71,6 @@ def conflict_of(
         if not one_language or says_the_same(said, there, [one]):
             return one
     return _exchanged_name(claim, text, language) if one_language else None
-
-
-def exchanged_value(claim: str, text: str, language: str) -> Conflict | None:
-    """The value of a claim that a sentence of `text` has otherwise, in a clear place; whether it is the claim's matter only a verifier can
-    tell, that finds the claim supported with the other value in it (`proxy.grounding.judging.deciding`).
-    """
-    one = slot(claim, [sentence.strip() for sentence in split_sentences(text)], StatedValues([text]), language)
-    return Conflict(one.kind, one.claim, one.evidence) if one is not None and one.placed else None
 
 
 def _counterparts(claim: str, language: str, found: Sequence[Difference]) -> list[Conflict]:

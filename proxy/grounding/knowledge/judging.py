@@ -37,7 +37,8 @@ class Asked(Struct, frozen=True):
 def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float) -> FactVerdict:
     """The verdict of facts that are not all errors, without its version. `asked` is in the order of the search."""
     now = [one for one in asked if one.holds]
-    supporting = _best([one for one in now if _support(one) >= (min_support if _bears_on(one) else max(min_support, SURE))])
+    agreeing = [one for one in now if not (one.matter.conflict and one.matter.conflict.shown)]
+    supporting = _best([one for one in agreeing if _support(one) >= (min_support if _bears_on(one) else max(min_support, SURE))])
     against = [one for one in now if _speaks_against(one, min_support, min_contradiction)]
     opposed = _best(against)
     if supporting is not None and opposed is not None and abs(supporting.hit.score - opposed.hit.score) < CLOSE:
@@ -54,11 +55,14 @@ def decide(asked: Sequence[Asked], min_support: float, min_contradiction: float)
 
 def _bears_on(one: Asked) -> bool:
     """Whether a fact is of the claim's subject, and lacks none of its numbers, dates, units and names."""
-    return one.matter.same_subject and not one.matter.lacks
+    same = one.matter.same_subject or (one.matter.likely_subject and not one.matter.one_language)
+    return same and not one.matter.lacks
 
 
 def _speaks_against(one: Asked, min_support: float, min_contradiction: float) -> bool:
     """Whether a fact says something else in the place of the claim's words, or the verifier has hardly a doubt that it does."""
+    if one.matter.conflict is not None and one.matter.conflict.shown:
+        return True
     if _support(one) >= min_support:
         return False
     if one.matter.conflict is not None:
@@ -97,7 +101,8 @@ def _contradiction(one: Asked) -> float:
 
 def _verdict(status: Status, one: Asked, reason: str) -> FactVerdict:
     fact, support, contradiction = one.hit.fact, _support(one), _contradiction(one)
-    confidence = {"VALID": support, "INVALID": contradiction}.get(status, max(support, contradiction))
+    shown = one.matter.conflict.shown if one.matter.conflict else 0.0
+    confidence = {"VALID": support, "INVALID": max(contradiction, shown)}.get(status, max(support, contradiction))
     conflict = one.matter.conflict
     detail = {
         "fact_source": fact.source,

@@ -16,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from datetime import date
 from functools import lru_cache
 from itertools import combinations
+from math import inf
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.language.dates import Date, Time
 from proxy.language.quantities import TOLERANCE, Quantities, Quantity
@@ -29,37 +31,42 @@ MAX_ARRAYS = 60
 """JSON arrays of one text that are counted and summed up."""
 MAX_JSON_CHARS = 200_000
 MAX_ROW_CHARS = 120
+MAX_RELATIVE_DAYS = 31
+"""How far from another date a day may be that is told by it ("the second Monday after")."""
 """Lines that are no longer are rows of a list, and counted."""
-_SUM = re.compile(
+SUM = re.compile(
     r"\b(?:total\w*|together|sum\w*|combined|altogether|overall|both|in all|all told|how (?:many|much)|add(?:s|ed|ing)? up"
     r"|insgesamt|zusammen|summe|gesamt\w*|beide\w*|wie ?viele?|macht zusammen|en total|sum\w+|junt[oa]s|ambos|ambas|cuánt[oa]s?"
-    r"|au total|ensemble|somme|combien|les deux|en tout)\b|\d ?[+=] ?\d",
+    r"|au total|ensemble|somme|combien|les deux|en tout|in tutto|insieme|somma\w*|complessiv\w+|entramb\w|quant[ioae]|ao todo|no total|junt[oa]s|soma\w*|ambos|quant[oa]s)\b|\d ?[+=] ?\d",
     re.I,
 )
-_DIFFERENCE = re.compile(
+DIFFERENCE = re.compile(
     r"\b(?:differ\w*|(?:more|less|fewer|\w+er) than|(?:years?|months?|days?|hours?|minutes?|points?|%|percent) (?:more|less|\w+er)"
     r"|increas\w*|decreas\w*|(?:rose|fell|grew|up|down|gained|lost|dropped) by|gain\w*|remain\w*|left|margin|between|save[sd]?|saving\w*"
     r"|exceed\w*|short of|short by|ahead|behind|change[sd]? by|minus|later|earlier|cheaper"
     r"|differenz|unterschied|mehr als|weniger als|später|früher|(?:gestiegen|gesunken|gewachsen) um|um|bleib\w*|übrig|verblieb\w*|teurer|billiger"
     r"|diferencia|más que|menos que|después|antes|aument\w*|disminu\w*|qued\w*|ahorr\w*|sobran?|faltan?|restan?"
-    r"|différence|de plus|de moins|augment\w*|diminu\w*|il reste|reste|écart|économi\w*|manque\w?)\b|\d ?[-−–] ?\d",
+    r"|différence|de plus|de moins|augment\w*|diminu\w*|il reste|reste|écart|économi\w*|manque\w?|differenza|più di|meno di|in più|in meno|aument\w+|rest\w+|rimang\w+|risparmi\w*|manca\w*|diferença|mais do? que|menos do? que|a mais|a menos|sobra\w*|falta\w*|poupa\w*|economiza\w*)\b|\d ?[-−–] ?\d",
     re.I,
 )
-_MEAN = re.compile(r"\b(?:average\w*|mean|avg|durchschnitt\w*|mittel\w*|schnitt|promedio|media|medio|moyenne?s?|en moyenne)\b|ø", re.I)
-_PRODUCT = re.compile(
+MEAN = re.compile(
+    r"\b(?:average\w*|mean|avg|durchschnitt\w*|mittel\w*|schnitt|promedio|media|medio|moyenne?s?|en moyenne|in media|mediamente|em média|média)\b|ø",
+    re.I,
+)
+PRODUCT = re.compile(
     r"\b(?:total\w*|each|per|times|every|twice|double\w?|triple\w?|annual\w*|a (?:year|month|week|day)|insgesamt|je|jeweils|mal|pro|doppelt\w?"
-    r"|jährlich\w*|cada|veces|por|doble|al (?:año|mes|día)|chacun\w?|chaque|fois|par|double)\b|\d ?[*×x] ?\d",
+    r"|jährlich\w*|cada|veces|por|doble|al (?:año|mes|día)|chacun\w?|chaque|fois|par|double|ogni|ciascun\w?|volte|doppio|al (?:giorno|mese)|all'anno|vezes|dobro|ao (?:dia|mês|ano))\b|\d ?[*×x] ?\d",
     re.I,
 )
-_RATIO = re.compile(
+RATIO = re.compile(
     r"%|\b(?:percent\w*|per cent|share|ratio|times|half|third|quarter|fraction|of the|per|twice|double\w?|prozent\w*|anteil|verhältnis|hälfte"
-    r"|drittel|viertel|mal|pro|doppelt|por ciento|porcentaje|proporción|mitad|tercio|veces|pour cent|pourcentage|part|moitié|tiers|fois)\b",
+    r"|drittel|viertel|mal|pro|doppelt|por ciento|porcentaje|proporción|mitad|tercio|veces|pour cent|pourcentage|part|moitié|tiers|fois|per cento|percentuale|metà|terzo|volte|por cento|percentagem|porcentagem|metade|terço|vezes)\b",
     re.I,
 )
 _UNIT_SECONDS = 86400.0
 _EQUATION = re.compile(
-    r"(?<![\w.,+*/×·÷−–-])(?P<left>\$?\d[\d.,]{0,14}[€$%]?(?:[ ]{0,2}[-+*/×·÷−–x][ ]{0,2}\$?\d[\d.,]{0,14}[€$%]?){1,9})"
-    r"[ ]{0,2}=[ ]{0,2}(?P<right>[€$]?-?\d[\d.,]{0,14})(?![\d%]|[.,]\d|[ ]{0,2}[-+*/×·÷−–])"
+    r"(?<![\w.,+*/×·÷−–-])(?<!\d[ \u00a0\u202f])(?P<left>\$?\d[\d.,]{0,14}[€$%]?(?:[ ]{0,2}[-+*/×·÷−–x][ ]{0,2}\$?\d[\d.,]{0,14}[€$%]?){1,9})"
+    r"[ ]{0,2}=[ ]{0,2}(?P<right>[€$]?-?\d[\d.,]{0,14})(?![\d%]|[.,]\d|[ \u00a0\u202f]\d{3}(?!\d)|[ ]{0,2}[-+*/×·÷−–])"
 )
 _TERM = re.compile(r"([-+*/×·÷−–x]?)[ ]{0,2}\$?(\d[\d.,]{0,14})")
 _TOTAL_OF = re.compile(
@@ -124,7 +131,9 @@ def calculation(text: str) -> Calculation | None:
     for match in _EQUATION.finditer(text):
         told, result = _plain(match["right"].strip("€$")), _worked_out(match["left"])
         if told is not None and result is not None:
-            return Calculation(match[0], abs(told - result) <= _reach(match["right"], result), f"{result:.10g}")
+            share = "/" in match["left"] or "÷" in match["left"]  # 61 / 150 = 40.7 is told in per cent
+            right = any(abs(told - made) <= _reach(match["right"], made) for made in ((result, 100 * result) if share else (result,)))
+            return Calculation(match[0], right, f"{result:.10g}")
     match_total = _TOTAL_OF.search(text)
     if match_total:
         a, b, c = (_plain(match_total[name]) for name in "abc")
@@ -179,15 +188,15 @@ def derived(
     with one of the `others` of the claim: "two tickets are 108 euros".
     """
     cues = f"{claim} {asked}"
-    if any(_rounded(number, other) for other in quantities.numbers) or _counted(number, texts):
+    if any(is_rounded(number, other) for other in quantities.numbers) or is_counted(number, texts):
         return True
-    if number.dimension == "duration" and _spanned(number, quantities):
+    if number.dimension == "duration" and is_span(number, quantities):
         return True
-    if any(_hits(number, made) for made in _scaled(number, quantities, others)):
+    if any(hits(number, made) for made in _scaled(number, quantities, others)):
         return True
     same = [q.base_values()[0] for q in quantities.numbers if q.dimension == number.dimension or not q.dimension]
     values = list(dict.fromkeys(same))[:MAX_OPERANDS]
-    return any(_hits(number, made) for made in _made(cues, values, [q.base_values()[0] for q in quantities.numbers], texts, number))
+    return any(hits(number, made) for made in _made(cues, values, [q.base_values()[0] for q in quantities.numbers], texts, number))
 
 
 def _scaled(number: Quantity, quantities: Quantities, others: Sequence[Quantity]) -> Iterator[float]:
@@ -202,27 +211,34 @@ def _scaled(number: Quantity, quantities: Quantities, others: Sequence[Quantity]
 
 def _made(cues: str, values: Sequence[float], every: Sequence[float], texts: Sequence[str], number: Quantity) -> Iterator[float]:
     """What the numbers that were said make, by the operations that `cues` asks for."""
-    columns = [column for text in texts for column in _arrays(text)[1]]
-    if _SUM.search(cues):
+    yield from of_arrays(cues, texts)
+    if SUM.search(cues):
         yield from (a + b for a, b in combinations(values, 2))
         yield from _running(values)
-        yield from (sum(column) for column in columns)
-    if _DIFFERENCE.search(cues):
+    if DIFFERENCE.search(cues):
         yield from (abs(a - b) for a, b in combinations(values, 2))
         yield from (abs(a - b - c) for a, b, c in combinations(sorted(values, reverse=True)[:8], 3))
-    if _MEAN.search(cues):
+    if MEAN.search(cues):
         yield from ((a + b) / 2 for a, b in combinations(values, 2))
         yield from (sum(values[:n]) / n for n in range(3, len(values) + 1))
-        yield from (sum(column) / len(column) for column in columns if column)
     distinct = list(dict.fromkeys(every))[:MAX_OPERANDS]
-    if _PRODUCT.search(cues):
+    if PRODUCT.search(cues):
         yield from (a * b for a, b in combinations(distinct, 2))
         yield from (a * n for a in values for n in (2, 3, 4, 7, 12, 24, 30, 52, 60, 365))
-    if number.dimension == "ratio" or _RATIO.search(cues):
+    if number.dimension == "ratio" or RATIO.search(cues):
         for a in distinct:
             for b in distinct:
                 if b and a != b:
                     yield from (a / b, a / b * 100, (a - b) / b, abs(a - b) / b * 100)
+
+
+def of_arrays(cues: str, texts: Sequence[str]) -> Iterator[float]:
+    """Sums and means of the columns of numbers in JSON arrays."""
+    columns = [column for text in texts for column in _arrays(text)[1]]
+    if SUM.search(cues):
+        yield from (sum(column) for column in columns)
+    if MEAN.search(cues):
+        yield from (sum(column) / len(column) for column in columns if column)
 
 
 def _running(values: Sequence[float]) -> Iterator[float]:
@@ -235,7 +251,8 @@ def _running(values: Sequence[float]) -> Iterator[float]:
                 yield total
 
 
-def _hits(number: Quantity, made: float) -> bool:
+def hits(number: Quantity, made: float) -> bool:
+    """Whether a result is the number, to the places that it is given with."""
     scale = number.unit.factor if number.unit else 1.0
     for wanted in number.base_values():
         reach = number.step * scale / 2 if number.step != 1.0 else scale / 2 if made / scale != int(made / scale) else 0.0
@@ -249,14 +266,14 @@ def _hits(number: Quantity, made: float) -> bool:
     return False
 
 
-def _rounded(number: Quantity, other: Quantity) -> bool:
+def is_rounded(number: Quantity, other: Quantity) -> bool:
     """21.4 told as 21."""
     if number.dimension != other.dimension or other.step >= 1.0:
         return False
     return any(abs(c - e) <= 0.5 for c in number.values for e in other.values if c == int(c) and abs(e) >= 2)
 
 
-def _counted(number: Quantity, texts: Sequence[str]) -> bool:
+def is_counted(number: Quantity, texts: Sequence[str]) -> bool:
     """Whether something that was said has so many members: an array, its members with one value, list items, rows."""
     value = number.values[0]
     if number.dimension not in ("", "data") and not number.spelled:
@@ -311,7 +328,7 @@ def _columns(array: list[Any]) -> list[tuple[float, ...]]:
 # ---- time ----
 
 
-def _spanned(number: Quantity, quantities: Quantities) -> bool:
+def is_span(number: Quantity, quantities: Quantities) -> bool:
     """Whether two dates or times that were said are so far apart; to the day, hour or minute that the claim names, ends counted or not."""
     seconds = [abs(a - b) * 60.0 for a, b in combinations([m for t in quantities.times for m in t.minutes][:MAX_OPERANDS], 2)]
     days = [d for one in quantities.dates if (d := _day(one)) is not None][:MAX_OPERANDS]
@@ -329,6 +346,14 @@ def _day(one: Date) -> date | None:
         return None if month is None or day is None else date(year or 2001, month, day)
     except ValueError:
         return None
+
+
+def _days_apart(one: Date, other: Date) -> float:
+    """Days between two; where one has no year, within a year."""
+    if any(each.readings[0][0] is None for each in (one, other)):
+        one, other = (replace(each, readings=tuple((None, month, day) for _, month, day in each.readings)) for each in (one, other))
+    mine, theirs = _day(one), _day(other)
+    return inf if mine is None or theirs is None else abs((mine - theirs).days)
 
 
 def time_derived(time: Time, quantities: Quantities) -> bool:
@@ -349,13 +374,18 @@ def time_in_zone(time: Time, claim: str, said: str, quantities: Quantities) -> b
     return any((minute - start) % _ZONE_STEP_MINUTES == 0 for t in quantities.times for start in t.minutes for minute in time.minutes)
 
 
-def date_derived(one: Date, quantities: Quantities) -> bool:
-    """Whether a date is another that was said plus or minus a duration that was said; a day's name or a year alone is worked out, too."""
+def date_derived(one: Date, quantities: Quantities, *, told_by_others: bool = False) -> bool:
+    """Whether a date is another that was said plus or minus a duration that was said; a day's name or a year alone is worked out, too.
+
+    Where the text names days by others (`told_by_others`), one within a month of a date that was said may be meant.
+    """
     days = {q.base_values()[0] / _UNIT_SECONDS for q in quantities.numbers if q.dimension == "duration"}
     steps = [round(step) for step in list(days)[:MAX_OPERANDS]]
     wanted = _day(one)
     if wanted is not None:
         known = [d for other in quantities.dates if (d := _day(other)) is not None][:MAX_OPERANDS]
+        if told_by_others and any(_days_apart(one, other) <= MAX_RELATIVE_DAYS for other in quantities.dates[:MAX_OPERANDS]):
+            return True
         return any(abs((wanted - d).days) in (step - 1, step, step + 1) for d in known for step in steps)
     years = [y for other in quantities.dates for y, _, _ in other.readings if y is not None][:MAX_OPERANDS]
     spans = [round(step / 365.2425) for step in days if step >= 300]

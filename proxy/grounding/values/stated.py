@@ -20,6 +20,7 @@ from proxy.grounding.values.recomputing import date_derived, derived, time_deriv
 from proxy.language.dates import Date, Time, date_agrees
 from proxy.language.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
+from proxy.language.relative_days import tells_days_by_others
 
 Kind = Literal["number", "date", "time", "name"]
 MAX_SAID_CHARS = 60_000
@@ -27,7 +28,7 @@ MAX_SAID_CHARS = 60_000
 _JOINT = re.compile(
     r"[ \u00a0](?:and|und|y|e|et|&|of|de|del|della|du|von|der)[ \u00a0](?:(?:the|der|die|das|el|la|los|las|le|les|l['’])[ \u00a0]?)?"
 )
-_GERMAN_PAIR = re.compile(r"(?<=[a-zäöüß,(] )([A-ZÄÖÜ][\w-]{2,} [A-ZÄÖÜ][\w-]{2,})\b(?! [A-ZÄÖÜ])")
+_GERMAN_PAIR = re.compile(r"(?:(?<=[a-zäöüß,(] )|(?<=Dr\. )|(?<=Prof\. ))([A-ZÄÖÜ][\w-]{2,} [A-ZÄÖÜ][\w-]{2,})\b(?! [A-ZÄÖÜ])")
 _GERMAN_PLACE = re.compile(r"\b(?:in|aus|nach) ([A-ZÄÖÜ][a-zäöüß-]{2,})\b(?! [A-ZÄÖÜ])")
 _MONTHS = (
     "january|february|march|april|june|july|august|september|october|november|december|januar|februar|märz|mai|juni|juli|oktober|dezember"
@@ -94,6 +95,11 @@ class StatedValues:
         return tuple(dict.fromkeys(y for date in self.quantities.dates for y, _, _ in date.readings if y is not None))
 
     @cached_property
+    def tells_days_by_others(self) -> bool:
+        """Whether it names a day by another: "the Thursday before"."""
+        return tells_days_by_others(self.text)
+
+    @cached_property
     def month_stems(self) -> frozenset[str]:
         """The months that it names, or writes as numbers."""
         named = {folded(match[0])[:3] for match in ANY_MONTH.finditer(self.text)}
@@ -131,7 +137,9 @@ def unsaid_values(
         if also_derived or not derived(number, claim, asked, said.quantities, said.texts, quantities.numbers):
             yield Value("number", number.text, number.start, number.end, number)
     for date in quantities.dates:
-        if not _date_is_said(date, said) and (also_derived or not date_derived(date, said.quantities)):
+        if _date_is_said(date, said):
+            continue
+        if also_derived or not date_derived(date, said.quantities, told_by_others=said.tells_days_by_others):
             yield Value("date", date.text, date.start, date.end, date)
     minutes = {m for time in said.quantities.times for m in time.minutes}
     for time in quantities.times:

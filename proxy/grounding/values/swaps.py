@@ -31,12 +31,12 @@ def swaps(claim: str, sentences: Sequence[str], said: StatedValues, language: st
         wanted = words_of(f"{asked} {claim[: value.start]} {claim[value.end :]}")
         for sentence in sentences:
             shared = len(wanted & words_of(sentence))
-            for other in _others(value, claim, quantities, sentence, language, asked) if shared or not wanted else ():
+            for other in others_in_place(value, claim, quantities, sentence, language, asked) if shared or not wanted else ():
                 found.setdefault(f"{claim[: value.start]}{other}{claim[value.end :]}", shared)
     return sorted(found, key=lambda text: -found[text])[:MAX_SWAPS]
 
 
-def _others(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> Iterator[str]:
+def others_in_place(value: Value, claim: str, quantities: Quantities, sentence: str, language: str, asked: str) -> Iterator[str]:
     """What `sentence` has of the kind of `value`, as written there, that the claim does not have."""
     read = value.read
     there = read_evidence(sentence).quantities

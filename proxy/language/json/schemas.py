@@ -21,11 +21,14 @@ from typing import Any, TypeVar
 import orjson
 from msgspec import Struct
 
+from proxy.errors import INTERRUPTIONS
 from proxy.language.json.schema_problems import MAX_PROBLEMS, SchemaProblem, problem_of
 from proxy.language.lru import LRU
 
 MAX_NODES = 20_000
 """Objects, lists and values of a schema that is read."""
+MAX_DEPTH = 64
+"""Levels of a schema that is read: from some 90 on, behind recursive references, a library below jsonschema panics."""
 MAX_PATTERN_CHARS = 2000
 CHECK_S = 0.25
 """Processor time for one value."""
@@ -155,23 +158,27 @@ def _wrong_with(schema: object, validator_class: Any) -> str:
 
 
 def _walked(schema: object) -> tuple[frozenset[str], frozenset[str]]:
-    """The names of a schema's properties, and every key of it. Raises `NotChecked` where it is too large."""
+    """The names of a schema's properties, and every key of it. Raises `NotChecked` where it is too large or too deep."""
     names: set[str] = set()
     keys: set[str] = set()
-    open_: list[object] = [schema]
-    nodes = 0
-    while open_:
-        node = open_.pop()
-        nodes += 1
+    level: list[object] = [schema]
+    nodes = depth = 0
+    while level:
+        nodes, depth = nodes + len(level), depth + 1
         if nodes > MAX_NODES:
             raise NotChecked("size")
-        if isinstance(node, dict):
-            keys.update(node)
-            properties = node.get("properties")
-            names.update(properties if isinstance(properties, dict) else ())
-            open_ += node.values()
-        elif isinstance(node, list):
-            open_ += node
+        if depth > MAX_DEPTH:
+            raise NotChecked("depth")
+        below: list[object] = []
+        for node in level:
+            if isinstance(node, dict):
+                keys.update(node)
+                properties = node.get("properties")
+                names.update(properties if isinstance(properties, dict) else ())
+                below += node.values()
+            elif isinstance(node, list):
+                below += node
+        level = below
     return frozenset(names), frozenset(keys)
 
 
@@ -189,7 +196,9 @@ def _guarded(work: Callable[[], T]) -> T:
         raise NotChecked("time") from None
     except RecursionError:
         raise NotChecked("depth") from None
-    except Exception as error:  # a schema that its meta-schema passes can still upset the library; that is no match
+    except INTERRUPTIONS:
+        raise
+    except BaseException as error:  # a schema that its meta-schema passes can still upset the library (in Rust: panics); that is no match
         if isinstance(error.__cause__, Unresolvable):
             raise SchemaInvalid("$ref") from None
         raise NotChecked("failed") from error

@@ -136,9 +136,10 @@ def ranked(found: Mapping[str, float]) -> dict[str, int]:
 def tool_selection(plain: Mapping[str, float]) -> dict[str, float | int] | None:
     """How well tools were selected; None before the first selection.
 
-    `selection_accuracy` is the share of the model's tool calls whose tool was in the prompt without a search (absent before the
-    first call), `average_tools` the client's tools in a prompt, `token_savings` the share of tool description tokens not sent, the
-    proxy's own tools counted as sent, and `confusion_incidents` the requests that went with all of too many tools.
+    `selection_accuracy` is the share of `calls` (requests in which the model called or searched for a tool) whose called tools were all
+    in the first set, without a search (absent before the first), `average_tools` the client's tools in a prompt, `token_savings` the
+    share of tool description tokens not sent, the proxy's own tools counted as sent, and `confusion_incidents` the requests that went
+    with all of too many tools.
     """
 
     def total(name: str) -> float:

@@ -24,7 +24,8 @@ class CitationsOptions(VerifierOptions, frozen=True, kw_only=True):
         Literal["invented", "unsupported"],
         Meta(
             description="which citations do not hold, so that the answer is warned of or acted upon: those of a passage or source that is "
-            "not there, and quotations of the context that are not in it, or also those that the cited passage does not seem to support"
+            "not there, and quotations of the context that are not in it word for word, or also those that the cited passage does not seem "
+            "to support"
         ),
     ] = "invented"
     require: Annotated[

@@ -10,7 +10,9 @@ from msgspec.structs import replace
 
 from proxy.exchange import Choice
 from proxy.grounding.citations.checking import CitationJudge
-from proxy.grounding.citations.citing import Citation, CitationReader, CitedStatement, statements_of
+from proxy.grounding.citations.citable import Citable
+from proxy.grounding.citations.citation import Citation
+from proxy.grounding.citations.citing import CitationReader, CitedStatement, statements_of
 from proxy.grounding.citations.quotations import invented_quotations
 from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.reading import NUMERAL
@@ -63,19 +65,28 @@ def takes_numbers(answer: str, passages: Sequence[str], question: str) -> bool:
     return bool(numbers) and any(not numbers.isdisjoint(NUMERAL.findall(passage)) for passage in passages)
 
 
+def reader_of(citable: Citable, question: str) -> CitationReader:
+    """For a choice that is read sentence by sentence."""
+    return CitationReader(question, numbered=bool(citable.passages), sources=_sources(citable))
+
+
+def _sources(citable: Citable) -> Citable | None:
+    return citable if citable.can_be_cited else None
+
+
 def json_strings(text: str) -> list[Any] | None:
     """The strings of an answer that is JSON; None for any other."""
     return strings_of(text) if JSON.match(text) else None
 
 
-def read_statements(choice: Choice, question: str, numbered: bool) -> list[CitedStatement]:
+def read_statements(choice: Choice, question: str, citable: Citable) -> list[CitedStatement]:
     """Of a whole choice; of each string of a JSON answer, with the literal's place for its citations."""
-    strings = json_strings(choice.text)
+    strings, numbered = json_strings(choice.text), bool(citable.passages)
     if strings is None:
-        return statements_of(choice.text, question, numbered=numbered)
+        return statements_of(choice.text, question, numbered=numbered, sources=_sources(citable))
     found = []
     for string in strings:
-        for statement in statements_of(string.value, question, numbered=numbered):
+        for statement in statements_of(string.value, question, numbered=numbered, sources=_sources(citable)):
             statement.start, statement.end = string.start, string.end
             statement.citations = [replace(citation, start=string.start, end=string.end) for citation in statement.citations]
             found.append(statement)

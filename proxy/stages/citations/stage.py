@@ -17,15 +17,16 @@ from msgspec.structs import replace
 
 from proxy.context.faithful import detect_context_ignoring
 from proxy.exchange import Choice, Exchange, Outcome, Sentence, Verdict
+from proxy.exchange.judgements import faithfulness
 from proxy.grounding.citations import scores
 from proxy.grounding.citations.checking import CitationJudge
 from proxy.grounding.citations.citable import Citable
-from proxy.grounding.citations.citing import CitationReader, CitedStatement, without_marks
+from proxy.grounding.citations.citing import CitedStatement, without_marks
 from proxy.grounding.citations.scores import CitationFinding, Judged
 from proxy.grounding.evidence.gathering import gather, may_have_context, question_of
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.judging.options import asks, make_verifier
-from proxy.grounding.quality import refresh, support
+from proxy.grounding.quality import refresh
 from proxy.language.detection import language, load
 from proxy.offloop import SENTENCES, Breather, aside
 from proxy.ports import Ports
@@ -41,6 +42,7 @@ from proxy.stages.citations.reading import (
     json_strings,
     quotations,
     read_statements,
+    reader_of,
     takes_numbers,
 )
 
@@ -140,7 +142,8 @@ class Citations(SentenceStage[CitationsOptions]):
         if not self.judges_sentences or sentence.choice in case.json:
             return None
         question = case.question
-        reader = case.readers.setdefault(sentence.choice, CitationReader(question, numbered=bool(case.judge.citable.passages)))
+        reader = case.readers.get(sentence.choice) or reader_of(case.judge.citable, question)
+        case.readers[sentence.choice] = reader
         case.tongues.setdefault(sentence.choice, language(sentence.text, default=language(question)))
         touched = reader.read(sentence.text, sentence.offset, sentence.index)
         judged = await self._judge(case, sentence.choice, [s for s in touched if s.citations])
@@ -233,7 +236,7 @@ class Citations(SentenceStage[CitationsOptions]):
         size = len(choice.text) * SENTENCES
         statements = reader.statements if reader is not None else []
         if reader is None:
-            statements = await aside(size, read_statements, choice, question, bool(case.judge.citable.passages))
+            statements = await aside(size, read_statements, choice, question, case.judge.citable)
         case.tongues.setdefault(choice.index, language(choice.text, default=language(question)))
         quoted = await aside(size, quotations, choice.text, 0, case.said)
         if not case.judge.citable.can_be_cited and not any(statement.citations for statement in statements):
@@ -251,7 +254,7 @@ class Citations(SentenceStage[CitationsOptions]):
         for choice in exchange.answer.choices:
             signal = detect_context_ignoring(exchange.marked.get(choice.index, choice.text), "passages")
             judgements = exchange.judgements.get(choice.index, ())
-            known = support(judgements)
+            known = faithfulness(judgements)
             if signal["has_idk"] or any(finding.verified for finding in scores.findings(found[choice.index])):
                 shares.append(1.0)
             elif known is not None:

@@ -6,34 +6,28 @@ Made when the request leaves for the model, dropped when the exchange has ended;
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from proxy.exchange import Evidence, FactCheck
-from proxy.exchange.judgements import Judgement
+from proxy.exchange import FactCheck
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, Judgement
 from proxy.grounding.claims.claims import ClaimReader
-from proxy.grounding.evidence.gathering import PASTED_CHARS, EvidenceBase
+from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope
 from proxy.grounding.judging.grounder import Grounder
 from proxy.grounding.judging.second_opinion import Opinions
+from proxy.grounding.values.places import words_of
 
 FEW = 256
 """Judgements that are summed up with each sentence."""
+BEYOND = "not_known"
+"""Reason of a claim of which nothing that was declared says anything."""
+AGAINST = 0.5
+"""Probability of a contradiction from which it counts there."""
 MAX_SAMPLE_CHARS = 600
 """Of an answer, to tell its language."""
-
-
-def has_context(evidence: Sequence[Evidence]) -> bool:
-    """Whether there is anything to be faithful to: passages, results, or a long text in the user's own message.
-
-    Facts of a knowledge base are none: an answer is not expected to keep to them, only not to contradict them.
-    """
-    return any(
-        piece.kind in ("passage", "tool_result") or (piece.kind == "user" and len(piece.content) >= PASTED_CHARS)
-        for piece in evidence
-        if piece.content.strip()
-    )
 
 
 class Ground(Struct, frozen=True):
@@ -47,22 +41,53 @@ class Ground(Struct, frozen=True):
     """Why nothing is judged by it."""
     knowledge: FactCheck | None = None
     """Asked about each claim, too."""
-    closed: bool = True
-    """Whether the answer should say nothing but what the context supports; without context it is only checked by what is known."""
+    scope: EvidenceScope = "all"
+    """How much of the answer the context has to support; the rest is only checked by what is known."""
+    words: frozenset[str] = frozenset()
+    """Where that is only what is declared: its words. A claim without any of them is not asked about."""
+
+    def speaks_of(self, claim: Claim) -> bool:
+        """Whether anything there could say something to a claim."""
+        return self.scope != "declared" or self.knowledge is not None or bool(words_of(claim.question_and_text) & self.words)
 
 
-def settled(by_context: Judgement, known: Judgement | None, *, closed: bool) -> Judgement:
+def settled(by_context: Judgement, known: Judgement | None, scope: EvidenceScope) -> Judgement:
     """One judgement of what context and knowledge base say to a claim.
 
     What the knowledge base knows holds, against the context too; a doubt of its own takes away neither the context's support nor its
-    contradiction. What it knows nothing of is the context's to judge, or, without context (not `closed`), not checkable unless a fact
-    supports it.
+    contradiction. What it knows nothing of is the context's to judge.
     """
-    if known is not None and (known.label != "unsupported" or by_context.label not in ("supported", "contradicted")):
-        return known
-    if closed or by_context.label in ("supported", "not_checkable", "error"):
-        return by_context
-    return Judgement(by_context.claim, "not_checkable", reason="not_known")
+    by_context = within(by_context, scope)
+    decided = ("supported", "contradicted") if scope == "all" else ("supported", "contradicted", "unsure")
+    if known is not None and (known.label != "unsupported" or by_context.label not in decided):
+        return within(known, scope)
+    return by_context
+
+
+def within(judgement: Judgement, scope: EvidenceScope) -> Judgement:
+    """A judgement by what user and system have said alone, where there is no context (`scope`).
+
+    What differs from a few lines of theirs is unsure and not contradicted: a plan, a proposal or a result of the answer's has values of its
+    own. What they say nothing of is unsure where the user asks about pasted lines. Else it is not checkable, since an answer may know more
+    than its user, unless the verifier holds against it a fact with which it shares a word.
+    """
+    label, span = judgement.label, judgement.evidence
+    if scope == "declared" and label == "error":  # too late, or no verifier: nobody has asked for a check of such a chat
+        return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
+    if scope == "all" or label not in ("unsupported", "unsure", "contradicted") or judgement.reason == UNKNOWN_LANGUAGE:
+        return judgement
+    declared = span is not None and span.kind in ("user", "system")
+    if label == "contradicted":
+        return replace(judgement, label="unsure") if declared and judgement.decided_by == "exact" else judgement
+    against = (judgement.contradiction or 0.0) >= AGAINST and span is not None and words_of(judgement.claim.text) & words_of(span.text)
+    if judgement.decided_by == "exact" or against or (scope == "pasted" and declared):
+        return replace(judgement, label="unsure")
+    return Judgement(judgement.claim, "not_checkable", reason=BEYOND)
+
+
+def filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:
+    """`judged` with the answers that came later, by position."""
+    return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
 
 
 class FoundClaims(Struct, frozen=True):
@@ -103,6 +128,8 @@ class Checks:
         """By position in `exchange.attempts`."""
         self.json: set[int] = set()
         """Choices that turn out to be JSON while they stream."""
+        self.values = False
+        """Whether an answer has numbers, true or false as values of JSON: only its strings are judged."""
         self.replaced: dict[int, str] = {}
         """Choices that the no-answer text has ended while they stream, each with the code of what failed."""
         self.left: set[int] = set()
@@ -154,6 +181,7 @@ class Checks:
         """Another answer is judged, or the same one as a whole."""
         self.found.clear()
         self.checkable.clear()
+        self.values = False
         self._told = 0
 
     def back_to(self, attempt: int) -> None:

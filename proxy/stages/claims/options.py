@@ -80,8 +80,8 @@ class ClaimsOptions(VerifierOptions, frozen=True, kw_only=True):
     without_context: Annotated[
         Literal["skip", "check"],
         Meta(
-            description="a request without passages, tool results or a pasted text: skip, or check against what system and user said "
-            "(then nearly nothing is supported)"
+            description="a request without passages, tool results or a pasted text: skip what system and user do not speak of, or check "
+            "all of the answer against what they said (then nearly nothing is supported)"
         ),
     ] = "skip"
     max_claims: Annotated[

@@ -9,6 +9,8 @@ from proxy.exchange import Facts
 from proxy.language.amounts import many, score
 from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, over_time, ratio, said
 
+_VERDICTS = {"pass": "held in every statement", "unsure": "not all decided", "unchecked": "not checked"}
+
 
 class QualityPanel(StagePanel):
     """Scores of answers."""
@@ -55,7 +57,9 @@ class QualityPanel(StagePanel):
             meaning="mean quality of answers, 0 to 1",
             unit="score",
             detail=said(
-                faithful if done.faithfulness_count else "", many(done.quality_count, "answer") + " measured" if done.quality_count else ""
+                faithful if done.faithfulness_count else "",
+                many(done.quality_count, "answer") + " measured" if done.quality_count else "",
+                *(f"{whole.verdicts[name]:,} {words}" for name, words in _VERDICTS.items() if whole.verdicts.get(name)),
             ),
             series=course if done.quality_count or done.faithfulness_count else (),
             hint="" if done.quality_count else "The stages claims and citations check answers against their context.",

@@ -21,6 +21,8 @@ from proxy.language.json.strings import JsonString, looks_json, strings_of
 STATEMENT_WORDS = 4
 """A string with as many words is a statement."""
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.S | re.I)
+_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_BARE_VALUE = re.compile(r"[:\[,]\s*(?:-?\d|true|false)")
 _FIXED_VALUE = re.compile(r"(?:[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*|https?://\S+)")
 """``positive``, ``in_progress``, ``HIGH``, an address."""
 
@@ -48,6 +50,12 @@ def read_choice(choice: Choice, question: str, *, json: bool) -> list[AnswerStat
     if strings is None:
         return [AnswerStatement(claim, choice.index, span=(claim.start, claim.end)) for claim in claims_of(choice.text, question)]
     return [statement for i, string in enumerate(strings) for statement in _of_string(choice.index, i, string, start, question)]
+
+
+def has_bare_values(text: str, *, json: bool) -> bool:
+    """Whether a JSON answer has numbers, true or false among its values; `json` where the request asked for JSON."""
+    start, end = json_part(text) if json else (0, len(text))
+    return (json or looks_json(text)) and _BARE_VALUE.search(_STRING.sub('""', text[start:end])) is not None
 
 
 def json_part(text: str) -> tuple[int, int]:

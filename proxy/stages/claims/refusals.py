@@ -7,6 +7,7 @@ not checkable, in the four languages. "I can't help, but the tower stands in Rom
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -45,6 +46,11 @@ MAX_WORDS = 18
 def declines(text: str) -> bool:
     """Whether a sentence says that its speaker does not help, and nothing besides."""
     return len(text.split()) <= MAX_WORDS and _DECLINING.search(text) is not None and _BESIDES.search(text) is None
+
+
+def read_refusals(choices: Sequence[Choice], question: str) -> list[AnswerStatement]:
+    """The statements in what `choices` refuse with."""
+    return [statement for choice in choices for statement in read_refusal(choice, question)]
 
 
 def read_refusal(choice: Choice, question: str) -> list[AnswerStatement]:

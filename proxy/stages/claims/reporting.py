@@ -48,6 +48,13 @@ def detail_of(found: Sequence[FoundClaims]) -> dict[str, Any]:
     return detail
 
 
+def counted(found: Sequence[FoundClaims]) -> dict[str, int] | None:
+    """Checkable claims by label, each of those that a header always has; None where there are none."""
+    counts = Counter(one.judgement.label for one in found if one.judgement.label != "not_checkable")
+    labels = (*(label for label in _URGENT if label != "error"), *(("error",) if counts["error"] else ()))
+    return {label: counts[label] for label in ("supported", *labels)} if counts else None
+
+
 def told(opinions: Sequence[Opinions]) -> dict[str, Any]:
     """Of the second opinions that were asked for: on how many claims, and why nothing came of it."""
     if not opinions:

@@ -23,12 +23,13 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.made_up import asks_to_make_up
-from proxy.grounding.evidence.gathering import EvidenceBase, may_have_context, question_of
+from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope, question_of, scope_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, evidence_of, searchable
 from proxy.grounding.judging.options import asks, make_verifier
 from proxy.grounding.judging.second_opinion import SecondOpinions, open_to
 from proxy.grounding.quality import refresh
+from proxy.grounding.values.places import words_of
 from proxy.language.detection import language, load
 from proxy.language.json.strings import looks_json
 from proxy.offloop import SENTENCES, aside, each
@@ -39,13 +40,13 @@ from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import actions_of, failing_of, fails
 from proxy.stages.claims.arguments import Argument, arguments_of, literals
 from proxy.stages.claims.changing import Changes
-from proxy.stages.claims.checks import MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, has_context, settled
+from proxy.stages.claims.checks import BEYOND, MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, filled, settled, within
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
-from proxy.stages.claims.reading import AnswerStatement, read_choice
-from proxy.stages.claims.reporting import COUNTERS, detail_of, of_choice, worst_code
+from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choice
+from proxy.stages.claims.reporting import COUNTERS, counted, detail_of, of_choice, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
-from proxy.stages.claims.verdicts import BLOCKED, CHECKED, Verdicts
+from proxy.stages.claims.verdicts import BLOCKED, CHECKED, MADE_UP, NO_CONTEXT, Verdicts
 
 _SHORT_CHARS = 60
 """A shorter answer may not tell its language."""
@@ -53,8 +54,6 @@ _DEADLINE = 0.9
 """Share of the stage's time after which what is still open is an error, so that what was found is not lost."""
 CLAIM = 100
 """What is done for a claim beside its judgement takes as long as a pass over so many characters."""
-NO_CONTEXT = "no context"
-MADE_UP = "text to be made up"
 
 
 class Claims(SentenceStage[ClaimsOptions]):
@@ -62,14 +61,20 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     name = "claims"
     Options = ClaimsOptions
-    assigns = ("faithfulness",)
+    assigns = ("faithfulness", "claims")
     changes = ("answer",)
     counters = COUNTERS
     headers = (
         StageHeader(
             "faithfulness",
-            "share of checkable claims that the context supports",
+            "expected share of supported statements: the mean, over all that are checkable, of the calibrated probability that the "
+            "evidence supports each; 1 or 0 where an exact rule decided",
             lambda facts, _: score_text(facts.faithfulness),
+        ),
+        StageHeader(
+            "claims",
+            "the answer's checkable statements by what was found of them; error is there where a check could not run",
+            lambda facts, _: None if facts.claims is None else ",".join(f"{label}={count}" for label, count in facts.claims.items()),
         ),
     )
     panel = QualityPanel
@@ -217,20 +222,21 @@ class Claims(SentenceStage[ClaimsOptions]):
 
     async def _prepare(self, exchange: Exchange) -> Ground:
         options, skips = self.options, self.options.without_context == "skip" and self.options.tool_arguments == "skip"
-        if skips and exchange.knowledge is None and not may_have_context(exchange):
-            return Ground(EvidenceBase(()), self._grounder(exchange), "", NO_CONTEXT, closed=False)
         evidence = await evidence_of(exchange)
-        closed = options.without_context == "check" or has_context(evidence)
-        skipped = "" if closed or exchange.knowledge is not None else NO_CONTEXT
-        base = await searchable(() if skipped and skips else evidence)
         question = await aside(exchange.original.size, question_of, exchange)
+        scope: EvidenceScope = (
+            "all" if options.without_context == "check" else await aside(exchange.original.size, scope_of, evidence, question)
+        )
+        skipped = "" if scope or exchange.knowledge is not None else NO_CONTEXT
+        base = await searchable(() if skipped and skips else evidence)
         if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
+        words = words_of(" ".join(base.sentences)) if scope == "declared" else frozenset[str]()
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
-        return Ground(base, self._grounder(exchange), question, skipped, exchange.knowledge, closed)
+        return Ground(base, self._grounder(exchange, scope), question, skipped, exchange.knowledge, scope, words)
 
-    def _grounder(self, exchange: Exchange) -> Grounder:
+    def _grounder(self, exchange: Exchange, scope: EvidenceScope) -> Grounder:
         options, (low, high) = self.options, self.options.bounds()
         return Grounder(
             self._verifier.for_client(exchange.client),
@@ -239,6 +245,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             min_contradiction=options.min_contradiction,
             only_certain=True,
             low=low,
+            compares=scope != "pasted",  # there another value is never more than unsure
         )
 
     async def _embed(self, base: EvidenceBase) -> None:
@@ -252,13 +259,14 @@ class Claims(SentenceStage[ClaimsOptions]):
         """The judgement of each claim of `said`, in order; noted in the exchange also when the check breaks off."""
         ground, started = await checks.ground(), time.perf_counter()
         size = len(claims) * CLAIM
-        judged = await aside(size, self._unasked, checks, claims)
+        judged = await aside(size, self._unasked, checks, ground, claims)
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         try:
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
+            answers = [within(answer, ground.scope) for answer in answers]
             if not exchange.gated or self.options.action != "annotate":
                 answers = list(await self._reconsidered(exchange, checks, answers, started))
-            judged = _filled(judged, dict(zip(open_, answers, strict=True)))
+            judged = filled(judged, dict(zip(open_, answers, strict=True)))
         finally:
             whole = [j if j is not None else Judgement(claims[i][1], "error", reason="interrupted") for i, j in enumerate(judged)]
             ms = (time.perf_counter() - started) * 1000
@@ -276,7 +284,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             return await by_context
         tongue = await asyncio.to_thread(language, sample)
         judged, known = await asyncio.gather(by_context, ground.knowledge.judge(claims, tongue=tongue, deadline_s=deadline_s))
-        return [settled(c, k, closed=ground.closed) for c, k in zip(judged, known, strict=True)]
+        return [settled(c, k, ground.scope) for c, k in zip(judged, known, strict=True)]
 
     async def _reconsidered(self, exchange: Exchange, checks: Checks, judged: Sequence[Judgement], started: float) -> Sequence[Judgement]:
         """With the second opinion, where the policy has one, on what is open; in what is left of the stage's time."""
@@ -299,17 +307,17 @@ class Claims(SentenceStage[ClaimsOptions]):
         checks.found = [replace(one, judgement=judgement) for one, judgement in zip(checks.found, judged, strict=True)]
         self._tell(exchange, checks)
 
-    def _unasked(self, checks: Checks, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
+    def _unasked(self, checks: Checks, ground: Ground, claims: Sequence[tuple[int, Claim]]) -> list[Judgement | None]:
         """The judgements of claims that nobody is asked about: not checkable, or too many; None for the others."""
         used = {choice: checks.checkable.get(choice, 0) for choice, _ in claims}
         found: list[Judgement | None] = []
         for choice, claim in claims:
             used[choice] += claim.checkable
-            too_many = claim.checkable and used[choice] > self.options.max_claims
-            if too_many:
+            if claim.checkable and used[choice] > self.options.max_claims:
                 found.append(Judgement(claim, "unsure", reason=f"more than {self.options.max_claims} claims (max_claims)"))
             else:
-                found.append(None if claim.checkable else Judgement(claim, "not_checkable", reason=claim.reason))
+                asked, reason = claim.checkable and ground.speaks_of(claim), claim.reason if not claim.checkable else BEYOND
+                found.append(None if asked else Judgement(claim, "not_checkable", reason=reason))
         return found
 
     def _note(self, exchange: Exchange, checks: Checks, found: Sequence[FoundClaims]) -> None:
@@ -325,6 +333,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         """The exchange knows what was found so far."""
         exchange.judgements = checks.judgements()
         exchange.facts.faithfulness = faithfulness(one.judgement for one in checks.found)
+        exchange.facts.claims = counted(checks.found)
         refresh(exchange)
 
     async def _judge_choices(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[AnswerStatement]:
@@ -336,13 +345,14 @@ class Claims(SentenceStage[ClaimsOptions]):
 
         statements = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
         said = "\n".join(choice.text[:MAX_SAMPLE_CHARS] for choice in choices)
+        checks.values = any(has_bare_values(choice.text, json=json) for choice in choices)
         judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
         return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
 
     async def _judge_refusals(self, exchange: Exchange, checks: Checks, choices: Sequence[Choice]) -> list[AnswerStatement]:
         """The failing statements in what `choices` refuse with."""
         question = await aside(exchange.original.size, question_of, exchange)
-        statements = await aside(sum(len(choice.refusal) for choice in choices) * SENTENCES, _refused, choices, question)
+        statements = await aside(sum(len(choice.refusal) for choice in choices) * SENTENCES, refusals.read_refusals, choices, question)
         if not statements:
             return []
         said = "\n".join(choice.refusal[:MAX_SAMPLE_CHARS] for choice in choices)
@@ -357,22 +367,20 @@ class Claims(SentenceStage[ClaimsOptions]):
         there = await aside(ground.base.chars * len(arguments), literals, arguments, ground.base.evidence)
         missing = [i for i, judgement in enumerate(there) if judgement is None]
         answers = await self._ask(ground, [arguments[i].claim for i in missing], "")
-        judged = _filled(there, dict(zip(missing, answers, strict=True)))
+        judged = filled(there, dict(zip(missing, answers, strict=True)))
         return [(argument, judgement) for argument, judgement in zip(arguments, judged, strict=True) if judgement is not None]
 
     # ---- acting ----
 
     def _acts(self, checks: Checks, choice: int) -> bool:
         """Whether a choice fails, and by so much that the policy wants it retried, replaced or blocked."""
-        judgements = of_choice(checks.found, choice)
+        judgements, least = of_choice(checks.found, choice), self.options.min_faithfulness
         share = faithfulness(judgements)
-        below = share is not None and (share < self.options.min_faithfulness or self.options.action == "redact")
+        below = share is None or share < least or least == 1.0 or self.options.action == "redact"
         return below and any(fails(judgement, self.options.fail_on) for judgement in judgements)
 
     def _settled(self, exchange: Exchange, checks: Checks) -> Answer:
-        """Ask again where the answer fails and there are tries left; else choose the best of the answers. That one, as the stages before
-        have left it.
-        """
+        """Ask again where the answer fails and there are tries left; else the best of the answers, as the stages before have left it."""
         answer, present = exchange.answer or Answer(()), len(exchange.attempts) - 1
         if present < 0:
             return answer
@@ -390,11 +398,3 @@ class Claims(SentenceStage[ClaimsOptions]):
             checks.found = list(checks.attempts[best].found)
             self._tell(exchange, checks)
         return answer if best == present else exchange.attempts[best].answer
-
-
-def _filled(judged: Sequence[Judgement | None], answers: Mapping[int, Judgement]) -> list[Judgement | None]:
-    return [answers.get(i, judgement) for i, judgement in enumerate(judged)]
-
-
-def _refused(choices: Sequence[Choice], question: str) -> list[AnswerStatement]:
-    return [statement for choice in choices for statement in refusals.read_refusal(choice, question)]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from msgspec import Struct
 
 from proxy.exchange import Exchange, Message
 from proxy.grounding.clashes.kinds import Statement
+from proxy.language.patterns import LazyPattern
 from proxy.language.text import text_of
 from proxy.stages.clash.asking.questions import ClashQuestion, asked
 from proxy.stages.clash.asking.replies import UserReply, read_reply
@@ -48,6 +50,21 @@ def _next_user(messages: Sequence[Message], i: int) -> int | None:
         if messages[j].get("role") == "assistant":
             return None
     return None
+
+
+def is_task(text: str, stated: Sequence[str]) -> bool:
+    """Whether a user's message asks for something beside what it has `stated`: to answer it with a question would leave that undone."""
+    for statement in stated:
+        text = text.replace(statement, " ", 1)
+    return any(c.isalnum() for c in _COURTESY.sub(" ", text))
+
+
+_COURTESY = LazyPattern(
+    r"\b(?:hi|hello|hey|hallo|hola|bonjour|salut|good (?:morning|afternoon|evening)|guten (?:morgen|tag|abend)|buen[oa]s (?:días|tardes)|"
+    r"thanks?(?: you| a lot)?|thank you|danke(?: schön| sehr)?|(?:muchas )?gracias|merci(?: beaucoup)?|ok(?:ay)?|fine|great|good|"
+    r"gut|bien|vale|and|but|also|actually|please|sorry|no|well|now|und|aber|bitte|y|pero|et|mais)\b",
+    re.I,
+)
 
 
 def may_ask(exchange: Exchange) -> bool:

@@ -81,7 +81,11 @@ class LedgerEntry(Struct, frozen=True):
         tongue = str(self.record.detail.get("language", ""))
         made = question(self.older.statement, self.newer.statement, tongue)
         older, newer, flexible = self.record.options
-        return made if made.options == self.record.options else ClashQuestion(made.text, (older, newer, flexible), tongue)
+        return (
+            made
+            if made.options == self.record.options
+            else ClashQuestion(made.text, (older, newer, flexible), made.language, made.of_facts)
+        )
 
 
 class Ledger:

@@ -16,9 +16,9 @@ from proxy.language.patterns import LazyPattern
 from proxy.language.wordings import wordings
 from proxy.stages.clash.asking.questions import without_lead_in
 
-ALTERNATIVES = frozenset(("seat",))
+ALTERNATIVES = frozenset(("seat", "price level", "price_level"))
 """Slots (`proxy.grounding.clashes.statements.slots`) of which a list can be welcome: "window or aisle"."""
-_MAX_WORDS = 5
+_MAX_WORDS = 10
 """More words than this are no item of a list."""
 
 
@@ -126,21 +126,26 @@ def _clause(statement: Statement) -> str:
 
 def _may_list(clash: StatementClash) -> bool:
     """Whether alternatives are welcome: two likings of the user's, of something of which one can like several."""
-    both = {clash.older.kind, clash.newer.kind} == {"preference"} and clash.older.polarity == clash.newer.polarity == 1
     slots = {value.slot for statement in (clash.older, clash.newer) for value in statement.slots}
+    kinds = {"preference", "constraint"} if "price_level" in slots else {"preference"}  # a "budget hotel" is no bound
+    both = {clash.older.kind, clash.newer.kind} <= kinds and clash.older.polarity == clash.newer.polarity == 1
+    slots -= {"budget"} if "price_level" in slots else frozenset()
     return both and (slots <= ALTERNATIVES if slots else clash.topic in ALTERNATIVES)
 
 
 def _list(older: Statement, newer: Statement) -> str | None:
     """Two sentences that differ in one item, as one that names both."""
-    one, other = _JOIN.findall(_clause(older)), _JOIN.findall(_clause(newer))
-    start = _shared([w.casefold() for w in one], [w.casefold() for w in other])
-    end = _shared([w.casefold() for w in one[start:][::-1]], [w.casefold() for w in other[start:][::-1]])
+    said, says = _clause(older), _clause(newer)
+    one, other = list(_JOIN.finditer(said)), list(_JOIN.finditer(says))
+    mine, its = ([match[0].casefold() for match in found] for found in (one, other))
+    start = _shared(mine, its)
+    end = _shared(mine[start:][::-1], its[start:][::-1])
     items = one[start : len(one) - end], other[start : len(other) - end]
     if not start or not all(0 < len(item) <= _MAX_WORDS for item in items) or _DENIAL.search(f"{older.text} {newer.text}"):
         return None
-    both = _words(newer).either.format(" ".join(items[0]), " ".join(items[1]))
-    return " ".join((*other[:start], both, *other[len(other) - end :])) + "."
+    (first, last), (new_first, new_last) = ((item[0].start(), item[-1].end()) for item in items)
+    both = _words(newer).either.format(said[first:last], says[new_first:new_last])
+    return f"{says[:new_first]}{both}{says[new_last:]}."
 
 
 def _shared(one: Sequence[str], other: Sequence[str]) -> int:

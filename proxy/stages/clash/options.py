@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from proxy.grounding.judging.options import VerifierOptions
 from proxy.ports.stage import Positive, Share
 
 Part = Literal["user", "system", "memory", "tool_results", "passages"]
-Resolving = Literal["prefer_recent", "ask_user", "merge"]
+Resolving = Literal["prefer_recent", "ask_user", "merge", "PREFER_RECENT", "ASK_USER", "MERGE"]
+"""A strategy, in small letters or, as other systems write their enumerations, in capital ones."""
 Editing = Literal["none", "memory", "all"]
 
 
@@ -21,7 +23,8 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
         Resolving,
         Meta(
             description="what is done about a clash that is certain: prefer_recent (the newer statement counts), ask_user (the proxy asks, "
-            "and goes by the reply) or merge (one statement where both can hold); a change of mind said as such is followed in any case"
+            "and goes by the reply) or merge (one statement where both can hold, else the user is asked); a change of mind said as such is "
+            "followed in any case"
         ),
     ] = "prefer_recent"
     edits: Annotated[
@@ -51,10 +54,16 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
     ] = False
     max_pairs: Annotated[Positive, Meta(description="semantic: pairs judged for one request; what is left over is said to be skipped")] = 64
     min_score: Annotated[Share, Meta(description="semantic: probability from which two statements count as clashing")] = 0.5
-    max_asked: Annotated[Positive, Meta(description="how often the user is asked about one clash before it is only reported")] = 2
+    max_asked: Annotated[
+        Annotated[int, Meta(ge=0)],
+        Meta(description="how often the user is asked about one clash before it is only reported; 0 asks nothing"),
+    ] = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("strategy", "critical_strategy"):
+            if (chosen := getattr(self, name)) is not None:
+                force_setattr(self, name, chosen.lower())
         if len(set(self.between)) != len(self.between):
             twice = next(part for part in self.between if self.between.count(part) > 1)
             raise ValueError(f"between: {twice} stands here twice")

@@ -8,6 +8,7 @@ is reported: the older statement keeps its place, the newer one is not taken for
 from __future__ import annotations
 
 import time
+from typing import get_args
 
 from proxy.grounding.clashes.kinds import Resolution, Statement, StatementClash, Strategy
 from proxy.stages.clash.asking.questions import question_of
@@ -22,19 +23,21 @@ _MAX_DAYS_IN_HOURS = 72.0
 
 def resolve_clash(
     clash: StatementClash,
-    strategy: Strategy = "prefer_recent",
+    strategy: Strategy | str = "prefer_recent",
     *,
     now: float | None = None,
-    critical_strategy: Strategy | None = None,
+    critical_strategy: Strategy | str | None = None,
     language: str = "",
 ) -> Resolution:
     """What becomes of `clash`.
 
-    `now` is in seconds since the epoch, the present without it; `critical_strategy` is for critical clashes; a question is put in
-    `language` (ISO 639-1), or else the newer statement's.
+    A strategy may be written in capital letters, too (``PREFER_RECENT``). `now` is in seconds since the epoch, the present without it;
+    `critical_strategy` is for critical clashes; a question is put in `language` (ISO 639-1), or else the newer statement's. Raises
+    `ValueError` for a strategy that is none.
     """
-    special = critical_strategy if clash.critical else None
-    chosen = special or strategy
+    general, special = _strategy(strategy), _strategy(critical_strategy) if critical_strategy is not None else None
+    special = special if clash.critical else None
+    chosen = special or general
     if clash.type == "DUPLICATE_FACTS":
         return _said_twice(clash, chosen)
     if chosen == "keep_existing":
@@ -46,9 +49,16 @@ def resolve_clash(
     if chosen == "merge":
         text = merged(clash)
         if text is None:
-            return _kept(clash, "the two statements cannot both hold")
+            return _ask(clash, "the two statements cannot both hold: only the user can tell", language)
         return Resolution("merge", (), (clash.older, clash.newer), "both statements hold together", text=text)
     return _ask(clash, "only the user can tell", language)
+
+
+def _strategy(name: str) -> Strategy:
+    found: Strategy | None = next((one for one in get_args(Strategy) if one == name.lower()), None)
+    if found is None:
+        raise ValueError(f"strategy: expected one of {', '.join(get_args(Strategy))}, got {name!r}")
+    return found
 
 
 def _prefer_recent(clash: StatementClash, now: float, language: str) -> Resolution:

@@ -31,7 +31,7 @@ from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
 from proxy.stages.clash.asking.questions import as_sentence
 from proxy.stages.clash.context import Context, Spoken, Stated
-from proxy.stages.clash.dialogue import Dialogue, dialogue_about, may_ask
+from proxy.stages.clash.dialogue import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.finding import MAX_RUNS, Finder, FoundClashes, Pairs
 from proxy.stages.clash.ledger import USER, Ledger, LedgerEntry, record_of
 from proxy.stages.clash.noting import Note, notes_of, with_notes
@@ -106,7 +106,8 @@ class Clash(Stage[ClashOptions]):
         """
         if options.edits == "none":
             return ()
-        return (Action("edit", REMOVED), Action("edit", NOTED), Action("ask", ASKED), Action("warn", UNRESOLVED))
+        asking = (Action("ask", ASKED),) if options.max_asked else ()
+        return (Action("edit", REMOVED), Action("edit", NOTED), *asking, Action("warn", UNRESOLVED))
 
     @classmethod
     def asks(cls, options: ClashOptions) -> Mapping[str, str]:
@@ -240,7 +241,7 @@ class Clash(Stage[ClashOptions]):
         edits, notes = ([], []) if self.options.edits == "none" else self._changes(entries)
         removed = apply_edits(exchange, self.name, edits, note=NOTE)
         exchange.facts.clashes = len(entries)
-        asked = self._ask(exchange, open_)
+        asked = self._ask(exchange, open_, stated)
         if notes and not asked:
             self._notes[exchange.id] = notes
             exchange.changes.append({"stage": self.name, "what": "note", "notes": len(notes)})
@@ -263,10 +264,20 @@ class Clash(Stage[ClashOptions]):
         """What the decisions take out, and what is said of those that take nothing out."""
         return edits_of(entries, self.options.edits), notes_of(entries, self.options.edits)
 
-    def _ask(self, exchange: Exchange, entries: Sequence[LedgerEntry]) -> bool:
-        """Answer in the model's stead with a question, one at a time, the critical ones first; whether that was done."""
-        if self.options.edits == "none" or not may_ask(exchange):
+    def _asks_for(self, entry: LedgerEntry) -> bool:
+        """Whether the policy itself has the user asked about such a clash."""
+        special = self.options.critical_strategy if entry.record.critical else None
+        return (special or self.options.strategy) == "ask_user"
+
+    def _ask(self, exchange: Exchange, entries: Sequence[LedgerEntry], stated: Stated) -> bool:
+        """Answer in the model's stead with a question, one at a time, the critical ones first; whether that was done.
+
+        A message that is a task of its own is answered, unless the policy says that the user is asked.
+        """
+        if self.options.edits == "none" or not entries or not may_ask(exchange):
             return False
+        if is_task(*_last_said(exchange, stated)):
+            entries = [entry for entry in entries if self._asks_for(entry)]
         for entry in sorted((entry for entry in entries if entry.was_put), key=lambda entry: not entry.record.critical):
             if _dialogue(exchange, entry).times < self.options.max_asked and _can_reply(exchange, entry):
                 choice = Choice(0, text=entry.question.text, finish_reason="stop")
@@ -282,6 +293,14 @@ def _dated(found: FoundClashes, times: Mapping[str, float]) -> FoundClash:
     if older is None or newer is None or older >= newer:
         return clash
     return replace(clash, older=replace(clash.older, timestamp=older), newer=replace(clash.newer, timestamp=newer))
+
+
+def _last_said(exchange: Exchange, stated: Stated) -> tuple[str, list[str]]:
+    """The last user message, and what is plainly stated in it: a request that names a value is none of it."""
+    last = last_user(exchange.conversation)
+    text = text_of(exchange.conversation[last].get("content")) if last is not None else ""
+    said = (one.statement for one in stated.spoken)
+    return text, [one.text for one in said if one.message == last and one.origin == "user" and one.declares]
 
 
 def _can_reply(exchange: Exchange, entry: LedgerEntry) -> bool:

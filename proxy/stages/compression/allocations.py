@@ -20,15 +20,13 @@ from proxy.context.memories import PREFERENCES, memories_in
 from proxy.context.pieces import ContextPiece
 from proxy.errors import StoreUnavailable
 from proxy.exchange import ContextUse, Evidence, Exchange, Tool
-from proxy.language.text import split_sentences, text_of
+from proxy.exchange.wishes import Wishes
+from proxy.language.text import text_of
 from proxy.ports import Ports
 from proxy.stages.compression.archive import REFERENCE_TOKENS
+from proxy.stages.compression.shortening import fitting_tools
 
 HISTORY, TOOLS, FREE = "conversation_history", "tool_descriptions", "available_for_tools"
-_OPAQUE = frozenset(("default", "example", "examples", "const", "enum"))
-"""Keys of a schema below which nothing is a schema."""
-_LEVELS = (1, 2, 3)
-"""Parameters' descriptions to their first sentence; tools' too; no descriptions of parameters."""
 
 
 class CompressionGoal(Struct, frozen=True):
@@ -60,67 +58,27 @@ def goal_of(over: Sequence[str], use: ContextUse, allocations: Mapping[str, int]
     return CompressionGoal(total, int(allocations[HISTORY] * leave) if HISTORY in over else None)
 
 
-# ---- tools ----
-
-
 async def fit_tools(exchange: Exchange, ports: Ports, most: int) -> dict[str, Any] | None:
     """Shorten the descriptions of the client's tools until all of them take at most `most` tokens; what was done, None for nothing.
 
     Where that is not enough they stay as they are. The same tools are shortened in the same way on every turn.
     """
-    own = {id(tool) for tool in exchange.original.tools}
+    model = ports.tokens.model(exchange.model)
 
     async def size(tools: Sequence[Tool]) -> int:
-        return (await use_of(exchange, ports, exchange.messages, tools)).components.get(TOOLS, 0)
+        return (await ports.tokens.count_request((), tools, Wishes(), model)).components.get(TOOLS, 0)
 
     before = await size(exchange.tools)
     if before <= most:
         return None
-    for level in _LEVELS:
-        tools = tuple(shortened(tool, level) if id(tool) in own else tool for tool in exchange.tools)
-        after = await size(tools)
-        if after <= most:
-            count = sum(a is not b for a, b in zip(tools, exchange.tools, strict=True))
-            exchange.tools = tools
-            exchange.changes.append({"stage": "compression", "what": "tools", "shortened": count})
-            return {"before_tokens": before, "after_tokens": after, "tools": count}
-    return None
-
-
-def shortened(tool: Tool, level: int) -> Tool:
-    """`tool` with shorter descriptions; the tool itself where they are short."""
-    kind = str(tool.get("type", "function"))
-    function = tool.get(kind)
-    if not isinstance(function, Mapping):
-        return tool
-    new = dict(function)
-    if isinstance(new.get("parameters"), Mapping):
-        new["parameters"] = _schema(new["parameters"], keep=level < 3)
-    if level >= 2 and isinstance(new.get("description"), str):
-        new["description"] = _first_sentence(new["description"])
-    return tool if new == function else {**tool, kind: new}
-
-
-def _schema(value: Any, *, keep: bool, names: bool = False) -> Any:
-    """A schema whose descriptions are one sentence each, or left out; with `names`, an object whose keys are parameters' names."""
-    if isinstance(value, list):
-        return [_schema(item, keep=keep) for item in value]
-    if not isinstance(value, Mapping):
-        return value
-    found: dict[str, Any] = {}
-    for key, inner in value.items():
-        if names:
-            found[key] = _schema(inner, keep=keep)
-        elif key == "description" and isinstance(inner, str):
-            found |= {key: _first_sentence(inner)} if keep else {}
-        else:
-            inside = key in ("properties", "$defs", "definitions", "patternProperties")
-            found[key] = inner if key in _OPAQUE else _schema(inner, keep=keep, names=inside)
-    return found
-
-
-def _first_sentence(text: str) -> str:
-    return next((sentence.strip() for sentence in split_sentences(text.strip())), "")
+    own = {id(tool) for tool in exchange.original.tools}
+    tools = await fitting_tools(exchange.tools, [id(tool) in own for tool in exchange.tools], most, size)
+    if tools is None:
+        return None
+    count = sum(a is not b for a, b in zip(tools, exchange.tools, strict=True))
+    exchange.tools = tools
+    exchange.changes.append({"stage": "compression", "what": "tools", "shortened": count})
+    return {"before_tokens": before, "after_tokens": await size(tools), "tools": count}
 
 
 # ---- memories ----

@@ -13,7 +13,7 @@ from proxy.context.compaction.conversation import UNAVAILABLE
 from proxy.context.compaction.folding import NOTE_TOKENS, FoldedRun, folded
 from proxy.context.compaction.late import LateSummaries
 from proxy.context.compaction.measure import prompt_use, token_counter
-from proxy.context.compaction.notes import Noted, archived_run
+from proxy.context.compaction.notes import SUMMARY_SHARE, Noted, archived_run, most_summary_tokens, own_and_earlier_tokens
 from proxy.context.compaction.parts import Part, messages_of
 from proxy.context.compaction.runs import Run, foldable_runs, recent_blocks_start
 from proxy.context.conversation import last_user, problems
@@ -159,7 +159,7 @@ class CompressionRun:
             return trimmed.parts, {"runs": [[note.part.start, note.part.end] for note in trimmed.notes]}
         summary_tokens = self._options.max_summary_tokens
         runs = (
-            await self._oldest(end, excess + max(summary_tokens, NOTE_TOKENS))
+            await self._oldest(end, excess + await self._note_tokens(excess))
             if sparing
             else foldable_runs(self.parts, end, self._last_user)
         )
@@ -176,6 +176,12 @@ class CompressionRun:
         )
         return done.parts, {"summaries": summaries_detail(done)}
 
+    async def _note_tokens(self, excess: int) -> int:
+        """The most that the note takes which stands for `excess` tokens, itself and the notes that are there."""
+        _, earlier = await own_and_earlier_tokens(self._exchange, self._ports, self.parts)
+        own = int(max(excess, 0) / (1 - SUMMARY_SHARE))
+        return max(most_summary_tokens(self._exchange, own, earlier, self._options.max_summary_tokens), NOTE_TOKENS)
+
     async def _oldest(self, end: int, tokens: int) -> list[Run]:
         """The first blocks before `end` that hold so many tokens."""
         return oldest_runs(self.parts, end, self._last_user, await self._counts(), tokens)
@@ -186,13 +192,20 @@ class CompressionRun:
 
     async def _trimmed(self, end: int, excess: int, *, sparing: bool) -> FoldedRun:
         if any(age is not None for age in self._ages):
-            most = excess + NOTE_TOKENS if sparing else None
+            most = excess + await self._note_tokens(excess) if sparing else None
             runs = old_runs(self.parts, end, self._last_user, self._ages, self._options.max_age_s, await self._counts(), most)
         else:
-            runs = await self._oldest(end, excess + NOTE_TOKENS)
+            runs = await self._oldest(end, excess + await self._note_tokens(excess))
+
+        framing = await self._tokens([])
+        whole = sum([await self._tokens(messages_of(self.parts[run.start : run.end])) - framing for run in runs])
 
         async def write(parts: Sequence[Part], run: Run) -> Noted:
-            return await archived_run(self._exchange, self._ports, parts, run, self._query)
+            """What matters most of the run stays where the goal leaves room for it."""
+            stands_for = await self._tokens(messages_of(parts[run.start : run.end])) - framing
+            spare = int(stands_for * (1 - max(excess, 0) / whole)) if whole > excess else 0
+            most = min(most_summary_tokens(self._exchange, stands_for, 0, self._options.max_summary_tokens), spare)
+            return await archived_run(self._exchange, self._ports, parts, run, self._query, max_important_tokens=most)
 
         return await folded(self.parts, runs, write, self._tokens)
 

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from proxy.context.compaction.notes import SUMMARY_TOKENS_HELP
 from proxy.context.summaries.summariser import SummariserOptions
 from proxy.ports.stage import Positive, Share, StageOptions
 
@@ -30,9 +31,7 @@ class CompressionOptions(StageOptions, frozen=True, kw_only=True):
     max_age_s: Annotated[
         float, Meta(gt=0, description="age in seconds from which trim takes messages out: by their timestamp, or since first seen")
     ] = 3600
-    max_summary_tokens: Annotated[
-        Positive, Meta(description="most tokens of one summary, with the message around it and the reference")
-    ] = 200
+    max_summary_tokens: Annotated[Positive | None, Meta(description=SUMMARY_TOKENS_HELP)] = None
     keep_recent: Annotated[
         Positive, Meta(description="blocks at the end that stay as they are: a message, or a tool call with its results; 1 when aggressive")
     ] = 4

@@ -28,9 +28,9 @@ async def summarised(
     tokens: Tokens,
     *,
     query: str,
-    max_tokens: int,
+    max_tokens: int | None,
 ) -> FoldedRun:
-    """Each run by its summary of at most `max_tokens`. Raises `StoreUnavailable`."""
+    """Each run by its summary of at most `max_tokens` (None: by default). Raises `StoreUnavailable`."""
 
     async def write(current: Sequence[Part], run: Run) -> Noted:
         return await summarised_run(exchange, ports, summariser, late, current, run, query=query, max_tokens=max_tokens)

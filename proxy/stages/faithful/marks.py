@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 
 from proxy.context.faithful import extract_citations
-from proxy.grounding.citations.citing import Citation, without_marks
+from proxy.grounding.citations.citation import Citation
+from proxy.grounding.citations.citing import without_marks
 from proxy.grounding.claims.checkable import is_rating
 from proxy.language.patterns import LazyPattern
 from proxy.language.text import split_sentences
@@ -19,9 +20,23 @@ from proxy.language.text import split_sentences
 _OPEN = re.compile(r"[ \t]{0,4}[\[【](?:(?!\]|】)[^\n]){0,600}$")
 """A mark that is still open after 600 characters is none."""
 _FENCE = re.compile(r"^[> \t]{0,12}(?:```|~~~)")
+_NAMING = (
+    r"(?:state|name|indicate|mention|give|say|note|add|include|specify|with) (?:me )?(?:the|a|its|each|every|which|where)|which|what"
+    r"|(?:nenne|gib|schreib\w*|ergänze|mit) (?:mir )?(?:die|das|den|jeweils|auch)|welche[rsnm]?|(?:indica|menciona|di|añade|nombra|con) (?:el|la|los|las|qué|en qué)|qué|cuál"
+    r"|(?:indique[rz]?|mentionne[rz]?|donne[rz]?|précise[rz]?|ajoute[rz]?|nomme[rz]?|avec) (?:le|la|les|l['’]|quel\w*)|quel(?:le)?s?"
+    r"|(?:indica(?:re)?|cita|menziona|specifica|aggiungi|con) (?:il|la|lo|i|le|gli|l['’]|quale)|quale|(?:indi(?:ca|que)|menciona|mencione|diga|diz|cite|acrescent[ae]|com) (?:o|a|os|as|qual|em que)|qual|que"
+)
+_PLACES = (
+    r"document|section|paragraph|page|clause|article|procedure|chapter|passage|manual|regulation|file|dokument|abschnitt|absatz|seite|paragraf|artikel|klausel|kapitel|anweisung|datei"
+    r"|documento|sección|apartado|párrafo|página|cláusula|artículo|procedimiento|capítulo|archivo|rubrique|paragraphe|alinéa|procédure|chapitre|fichier"
+    r"|sezione|paragrafo|pagina|clausola|articolo|procedura|capitolo|seção|secção|parágrafo|cláusula|artigo|procedimento|ficheiro|arquivo"
+)
+"""Where something stands: a client that asks for the place asks for a citation in other words."""
 _ASKS_CITATIONS = LazyPattern(
     r"\b(?:cit(?:e|es|ed|ing|ations?)|reference\w*|footnotes?|sources?|quote|passage numbers?|zitier\w*|beleg\w*|quellen?(?:angaben?)?|fußnoten?"
-    r"|cita(?:s|r|ndo)?|fuentes?|referencias?|notas? al pie|citer|cite[sz]?|citations?|références?|notes? de bas)\b"
+    r"|cita(?:s|r|ndo)?|fuentes?|referencias?|notas? al pie|citer|cite[sz]?|citations?|références?|notes? de bas"
+    r"|fonti?|cita(?:re|ndo|zion[ei])|riferiment[oi]|note a piè|fontes?|cit(?:e|ar|ando|aç(?:ão|ões))|referências?|notas? de rodapé)\b"
+    rf"|\b(?:{_NAMING})\b[^.!?\n]{{0,40}}?\b(?:{_PLACES})\b"
     r"|\[(?:passage|document|doc|source|quelle|pasaje|fuente)? ?\d{1,3}\]|^#{1,4} ?(?:passage|document|source) ?\d|\b(?:document|passage|source) \d{1,3} ?[:.)]"
     r"|<(?:document|passage|doc|source)\b[^>\n]{0,40}\b(?:index|id|n)=",
     re.I | re.M,

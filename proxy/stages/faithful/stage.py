@@ -26,6 +26,24 @@ from proxy.ports import Ports
 from proxy.ports.stage import Positive, SentenceStage, StageOptions
 from proxy.stages.faithful.marks import MarkRemover, asks_for_citations, asks_for_rating, without_own_marks
 
+READING_TOOLS = (
+    "read_file",
+    "read_document*",
+    "read_page*",
+    "read_url",
+    "web_extract",
+    "web_fetch",
+    "fetch_url",
+    "fetch_page",
+    "fetch_webpage",
+    "open_url",
+    "browser",
+    "browser_navigate",
+    "browser_snapshot",
+)
+"""Tools that read one thing by its name. Their results are no passages that somebody promised to answer from, so that the relevance of
+none is judged; but an answer that speaks of them has to keep to them.
+"""
 Template = Literal["rag", "prefix", "none"]
 Asked = Literal["citations", "confidence"]
 _RULES = tuple(texts(code).rules.strip() for code in LANGUAGES)
@@ -65,10 +83,14 @@ class FaithfulOptions(StageOptions, frozen=True, kw_only=True):
     when: Annotated[
         Literal["passages", "retrieval", "always"],
         Meta(
-            description="requests that get the rules: those with passages; those that offer or used a retrieval tool, too; or always, "
-            "for a prefix that never changes"
+            description="requests that get the rules: those with passages; those that offer or used a retrieval tool or a reading tool, "
+            "too; or always, for a prefix that never changes"
         ),
     ] = "retrieval"
+    reading_tools: Annotated[
+        tuple[str, ...],
+        Meta(description="when: retrieval: tools that read a file or a page, by name pattern, beside the policy's retrieval_tools"),
+    ] = READING_TOOLS
 
 
 class _Hidden:
@@ -87,7 +109,7 @@ class _Hidden:
 
 
 class Faithful(SentenceStage[FaithfulOptions]):
-    """Asks the model to answer from the context, to cite it and to rate itself; numbers the passages that come as hints."""
+    """Asks for an answer from the context, with citations and rating; numbers the passages that come as hints."""
 
     name = "faithful"
     Options = FaithfulOptions
@@ -143,7 +165,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
         if left == sentence.text:
             return None
         whole = left if not left.strip() else left.strip()
-        return Verdict(self.name, "pass", detail={"choice": sentence.choice, "sentence": sentence.index}, replacement=whole)
+        return Verdict(self.name, "unchecked", detail={"choice": sentence.choice, "sentence": sentence.index}, replacement=whole)
 
     async def on_answer(self, exchange: Exchange) -> Verdict | None:
         """Take the marks out of an answer that came whole."""
@@ -175,7 +197,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Add the rules and the passages, each once."""
         options, size, before = self.options, exchange.original.size, exchange.messages
-        grounds = await aside(size, grounds_of, exchange)
+        grounds = await aside(size, grounds_of, exchange, options.reading_tools)
         wanted = {"passages": ("passages",), "retrieval": ("passages", "retrieval_tool"), "always": ()}[options.when]
         if wanted and not any(ground in wanted for ground in grounds):
             return Verdict(self.name, "unchecked", detail={"reason": "no context"})
@@ -184,7 +206,8 @@ class Faithful(SentenceStage[FaithfulOptions]):
         with_rules = with_suffix(before, texts(wording).system_suffix_plain if plain else self._suffix(wording))
         shown = (await aside(size, unseen, exchange))[: options.max_passages]
         template: Template = "none" if plain else options.template
-        exchange.messages = await aside(size, with_passages, with_rules, shown, template, wording)
+        wrap = partial(wrap_with_context_faithful_prompt, cite="citations" in options.ask_for, rate="confidence" in options.ask_for)
+        exchange.messages = await aside(size, with_passages, with_rules, shown, template, wording, wrap)
         detail = {"grounds": grounds, "language": wording, "variant": "plain" if plain else "full", "passages": len(shown)}
         if with_rules is not before and not plain:
             self._hide(exchange)
@@ -197,9 +220,11 @@ class Faithful(SentenceStage[FaithfulOptions]):
         return Verdict(self.name, "unchecked", detail=detail)
 
 
-def grounds_of(exchange: Exchange) -> list[str]:
-    """Why the rules apply: ``passages`` (also when an earlier stage left all of them out), ``retrieval_tool`` offered or used."""
-    patterns = exchange.retrieval_tools
+def grounds_of(exchange: Exchange, reading_tools: Sequence[str] = ()) -> list[str]:
+    """Why the rules apply: ``passages`` (also when an earlier stage left all of them out), ``retrieval_tool`` offered or used, which may
+    be one that reads.
+    """
+    patterns = (*exchange.retrieval_tools, *reading_tools)
     names = [_tool_name(tool) for tool in exchange.original.tools] + _called(exchange.conversation)
     retrieved = bool(exchange.passages) or any(evidence.kind == "passage" for evidence in exchange.evidence)
     found = (("passages", retrieved), ("retrieval_tool", any(is_retrieval_tool(name, patterns) for name in names)))
@@ -236,7 +261,13 @@ def with_suffix(messages: Sequence[Message], suffix: str) -> Sequence[Message]:
     return [*messages[:at], _with_text(messages[at], lambda text: text + suffix if text.strip() else suffix.strip()), *messages[at + 1 :]]
 
 
-def with_passages(messages: Sequence[Message], passages: Sequence[Evidence], template: Template, wording: str) -> Sequence[Message]:
+def with_passages(
+    messages: Sequence[Message],
+    passages: Sequence[Evidence],
+    template: Template,
+    wording: str,
+    wrap: Callable[..., tuple[str, str]] = wrap_with_context_faithful_prompt,
+) -> Sequence[Message]:
     """`messages` with `passages` in the last user message; themselves when there are none, no user message, or they are there already."""
     at = next((i for i in range(len(messages) - 1, -1, -1) if messages[i].get("role") == "user"), None)
     if at is None or not readable(passages):
@@ -248,9 +279,7 @@ def with_passages(messages: Sequence[Message], passages: Sequence[Evidence], tem
     def wrapped(text: str) -> str:
         if template == "none" or not text.strip():
             return f"{block}\n\n{text}".rstrip()
-        return wrap_with_context_faithful_prompt(
-            text, passages, use_rag_template=template == "rag", max_passages=len(passages), language=wording
-        )[1]
+        return wrap(text, passages, use_rag_template=template == "rag", max_passages=len(passages), language=wording)[1]
 
     return [*messages[:at], _with_text(messages[at], wrapped), *messages[at + 1 :]]
 

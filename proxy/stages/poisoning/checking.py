@@ -149,7 +149,8 @@ def _of_fact(statements: Statements, claim: Claim, verdict: FactVerdict) -> Pois
     kind = kind_of(claim.text, verdict.correct_fact, contradicted=contradicted, language=tongue, conflict=known)
     kind = "outdated" if verdict.reason == "outdated" else kind
     source = str(verdict.detail.get("fact_source") or verdict.source)
-    return replace(finding, kind=kind, reason=verdict.reason, correct_fact=verdict.correct_fact, source=source)
+    negated = contradicted and conflict[0] == "negation"
+    return replace(finding, kind=kind, reason=verdict.reason, correct_fact=verdict.correct_fact, source=source, negation=negated)
 
 
 def _of_judgement(statements: Statements, judgement: Judgement) -> PoisoningFinding:

@@ -21,7 +21,8 @@ ACTIONS: tuple[Action, ...] = ("pass", "note", "annotate", "quarantine", "block"
 """From the mildest to the hardest. ``note`` is for the record alone; ``annotate`` warns; ``quarantine`` and ``block`` keep the content
 from the model, the one until a person decides, the other unless a person decides otherwise; ``reject`` refuses the request."""
 EXACT: tuple[Kind, ...] = ("wrong_location", "wrong_date", "wrong_number", "wrong_unit", "wrong_name")
-"""Kinds that a number, a date or a name decides: the evidence has another in its place. Others are a model's reading of two sentences."""
+"""Kinds that a number, a date or a name decides: the evidence has another in its place. Others are a model's reading of two sentences, but
+for a "not" that one of two sentences in the same words has."""
 MOST = 0.5
 """Where more than this share of a piece's checkable statements fails, all of it goes: what is left would say little, and is doubtful."""
 
@@ -42,6 +43,13 @@ class PoisoningFinding(Struct, frozen=True):
     correct_fact: str = ""
     source: str = ""
     """Of what it was judged by."""
+    negation: bool = False
+    """Whether a fact says the same words, one of the two with a "not"."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether a number, a date, a name or a "not" decides, and no model alone."""
+        return self.kind in EXACT or self.negation
 
 
 class Rules(Struct, frozen=True):
@@ -49,8 +57,9 @@ class Rules(Struct, frozen=True):
 
     on_invalid: Action = "annotate"
     on_inexact: Action = "note"
-    """What becomes of false statements whose kind is none of `EXACT`."""
+    """What becomes of false statements that are not `PoisoningFinding.exact`."""
     on_suspicious: Action = "note"
+    """What becomes of doubtful statements, and at least of false ones."""
     on_low_confidence: Action = "pass"
     """What becomes of statements that are not known to be true with `min_confidence`, where the policy demands it."""
     min_confidence: float = 0.8
@@ -132,7 +141,7 @@ def _failing(finding: PoisoningFinding, rules: Rules) -> Failing | None:
     action: Action = "pass"
     reason = _reason(finding)
     if finding.status == "INVALID":
-        action = rules.on_invalid if finding.kind in EXACT else rules.on_inexact
+        action = max(rules.on_invalid if finding.exact else rules.on_inexact, rules.on_suspicious, key=_index)
     elif finding.status == "SUSPICIOUS":
         action = rules.on_suspicious
     elif finding.status in ("VALID", "UNKNOWN") and _support(finding) < rules.min_confidence:

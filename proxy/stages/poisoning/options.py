@@ -79,7 +79,7 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
         Literal["block", "quarantine", "reject", "annotate"],
         Meta(
             description="false statements: block (they leave the context, and stay out unless a person approves them), quarantine (until a "
-            "person decides), reject (400 policy_blocked), annotate (a warning); for those that a number, a date or a name decides"
+            "person decides), reject (400 policy_blocked), annotate (a warning); for those that a number, a date, a name or a not decides"
         ),
     ] = "annotate"
     on_inexact: Annotated[
@@ -88,7 +88,7 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
     ] = "note"
     on_suspicious: Annotated[
         Literal["note", "annotate", "quarantine", "reject"],
-        Meta(description="doubtful statements: note (for the record alone), annotate, quarantine or reject, as above"),
+        Meta(description="doubtful statements, and at least false ones: note (for the record alone), annotate, quarantine or reject"),
     ] = "note"
     on_low_confidence: Annotated[
         Literal["forward", "annotate", "quarantine", "block", "reject"],
@@ -123,7 +123,9 @@ class PoisoningOptions(VerifierOptions, frozen=True, kw_only=True, forbid_unknow
     min_contradiction: Annotated[Share, Meta(description="probability from which a statement counts as contradicted")] = 0.5
     note: Annotated[str, Meta(min_length=1, description="what stands in a message of which nothing is left")] = NOTE
     marker: Annotated[str, Meta(description="what stands in place of a statement that was taken out; empty takes it out cleanly")] = ""
-    alert_above: Annotated[Share, Meta(description="share of poisoned pieces among the last 200 from which on the log warns")] = 0.05
+    alert_above: Annotated[
+        Share, Meta(description="share of poisoned pieces among the last 200 from which on log, metric and dashboard warn the operator")
+    ] = 0.05
     max_claims: Annotated[
         Positive, Meta(description="statements judged of one piece; the rest of a longer one is an error, not a pass")
     ] = 200

@@ -11,7 +11,7 @@ MIN_PIECES = 20
 
 
 class PoisoningRate:
-    """Belongs to one policy of one process."""
+    """Belongs to one policy of one process, and is its operator's to know: no client's verdict says how much poison others sent."""
 
     def __init__(self, alert_above: float, window: int = WINDOW) -> None:
         """`alert_above` is the share of poisoned pieces from which on it is too much."""

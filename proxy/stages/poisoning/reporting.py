@@ -11,7 +11,6 @@ from proxy.context.pieces import ContextPiece
 from proxy.exchange import Verdict
 from proxy.ports import QuarantineItem
 from proxy.stages.poisoning.decisions import PieceDecision
-from proxy.stages.poisoning.rate import PoisoningRate
 
 BLOCKED, ANSWER = "poisoned_context", "answer_quarantined"
 HALLUCINATION, INSTRUCTION, LOW_CONFIDENCE = (
@@ -72,11 +71,9 @@ class Outcome(Struct):
     """The pieces that the quarantine has, approved ones too."""
 
 
-def verdicts_of(stage: str, outcome: Outcome, rate: PoisoningRate) -> list[Verdict]:
-    """The turn's verdicts, the one that counts last. `rate` is the client's."""
+def verdicts_of(stage: str, outcome: Outcome) -> list[Verdict]:
+    """The turn's verdicts, the one that counts last."""
     found: list[Verdict] = []
-    if rate.high:
-        found.append(Verdict(stage, "warn", code="poisoning_rate_high", score=round(rate.rate, 4)))
     detail = _detail(outcome)
     out = [(piece, item) for piece, item in outcome.items if item.status != "approved"]
     score = max((item.score for _, item in out if item.score is not None), default=None)

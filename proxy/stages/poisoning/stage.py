@@ -49,8 +49,6 @@ _DEADLINE = 0.85
 """Share of the stage's time after which what is not checked yet is an error, so that what was found is not lost."""
 _BATCH = 8
 """Pieces that are checked together: what a batch has found stays found when the time is over."""
-_CLIENTS = 1000
-"""Clients whose rate is remembered."""
 _EVERY_KIND: tuple[PieceKind, ...] = ("user", "assistant", "tool_result", "passage")
 _KINDS: Mapping[str, ActionKind] = {"annotate": "warn", "quarantine": "quarantine", "block": "quarantine", "reject": "block"}
 """What the options' words are; ``block`` keeps content from the model until a person lets it in, and refuses nothing."""
@@ -86,7 +84,6 @@ class Poisoning(Stage[PoisoningOptions]):
         "context_quarantined",
         "context_suspicious",
         "answer_quarantined",
-        "poisoning_rate_high",
         "poisoning_unchecked",
     )
     reads_passages = True
@@ -100,8 +97,8 @@ class Poisoning(Stage[PoisoningOptions]):
         self._rules = options.rules
         self._keeps_out = any(action.kind in ("quarantine", "block") for action in self.actions(options))
         self._rate = PoisoningRate(options.alert_above)
-        self._rates: LRU[PoisoningRate] = LRU(_CLIENTS)
-        """By client: what one client is told says nothing of the others."""
+        self._counted: LRU[bool] = LRU(options.cache_size)
+        """Pieces that were counted, by run: the same falsehood in another run is another attempt."""
         self._known: LRU[CheckedPiece] = LRU(options.cache_size)
 
     def warm(self) -> None:
@@ -156,12 +153,13 @@ class Poisoning(Stage[PoisoningOptions]):
         outcome = Outcome(pieces=len(pieces))
         tools = await aside(exchange.original.size, tools_of, exchange.conversation)
         decided = await self._decided(exchange, pieces, outcome)
-        open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in self.options.kinds]
+        kinds = self._kinds(exchange)
+        open_ = [piece for piece in pieces if piece.hash not in decided and piece.kind in kinds]
         new = {piece.hash: piece for piece in open_}
         found = await self._checked(exchange, list(new.values()), decided, tools, outcome)
         held = await self._held(exchange, new, found, tools, outcome)
         self._take_out(exchange, pieces, decided | held, outcome)
-        verdicts = verdicts_of(self.name, outcome, self._rate_of(exchange.client))
+        verdicts = verdicts_of(self.name, outcome)
         exchange.verdicts += verdicts[:-1]
         return verdicts[-1]
 
@@ -218,15 +216,23 @@ class Poisoning(Stage[PoisoningOptions]):
             batch = open_[at : at + _BATCH]
             for piece, checked in zip(batch, await checker.check(batch, left_s), strict=True):
                 found[piece.hash] = checked
-                self._count(exchange.client, self._decide(piece, checked, tools), outcome)
                 if not checked.error:
                     self._known.put(keys[piece.hash], checked)
             await breather.breathe()
+        for piece in pieces:
+            await breather.breathe()
+            if piece.hash in found:
+                self._count(exchange, piece, found[piece.hash], tools, outcome)
         outcome.looked = any(checked.looked for checked in found.values())
         outcome.unchecked = sum(piece.hash not in found for piece in pieces)
         problems = (checked.error or checked.left_out for checked in found.values())
         outcome.error = outcome.error or next((problem for problem in problems if problem), "")
         return found
+
+    def _kinds(self, exchange: Exchange) -> tuple[PieceKind, ...]:
+        """Of the pieces that there is something to check for: of what those in the conversation wrote, only what it states."""
+        judges = "tool_results" in self.options.against or self._facts(exchange) is not None
+        return tuple(kind for kind in self.options.kinds if judges or kind not in ("assistant", "user"))
 
     def _facts(self, exchange: Exchange) -> FactCheck | None:
         """Who knows what is so: the stage's own knowledge base, or the policy's."""
@@ -267,18 +273,16 @@ class Poisoning(Stage[PoisoningOptions]):
         place = (exchange.run_id, str(piece.message)) if told else ("", "")
         return key_of(exchange.client, exchange.policy, version, piece.hash, *place)
 
-    def _rate_of(self, client: str) -> PoisoningRate:
-        rate = self._rates.get(key := client.encode())
-        if rate is None:
-            self._rates.put(key, rate := PoisoningRate(self.options.alert_above))
-        return rate
-
-    def _count(self, client: str, decision: PieceDecision, outcome: Outcome) -> None:
-        """Count one piece that was checked now."""
+    def _count(self, exchange: Exchange, piece: ContextPiece, checked: CheckedPiece, tools: Mapping[int, str], outcome: Outcome) -> None:
+        """Count one piece that is new in its run."""
+        key = key_of(exchange.client, exchange.policy, exchange.run_id, piece.hash)
+        if self._counted.get(key):
+            return
+        self._counted.put(key, True)
+        decision = self._decide(piece, checked, tools)
         count, poisoned = self.ports.counters.count, decision.action not in ("pass", "note")
         outcome.checked += 1
         count("poisoning.checked_count")
-        self._rate_of(client).add(poisoned)
         if self._rate.add(poisoned):
             log.warning(
                 "%.0f%% of the last pieces of context were poisoned (alert_above %g)", self._rate.rate * 100, self.options.alert_above

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from proxy.context.pieces import ContextPiece
 from proxy.exchange.judgements import Claim
 from proxy.grounding.claims.claims import claims_of
-from proxy.grounding.evidence.gathering import is_question
+from proxy.grounding.evidence.asserted import is_question
 from proxy.grounding.evidence.json_pieces import places
 from proxy.grounding.evidence.pieces import cut
 from proxy.language.json.strings import JsonString, strings_of

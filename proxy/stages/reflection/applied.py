@@ -14,7 +14,7 @@ from proxy.ports.failures import FailureEvent, FailureRecord
 SIZE = 65_536
 """Events; about 100 bytes each."""
 EXCHANGES = 4096
-"""Exchanges whose answer has not left yet."""
+"""Exchanges whose answer has not left yet, and runs that are known to have failed."""
 
 
 class Applied:
@@ -22,14 +22,20 @@ class Applied:
 
     def __init__(self, size: int = SIZE) -> None:
         self._known: LRU[bool] = LRU(size)
+        self._failed: LRU[bool] = LRU(EXCHANGES)
         self._telling: LRU[list[FailureEvent]] = LRU(EXCHANGES)
 
     def new(self, owner: tuple[str, str], events: Sequence[FailureEvent]) -> list[FailureEvent]:
         """Those that have not been applied; `owner` is client and run."""
         return [event for event in events if _key(owner, event) not in self._known]
 
+    def has_failed(self, owner: tuple[str, str]) -> bool:
+        """Whether anything has been applied for its run by this worker."""
+        return self._failed.get(key_of(*owner)) is not None
+
     def add(self, owner: tuple[str, str], events: Sequence[FailureEvent]) -> None:
         """They have been applied."""
+        self._failed.put(key_of(*owner), True)
         for event in events:
             self._known.put(_key(owner, event), True)
 

@@ -22,11 +22,11 @@ from proxy.stages.reflection.signals.violations import of_call, of_response
 _SCHEMA = "schema"
 
 
-def answered(exchange: Exchange) -> list[FailureEvent]:
-    """What the exchange's answer, and the verdicts on it, show."""
+def answered(exchange: Exchange, min_score: float = 0.0) -> list[FailureEvent]:
+    """What the exchange's answer, and the verdicts on it, show; `min_score` is for the passages that came with the request."""
     failures = [*_call_violations(exchange), *_response_violations(exchange), *budget_failures(exchange)]
     admits = exchange.answer is not None and any(admits_ignorance(choice.text) for choice in exchange.answer.choices)
-    return [_occurred(failure) for failure in (*failures, *retrieval_failures(exchange, admits=admits))]
+    return [_occurred(failure) for failure in (*failures, *retrieval_failures(exchange, admits=admits, min_score=min_score))]
 
 
 def unanswered(exchange: Exchange) -> list[FailureEvent]:
@@ -62,7 +62,7 @@ def _is_over(record: FailureRecord, exchange: Exchange) -> bool:
         return record.subject == identifier(exchange.upstream)
     if of_the_exchange_before(record):
         return exchange.wants.form == "json"
-    return record.signal_type == "budget_pressure" or record.code in ("low_relevance", "no_evidence")
+    return record.signal_type == "budget_pressure" or (record.code in ("low_relevance", "no_evidence") and not record.action_key)
 
 
 def _call_violations(exchange: Exchange) -> list[Failure]:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from proxy.ports.failure_kinds import SignalType
-from proxy.ports.stage import Positive, StageOptions
+from proxy.ports.stage import Positive, Share, StageOptions
 
 
 class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
@@ -26,6 +26,13 @@ class ReflectionOptions(StageOptions, frozen=True, kw_only=True):
     scope: Annotated[
         Literal["run", "client"], Meta(description="whose failures are told: the run's own, or those of all runs of the client")
     ] = "run"
+    min_score: Annotated[
+        Share,
+        Meta(
+            description="a search whose best passage scores below it, as its retriever says from 0 to 1, has failed; a threshold that the "
+            "call or its result names goes before it, and scores that are no shares (BM25, distances, rank fusion) are left alone; 0: none"
+        ),
+    ] = 0.2
     signals: Annotated[
         tuple[SignalType, ...],
         Meta(min_length=1, description="what counts as a failure, of these"),

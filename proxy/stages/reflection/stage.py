@@ -70,7 +70,7 @@ class _Reading(Struct):
 
 
 class Reflection(Stage[ReflectionOptions]):
-    """Remembers what went wrong in a run, tells the model where it matters, and stops what repeats without progress."""
+    """Remembers what went wrong in a run, tells it, stops repetition."""
 
     name = "reflection"
     Options = ReflectionOptions
@@ -82,7 +82,7 @@ class Reflection(Stage[ReflectionOptions]):
 
     def __init__(self, options: ReflectionOptions, ports: Ports) -> None:
         super().__init__(options, ports)
-        self._reader = ResultReader()
+        self._reader = ResultReader(min_score=options.min_score)
         self._applied = Applied()
         self._caps: dict[str, list[Cap]] = {}
         """By exchange, where caps are enforced."""
@@ -113,11 +113,17 @@ class Reflection(Stage[ReflectionOptions]):
         """Only where it enforces caps."""
         return bool(self.options.enforce)
 
+    @property
+    def only_tells(self) -> bool:
+        """Where failures are for the record alone."""
+        options = self.options
+        return not (options.max_tokens or options.enforce or options.escalate_after is not None)
+
     # ---- the request ----
 
     def remembers(self, request: Request) -> bool:
-        """What went wrong."""
-        return True
+        """What went wrong: where nothing is told, what an agent's tools do."""
+        return bool(request.tools) or not self.only_tells
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Read the conversation, remember, then stop or tell. Raises `PolicyBlocked`."""
@@ -126,8 +132,9 @@ class Reflection(Stage[ReflectionOptions]):
             reading = await self._read(exchange)
         except StoreUnavailable:
             return Verdict(self.name, "error", code=UNCHECKED, detail={"problem": "store_unavailable"})
-        if self.options.escalate_after is not None:
-            stop = escalation(reading.newest, self.options.escalate_after, can_ask=exchange.wants.calls != "required")
+        if (after := self.options.escalate_after) is not None:
+            stuck = [record for record in reading.newest if not reading.history.still_varies(record.fingerprint, after)]
+            stop = escalation(stuck, after, can_ask=exchange.wants.calls != "required")
             if stop is not None:
                 return await self._stop(exchange, stop)
         if self.options.enforce:
@@ -144,7 +151,10 @@ class Reflection(Stage[ReflectionOptions]):
     async def _read(self, exchange: Exchange) -> _Reading:
         """Raises `StoreUnavailable`."""
         history = await aside(LARGE, self._history, exchange)  # a schema's pattern, or 10,000 messages, may take their time
-        await self._apply(exchange, [event for event in history.events if self._counts(event.failure)])
+        events = [event for event in history.events if self._counts(event.failure)]
+        await self._apply(exchange, events)
+        if self.only_tells and not events and not self._applied.has_failed(_owner(exchange)):
+            return _Reading(history, [], [])
         situation = history.situation
         shown = dict.fromkeys(failure.fingerprint for failure in history.newest if self._counts(failure))
         fingerprints = list(dict.fromkeys([*shown, *situation.fingerprints]))
@@ -173,7 +183,14 @@ class Reflection(Stage[ReflectionOptions]):
             return is_retrieval_tool(tool, patterns)
 
         tools = exchange.original.tools
-        return read_history(exchange.conversation, tools, retrieves, self._reader, stall_after=self.options.stall_after)
+        return read_history(
+            exchange.conversation,
+            tools,
+            retrieves,
+            self._reader,
+            stall_after=self.options.stall_after,
+            corrects="human_correction" in self.options.signals,
+        )
 
     def _counts(self, failure: Failure | None) -> bool:
         return failure is None or failure.signal_type in self.options.signals
@@ -233,7 +250,11 @@ class Reflection(Stage[ReflectionOptions]):
     async def on_done(self, exchange: Exchange) -> None:
         """Remember what only the answer showed, and what was told."""
         events = self._applied.told(exchange.id)
-        events += [event for event in await aside(LARGE, learning.answered, exchange) if self._counts(event.failure)]
+        events += [
+            event for event in await aside(LARGE, learning.answered, exchange, self.options.min_score) if self._counts(event.failure)
+        ]
+        if self.only_tells and not events and not self._applied.has_failed(_owner(exchange)):
+            return
         found = await self.ports.failures.relevant(
             client=exchange.client, run_id=exchange.run_id, fingerprints=(), subjects=("", exchange.upstream), limit=CANDIDATES
         )
@@ -252,7 +273,7 @@ class Reflection(Stage[ReflectionOptions]):
 
     async def _apply(self, exchange: Exchange, events: Sequence[FailureEvent]) -> None:
         """Let those that this worker has not applied yet happen. Raises `StoreUnavailable`."""
-        owner = (exchange.client, exchange.run_id)
+        owner = _owner(exchange)
         new = self._applied.new(owner, events)
         if not new:
             return
@@ -268,6 +289,11 @@ class Reflection(Stage[ReflectionOptions]):
             await self._apply(exchange, events)
         except StoreUnavailable:
             self.ports.counters.count("reflection.unkept_count")
+
+
+def _owner(exchange: Exchange) -> tuple[str, str]:
+    """Whose failures: client and run."""
+    return (exchange.client, exchange.run_id)
 
 
 def _language(exchange: Exchange) -> str:

@@ -58,7 +58,7 @@ class ToolRagPanel(StagePanel):
 
     @classmethod
     def show(cls, whole: Bucket, buckets: Sequence[Bucket], counted: Mapping[str, Any]) -> Panel:
-        """Tokens saved, tools in context, and calls that were foreseen."""
+        """Tokens saved, tools in context, and how often the tool that was called was among the first."""
         done, requests = whole.of(cls), whole.of(cls).tool_requests
         chosen = counted.get("tool_selection")
         incidents = int(chosen.get("confusion_incidents", 0)) if isinstance(chosen, Mapping) else 0
@@ -73,7 +73,9 @@ class ToolRagPanel(StagePanel):
                 many(requests, "request") + " with a choice of tools" if requests else "",
                 f"{done.tools_kept / requests:.1f} of {done.tools_offered / requests:.1f} tools in context" if requests else "",
                 many(incidents, "request") + " with all of too many tools" if incidents else "",
-                f"{accuracy:.1%} of {chosen['calls']:,} tool calls foreseen since the start" if chosen and accuracy is not None else "",
+                f"{accuracy:.1%} of {chosen['calls']:,} requests had the tool they called in their first set, since the start"
+                if chosen and accuracy is not None
+                else "",
             ),
             series=over_time("tokens saved", [b.of(cls).saved for b in buckets]) if requests else (),
             hint="" if requests else "The stage tool_rag chooses among many tools; none had to be chosen from.",

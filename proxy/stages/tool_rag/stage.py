@@ -45,6 +45,7 @@ from proxy.stages.tool_rag.selection import (
     filled,
     grown,
     kin,
+    likely_enough,
     must_keep,
     name_of,
     tools_of,
@@ -53,6 +54,8 @@ from proxy.stages.tool_rag.task import task_of
 
 _SWAPS = 8
 """Tries to add to a run's stored tools while other workers do; each failure means that another one succeeded."""
+_OBJECTS = 3
+"""Best tools whose kin come where no tool is sure: any may be of the object that is meant."""
 _PLAUSIBLE = 0.1
 """Probability of being needed from which a tool is worth a look: listed by a search, whose result the model reads, and added to a
 run that has tools already when none is relevant enough. Small talk adds nothing, so that the prompt stays cached."""
@@ -65,13 +68,16 @@ class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
     above_share: Annotated[
         Share | None, Meta(description="share of the window from which tool descriptions are selected from, however few tools there are")
     ] = None
-    top_k: Annotated[Positive, Meta(description="most tools that one request adds by their relevance")] = 5
+    top_k: Annotated[
+        Positive,
+        Meta(description="most tools that one request adds by their relevance; up to twice as many where none is likely to be the one"),
+    ] = 5
     min_relevance: Annotated[
         Share, Meta(description="probability of being needed from which a tool is kept; a tool too many costs less than one that is missed")
     ] = 0.02
     kin: Annotated[
-        int, Meta(ge=0, description="tools of the best one's object that come with it, within top_k: of search_flights, book_flight")
-    ] = 2
+        int, Meta(ge=0, description="tools of the best ones' objects that come with them, beyond top_k: of search_flights, book_flight")
+    ] = 3
     when_none: Annotated[
         Literal["keep", "none"],
         Meta(description="when no tool reaches min_relevance: keep the top_k anyway, or none but those that always stay"),
@@ -103,8 +109,8 @@ COUNTERS = {
     "context.tool_tokens_before_count": "tokens of their descriptions",
     "context.tool_tokens_kept_count": "tokens of what was sent of them",
     "context.confusion_incidents_count": "requests of them that went with all of too many tools",
-    "context.tool_calls_count": "calls by the model where tools had been left out",
-    "context.tool_calls_found_count": "calls of them whose tool was there without a search",
+    "context.tool_calls_count": "requests in which the model called a tool, or searched for one, where tools had been left out",
+    "context.tool_calls_found_count": "requests of them whose called tools were all in the first set",
     "context.tool_searches_count": "searches by the model for a tool",
 }
 
@@ -171,34 +177,42 @@ class ToolRag(Stage[ToolRagOptions]):
         relevance = ranking.relevance if ranking else await aside(LARGE, shared_words, catalogue, query)
         matching = search(catalogue, relevance, query, min(self.options.min_relevance, _PLAUSIBLE))
         if not matching:
+            self._note_found(exchange, [])
             return nothing_reply(close_names(catalogue, relevance, query), len(catalogue.positions))
         here = set(catalogue_of(exchange.tools).positions)
         left_out = [key for key in matching if key not in here]
         added = left_out[: self.options.max_find_results]
+        self._note_found(exchange, added)
         if added:
             await self._add(exchange, catalogue, added, here)
         return found_reply(tools_of(catalogue, added), [key for key in matching if key in here], len(left_out) - len(added))
 
     async def on_done(self, exchange: Exchange) -> None:
-        """Count which calls the selection had foreseen, and learn from them."""
+        """Count whether the first set had the tools that were called, and learn from the calls."""
         selection = exchange.facts.tools
         if exchange.answer is None or selection is None or selection.reason in ("below-threshold", "error"):
             return
         catalogue = catalogue_of(exchange.original.tools)
         calls = [call.name for choice in exchange.answer.choices for call in choice.tool_calls if call.name in catalogue.positions]
+        if not selection.reason:
+            self._count_choice(exchange, calls)
         if not calls:
             return
-        if not selection.reason:
-            searched = {name for change in exchange.changes if change.get("what") == "found tools" for name in change["tools"]}
-            there = catalogue_of(exchange.tools).positions
-            self.ports.counters.count("context.tool_calls_count", len(calls))
-            self.ports.counters.count("context.tool_calls_found_count", sum(n in there and n not in searched for n in calls))
         query, context = task_of(exchange.conversation)
         if self.options.learn and query:
             forced = exchange.wants.chosen_tools  # not the model's choice
             called = tuple(name for name in dict.fromkeys(calls) if name not in forced)
             if called:
                 await self.ports.ranker.learn(catalogue.ranked_tools, query, called, context=context, client=exchange.client)
+
+    def _count_choice(self, exchange: Exchange, calls: Sequence[str]) -> None:
+        """One request, right when all that was called had been sent at first. A search that led to no call is a tool that was missing."""
+        searches = [change["tools"] for change in exchange.changes if change.get("what") == "found tools"]
+        if not calls and not searches:
+            return
+        first = catalogue_of(exchange.tools).positions.keys() - {name for names in searches for name in names}
+        self.ports.counters.count("context.tool_calls_count")
+        self.ports.counters.count("context.tool_calls_found_count", int(bool(calls) and first >= set(calls)))
 
     # ---- deciding ----
 
@@ -218,11 +232,16 @@ class ToolRag(Stage[ToolRagOptions]):
         options, relevance = self.options, ranking.relevance if ranking is not None else None
         kept = must_keep(catalogue, exchange.conversation, exchange.wants.chosen_tools, options.always)
         relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
+        most = 0 if relevance is None else likely_enough(relevance, options.top_k)
+        least = min(options.min_relevance, _PLAUSIBLE) if known else -1.0
         if relevance is not None and relevant:
-            relevant = dict([*relevant.items(), *kin(catalogue, relevance, next(iter(relevant)), options.kin).items()][: options.top_k])
+            likely = best(catalogue, relevance, most, least) if most > options.top_k else {}
+            relevant |= likely
+            relevant |= kin(catalogue, relevance, list(relevant)[: _OBJECTS if likely else 1], options.kin)
         named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
         if relevance is not None and not relevant and self._fill(exchange, bool(known or kept), bool(known)):
-            relevant = filled(catalogue, relevance, options.top_k, min(options.min_relevance, _PLAUSIBLE) if known else -1.0)
+            relevant = filled(catalogue, relevance, options.top_k if known else most, least)
+            relevant |= {} if known else kin(catalogue, relevance, list(relevant)[:_OBJECTS], options.kin)
         how: Literal["ok", "shortlist", "indexing"] = "indexing" if ranking is None else "shortlist" if ranking.shortlist else "ok"
         return _Found(frozenset((*relevant, *kept, *named)), relevant, how)
 
@@ -296,10 +315,12 @@ class ToolRag(Stage[ToolRagOptions]):
         }
         return Verdict(self.name, "unchecked", code="CONFUSION", detail=detail)
 
+    def _note_found(self, exchange: Exchange, added: Sequence[str]) -> None:
+        exchange.changes.append({"stage": self.name, "what": "found tools", "tools": list(added)})
+
     async def _add(self, exchange: Exchange, catalogue: ToolCatalogue, added: Sequence[str], here: Collection[str]) -> None:
         tools = tools_of(catalogue, added)
         exchange.tools = (*exchange.tools, *tools)
-        exchange.changes.append({"stage": self.name, "what": "found tools", "tools": list(added)})
         if (selection := exchange.facts.tools) is not None:
             exchange.facts.tools = ToolSelection(selection.offered, selection.kept + len(tools))
         await self._remember(exchange, catalogue, {*here, *added}, await self._recall(exchange))

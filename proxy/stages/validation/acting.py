@@ -75,7 +75,7 @@ def note_of(decision: QualityDecision) -> str:
     """What is wrong, in one line: ``out of date (2 h old, at most 1 h)``."""
     said = []
     for name in decision.quality.failing:
-        metric = decision.quality.metrics.get(name)  # type: ignore[call-overload]  # score is none of them
+        metric = decision.quality.findings.get(name)  # type: ignore[call-overload]  # score is none of them
         about = str(metric.detail.get("reason", "")) if metric is not None and name in ("freshness", "completeness") else ""
         said.append(_WHAT[name] + (f" ({about})" if about else ""))
     return "; ".join(said)[:MAX_NOTE_CHARS]

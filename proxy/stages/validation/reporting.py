@@ -61,7 +61,7 @@ def rejection(decision: QualityDecision, detail: Mapping[str, Any]) -> Verdict:
     what = f"the result of {newcomer.tool}" if newcomer.tool else f"a {newcomer.piece.kind.replace('_', ' ')}"
     if source and not newcomer.tool:
         what += f" from {source[:MAX_SOURCE_CHARS]}"
-    message = f"context rejected: {what} is {'; '.join(decision.quality.reasons)}"
+    message = f"context rejected: {what}: {'; '.join(decision.quality.reasons)}"
     score = decision.quality.score
     return Verdict(NAME, "block", REJECTED, None if score is None else round(score, 4), detail, message[:MAX_MESSAGE_CHARS])
 
@@ -104,7 +104,7 @@ def figures(quality: Quality) -> dict[str, Any]:
             **({"error": metric.error} if metric.error else {}),
             **{key: value for key, value in metric.detail.items() if key != "reason"},
         }
-        for name, metric in quality.metrics.items()
+        for name, metric in quality.findings.items()
     }
     score = None if quality.score is None else round(quality.score, 4)
     return {"passed": quality.passed, "score": score, "metrics": metrics, "reasons": [reason[:MAX_CHARS] for reason in quality.reasons]}

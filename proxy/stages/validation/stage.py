@@ -181,7 +181,7 @@ class Validation(Stage[ValidationOptions]):
         found = await validator.validate(candidates, times, deadline_s=max(0.0, left_s))
         for i, newcomer in enumerate(newcomers.values()):
             if newcomer.shown_as and newcomer.content.timestamp is not None and newcomer.shown_as not in seen:
-                found[i] = judged({**found[i].metrics, "freshness": failed("store_unavailable")}, options.thresholds, options.weights)
+                found[i] = judged({**found[i].findings, "freshness": failed("store_unavailable")}, options.thresholds, options.weights)
         return dict(zip(newcomers, found, strict=True))
 
     # ---- acting ----

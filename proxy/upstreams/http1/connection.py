@@ -358,7 +358,7 @@ class Connection(asyncio.Protocol):
         self._fields = []
         if len(fields) > _MAX_HEADERS or (self._quiet > _MAX_QUIET_BYTES and sum(len(n) + len(v) for n, v in fields) > _MAX_QUIET_BYTES):
             self._refusal = "too many headers"
-        elif status < 100 or status == 101:
+        elif status < 100 or status == 101 or status > 599:
             self._refusal = f"status {status}"
         if self._refusal:
             self._malformed(self._refusal)

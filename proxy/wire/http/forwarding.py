@@ -33,8 +33,39 @@ _HOP_BY_HOP = frozenset(
 )
 """RFC 9110 section 7.6.1, host, and expect (the server has answered it)."""
 _MAX_HEADERS_BYTES = 65536
-_REWRITTEN = _HOP_BY_HOP | {b"content-length", b"accept-encoding"}
-NOT_RETURNED = frozenset(
+_ACTS_ON_CLIENT = frozenset(
+    (
+        "alt-svc",
+        "clear-site-data",
+        "location",
+        "nel",
+        "public-key-pins",
+        "refresh",
+        "report-to",
+        "reporting-endpoints",
+        "service-worker-allowed",
+        "set-cookie",
+        "set-cookie2",
+        "sourcemap",
+        "strict-transport-security",
+        "x-sendfile",
+        "x-sourcemap",
+    )
+)
+"""An upstream's headers by which a browser, or a server in front of this proxy, does something in the name of this proxy's origin."""
+_ACTING_PREFIXES = (PREFIX, "x-accel-", "x-reproxy-")
+_OVERRIDES = frozenset(
+    (
+        b"x-http-method",
+        b"x-http-method-override",
+        b"x-method-override",
+        b"x-original-method",
+        b"x-original-url",
+        b"x-rewrite-url",
+    )
+)
+"""A client's headers by which many servers take another method or path than those that were looked at."""
+NOT_RETURNED = _ACTS_ON_CLIENT | frozenset(
     (
         "connection",
         "keep-alive",
@@ -46,9 +77,12 @@ NOT_RETURNED = frozenset(
         "content-encoding",
     )
 )
-"""An upstream's headers that describe its own connection and encoding of the body."""
+"""An upstream's headers that act on clients, or describe its own connection and encoding of the body."""
 NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 """Those of a body that passes as it is."""
+_NOT_SENT = _HOP_BY_HOP | _OVERRIDES
+_REWRITTEN = _NOT_SENT | {b"content-length", b"accept-encoding"}
+"""Headers of a client that do not go on; the second of a request whose body is written anew."""
 _KEYS = ("authorization", "x-api-key")
 _MAX_NAMES = 512
 _names: dict[bytes, tuple[str, bool]] = {}
@@ -73,7 +107,7 @@ def client_headers(headers: Sequence[tuple[bytes, bytes]], *, raw: bool) -> Clie
     hints: dict[str, str] = {}
     keys: dict[str, str] = {}
     forwarded: list[tuple[str, str]] = []
-    dropped = _HOP_BY_HOP if raw else _REWRITTEN
+    dropped = _NOT_SENT if raw else _REWRITTEN
     named = _connection_names(headers)
     for name, value in headers:
         if name in dropped:
@@ -107,8 +141,12 @@ def following(headers: Sequence[tuple[str, str]], call: int) -> list[tuple[str, 
 
 
 def returned_headers(reply: Reply, dropped: frozenset[str] = NOT_RETURNED) -> RawHeaders:
-    """The upstream's headers for the client; those that only this proxy may set are none of its."""
-    return [(k.encode(), v.encode("utf-8", "surrogateescape")) for k, v in reply.headers if k not in dropped and not k.startswith(PREFIX)]
+    """The upstream's headers for the client; those that only this proxy may set, or that act in its name, are none of its."""
+    return [
+        (k.encode(), v.encode("utf-8", "surrogateescape"))
+        for k, v in reply.headers
+        if k not in dropped and not k.startswith(_ACTING_PREFIXES)
+    ]
 
 
 def sent_path(scope: Scope) -> str:

@@ -68,8 +68,9 @@ RESPONSE: Mapping[str, str] = {
     "id": "record id",
     "policy": "NAME@hash8 of the loaded file",
     "verdict": (
-        "worst outcome: pass (something was checked, and held), unchecked (nothing to check or to check against), warn, block, error "
-        "(a check could not run), upstream_error, skipped; pending while streaming"
+        "worst outcome: pass (the answer's checkable statements were all judged, and all held), unsure (checked, nothing failed, not "
+        "everything could be decided), unchecked (no check of the answer ran; the reason is a warning code), warn, block, error (a check "
+        "could not run: never reported as pass), upstream_error, skipped; pending while streaming"
     ),
     "enforced": "false where the policy is in shadow mode: it judges, and changes nothing",
     "quality": "overall score, 0.00 to 1.00",
@@ -119,7 +120,7 @@ class ResponseHeaders:
             found += self._without_facts
         if facts.retries is not None:
             found.append((b"x-groundwire-retries", b"%d" % facts.retries))
-        if verdicts and (warnings := _codes(warning_codes(verdicts))):
+        if warnings := _codes(warning_codes(verdicts, verdict)):
             found.append((b"x-groundwire-warnings", ascii_value(warnings)))
         return found
 

@@ -2,7 +2,7 @@
 
 import anthropic
 from anthropic import beta_tool
-from cases import HI, INLINE, QUESTION, WEATHER, case, groundwire, main_by_route, raised, status_error
+from cases import HI, INLINE, QUESTION, WEATHER, case, groundwire, main_by_route, raised, server_of, status_error
 
 HELLO = {"model": "claude-sonnet-4-6", "max_tokens": 4000, "messages": [{"role": "user", "content": HI}]}
 SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
@@ -54,6 +54,16 @@ def stream(url):
         pieces = list(got.text_stream)
         final = got.get_final_message()
     return {"deltas": "".join(pieces), "pieces": len(pieces), "text": text_of(final), "stop": final.stop_reason}
+
+
+@case
+def verdict_of_a_stream(url):
+    said = client(url)
+    with said.messages.stream(**HELLO) as got:
+        got.until_done()
+        record_id = got.response.headers["x-groundwire-id"]
+    found = said.get(f"{server_of(url)}/groundwire/v1/verdicts/{record_id}?wait_ms=10000", cast_to=object)
+    return [record_id == found["id"], found["verdict"]]
 
 
 @case

@@ -20,6 +20,11 @@ INLINE = {"x-groundwire-inline": "1"}
 _cases = []
 
 
+def server_of(url):
+    """The address of the server that a base_url belongs to: what is no route's is below that."""
+    return "/".join(url.split("/")[:3])
+
+
 def case(function):
     """Mark a function (or coroutine function) as a case."""
     _cases.append(function)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from cases import HI, QUESTION, TOO_LONG, WEATHER, case, main, status_error
+from cases import BASE_URL, HI, QUESTION, TOO_LONG, WEATHER, case, main, server_of, status_error
 from openai import APIError, AsyncOpenAI, pydantic_function_tool
 from pydantic import BaseModel
 
@@ -38,6 +38,24 @@ async def many():
             return said
 
         return await asyncio.gather(*(one(i) for i in range(24)))
+
+
+@case
+async def verdicts_of_streams():
+    async with AsyncOpenAI(max_retries=0) as client:
+
+        async def one():
+            said = await client.chat.completions.create(**HELLO, stream=True)
+            record_id = said.response.headers["x-groundwire-id"]
+            asking = asyncio.create_task(
+                client.get(f"{server_of(BASE_URL)}/groundwire/v1/verdicts/{record_id}?wait_ms=20000", cast_to=object)
+            )
+            async for _ in said:
+                pass
+            found = await asking
+            return [record_id == found["id"], found["verdict"]]
+
+        return await asyncio.gather(*(one() for _ in range(8)))
 
 
 @case

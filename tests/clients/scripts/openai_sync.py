@@ -2,7 +2,7 @@
 
 import json
 
-from cases import BASE_URL, HI, INLINE, QUESTION, TOO_LONG, WEATHER, case, groundwire, main, raised, status_error
+from cases import BASE_URL, HI, INLINE, QUESTION, TOO_LONG, WEATHER, case, groundwire, main, raised, server_of, status_error
 from openai import OpenAI, pydantic_function_tool
 from pydantic import BaseModel
 
@@ -68,6 +68,22 @@ def stream():
         "ids": sorted({c.id for c in chunks}),
         "usage": [c.usage for c in chunks if c.usage],
         "extra": sorted({name for c in chunks for name in c.model_extra}),
+    }
+
+
+@case
+def verdict_of_a_stream():
+    said = chat.create(**HELLO, stream=True)
+    text = "".join(chunk.choices[0].delta.content or "" for chunk in said)
+    record_id = said.response.headers["x-groundwire-id"]
+    path = f"{server_of(BASE_URL)}/groundwire/v1/verdicts/{record_id}"
+    return {
+        "text": text,
+        "id": record_id,
+        "found": client.get(f"{path}?wait_ms=10000", cast_to=object),
+        "unknown": status_error(raised(client.get, f"{server_of(BASE_URL)}/groundwire/v1/verdicts/gw_nothing", cast_to=object)),
+        "stranger": status_error(raised(OpenAI(api_key="gw-wrong", max_retries=0).get, path, cast_to=object)),
+        "wait": status_error(raised(client.get, f"{path}?wait_ms=long", cast_to=object)),
     }
 
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.context.faithful import build_context_block, texts
+from proxy.context.faithful import wrap_with_context_faithful_prompt
 from proxy.context.passages import find_passages
 from proxy.exchange import Evidence, Exchange
-from proxy.grounding.evidence.gathering import EvidenceBase, gather, is_question
+from proxy.grounding.evidence.asserted import is_question
+from proxy.grounding.evidence.gathering import EvidenceBase, gather
 from proxy.language.text import split_sentences
 from proxy.testing import make_exchange
 
@@ -96,8 +97,8 @@ def test_a_passage_within_a_message_is_not_said_twice() -> None:
     text = "Use this.\n<context>\nParis is the capital.\n</context>\nI am in a hurry."
     found = EvidenceBase(gather(exchange_of({"role": "user", "content": text})))
 
-    assert found.sentences == ["Paris is the capital.", "Use this.", "I am in a hurry."]
-    for i in range(3):
+    assert found.sentences == ["Paris is the capital.", "I am in a hurry."]
+    for i in range(2):
         span = found.span(i)
         assert span.message_start is not None
         assert text[span.message_start : span.message_start + len(span.text)] == span.text
@@ -111,14 +112,14 @@ def test_a_json_results_passages_are_not_said_twice() -> None:
     assert found.sentences == ["Paris is", "the capital.", "results.price: 5"]
 
 
-@pytest.mark.parametrize("language", ["en", "de", "es"])
-def test_rules_that_this_project_words_are_no_evidence(language: str) -> None:
-    words = texts(language)
-    block = build_context_block(["Paris is the capital."], language=language)
-    messages = (
-        {"role": "system", "content": "The shop opens at nine." + words.system_suffix},
-        {"role": "user", "content": words.user_prefix + block},
+@pytest.mark.parametrize("rag", [True, False])
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("language", ["en", "de", "es", "fr"])
+def test_rules_that_this_project_words_are_no_evidence(language: str, asked: bool, rag: bool) -> None:
+    suffix, user = wrap_with_context_faithful_prompt(
+        "", ["Paris is the capital."], use_rag_template=rag, language=language, cite=asked, rate=asked
     )
+    messages = ({"role": "system", "content": "The shop opens at nine." + suffix}, {"role": "user", "content": user})
 
     assert EvidenceBase(gather(exchange_of(*messages))).sentences == ["Paris is the capital.", "The shop opens at nine."]
 

@@ -279,3 +279,30 @@ async def test_what_the_evidence_says_word_by_word_is_supported_in_any_language(
     (found,) = await Grounder(EnglishOnly(), only_certain=True).judge([claim(text)], EvidenceBase([Evidence(text)]), tongue="it")
 
     assert ("supported", "literal") == (found.label, found.decided_by)
+
+
+async def test_each_sentence_of_a_mixed_answer_is_judged_in_its_own_language() -> None:
+    verifiers = EnglishOnly()
+    claims = [
+        claim("The museum in the old town is closed on Mondays and Tuesdays."),
+        claim("Il museo della città vecchia è aperto anche il martedì mattina."),
+    ]
+
+    found = await Grounder(verifiers, only_certain=True).judge(claims, EvidenceBase([Evidence("The museum is closed.")]), tongue="en")
+
+    assert ["", "it"] == [one.language for one in found]
+    assert ("unsure", "unknown_language") == (found[1].label, found[1].reason)
+
+
+@pytest.mark.parametrize(
+    ("said", "label"),
+    [("The old tower is 300 m tall. Is that much?", "unsure"), ("Our old tower is 300 m tall. Is that much?", "contradicted")],
+)
+async def test_what_a_user_says_of_the_world_contradicts_no_answer(said: str, label: str) -> None:
+    verifiers = ScriptedVerifiers(lambda pair: Support(0.9) if "300" in pair.claim else Support(0.02, 0.95))
+
+    (found,) = await Grounder(verifiers, only_certain=True).judge(
+        [claim("The old tower is 330 m tall.")], EvidenceBase([Evidence(said, kind="user")]), tongue="en"
+    )
+
+    assert label == found.label

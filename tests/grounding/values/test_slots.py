@@ -13,6 +13,35 @@ def found(claim: str, *sentences: str, language: str = "en", said: str = "", ask
 
 
 @pytest.mark.parametrize(
+    ("claim", "sentence", "language"),
+    [
+        ("The draft is due on 11 June 2026.", "The board meets on 16 June 2026; the draft is due the Thursday before.", "en"),
+        ("The shop is closed on 2 May.", "The shop is closed on 1 May and on the following day.", "en"),
+        ("Payment is due on 14 July 2026.", "Payment is due on 10 July 2026 or, on a holiday, two business days later.", "en"),
+        ("Die Unterlagen gehen am 5. März raus.", "Die Sitzung ist am 6. März, die Unterlagen gehen am Vortag raus.", "de"),
+        ("Der Aufbau beginnt am 21. Mai 2026.", "Die Messe öffnet am 26. Mai 2026, der Aufbau beginnt am Donnerstag davor.", "de"),
+        ("El ensayo es el 9 de abril.", "El concierto es el 11 de abril; el ensayo es el jueves anterior.", "es"),
+        ("La répétition a lieu le 13 juin.", "Le concert a lieu le 14 juin, la répétition la veille.", "fr"),
+        ("La consegna è il 4 maggio 2026.", "La riunione è il 5 maggio 2026, la consegna il giorno precedente.", "it"),
+        ("A entrega é a 19 de junho de 2026.", "A reunião é a 23 de junho de 2026 e a entrega na sexta-feira anterior.", "pt"),
+    ],
+)
+def test_a_day_that_is_told_by_another_is_none(claim: str, sentence: str, language: str) -> None:
+    assert found(claim, sentence, language=language) is None
+
+
+@pytest.mark.parametrize(
+    ("claim", "sentence"),
+    [
+        ("The draft is due on 11 August 2026.", "The board meets on 16 June 2026; the draft is due the Thursday before."),
+        ("The invoice is due on 5 March 2025.", "The invoice is due on 19 March 2025, before noon on any day."),
+    ],
+)
+def test_a_date_that_no_other_day_tells_is_one(claim: str, sentence: str) -> None:
+    assert found(claim, sentence) is not None
+
+
+@pytest.mark.parametrize(
     ("claim", "sentence", "language", "values"),
     [
         ("The Eiffel Tower is in Rome.", "The Eiffel Tower is in Paris.", "en", ("Rome", "Paris")),

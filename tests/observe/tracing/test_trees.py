@@ -253,7 +253,8 @@ async def test_an_upstream_that_cannot_be_had_is_an_error_of_both_spans(start: S
         await proxy.post()
     root, call = collector.spans
     assert ("upstream_unreachable", True, 502) == (root.attributes["error.type"], root.error, root.attributes["http.response.status_code"])
-    assert ("upstream_unreachable", True, 1) == (call.attributes["error.type"], call.error, call.attributes["http.request.resend_count"])
+    assert ("upstream_unreachable", True) == (call.attributes["error.type"], call.error)
+    assert "http.request.resend_count" not in call.attributes
 
 
 async def test_an_upstreams_own_error_is_the_calls_error_and_not_the_proxys(start: Start, collector: Collector) -> None:

@@ -40,7 +40,21 @@ def test_a_language_without_a_wording_is_asked_in_english() -> None:
 def test_a_statement_of_a_source_names_it() -> None:
     one = statement("The museum opens at 9.", kind="fact", origin="passage", source="guide.md")
     other = statement("The museum opens at 10.", kind="fact", origin="passage", source="news.md", message=None)
-    assert ("The museum opens at 9. (guide.md)", "The museum opens at 10. (news.md)") == question(one, other).options[:2]
+    assert ("The museum opens at 9. (guide.md)", "The museum opens at 10. (news.md)") == question(one, other).sides
+
+
+@pytest.mark.parametrize(
+    ("language", "options"),
+    [
+        ("en", ("I live in York. (the other one is an error)", "I live in Leeds. (it has changed)", "Both are right.")),
+        ("de", ("I live in York. (das andere ist ein Fehler)", "I live in Leeds. (das hat sich geändert)", "Beides stimmt.")),
+        ("es", ("I live in York. (lo otro es un error)", "I live in Leeds. (ha cambiado)", "Las dos cosas son ciertas.")),
+        ("fr", ("I live in York. (l'autre est une erreur)", "I live in Leeds. (cela a changé)", "Les deux sont vraies.")),
+    ],
+)
+def test_of_two_facts_one_has_changed_or_one_is_an_error(language: str, options: tuple[str, ...]) -> None:
+    one, other = statement("I live in York.", kind="fact"), statement("I live in Leeds.", kind="fact", message=2)
+    assert options == question(one, other, language).options
 
 
 def test_a_field_of_a_record_is_named() -> None:

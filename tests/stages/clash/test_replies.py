@@ -280,3 +280,29 @@ def test_any_text_is_read(said: str) -> None:
 @given(st.lists(st.sampled_from(["luxury", "table", "rome", "green"]), min_size=MAX_ANSWER_WORDS + 1, max_size=60))
 def test_a_long_message_is_no_reply(words: list[str]) -> None:
     assert "open" == read_reply(" ".join(words), HOTEL).choice
+
+
+TOWNS = question(statement("I live in New York.", kind="fact"), statement("I live in London.", kind="fact", message=2))
+
+
+@pytest.mark.parametrize(
+    ("said", "choice"),
+    [
+        ("It has changed.", "newer"),
+        ("I moved", "newer"),
+        ("das hat sich geändert", "newer"),
+        ("ha cambiado", "newer"),
+        ("ça a changé", "newer"),
+        ("The second one is an error", "older"),
+        ("London was a mistake", "older"),
+        ("Die erste Angabe ist falsch", "newer"),
+        ("New York is wrong", "newer"),
+        ("La première est une erreur", "newer"),
+        ("It's an error.", "open"),
+        ("Both are right", "both"),
+        ("2", "newer"),
+        ("New York", "older"),
+    ],
+)
+def test_of_two_facts_one_may_have_changed_or_be_wrong(said: str, choice: str) -> None:
+    assert choice == read_reply(said, TOWNS).choice

@@ -74,9 +74,20 @@ def test_merge_puts_one_statement_in_place_of_both() -> None:
     assert ("merge", (), (older, newer), "My budget is between 100 € and 150 €.") == (done.strategy, done.kept, done.dropped, done.text)
 
 
-def test_what_cannot_be_merged_stays_and_is_reported() -> None:
-    done = resolve_clash(CHANGE, "merge", now=NOW)
-    assert ("keep_existing", (OLDER,), (), False) == (done.strategy, done.kept, done.dropped, done.resolved)
+def test_what_cannot_be_merged_is_the_users_to_say() -> None:
+    towns = clash(statement("I live in Berlin.", kind="fact"), statement("I live in Munich.", kind="fact", message=2), topic="location")
+    done = resolve_clash(towns, "merge", now=NOW)
+    assert ("ask_user", "the two statements cannot both hold: only the user can tell", False) == (done.strategy, done.reason, done.resolved)
+
+
+@pytest.mark.parametrize("strategy", ["prefer_recent", "ask_user", "merge", "keep_existing"])
+def test_a_strategy_may_be_written_in_capital_letters(strategy: str) -> None:
+    assert resolve_clash(CHANGE, strategy, now=NOW) == resolve_clash(CHANGE, strategy.upper(), now=NOW)
+
+
+def test_a_strategy_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="expected one of prefer_recent, ask_user, merge, keep_existing, got 'NEWEST'"):
+        resolve_clash(CHANGE, "NEWEST", now=NOW)
 
 
 @pytest.mark.parametrize("strategy", ["prefer_recent", "ask_user", "merge"])

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from proxy.errors import ModelUnavailable, Overloaded, StoreUnavailable
 from proxy.exchange import Exchange
@@ -14,6 +16,8 @@ from proxy.ports import Ports
 from proxy.stages.clash import ClashOptions
 from proxy.testing import HashEmbedder, MemoryClashes, ScriptedVerifiers, make_ports
 from tests.stages.clash.talk import MOVED, Message, assistant, contents, made, send, user, verdict
+
+POLICIES = Path(__file__).parents[3] / "policies"
 
 # ---- asking ----
 
@@ -27,6 +31,14 @@ async def test_the_question_is_in_the_users_language() -> None:
     sent = await ask(ports, [user("Ich wohne in Berlin."), assistant("Gut."), user("Ich wohne in München. Welcher Arzt ist in der Nähe?")])
     assert sent.answer is not None
     assert "Woran soll ich mich halten?" in sent.answer.text
+
+
+async def test_the_policy_for_agents_asks_nothing() -> None:
+    policy = yaml.safe_load((POLICIES / "agent.yaml").read_text(encoding="utf-8"))
+    options = next(stage["clash"] for stage in policy["stages"] if "clash" in stage)
+    memory = {"role": "system", "content": "## User profile\n- The user lives in Munich.\n- The user lives in Oslo."}
+    answers = [(await send(make_ports(), [memory, user(text)], **options)).answer for text in ("Turn the heating on.", "Hello!")]
+    assert [None, None] == answers
 
 
 async def test_the_reply_is_no_statement_against_what_it_chose() -> None:
@@ -210,7 +222,7 @@ async def test_the_detail_is_bounded() -> None:
         ({"between": ["user", "user"]}, "twice"),
         ({"between": []}, "between"),
         ({"strategy": "coin"}, "strategy"),
-        ({"max_asked": 0}, "max_asked"),
+        ({"max_asked": -1}, "max_asked"),
         ({"critical_topics": [""]}, "critical_topics"),
         ({"critical_strategy": "keep"}, "critical_strategy"),
         ({"strategies": "merge"}, "strategies"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.exchange import Message
+from proxy.exchange import Message, Tool
 from proxy.ports.failures import FailureEvent, FailureRecord
 from proxy.stages.reflection.failures.history import FailureHistory, read_history
 from proxy.stages.reflection.signals.calls import ResultReader
@@ -205,3 +206,27 @@ def test_events_are_bounded() -> None:
         talk.calls("get_order", NOT_FOUND, id=str(i))
     events: list[FailureEvent] = read(talk.messages).events
     assert 400 == len(events)
+
+
+BROKEN = "make: *** [all] Error 2\nexit code: 2"
+
+
+@pytest.mark.parametrize(
+    ("between", "progress"),
+    [("edit_file", 2), ("write_file", 2), ("applyPatch", 2), ("read_file", 0), ("think", 0), ("list_files", 0)],
+)
+def test_a_change_in_between_is_progress_and_reading_is_none(between: str, progress: int) -> None:
+    talk = Talk("Fix the build.")
+    tools: list[Tool] = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in ("bash", between)]
+    for number in range(3):
+        talk.calls("bash", BROKEN, command="make").calls(between, f"done {number}", path=f"{number}.c")
+    history = read_history(talk.messages[:-2], tools, lambda name: False, ResultReader(), stall_after=9)
+    assert (3, progress) == tuple([event.kind for event in history.events].count(kind) for kind in ("occurred", "progress"))
+
+
+@pytest.mark.parametrize(("error", "progress"), [("Error: permission denied", 0), ('{"status": 404, "error": "not found"}', 1)])
+def test_what_no_change_can_help_is_not_passed_by_one(error: str, progress: int) -> None:
+    tools: list[Tool] = [*TOOLS, {"type": "function", "function": {"name": "send_mail", "parameters": {"type": "object"}}}]
+    talk = Talk().calls("get_order", error, id="A7").calls("send_mail", "sent", to="ann").calls("get_order", error, id="A7")
+    history = read_history(talk.messages, tools, lambda name: False, ResultReader(), stall_after=9)
+    assert progress == [event.kind for event in history.events].count("progress")

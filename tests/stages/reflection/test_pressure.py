@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from proxy.exchange import Answer, Choice, ContextUse, Evidence, Exchange, Unanswered, Verdict
 from proxy.stages.reflection.signals.pressure import budget_failures, retrieval_failures, upstream_failure
@@ -31,6 +32,20 @@ def test_passages_off_the_question_are_a_failure_with_their_relevance_and_pointe
     )
     assert ["record", "chunk", "chunk"] == [ref["kind"] for ref in found.context_refs]
     assert {"type": "rephrase_query"} == found.recommended_adjustment
+
+
+def test_what_the_stage_relevance_only_notes_is_one_too() -> None:
+    made = exchange(passages=PASSAGES, relevance=0.02)
+    made.verdicts = [Verdict("relevance", "unchecked", code="low_relevance")]
+    assert [("low_relevance", 0.02)] == [(f.code, f.observed_outcome["relevance"]) for f in retrieval_failures(made, admits=False)]
+
+
+@pytest.mark.parametrize(("score", "found"), [(0.12, [("low_relevance", 0.12, 0.2)]), (0.2, []), (None, []), (7.5, [])])
+def test_passages_that_come_with_a_low_score_are_one(score: float | None, found: list[Any]) -> None:
+    made = exchange(passages=PASSAGES)
+    made.original = replace(made.original, passages=tuple(replace(passage, score=score) for passage in PASSAGES))
+    failures = retrieval_failures(made, admits=False, min_score=0.2)
+    assert found == [(f.code, f.observed_outcome["score"], f.observed_outcome["min_score"]) for f in failures]
 
 
 def test_the_same_passages_in_another_order_are_the_same_failure() -> None:

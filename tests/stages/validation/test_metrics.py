@@ -35,11 +35,11 @@ def test_good_content_passes_without_a_reason() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "word"),
     [
-        ("relevance", 0.69, "irrelevant"),
-        ("freshness", 0.99, "stale"),
-        ("accuracy", 0.89, "inaccurate"),
-        ("completeness", 0.79, "incomplete"),
-        ("consistency", 0.0, "inconsistent"),
+        ("relevance", 0.69, "low relevance"),
+        ("freshness", 0.99, "stale content"),
+        ("accuracy", 0.89, "factual inaccuracy"),
+        ("completeness", 0.79, "incomplete content"),
+        ("consistency", 0.0, "contradictory content"),
     ],
 )
 def test_each_metric_has_a_threshold_and_a_reason(name: str, value: float, word: str) -> None:
@@ -78,7 +78,7 @@ def test_what_could_not_be_measured_does_not_count_as_good() -> None:
 
 def test_a_default_accuracy_is_shown_and_marked() -> None:
     quality = judged(metrics(accuracy=unmeasured("nothing verifiable", 1.0)))
-    assert (1.0, False) == (quality.accuracy, quality.metrics["accuracy"].measured)
+    assert (1.0, False) == (quality.accuracy, quality.findings["accuracy"].measured)
 
 
 def test_a_check_that_could_not_run_is_no_pass() -> None:
@@ -122,3 +122,28 @@ def test_a_quality_gives_each_metric_s_value() -> None:
     quality = judged(metrics(relevance=0.1, freshness=0.2, accuracy=0.3, completeness=0.4, consistency=0.5))
     assert isinstance(quality, Quality)
     assert (0.1, 0.2, 0.3, 0.4, 0.5) == tuple(getattr(quality, name) for name in METRICS)
+
+
+# ---- the documents' names ----
+
+
+def test_the_figures_have_the_documents_names_and_count_what_nothing_speaks_against() -> None:
+    whole = judged(metrics(relevance=0.9, freshness=None, completeness=None, consistency=None))
+    expected = {"relevance_score": 0.9, "freshness_score": 1.0, "accuracy_score": 1.0, "completeness": 1.0, "consistency": 1.0}
+    assert expected == whole.metrics
+    assert ("relevance", "accuracy") == whole.measured
+    assert 0.95 == pytest.approx(whole.quality_score)
+
+
+def test_of_relevance_to_nothing_there_is_no_figure() -> None:
+    assert "relevance_score" not in judged(metrics(relevance=None)).metrics
+
+
+def test_where_nothing_was_measured_the_score_says_so_beside_it() -> None:
+    nothing = judged({name: unmeasured("nothing to go by") for name in METRICS})
+    assert (1.0, None, ()) == (nothing.quality_score, nothing.score, nothing.measured)
+
+
+def test_a_check_that_could_not_run_is_no_good_score() -> None:
+    broken = judged({name: failed("timeout") for name in METRICS})
+    assert (0.0, {}, False) == (broken.quality_score, broken.metrics, broken.is_valid)

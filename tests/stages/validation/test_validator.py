@@ -90,7 +90,7 @@ async def test_relevance_in_other_languages(text: str, question: str) -> None:
 
 @pytest.mark.parametrize(("query", "note"), [(None, "no query"), ("  ", "no query"), ("Thank you so much!", "thanks")])
 async def test_without_a_question_relevance_is_not_measured(query: str | None, note: str) -> None:
-    metric = (await one(TOWER, query)).metrics["relevance"]
+    metric = (await one(TOWER, query)).findings["relevance"]
     assert (None, False, note) == (metric.value, metric.measured, metric.note)
 
 
@@ -104,7 +104,7 @@ async def test_a_contradiction_makes_the_consistency_nought() -> None:
     quality = await one(SHORT_TOWER, None, TOWER)
     assert (0.0, ("consistency",)) == (quality.consistency, quality.failing)
     assert f"“{SHORT_TOWER}” contradicts “{TOWER}”" in quality.reasons[0]
-    assert TOWER == quality.metrics["consistency"].detail["contradicted"][0]["evidence"]
+    assert TOWER == quality.findings["consistency"].detail["contradicted"][0]["evidence"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ async def test_what_agrees_is_consistent() -> None:
 )
 async def test_where_there_is_nothing_to_compare_nothing_is_asked(text: str, existing: Any, note: str) -> None:
     verifier = ScriptedVerifiers(by_numbers)
-    metric = (await one(text, None, existing, verifier=verifier)).metrics["consistency"]
+    metric = (await one(text, None, existing, verifier=verifier)).findings["consistency"]
     assert (None, False, note, []) == (metric.value, metric.measured, metric.note, verifier.asked)
 
 
@@ -153,7 +153,7 @@ async def test_what_is_suspicious_is_not_valid() -> None:
 
 @pytest.mark.parametrize(("facts", "note"), [(None, "no knowledge base"), (Facts(), "nothing verifiable")])
 async def test_nothing_verifiable_is_accurate_and_marked_so(facts: Any, note: str) -> None:
-    metric = (await one("The moon hums.", facts=facts)).metrics["accuracy"]
+    metric = (await one("The moon hums.", facts=facts)).findings["accuracy"]
     assert (1.0, False, note) == (metric.value, metric.measured, metric.note)
 
 
@@ -240,7 +240,7 @@ def test_a_piece_s_quality_does_not_depend_on_its_batch(chosen: list[int], seed:
 
 
 def figures(quality: Quality) -> list[Any]:
-    values = (quality.metrics[name].value for name in METRICS)
+    values = (quality.findings[name].value for name in METRICS)
     return [None if value is None else round(value, 6) for value in values]
 
 

@@ -18,6 +18,7 @@ from proxy.grounding.clashes.detecting.questions import sides
 from proxy.grounding.clashes.kinds import Statement, pair_hash
 from proxy.grounding.clashes.statements.categories import kinds_in
 from proxy.grounding.clashes.statements.plain import IT
+from proxy.grounding.clashes.statements.plain_things import whole
 from proxy.grounding.clashes.statements.slots import OF_THE_ASSISTANT
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.grounding.evidence.retrieval import terms
@@ -89,7 +90,7 @@ def may_meet(one: Statement, other: Statement) -> bool:
     """
     if one.place == other.place:
         return False
-    if {plain.attribute for plain in one.declares} & {plain.attribute for plain in other.declares}:
+    if {whole(plain.attribute) for plain in one.declares} & {whole(plain.attribute) for plain in other.declares}:
         return True
     if one.subject != other.subject and not ({one.slot, other.slot} <= OF_THE_ASSISTANT and one.slot):
         return False
@@ -155,7 +156,8 @@ def _keys(statement: Statement) -> set[tuple[str, str]]:
     """By what a statement meets others: its slots, of a record's field that of the same record only, and what it declares."""
     slots = {(slot.slot, slot.scope if slot.slot.startswith("field:") else "") for slot in statement.slots}
     plain = {
-        (one.scope.replace(" ", "_"), "") if one.attribute == IT else (f"plain:{one.attribute}", one.scope) for one in statement.declares
+        (one.scope.replace(" ", "_"), "") if one.attribute == IT else (f"plain:{whole(one.attribute)}", one.scope)
+        for one in statement.declares
     }
     return slots | plain
 

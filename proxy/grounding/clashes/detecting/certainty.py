@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from proxy.grounding.clashes.kinds import Declared, Statement, StatementClash
 from proxy.grounding.clashes.statements import cues, slot_words
 from proxy.grounding.clashes.statements.plain import IT, contradict, time_value
+from proxy.grounding.clashes.statements.plain_things import PLACES
 from proxy.grounding.evidence.reading import FUNCTION_WORDS
 from proxy.language.detection import language
 from proxy.language.names import folded
@@ -29,8 +30,10 @@ MAX_WORDS = 150
 """A longer message is a text that somebody hands over more often than what they say of themselves."""
 MAX_SCANNED_CHARS = 20_000
 """Of the conversation, in which another value of the same sort is looked for; in a longer one it is not told what "it" is."""
-OF_A_TASK = frozenset(("budget", "people"))
-"""What holds for one thing that somebody plans, and not for them."""
+OF_A_TASK = frozenset(("budget", "people")) | PLACES
+"""What holds for one thing that somebody plans or runs, and not for them."""
+_BOUND = re.compile(r"[<>]=?\s?(?=[$€£¥]?\s?\d)")
+"""An amount's, and no markup."""
 _MARKS = re.compile(r"[\"“”„«»`|<>{}]|:\s*(?:\n|$)|^\s*(?:[-*•–]|\(?\d{1,2}[.)])\s|\n\s*\n", re.M)
 """Quotations, code, markup, tables, lists, something that follows, a second paragraph."""
 _STAGED = LazyPattern(
@@ -94,7 +97,7 @@ class SaidSentence(Struct, frozen=True):
 
 def speaks_in_earnest(text: str) -> bool:
     """Whether a user's message is in its author's own words and about themselves, as far as its words tell."""
-    if text.count(" ") >= MAX_WORDS or _MARKS.search(text) is not None:
+    if text.count(" ") >= MAX_WORDS or _MARKS.search(_BOUND.sub(" ", text)) is not None:
         return False
     text = _ADDRESS.sub(" ", text)
     return not (_HANDED_OVER.search(text) or _STAGED.search(text) or _SEVERAL.search(text) or cues.is_hypothetical(text))
@@ -130,7 +133,8 @@ def is_certain(clash: StatementClash, said: Sequence[SaidSentence]) -> bool:
         return not together and _is_what_it_means(older, newer, said)
     if together and not both[1].change:
         return False
-    return both[0].attribute not in OF_A_TASK or both[1].change or not _something_new(older, newer, said)
+    of_task = both[0].attribute in OF_A_TASK or both[0].of_task or both[1].of_task
+    return not of_task or both[1].change or not _something_new(older, newer, said)
 
 
 def _tongue(text: str) -> str:

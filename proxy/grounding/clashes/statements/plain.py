@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable
 
 from proxy.grounding.clashes.kinds import Declared
-from proxy.grounding.clashes.statements import places
+from proxy.grounding.clashes.statements import places, plain_things
 from proxy.grounding.clashes.statements.cues import in_small_letters
 from proxy.grounding.clashes.statements.plain_words import MAKE_IT, makes_it, may_speak, patterns, speaks_plainly
 from proxy.grounding.clashes.statements.slot_cues import NO_NAMES, number_of
@@ -67,6 +67,8 @@ _NO_NAMES = NO_NAMES | frozenset(
 )
 _LINKS = frozenset(("de", "la", "del", "las", "los", "am", "der", "of", "the", "upon", "sur", "le", "les", "den", "an", "von", "van", "du"))
 _ARTICLE = re.compile(r"^(?:the |la |las |los |el |les |le |l['’])", re.I)
+_SCOPE_CHARS = 4
+"""Letters that tell hotels from flights: hotel, hotels, hoteles."""
 BUDGET_SHARE = 0.05
 """Budgets that differ by less are the same, rounded."""
 _PHONE_DIGITS = 7
@@ -168,9 +170,22 @@ def _read(sentence: str, start: int, end: int, language: str | Callable[[], str]
         if value is None:
             continue
         scope = folded(groups.get("who", "") or groups.get("scope", "")).strip()
+        attribute, value, scope = _sorted_in(attribute, value, scope)
         before = places.place(folded(groups["frm"])) if "frm" in groups else ""
-        return Declared(attribute, value, start, end, scope=scope, negated="no" in groups, change=change or "new" in groups, before=before)
+        change = change or "new" in groups
+        negated, of_task = "no" in groups, "task" in groups
+        return Declared(attribute, value, start, end, scope=scope, negated=negated, change=change, before=before, of_task=of_task)
     return None
+
+
+def _sorted_in(attribute: str, value: str, scope: str) -> tuple[str, str, str]:
+    """A number by what is counted, a product by the place that it takes, a price level by what has it, whatever the grammar."""
+    if attribute == "number":
+        return f"number of {plain_things.thing(scope)}", value, ""
+    if attribute == "product":
+        place, name = plain_things.product(value)
+        return place, name, "" if scope in plain_things.PRODUCTION else scope
+    return attribute, value, scope[:_SCOPE_CHARS] if attribute == "price level" else scope
 
 
 # ---- values ----
@@ -210,6 +225,28 @@ def _count(text: str, language: str) -> str | None:
     return str(number) if number else None
 
 
+def _how_many(text: str, language: str) -> str | None:
+    """How many there are, none among them."""
+    word = folded(text)
+    if word in plain_things.NONE:
+        return "0"
+    return "1" if word in plain_things.ONE else _count(text, language)
+
+
+def _workplace(text: str, language: str) -> str | None:
+    """A known place, since much else that somebody works in has a capital letter; also in "unser Londoner Büro"."""
+    name = folded(text).strip()
+    found = next(
+        (
+            one
+            for one in (name, name.removesuffix("er"), f"{name.removesuffix('er')}en", f"{name.removesuffix('ner')}en")
+            if places.is_known(one)
+        ),
+        None,
+    )
+    return None if found is None else places.place(found)
+
+
 def _money(text: str, language: str) -> str | None:
     """``500 EUR``; the unit is left out where none is said."""
     quantities = read_quantities(text.strip(), language).numbers
@@ -233,8 +270,8 @@ _KINDS = (
     ("dairy", "cheese kase queso fromage"),
     ("window", "window fenster ventan hublot fenetre"),
     ("aisle", "aisle gang pasillo couloir"),
-    ("low", "budget cheap gunstig billig barat econom bon pas"),
-    ("high", "luxury five-star 5-star luxus luxurios de"),
+    ("low", "budget cheap afford inexpens low-cost gunstig billig preiswert barat econom bon pas"),
+    ("high", "luxur five-star 5-star 5 cinq high-end upscale premium luxus gehoben teur funf-stern de"),
     ("married", "married verheiratet casad marie"),
     ("single", "single ledig solter celibataire"),
     ("divorced", "divorc geschieden"),
@@ -262,6 +299,9 @@ _VALUES: dict[str, Callable[[str, str], str | None]] = {
     "name": _name,
     "nickname": _name,
     "employer": _employer,
+    "workplace": _workplace,
+    "number": _how_many,
+    "product": lambda text, _: text,
     "email": lambda text, _: text.lower(),
     "phone": lambda text, _: re.sub(r"\D", "", text)[-_PHONE_DIGITS:],
     "birthday": _day,
@@ -283,7 +323,8 @@ _VALUES: dict[str, Callable[[str, str], str | None]] = {
 def contradict(older: Declared, newer: Declared) -> bool:
     """Whether the two cannot both be so of one person at one time, for certain."""
     if (older.attribute, older.scope) != (newer.attribute, newer.scope):
-        return False
+        pairs = ((older, newer), (newer, older))
+        return any(plain_things.is_more_than_all(part.attribute, part.value, whole.attribute, whole.value) for part, whole in pairs)
     judge = _JUDGES.get(older.attribute)
     if judge is not None:
         return judge(older, newer)
@@ -345,6 +386,8 @@ def _diets(older: Declared, newer: Declared) -> bool:
 
 _JUDGES: dict[str, Callable[[Declared, Declared], bool]] = {
     "location": _locations,
+    "workplace": _locations,
+    **dict.fromkeys(plain_things.PLACES, lambda older, newer: _other_value(older, newer, plain_things.other_product)),
     "name": _names,
     "nickname": _names,
     "employer": _names,

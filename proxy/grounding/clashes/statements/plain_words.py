@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from functools import cache
 
+from proxy.grounding.clashes.statements import plain_things
+
 _NOW_EN, _NOW_DE = r"(?P<new>now|currently|these days)", r"(?P<new>jetzt|nun|inzwischen|mittlerweile|aktuell|derzeit|zurzeit)"
 _NOW_ES, _NOW_FR = r"(?P<new>ahora|actualmente)", r"(?P<new>maintenant|désormais|actuellement|à présent)"
 _USER = (
@@ -31,7 +33,21 @@ _EMAIL = r"(?P<v>[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{2,63}){1,3})"
 _PHONE = r"(?P<v>\+?\d[\d ()/.-]{5,18}\d)"
 _NEWEST = r"(?P<new>(?:brand-)?new |neue[rs]? |nuev[oa] |nouve(?:au|lle) |nouvel )?"
 
+_LEVEL_EN = (
+    r"(?P<v>budget|cheap|affordable|inexpensive|low-cost|luxury|luxurious|five-star|5-star|high-end|upscale|premium|deluxe)"
+    r"(?:,? (?:(?:five|5|four|4)[- ]star|luxury|boutique))? "
+)
+_SCOPE_EN = r"(?P<scope>hotels?|hostels?|flights?|restaurants?|accommodation)"
+_PER_NIGHT = (
+    r"(?:,? ?\(?(?:(?:for |de |à |por |zu )?(?:under|below|up to|at most|less than|no more than|max\.?|unter|höchstens|bis(?: zu)?|maximal|"
+    r"menos de|"
+    r"hasta|moins de|jusqu['’]à|au plus|<=?|≤) ?)(?:[$€£¥] ?)?\d[\d.,]{0,6} ?(?:[$€£¥]|euros?|eur|us dollars?|dollars?|usd|pounds?|chf)? ?"
+    r"(?:(?:a|per|each|pro|die|je|la|por|par|/) ?(?:night|nacht|noche|nuit))?\)?)?"
+)
+"""What a price level comes to; it says the same once more."""
+
 SENTENCES: dict[str, tuple[str, ...]] = {
+    **plain_things.SENTENCES,
     "location": (
         rf"(?:{_NOW_EN},? )?(?:i|we)(?: {_NOW_EN})? (?P<no>do ?n['’]t |do not |no longer )?(?:live|reside)(?: {_NOW_EN})? in {_TEXT}"
         rf"(?:,? {_NOW_EN}|,? (?P<new>any ?more|any longer))?",
@@ -195,12 +211,21 @@ SENTENCES: dict[str, tuple[str, ...]] = {
         r"je préfère (?:les |la |le |une |un )?(?:places?|sièges?)?(?: ?côté)? ?(?P<v>hublot|couloir|fenêtre)",
     ),
     "price level": (
-        rf"i prefer (?P<v>budget|cheap|luxury|five-star|5-star) (?P<scope>hotels|hostels|flights|restaurants)|"
-        rf"{_USER} prefers (?P<v>budget|cheap|luxury) (?P<scope>hotels|flights|restaurants)",
-        r"ich bevorzuge (?P<v>günstige|billige|luxuriöse) (?P<scope>hotels|flüge|restaurants)|"
-        r"ich bevorzuge (?P<v>luxus)(?P<scope>hotels)",
-        r"prefiero (?P<scope>hoteles|vuelos|restaurantes) (?P<v>baratos|económicos|de lujo)",
-        r"je préfère les (?P<scope>hôtels|vols|restaurants) (?P<v>bon marché|pas chers|économiques|de luxe)",
+        rf"i (?:always |much )?prefer (?:to (?:stay in|book|fly|eat in) )?{_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}|"
+        rf"i (?:only|always) (?:stay in|book) {_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}|"
+        rf"(?P<task>i (?:want|need)|i(?:['’]d| would) (?:like|prefer)|i(?:['’]m| am) looking for) an? {_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}|"
+        rf"{_USER} prefers (?:to (?:stay in|book) )?{_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}|prefers {_LEVEL_EN}{_SCOPE_EN}{_PER_NIGHT}",
+        rf"ich (?:bevorzuge|mag lieber|buche (?:immer|nur)) (?P<v>günstige|billige|preiswerte|luxuriöse|gehobene|teure) "
+        rf"(?P<scope>hotels|flüge|restaurants|unterkünfte){_PER_NIGHT}|ich (?:bevorzuge|mag lieber|buche (?:immer|nur)) "
+        rf"(?P<v>budget|luxus|5-sterne|fünf-sterne)-?(?P<scope>hotels|restaurants){_PER_NIGHT}|"
+        rf"(?P<task>ich (?:möchte|will|suche|brauche|hätte gern)) ein (?P<v>günstiges|billiges|preiswertes|luxuriöses|gehobenes) "
+        rf"(?P<scope>hotel|restaurant){_PER_NIGHT}|(?P<task>ich (?:möchte|will|suche|brauche|hätte gern)) ein "
+        rf"(?P<v>budget|luxus|5-sterne|fünf-sterne)-?(?P<scope>hotel|restaurant)(?: mit (?:5|fünf) sternen)?{_PER_NIGHT}|"
+        rf"{_USER} bevorzugt (?P<v>günstige|billige|luxuriöse) (?P<scope>hotels|flüge|restaurants){_PER_NIGHT}",
+        rf"(?:prefiero|siempre reservo|{_USER} prefiere)(?: los| las)? (?P<scope>hoteles|vuelos|restaurantes|alojamientos) "
+        rf"(?P<v>baratos|económicos|de lujo|de (?:5|cinco) estrellas)(?: de (?:lujo|(?:5|cinco) estrellas))?{_PER_NIGHT}",
+        rf"(?:je préfère|je réserve toujours|{_USER} préfère) (?:les |des )?(?P<scope>hôtels|vols|restaurants|hébergements) "
+        rf"(?P<v>bon marché|pas chers|économiques|de luxe|(?:de )?(?:5|cinq) étoiles)(?: (?:de luxe|(?:5|cinq) étoiles))?{_PER_NIGHT}",
     ),
     "budget": (
         rf"(?:my|our) (?P<new>new )?(?P<scope>hotel |flight |travel |total |overall )?budget is(?: (?P<new>now))? {_AMOUNT}|"
@@ -245,13 +270,14 @@ _OPENERS = frozenset(
     yo vivo vivimos resido residimos me nos mi nuestro ahora actualmente ya no nunca trabajo tengo nací cumplo soy somos estoy como
     comemos fumo prefiero por llámame llámenme
     make set change raise lower increase reduce erhöhe setze ändere senke sube baja cambia pon augmente monte baisse
+    production user user's unser unsere nuestra tenemos usamos utilizamos siempre prefers database workplace office number
     je j'habite j'ai nous on mon notre maintenant désormais actuellement à appelle appelez ne
     """.split()  # noqa: SIM905
 )
 """How a sentence begins in which somebody speaks of themselves."""
 _OF_A_NAME = re.compile(
     r"[A-ZÀ-Þ][\w-]{1,20}(?: (?:now |currently )?(?:lives|wohnt|vive|habite) | hat am |['’]s (?:birthday|e-?mail|phone|number) )|"
-    r"[Ee]l cumpleaños de |[Ll]['’]anniversaire d"
+    r"[Ee]l cumpleaños de |[Ll]['’]anniversaire d|" + plain_things.SUBJECTS
 )
 _GROUP = re.compile(r"\(\?P<(\w+)>")
 

@@ -35,6 +35,9 @@ class _Words(Struct, frozen=True):
     facts: str
     """Where the context says both."""
     flexible: str
+    error: str
+    changed: str
+    both: str
     end: str
 
 
@@ -47,8 +50,18 @@ class ClashQuestion(Struct, frozen=True):
     text: str
     """All of it, with the numbered options."""
     options: tuple[str, str, str]
-    """The older side, the newer side, and that both are fine."""
+    """The older side, the newer side, and that both are fine; of two facts, that the other one is an error, that it has changed, and that
+    both are right."""
     language: str = "en"
+    of_facts: bool = False
+    """Whether the two say what is so, and not what somebody wants."""
+
+    @property
+    def sides(self) -> tuple[str, str]:
+        """The two statements alone."""
+        older, newer = self.options[:2]
+        words = _WORDS[self.language]
+        return (older.removesuffix(f" ({words.error})"), newer.removesuffix(f" ({words.changed})")) if self.of_facts else (older, newer)
 
     @property
     def listed(self) -> str:
@@ -66,10 +79,13 @@ def question(older: Statement, newer: Statement, language: str = "") -> ClashQue
     tongue = language or newer.language
     words = _WORDS[tongue]
     both = older.origin in ("user", "memory") and newer.origin in ("user", "memory")
+    of_facts = older.kind == newer.kind == "fact"
     options = (_option(older), _option(newer), words.flexible)
-    made = ClashQuestion("", options, tongue if tongue in _WORDS else "en")
+    if of_facts:
+        options = (f"{options[0]} ({words.error})", f"{options[1]} ({words.changed})", words.both)
+    made = ClashQuestion("", options, tongue if tongue in _WORDS else "en", of_facts)
     lead = words.choice if both else words.facts
-    return ClashQuestion(f"{lead}\n\n{made.listed}\n\n{words.end}", options, made.language)
+    return ClashQuestion(f"{lead}\n\n{made.listed}\n\n{words.end}", options, made.language, of_facts)
 
 
 def asked(said: str, about: ClashQuestion) -> bool:

@@ -17,6 +17,7 @@ from proxy.stages.clash.asking.questions import ClashQuestion
 from proxy.stages.clash.asking.reply_cues import (
     BOUNDED,
     BY_THEN,
+    CHANGED,
     CONTRAST,
     COUNTING,
     FILLERS,
@@ -34,6 +35,7 @@ from proxy.stages.clash.asking.reply_cues import (
     STOP,
     TURNS,
     UNSURE,
+    WRONG,
     folded,
     spelled_out,
 )
@@ -85,12 +87,26 @@ def read_reply(said: str, question: ClashQuestion, about: tuple[Statement, State
 
 
 def _chosen(said: str, plain: str, question: ClashQuestion) -> Choice | None:
-    """By number, by what only one option denies, by its own words, by a word for it."""
+    """By what is said to have changed or to be wrong, by number, by what only one option denies, by its own words, by a word for it."""
     sides = _sides(question)
     stops = folded(said, commas=True)
+    if question.of_facts and (choice := _changed(plain, sides)) is not None:
+        return choice
     choice = _numbered(said, stops, sides) or _denied(plain, question)
     choice = choice or _named(stops, _sides(question, strong=True)) or _named(stops, sides)
     return choice or _described(plain.split())
+
+
+def _changed(plain: str, sides: Sequence[frozenset[str]]) -> Choice | None:
+    """Of two facts: "it changed", "the first one is wrong", "London was a mistake"; "an error" alone does not say which."""
+    words = plain.split()
+    denied = any(word in NEGATORS or word == "no" for word in words)
+    if WRONG.search(plain):
+        number = next((n for word in words if (n := _ordinal(word)) is not None and n < 2), None)
+        named = [index for index, side in enumerate(sides) if _hits(words, side)]
+        wrong = named[0] if len(named) == 1 else number
+        return "open" if wrong is None or denied else _CHOICES[1 - wrong]
+    return "newer" if CHANGED.search(plain) and not denied and len(words) <= _SHORT_WORDS else None
 
 
 def _opening(said: str, question: ClashQuestion) -> Choice | None:
@@ -108,7 +124,7 @@ def _opening(said: str, question: ClashQuestion) -> Choice | None:
 
 def _listed(plain: str, question: ClashQuestion) -> Choice | None:
     """The reply is an option's text, or has one option's whole text in it."""
-    texts = [folded(option) for option in question.options]
+    texts = [folded(option) for option in (*question.sides, question.options[2])]
     there = [choice for choice, text in zip(_CHOICES, texts, strict=True) if text and (text in plain or plain in (text, text.strip(".")))]
     return there[0] if len(there) == 1 and not _negated_before(plain, texts[_CHOICES.index(there[0])]) else None
 
@@ -197,7 +213,7 @@ def _named(plain: str, sides: Sequence[frozenset[str]]) -> Choice | None:
 
 def _denied(plain: str, question: ClashQuestion) -> Choice | None:
     """Where one option denies what the other says, a reply that denies, too, is for that one: a "no" in it does not turn it round."""
-    texts = [folded(option) for option in question.options[:2]]
+    texts = [folded(option) for option in question.sides]
     denying = [_denies(text) for text in texts]
     if denying[0] == denying[1] or not _denies(plain):
         return None
@@ -248,11 +264,11 @@ def _same(one: str, other: str) -> bool:
 
 def _sides(question: ClashQuestion, *, strong: bool = False) -> tuple[frozenset[str], frozenset[str]]:
     """The words that only one of the two options has; the `strong` ones are names and numbers."""
-    older, newer = (frozenset(folded(option).split()) - STOP for option in question.options[:2])
+    older, newer = (frozenset(folded(option).split()) - STOP for option in question.sides)
     only = _only(older, newer), _only(newer, older)
     if not strong:
         return only
-    names = [frozenset(folded(" ".join(NAME.findall(option))).split()) for option in question.options[:2]]
+    names = [frozenset(folded(" ".join(NAME.findall(option))).split()) for option in question.sides]
     return only[0] & names[0], only[1] & names[1]
 
 

@@ -94,6 +94,17 @@ BY_THEN = re.compile(
     r"(?:was|were|used to|before|previously|formerly|war|fruher|vorher|damals|antes|era|avant|etait)\b"
 )
 """Of what once was."""
+CHANGED = re.compile(
+    r"\b(?:(?:it|that|this)(?: has| s)? changed|changed|(?:i|we) (?:have |ve )?moved|updated?|(?:hat sich |es hat sich )?geandert|"
+    r"umgezogen|"
+    r"ha cambiado|cambio|cambie|me (?:he )?mud\w+|(?:ca|cela) a change|j ai (?:change|demenage))\b"
+)
+"""Of two facts: the older one was so, and the newer one is."""
+WRONG = re.compile(
+    r"\b(?:errors?|mistakes?|wrong|incorrect|typo|fehler|falsch|irrtum|stimmt nicht|versehen|equivocad[oa]|incorrect[oa]|fals[oa]|erreur|"
+    r"faux|fausse|inexacte?)\b"
+)
+"""One of two facts never was so."""
 BOUNDED = re.compile(
     r"\b(?:nicht mehr als|no more than|not more than|not over|no mas de|pas plus de|not only|nicht nur|no solo|pas seulement)\b"
 )

@@ -18,8 +18,10 @@ from proxy.ports.failures import FailureRecord
 Action = Literal["ask_human", "system_error"]
 BROKEN = frozenset(("missing_pointer", "response_not_json", "response_mismatch", "repair_failed"))
 """Codes of broken invariants."""
-NEVER = frozenset(("upstream_error", "budget_pressure"))
-"""Signals that stop by themselves: the upstream's own error reaches the client, and the stage `budget` refuses what does not fit."""
+NEVER = frozenset(("upstream_error", "budget_pressure", "human_correction"))
+"""Signals that need no stop: the upstream's own error reaches the client, the stage `budget` refuses what does not fit, and a person who
+objects has just spoken.
+"""
 
 
 class Escalation(Struct, frozen=True):

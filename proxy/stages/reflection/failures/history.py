@@ -3,8 +3,8 @@
 Every request brings its whole conversation, so all of it is read each time, and each event carries a cause by which the store knows it
 again. What counts as overcoming depends on the failure:
 
-    a failing call          the same call succeeds, or one that does what was recommended: resolved; another call of the tool succeeds, or a
-                            person speaks: progress
+    a failing call          the same call succeeds, or one that does what was recommended (less, in other words, with another argument, with
+                            another tool): resolved; another call of the tool succeeds, something is changed, or a person speaks: progress
     a loop of calls         a call that is not part of it succeeds: resolved; a person speaks: progress
     the same answer again   the assistant says something else: resolved
     a rejection             the person's next words are none: resolved; an explicit override stands for the rest of the run
@@ -12,7 +12,9 @@ again. What counts as overcoming depends on the failure:
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
@@ -23,12 +25,13 @@ from proxy.language.json.conformance import check_call
 from proxy.language.json.fingerprint import identifier
 from proxy.ports.failure_kinds import Failure
 from proxy.ports.failures import EventKind, FailureEvent
-from proxy.stages.reflection.failures.following import follows
+from proxy.stages.reflection.failures.following import another_item, follows
 from proxy.stages.reflection.failures.selection import Situation
 from proxy.stages.reflection.failures.steps import AgentTurn, CalledTool, calls_in, read_turns
 from proxy.stages.reflection.signals.calls import Outcomes, ResultReader, outcomes
 from proxy.stages.reflection.signals.loops import find_loops
 from proxy.stages.reflection.signals.patterns import corrections, of_loop
+from proxy.stages.reflection.signals.tool_names import changes
 from proxy.stages.reflection.signals.violations import of_call
 
 RECENT_TURNS = 3
@@ -38,6 +41,10 @@ MAX_EVENTS = 400
 MAX_RECENT = 16
 MAX_FOLLOWING = 8
 """Calls of a tool after a failing one that are asked whether they do what was recommended."""
+UNMOVED = ("permission_denied", "missing_pointer", "rate_limited")
+"""Codes of failures that nothing the agent changes can help."""
+MAX_LISTS = 4
+"""Texts before a failing call, of the user and of tools, in which the next of a list may stand beside what failed."""
 MAX_CHECKED = 64
 """Failing calls that are held against the tools' schemas, the newest."""
 
@@ -69,6 +76,12 @@ class FailureHistory(Struct, frozen=True, dict=True):
         last = self._assistant(1)
         return [call for call in self.outcomes.succeeded if call.message >= last]
 
+    def still_varies(self, fingerprint: str, times: int) -> bool:
+        """Whether the calls behind a failure differ in anything, and none of them was made so often: the agent is trying other ways."""
+        causes = {failure.cause for failure in self.failures if failure.fingerprint == fingerprint}
+        calls = Counter(json.dumps(call.parsed, sort_keys=True) for call, _ in self.outcomes.failed if call.cause in causes and call.parsed)
+        return len(calls) > 1 and max(calls.values()) < times
+
     @property
     def situation(self) -> Situation:
         """Where the run stands."""
@@ -92,9 +105,17 @@ class FailureHistory(Struct, frozen=True, dict=True):
 
 
 def read_history(
-    messages: Sequence[Message], tools: Sequence[Tool], retrieves: Callable[[str], bool], reader: ResultReader, *, stall_after: int
+    messages: Sequence[Message],
+    tools: Sequence[Tool],
+    retrieves: Callable[[str], bool],
+    reader: ResultReader,
+    *,
+    stall_after: int,
+    corrects: bool = True,
 ) -> FailureHistory:
-    """`tools` are those that the client offers now; `retrieves` tells by its name whether a tool searches."""
+    """`tools` are those that the client offers now; `retrieves` tells by its name whether a tool searches. What users object to is read
+    where `corrects`.
+    """
     turns = read_turns(messages)
     names = tuple(name for tool in tools if (name := tool_name(tool)))
     found = outcomes(calls_in(turns), tools, retrieves, reader)
@@ -103,7 +124,8 @@ def read_history(
     failed = [violated.get(call.cause, failure) for call, failure in found.failed]
     failed += [failure for cause, failure in violated.items() if cause not in known]
     loops = [of_loop(loop) for loop in find_loops(turns, failed=known, retrieval=retrieves, stall_after=stall_after)]
-    failures = sorted([*failed, *loops, *corrections(turns, names)], key=lambda failure: failure.position)
+    objections = corrections(turns, names) if corrects else []
+    failures = sorted([*failed, *loops, *objections], key=lambda failure: failure.position)
     return FailureHistory(turns, found, tuple(failures), names)
 
 
@@ -128,6 +150,9 @@ class _Progress:
         self._failures = history.failures
         self._users = [turn.message for turn in history.turns if turn.role == "user"]
         self._corrected = {failure.position for failure in history.failures if failure.signal_type == "human_correction"}
+        said = [(turn.message, turn.text) for turn in history.turns if turn.role == "user"]
+        results = (call.result for call in calls_in(history.turns) if call.result is not None)
+        self._texts = sorted([*said, *((result.message, result.text) for result in results)])
         self._answers = [(turn.message, turn.text) for turn in history.turns if turn.role == "assistant"]
         self._by_key: dict[str, list[CalledTool]] = {}
         self._by_tool: dict[str, list[CalledTool]] = {}
@@ -135,6 +160,7 @@ class _Progress:
             self._by_key.setdefault(call.key, []).append(call)
             self._by_tool.setdefault(call.tool, []).append(call)
         self._succeeded = history.outcomes.succeeded
+        self._changing = [call for call in self._succeeded if changes(call.tool)]
         self._failed = {call.cause: call for call, _ in history.outcomes.failed}
 
     def events(self) -> list[FailureEvent]:
@@ -161,7 +187,7 @@ class _Progress:
             said = next((text for position, text in self._answers if position == at), "")
             other = next((position for position, text in self._answers if position > at and text != said), None)
             return [] if other is None else [("resolved", other)]
-        progress = [i for i in (_later(self._users, at), self._passed(failure)) if i is not None]
+        progress = [i for i in (_later(self._users, at), self._passed(failure), self._worked_on(failure)) if i is not None]
         found: list[tuple[EventKind, int]] = [("progress", min(progress))] if progress else []
         resolved = self._resolution(failure)
         return found if resolved is None else [*found, ("resolved", resolved)]
@@ -170,6 +196,12 @@ class _Progress:
         """Where the failing call's tool gave a result."""
         call = self._failed.get(failure.cause)
         return _shown(self._by_tool.get(call.tool, ()), failure.position) if call is not None else None
+
+    def _worked_on(self, failure: Failure) -> int | None:
+        """Where something was changed after the failure that may be its cause: a build that still breaks after an edit is tried anew."""
+        if failure.signal_type != "tool_error" or failure.code in UNMOVED:
+            return None
+        return _shown(self._changing, failure.position)
 
     def _resolution(self, failure: Failure) -> int | None:
         if failure.signal_type != "loop":
@@ -182,10 +214,14 @@ class _Progress:
         failed, told = self._failed.get(failure.cause), failure.recommended_adjustment
         if failed is None:
             return None
-        others = told.get("tools", ()) if told.get("type") == "use_other_tool" else ()
+        others = told.get("tools", ()) if told.get("type") in ("use_other_tool", "use_known_tool") else ()
         tools = [tool for tool in self._by_tool if identifier(tool) in others] if others else [failed.tool]
         soon = [call for tool in tools for call in _next(self._by_tool.get(tool, ()), failure.position)]
         done = sorted((call for call in soon if follows(told, failed, call)), key=lambda call: call.message)
+        if done and told.get("type") in ("change_arguments", "fix_arguments"):
+            end = bisect_right(self._texts, failed.message, key=lambda one: one[0])
+            lists = [text for _, text in self._texts[max(0, end - MAX_LISTS) : end]]
+            done = [call for call in done if not another_item(failed, call, lists)]
         return _shown(done, failure.position)
 
 

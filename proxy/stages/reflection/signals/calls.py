@@ -1,4 +1,4 @@
-"""Failures of single tool calls in a conversation: their results report errors, or are empty where something was searched for.
+"""Failures of single tool calls in a conversation: their results report errors, or are empty or score low where something was searched for.
 
 In: turns and the tools that are offered now. Out: one `Failure` a failing call, in order, and what the other calls came to.
 """
@@ -19,6 +19,7 @@ from proxy.ports.failure_kinds import Failure, Severity
 from proxy.stages.reflection.failures import adjustments
 from proxy.stages.reflection.failures.steps import CalledTool
 from proxy.stages.reflection.signals.results import ToolFailure, read_result
+from proxy.stages.reflection.signals.scores import RetrievalScore, score_in, threshold_in
 
 _SEVERE: Mapping[str, Severity] = {
     "permission_denied": "high",
@@ -33,7 +34,10 @@ _SEVERE: Mapping[str, Severity] = {
     "invalid_arguments": "medium",
     "output_too_large": "medium",
     "empty_result": "low",
+    "low_relevance": "low",
 }
+SEARCHED_IN_VAIN = ("empty_result", "low_relevance")
+"""Codes of a search that worked and brought too little."""
 
 
 class Outcomes(Struct, frozen=True):
@@ -47,19 +51,23 @@ class Outcomes(Struct, frozen=True):
 class ResultReader:
     """Reads results, and remembers what it has read: a conversation's old results come again with every turn. For several threads."""
 
-    def __init__(self, size: int = 4096) -> None:
-        self._read: LRU[ToolFailure | bool] = LRU(size)
+    def __init__(self, size: int = 4096, *, min_score: float = 0.0) -> None:
+        """`min_score` is what the best score of a search must reach, where neither the call nor its result says so."""
+        self._read: LRU[ToolFailure | RetrievalScore | bool] = LRU(size)
         self._lock = threading.Lock()
+        self._min_score = min_score
 
-    def read(self, text: str, *, retrieval: bool) -> ToolFailure | None:
-        """As `read_result`."""
+    def read(self, text: str, *, retrieval: bool, min_score: float | None = None) -> ToolFailure | None:
+        """As `read_result`, and whether a search's scores are too low. `min_score` is the call's own."""
         key = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16, key=b"r" if retrieval else b"t").digest()
         with self._lock:
             kept = self._read.get(key)
         if kept is None:
-            kept = read_result(text, retrieval=retrieval) or False
+            kept = read_result(text, retrieval=retrieval) or (retrieval and score_in(text)) or False
             with self._lock:
                 self._read.put(key, kept)
+        if isinstance(kept, RetrievalScore) and (least := kept.short_of(min_score, self._min_score)) is not None:
+            return ToolFailure("low_relevance", score=round(kept.best, 4), min_score=least)
         return kept if isinstance(kept, ToolFailure) else None
 
 
@@ -71,7 +79,10 @@ def outcomes(calls: Sequence[CalledTool], tools: Sequence[Tool], retrieves: Call
         if call.result is None:
             continue
         retrieval = retrieves(call.tool)
-        finding = reader.read(call.result.text, retrieval=retrieval) or (ToolFailure("error") if call.result.failed else None)
+        asked = threshold_in(call.parsed) if retrieval else None
+        finding = reader.read(call.result.text, retrieval=retrieval, min_score=asked) or (
+            ToolFailure("error") if call.result.failed else None
+        )
         if finding is None:
             succeeded.append(call)
         else:
@@ -98,10 +109,10 @@ def named_arguments(call: CalledTool) -> object:
 
 
 def _failure(call: CalledTool, finding: ToolFailure, tools: Sequence[Tool]) -> Failure:
-    retrieval = finding.code == "empty_result"
+    retrieval = finding.code in SEARCHED_IN_VAIN
     signal, arguments = ("retrieval_failure" if retrieval else "tool_error"), call.parsed or {}
     outcome: dict[str, Any] = {"code": finding.code}
-    for name in ("status", "exception", "retry_after_s", "pointer", "argument"):
+    for name in ("status", "exception", "retry_after_s", "pointer", "argument", "score", "min_score"):
         if (value := getattr(finding, name)) not in (None, ""):
             outcome[name] = identifier(value) if isinstance(value, str) else value
     known = {"argument": finding.argument, "retry_after_s": finding.retry_after_s}

@@ -11,6 +11,7 @@ from typing import Any
 from proxy.exchange import Exchange, Unanswered
 from proxy.language.json.fingerprint import fingerprint, identifier
 from proxy.ports.failure_kinds import Failure, Severity, SignalType
+from proxy.stages.reflection.signals.scores import score_of
 
 _BUDGET: Mapping[str, tuple[str, Severity]] = {
     "context_usage_compress": ("context_high", "low"),
@@ -48,13 +49,19 @@ def budget_failures(exchange: Exchange) -> list[Failure]:
     return found
 
 
-def retrieval_failures(exchange: Exchange, *, admits: bool) -> list[Failure]:
-    """The stage `relevance` found the passages off the question; the answer says that they do not hold it (`admits`)."""
+def retrieval_failures(exchange: Exchange, *, admits: bool, min_score: float = 0.0) -> list[Failure]:
+    """The stage `relevance` found the passages off the question, be it for the record alone; those that came with the request score below
+    `min_score` by their retriever; the answer says that they do not hold it (`admits`).
+    """
     chunks = [one.source or one.content for one in exchange.passages]
     found = []
-    if "low_relevance" in exchange.warnings:
+    given = score_of([one.score for one in exchange.original.passages])
+    least = None if given is None else given.short_of(None, min_score)
+    if least is not None or any(verdict.code == "low_relevance" for verdict in exchange.verdicts):
         score = exchange.facts.relevance
         outcome: dict[str, Any] = {"passages": len(chunks), **({} if score is None else {"relevance": round(score, 4)})}
+        if given is not None and least is not None:
+            outcome |= {"score": round(given.best, 4), "min_score": least}
         adjustment = {"type": "rephrase_query"}
         found.append(_made(exchange, "retrieval_failure", "low_relevance", "medium", "retrieval", outcome, adjustment, chunks))
     elif admits and (chunks or exchange.evidence):

@@ -22,7 +22,7 @@ class ToolFailure(Struct, frozen=True):
     """A failure that a tool's result reports."""
 
     code: str
-    """One of ``kinds.CODES["tool_error"]``, or ``empty_result``."""
+    """One of ``kinds.CODES["tool_error"]``, or of a search ``empty_result`` or ``low_relevance``."""
     status: int | None = None
     """HTTP status or a process's exit code, where the result reports one."""
     exception: str = ""
@@ -33,6 +33,9 @@ class ToolFailure(Struct, frozen=True):
     """JSON pointer to the error; "" in plain text."""
     argument: str = ""
     """Name of the argument that is blamed."""
+    score: float | None = None
+    """Of a search: its best score, below `min_score`."""
+    min_score: float | None = None
 
 
 _HANDLE = (

@@ -41,6 +41,12 @@ def reads(tool: str) -> bool:
 
 
 @lru_cache(maxsize=1024)
+def changes(tool: str) -> bool:
+    """Whether its name says that it changes something: ``edit_file``, ``sendMail``."""
+    return is_of(tool, CHANGING) and not reads(tool)
+
+
+@lru_cache(maxsize=1024)
 def _words(tool: str) -> tuple[str, ...]:
     """The words of a tool's name: ``get_user``, ``getUser`` and ``server__get-user`` have ``get`` and ``user``."""
     return tuple(word.lower() for word in _WORD.findall(tool[:200]))

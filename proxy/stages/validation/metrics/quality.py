@@ -20,13 +20,17 @@ MetricName = Literal["relevance", "freshness", "accuracy", "completeness", "cons
 METRICS: tuple[MetricName, ...] = ("relevance", "freshness", "accuracy", "completeness", "consistency")
 Share = Annotated[float, Meta(ge=0, le=1)]
 _REASONS: Mapping[str, str] = {
-    "relevance": "irrelevant",
-    "freshness": "stale",
-    "accuracy": "inaccurate",
-    "completeness": "incomplete",
-    "consistency": "inconsistent",
+    "relevance": "low relevance",
+    "freshness": "stale content",
+    "accuracy": "factual inaccuracy",
+    "completeness": "incomplete content",
+    "consistency": "contradictory content",
 }
-"""What a piece is that fails a metric."""
+"""What is wrong with a piece that fails a metric."""
+_UNLESS_FOUND = ("freshness", "accuracy", "completeness", "consistency")
+"""Metrics that count as 1.0 in `Quality.metrics` where there is nothing to measure them by: what comes without a time is of now, what
+needs no fields has them all, and what stands alone contradicts nothing. Of relevance nothing is known without a question.
+"""
 
 
 class QualityThresholds(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -80,8 +84,8 @@ def failed(error: str) -> Metric:
 class Quality(Struct, frozen=True):
     """What was found of one piece of context."""
 
-    metrics: Mapping[MetricName, Metric]
-    """All five."""
+    findings: Mapping[MetricName, Metric]
+    """All five, each with what it was found by."""
     score: float | None
     """0 to 1, see above; None where nothing could be measured."""
     failing: tuple[str, ...] = ()
@@ -92,7 +96,12 @@ class Quality(Struct, frozen=True):
     @property
     def errors(self) -> tuple[MetricName, ...]:
         """The metrics whose check could not run."""
-        return tuple(name for name in METRICS if self.metrics[name].error)
+        return tuple(name for name in METRICS if self.findings[name].error)
+
+    @property
+    def measured(self) -> tuple[MetricName, ...]:
+        """The metrics that were found by looking."""
+        return tuple(name for name in METRICS if self.findings[name].measured and self.findings[name].value is not None)
 
     @property
     def passed(self) -> bool:
@@ -105,9 +114,9 @@ class Quality(Struct, frozen=True):
         return self.passed
 
     @property
-    def quality_score(self) -> float | None:
-        """`score`."""
-        return self.score
+    def quality_score(self) -> float:
+        """`score`; where nothing could be measured (`measured` says so) 1.0, or 0.0 where a check could not run."""
+        return self.score if self.score is not None else 0.0 if self.errors else 1.0
 
     @property
     def reason(self) -> str:
@@ -115,34 +124,42 @@ class Quality(Struct, frozen=True):
         return next(iter(self.reasons), "")
 
     @property
-    def scores(self) -> Mapping[str, float | None]:
-        """The metrics' values as ``relevance_score``, ``freshness_score``, ``accuracy_score``, ``completeness``, ``consistency``."""
-        return {name if name in ("completeness", "consistency") else f"{name}_score": metric.value for name, metric in self.metrics.items()}
+    def metrics(self) -> dict[str, float]:
+        """``relevance_score``, ``freshness_score``, ``accuracy_score``, ``completeness`` and ``consistency``, 0 to 1.
+
+        Without ``relevance_score`` where nothing was asked, and without each that could not be checked.
+        """
+        found = {}
+        for name, metric in self.findings.items():
+            value = 1.0 if metric.value is None and not metric.error and name in _UNLESS_FOUND else metric.value
+            if value is not None:
+                found[name if name in ("completeness", "consistency") else f"{name}_score"] = value
+        return found
 
     @property
     def relevance(self) -> float | None:
         """Calibrated probability that it helps with the question."""
-        return self.metrics["relevance"].value
+        return self.findings["relevance"].value
 
     @property
     def freshness(self) -> float | None:
         """1.0 up to the greatest age, then falling."""
-        return self.metrics["freshness"].value
+        return self.findings["freshness"].value
 
     @property
     def accuracy(self) -> float | None:
         """Share of its verifiable claims that are valid; 1.0, not measured, where there are none."""
-        return self.metrics["accuracy"].value
+        return self.findings["accuracy"].value
 
     @property
     def completeness(self) -> float | None:
         """Share of the required fields that it has."""
-        return self.metrics["completeness"].value
+        return self.findings["completeness"].value
 
     @property
     def consistency(self) -> float | None:
         """0.0 where it contradicts the existing context, else 1.0."""
-        return self.metrics["consistency"].value
+        return self.findings["consistency"].value
 
 
 def overall(metrics: Mapping[MetricName, Metric], weights: MetricWeights | None = None) -> float | None:

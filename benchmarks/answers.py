@@ -1,0 +1,164 @@
+"""Sentences of answers over the documents of working life, each right or with one thing wrong: what the checks make of them.
+
+Rows of ``../shared/data/judge/answers.jsonl.gz`` (development data; made by construction, so that likeness does not give the label away)
+are judged as the stage `claims` judges an answer's sentence: question beside it, evidence by retrieval, rules first, then the built-in
+verifier. Prints, by shape of the evidence and by language: AUROC of the probability of support, right above its own edit, edits called
+supported, right ones called contradicted or unsupported, and which share of either reaches a probability from which a ``pass`` could be
+given (`proxy.stages.claims.verdicts.CERTAIN`).
+
+    python -m benchmarks.answers [--documents 90] [--seed 5]
+
+95% intervals by resampling documents. Writes ``results/answers.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import json
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from benchmarks.grounding_metrics import auroc
+from proxy.exchange import Evidence
+from proxy.exchange.judgements import Judgement, support
+from proxy.grounding.claims.claims import claims_of
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.judging.grounder import Grounder
+from proxy.models.embedding.embedder import BatchingEmbedder
+from proxy.models.embedding.use import UseEncoder, available_cores
+from proxy.models.verifier.onnx import FOLDER, OnnxVerifier
+from proxy.models.verifier.verifier import LocalVerifiers
+
+DATA = Path("../shared/data/judge/answers.jsonl.gz")
+RESULTS = Path(__file__).parent / "results" / "answers.json"
+THRESHOLDS = (0.5, 0.7, 0.8, 0.9)
+RESAMPLED = 500
+TOGETHER = 32
+
+
+class Judged(Struct, frozen=True):
+    """A row with the mean probability of support of its claims, and their labels."""
+
+    row: dict[str, Any]
+    support: float
+    labels: tuple[str, ...]
+
+    @property
+    def right(self) -> bool:
+        return bool(self.row["label"] == "supported")
+
+    def reaches(self, least: float) -> bool:
+        return set(self.labels) == {"supported"} and self.support >= least
+
+
+def chosen(documents: int, seed: int) -> list[dict[str, Any]]:
+    """The rows of so many documents. Raises `SystemExit` where the data is missing."""
+    if not DATA.exists():
+        raise SystemExit(f"{DATA} is missing: this benchmark measures on it")
+    with gzip.open(DATA, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    names = sorted({row["doc"] for row in rows})
+    random.Random(seed).shuffle(names)
+    kept = set(names[:documents])
+    return [row for row in rows if row["doc"] in kept]
+
+
+async def judged(rows: Sequence[dict[str, Any]]) -> list[Judged]:
+    """Each row by itself; those that say nothing checkable are left out."""
+    verifiers = LocalVerifiers(lambda name: OnnxVerifier(FOLDER, threads=available_cores()))
+    grounder = Grounder(verifiers.get(), embedder=BatchingEmbedder(UseEncoder()), only_certain=True)
+    bases = {row["context"]: EvidenceBase([Evidence(row["context"])]) for row in rows}
+    found: list[Judged] = []
+    for start in range(0, len(rows), TOGETHER):
+        part = rows[start : start + TOGETHER]
+        each = await asyncio.gather(
+            *(grounder.judge(claims_of(r["claim"], r["question"]), bases[r["context"]], tongue=r["lang"]) for r in part)
+        )
+        found += [one for row, judgements in zip(part, each, strict=True) if (one := _of(row, judgements)) is not None]
+    return found
+
+
+def _of(row: dict[str, Any], judgements: Sequence[Judgement]) -> Judged | None:
+    checkable = [judgement for judgement in judgements if judgement.label != "not_checkable"]
+    if not checkable:
+        return None
+    return Judged(row, float(np.mean([support(one) for one in checkable])), tuple(one.label for one in checkable))
+
+
+def figures(found: Sequence[Judged], seed: int) -> dict[str, Any]:
+    """Of rows alike."""
+    others, scores = np.array([not one.right for one in found]), np.array([1 - one.support for one in found])
+    documents = sorted({one.row["doc"] for one in found})
+    places = [np.flatnonzero([one.row["doc"] == name for one in found]) for name in documents]
+    rng = np.random.default_rng(seed)
+    spread = []
+    for _ in range(RESAMPLED):
+        rows = np.concatenate([places[i] for i in rng.integers(0, len(places), len(places))])
+        if 0 < others[rows].sum() < len(rows):
+            spread.append(float(auroc(np.ones((1, len(rows))), scores[rows], others[rows])[0]))
+    right, wrong = [one for one in found if one.right], [one for one in found if not one.right]
+    return {
+        "n": len(found),
+        "documents": len(documents),
+        "auroc": round(float(auroc(np.ones((1, len(found))), scores, others)[0]), 3),
+        "auroc_95": [round(float(np.quantile(spread, q)), 3) for q in (0.025, 0.975)] if spread else None,
+        "right_above_own_edit": _above(found),
+        "wrong_called_supported": _share([set(one.labels) == {"supported"} for one in wrong]),
+        "right_called_wrong": _share([bool({"contradicted", "unsupported"} & set(one.labels)) for one in right]),
+        "reach": {str(least): [_share([one.reaches(least) for one in side]) for side in (right, wrong)] for least in THRESHOLDS},
+    }
+
+
+def _share(hits: Sequence[bool]) -> float | None:
+    return round(sum(hits) / len(hits), 3) if hits else None
+
+
+def _above(found: Sequence[Judged]) -> float | None:
+    """Share of pairs of a right sentence and an edit of it in which the right one has the higher probability; a tie counts half."""
+    sets: defaultdict[tuple[str, Any], list[Judged]] = defaultdict(list)
+    for one in found:
+        sets[one.row["doc"], one.row["sentence"]].append(one)
+    won = [
+        1.0 if right.support > wrong.support else 0.5 if right.support == wrong.support else 0.0
+        for ones in sets.values()
+        for right in ones
+        for wrong in ones
+        if right.right and right.row["part"] == "answer" and not wrong.right
+    ]
+    return round(float(np.mean(won)), 3) if won else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=90, help="so many, chosen at random")
+    parser.add_argument("--seed", type=int, default=5)
+    given = parser.parse_args()
+    found = asyncio.run(judged(chosen(given.documents, given.seed)))
+    groups = {"all": found, "structured": [one for one in found if one.row["shape"] != "prose"]}
+    groups["prose"] = [one for one in found if one.row["shape"] == "prose"]
+    for language in sorted({one.row["lang"] for one in found}):
+        groups[language] = [one for one in found if one.row["lang"] == language]
+    table = {name: figures(ones, given.seed) for name, ones in groups.items() if ones}
+    print(f"{DATA}: {given.documents} documents, seed {given.seed}")
+    print("rows            n  AUROC [95%]           above own edit  wrong: supported  right: wrong  reach 0.7, 0.8 (right/wrong)")
+    for name, each in table.items():
+        low, high = each["auroc_95"] or (0.0, 1.0)
+        reach = "  ".join(f"{a:.2f}/{b:.2f}" for a, b in (each["reach"]["0.7"], each["reach"]["0.8"]))
+        print(
+            f"{name:12} {each['n']:5}  {each['auroc']:.3f} [{low:.3f}, {high:.3f}]  {each['right_above_own_edit']:14}"
+            f"  {each['wrong_called_supported']:16}  {each['right_called_wrong']:12}  {reach}"
+        )
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps({"data": str(DATA), "documents": given.documents, "seed": given.seed, "figures": table}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

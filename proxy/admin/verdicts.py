@@ -1,0 +1,207 @@
+"""``GET /groundwire/v1/verdicts/{id}?wait_ms=``: what was found of one exchange, for the client whose it was, or the operator.
+
+A streamed answer leaves before its checks are done, and its headers with it: a client asks here for what they could not tell yet. An
+exchange of this process wakes whoever waits for its record; one of another worker is looked for in the store, at growing pauses.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+
+import msgspec
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from proxy.admin.answers import json_answer
+from proxy.admin.dashboard.stopping import when_told_to_stop
+from proxy.admin.sessions import Door
+from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
+from proxy.config.client_keys import Clients
+from proxy.config.settings import Settings
+from proxy.errors import InvalidApiKey, InvalidRequest, NotFound, ProxyError
+from proxy.observe.metrics import processes
+from proxy.observe.open_exchanges import OpenExchanges
+from proxy.store.records import Record, Records
+from proxy.wire.dialect import Dialect
+from proxy.wire.http.forwarding import client_headers
+from proxy.wire.http.headers import ResponseHeaders
+from proxy.wire.http.peers import not_from_here
+
+MAX_WAIT_MS = 30_000
+MAX_WAITING, MAX_WAITING_OF_ONE = 256, 32
+"""Requests that wait at once in one process, and of those one client's; beyond, a request is answered with what is known now."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.05, 1.0
+"""Between two looks at the store for another worker's exchange; each is twice the one before."""
+_AHEAD_S, _RECORDED_WITHIN_S = 60.0, 60.0
+"""By so much another node's clock may be fast; so long checks and record take behind an answer's last byte."""
+_ID = re.compile(r"gw_([0-9a-f]{14})[0-9a-f]{14}")
+"""`proxy.server.handler.new_id`: microseconds since the epoch, and random bits."""
+
+
+class ClientAccess(Struct, frozen=True):
+    """How clients are told apart, and from where they may ask."""
+
+    clients: Clients
+    key_headers: Sequence[Sequence[str]] = (("authorization",),)
+    """Of each API, the headers that a key may stand in, the one that counts most first."""
+    own_machine_routes: frozenset[str] = frozenset()
+    """Routes that only this machine's own programs may use."""
+    elsewhere_s: float = 0.0
+    """How long an exchange may last that another process serves; 0 where this one is alone with its store."""
+
+
+def client_access(settings: Settings, clients: Clients, dialects: Iterable[Dialect], own_machine_routes: Iterable[str]) -> ClientAccess:
+    """As the `settings` have it."""
+    alone = settings.server.workers == 1 and processes.folder() is None and settings.store.url.startswith("sqlite")
+    lasts_s = max(upstream.timeouts.total_s for upstream in settings.upstreams.values()) + _RECORDED_WITHIN_S
+    return ClientAccess(clients, [dialect.key_headers for dialect in dialects], frozenset(own_machine_routes), 0.0 if alone else lasts_s)
+
+
+class _Asker(Struct, frozen=True):
+    """Who asks."""
+
+    operator: bool
+    clients: frozenset[str]
+    """Every name that a request with these headers has, by one API or another."""
+    here: bool
+    """Whether it is one of this machine's own programs."""
+
+    def may_see(self, client: str, route: str, access: ClientAccess) -> bool:
+        """Whether an exchange is its own."""
+        return self.operator or (client in self.clients and (self.here or route not in access.own_machine_routes))
+
+
+class _Wait:
+    """A request that waits."""
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self.over = False
+
+    def end(self) -> None:
+        """Answer now."""
+        self.over = True
+        self.news.set()
+
+
+class VerdictsApi:
+    """The handler."""
+
+    def __init__(self, records: Records, exchanges: OpenExchanges, access: ClientAccess, headers: ResponseHeaders, door: Door) -> None:
+        self._records, self._exchanges, self._access, self._headers, self._door = records, exchanges, access, headers, door
+        self._waits: dict[_Wait, frozenset[str]] = {}
+        self._stopping: bool | None = None
+        """None until somebody has asked."""
+
+    async def verdict(self, request: Request) -> Response:
+        """200 with the verdict, 202 while the checks run. Raises `NotFound` for what is not the asker's."""
+        if self._stopping is None:
+            self._stopping = False
+            when_told_to_stop(self.end_waits)
+        asker, wait_s, record_id = self._asker(request), _wait_s(request), request.path_params["id"]
+        record = await self._look(record_id, asker)
+        if record is None and wait_s > 0:
+            with self._waiting(asker) as wait:
+                record = await self._wait_for(record_id, asker, wait_s, wait, request)
+        if record is None:
+            return _answer(pending(record_id), 202)
+        return _answer(verdict_of(record, self._headers), 200)
+
+    def end_waits(self) -> None:
+        """The server stops: everyone gets what is known now."""
+        self._stopping = True
+        for wait in self._waits:
+            wait.end()
+
+    def _asker(self, request: Request) -> _Asker:
+        """Raises `InvalidApiKey`."""
+        operator = False
+        if not self._door.open:
+            with suppress(ProxyError):
+                self._door.check(request)
+                operator = True
+        keys = client_headers(request.scope["headers"], raw=True).keys
+        names, refusal = set[str](), None
+        for headers in self._access.key_headers:
+            try:
+                names.add(self._access.clients.identify([(name, keys[name]) for name in headers if name in keys], None))
+            except InvalidApiKey as error:
+                refusal = refusal or error
+        if refusal is not None and not names and not operator:
+            raise refusal
+        return _Asker(operator, frozenset(names), not not_from_here(request.scope))
+
+    async def _look(self, record_id: str, asker: _Asker) -> Record | None:
+        """The record; None while the exchange goes on. Raises `NotFound`, `StoreUnavailable`."""
+        running = self._exchanges.get(record_id)
+        record = None if running is not None else await self._records.get(record_id, bodies=False)
+        owned = running or record
+        if owned is None and self._may_run_elsewhere(record_id):
+            return None
+        if owned is None or not asker.may_see(owned.client, owned.route, self._access):
+            raise NotFound("there is no verdict of this id for this key; it may be past its retention")
+        return record
+
+    def _may_run_elsewhere(self, record_id: str) -> bool:
+        """Whether another process of the same store may be serving it: what it serves nobody but itself knows."""
+        named = _ID.fullmatch(record_id)
+        return named is not None and -_AHEAD_S < time.time() - int(named[1], 16) / 1e6 < self._access.elsewhere_s
+
+    async def _wait_for(self, record_id: str, asker: _Asker, wait_s: float, wait: _Wait, request: Request) -> Record | None:
+        """The record, as soon as it is there; None when the time is over, or nobody waits any more."""
+        now = asyncio.get_running_loop().time
+        until, pause_s, record = now() + wait_s, _FIRST_PAUSE_S, None
+        gone = asyncio.create_task(_ends_with(request, wait))
+        try:
+            while record is None and not wait.over and (left_s := until - now()) > 0:
+                here = self._exchanges.listen(record_id, wait.news)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left_s if here else min(left_s, pause_s)):
+                        await wait.news.wait()
+                wait.news.clear()
+                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+                record = await self._look(record_id, asker)
+            return record
+        finally:
+            gone.cancel()
+
+    @contextmanager
+    def _waiting(self, asker: _Asker) -> Iterator[_Wait]:
+        """A place to wait in; where none is free the wait is over at once."""
+        wait, of_one = _Wait(), Counter(self._waits.values())[asker.clients]
+        if self._stopping or len(self._waits) >= MAX_WAITING or of_one >= MAX_WAITING_OF_ONE:
+            wait.end()
+        self._waits[wait] = asker.clients
+        try:
+            yield wait
+        finally:
+            del self._waits[wait]
+
+
+async def _ends_with(request: Request, wait: _Wait) -> None:
+    """A client that has left waits no longer."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    wait.end()
+
+
+def _wait_s(request: Request) -> float:
+    """Of ``wait_ms``, 0 without it. Raises `InvalidRequest`."""
+    value = request.query_params.get("wait_ms", "0")
+    if not (value.isascii() and value.isdecimal() and len(value) <= 5 and int(value) <= MAX_WAIT_MS):
+        raise InvalidRequest(f"wait_ms: expected a whole number of milliseconds from 0 to {MAX_WAIT_MS}", param="wait_ms")
+    return int(value) / 1000
+
+
+def _answer(verdict: ExchangeVerdict, status: int) -> Response:
+    answer = json_answer(msgspec.to_builtins(verdict), status)
+    answer.headers["cache-control"] = "no-store"
+    if status == 202:
+        answer.headers["retry-after"] = "1"
+    return answer

@@ -1,0 +1,131 @@
+"""Sentences of answers as the product asks about them: each beside what retrieval finds for it, originals and edits together.
+
+``../shared/data/judge/answers.jsonl.gz`` and ``training/data/judge_answers.jsonl.gz``: documents of working life, half of them tables,
+records and logs, with a question, an answer, and for each of its sentences a paraphrase and two edits. Which label a form has follows from
+how it was made. The forms of one sentence are a contrast set: they stay in one batch, and the curve says how often a right one ranks above
+an edit.
+
+A sentence is shown in two ways. `ALONE`: as the product gives it to the verifier today. `AFTER`: behind the question and the sentence
+before it, by which "it" and "there" resolve, and a mark (`presented`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from proxy.exchange import Evidence
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
+from training.grounding.data import UNSUPPORTED, Example
+from training.judge.written import TARGETS, held_out
+
+OWN = Path(__file__).parents[1] / "data" / "judge_answers.jsonl.gz"
+FILES = (Path("../shared/data/judge/answers.jsonl.gz"), OWN)
+ALONE, AFTER = "answers/alone", "answers/after"
+"""Ways of showing a sentence, which stand as groups of their own."""
+STRUCTURED, PROSE = "structured", "prose"
+SOURCES = tuple(f"{way}/{form}" for way in (ALONE, AFTER) for form in (STRUCTURED, PROSE))
+"""Of the examples made here."""
+MARK = " » "
+"""Between what a sentence follows and the sentence itself."""
+QUESTION_CHARS = 160
+BEFORE_CHARS = 240
+"""The end of each is shown, as a claim has little room."""
+_PROSE = frozenset(("prose", "chat", "email", "ticket"))
+
+
+@dataclass(slots=True, frozen=True)
+class Row:
+    """One form of a sentence of an answer."""
+
+    document: str
+    context: str
+    question: str
+    before: tuple[str, ...]
+    claim: str
+    language: str
+    target: int
+    sentence: str
+    structured: bool
+    deciding: tuple[str, ...]
+    """Texts of the context that decide; none for an unsupported form."""
+    held_out: bool
+
+
+def rows(files: Sequence[Path] = FILES) -> list[Row]:
+    """All of them. Raises `SystemExit` with a sentence where a file is missing."""
+    found = []
+    for path in files:
+        if not path.exists():
+            raise SystemExit(f"{path} is missing: the judge is trained on the answers in it")
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for given in map(json.loads, lines):
+                what = {name: given[name] for name in ("context", "question", "claim")}
+                whose = {"document": given["doc"], "language": given["lang"], "sentence": str(given["sentence"])}
+                known = {"target": TARGETS[given["label"]], "structured": given["shape"] not in _PROSE, "held_out": held_out(given)}
+                found.append(Row(**what, **whose, **known, before=tuple(given["before"]), deciding=tuple(given["evidence"])))
+    return found
+
+
+def presented(row: Row) -> str:
+    """The sentence behind the question and the sentence before it."""
+    follows = [row.question[-QUESTION_CHARS:], *(said[-BEFORE_CHARS:] for said in row.before[-1:])]
+    return " ".join(text for text in follows if text) + MARK + row.claim
+
+
+def training(found: Sequence[Row]) -> list[Example]:
+    """Both ways of showing every row that is not held out; where retrieval loses what decides, that stands first in its evidence."""
+    return [example for row, base in _searchable(found, apart=False) for example in _examples(row, base, whole=True)]
+
+
+def development(found: Sequence[Row]) -> list[Example]:
+    """Those that are held out, with what retrieval finds."""
+    return [example for row, base in _searchable(found, apart=True) for example in _examples(row, base, whole=False)]
+
+
+def _searchable(found: Sequence[Row], *, apart: bool) -> Iterator[tuple[Row, EvidenceBase]]:
+    """The rows that are held `apart`, or those that are not, each with its document."""
+    bases: dict[str, EvidenceBase] = {}
+    for row in found:
+        if row.held_out == apart:
+            if row.document not in bases:
+                bases[row.document] = EvidenceBase([Evidence(row.context)])
+            yield row, bases[row.document]
+
+
+def _examples(row: Row, base: EvidenceBase, *, whole: bool) -> Iterator[Example]:
+    deciding = places(row, base)
+    form = STRUCTURED if row.structured else PROSE
+    for way, claim in ((ALONE, row.claim), (AFTER, presented(row))):
+        selection = base.search(claim)
+        if whole and not deciding and row.target != UNSUPPORTED and len(selection.positions) < base.distinct:
+            continue
+        lost = whole and not deciding <= set(selection.positions)
+        text = _with(base, deciding, selection.positions) if lost else selection.text
+        yield Example(claim, text, row.target, f"{way}/{form}", row.language, row.document, f"{row.document}/{row.sentence}")
+
+
+def places(row: Row, base: EvidenceBase) -> set[int]:
+    """Positions of the pieces that decide; none where a deciding text is not found as it stands."""
+    spans = [base.span(i) for i in range(len(base))]
+    found: set[int] = set()
+    for text in row.deciding:
+        start = row.context.find(text)
+        at = {i for i, span in enumerate(spans) if start >= 0 and span.start < start + len(text) and span.end > start}
+        if not at:
+            return set()
+        found |= at
+    return found
+
+
+def _with(base: EvidenceBase, deciding: set[int], others: Sequence[int]) -> str:
+    """The deciding pieces and as many others as there is room for."""
+    chosen = sorted(deciding)
+    for i in others:
+        if i not in deciding and len(base.text([*chosen, i])) <= EVIDENCE_CHARS:
+            chosen.append(i)
+    return base.text(chosen)
