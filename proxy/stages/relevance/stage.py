@@ -38,8 +38,8 @@ MEASURED_LANGUAGES = frozenset(("en", "de", "es", "fr"))
 """Of questions and passages in ``benchmarks.relevance_data``; of its few Italian and Portuguese ones over records, a sixth of the right
 contexts would be warned of."""
 _WARNS = 2.5
-"""Times `answer_below`: 0.15. On the training half (``python -m training.relevance``) 3.3% of the right contexts of one passage are below it,
-2.2% without the group of indirect questions, and 18.5% of other topics' above it. At 0.4 these would be 11.6% and 5.2%."""
+"""Times `answer_below`: 0.15. On the training half (``python -m training.relevance``) 3.3% of the right contexts of one passage are below
+it, 2.2% without the group of indirect questions, and 18.5% of other topics' above it. At 0.4 these would be 11.6% and 5.2%."""
 _NAMES_ITS_TERM = 4
 """A question for a definition leaves nothing unsaid, unlike others of so few words: no right passage of the training half is below 0.6."""
 _SHARED = 0.2
@@ -66,7 +66,7 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     ] = "answer"
     answer_below: Annotated[
         Share,
-        Meta(description="action: answer: probability below which the passages are about something else; below 2.5 times that it is a warning"),
+        Meta(description="action: answer: probability below which the passages are about something else; below 2.5 times that it warns"),
     ] = 0.06
     with_tools: Annotated[
         Literal["note", "warn", "answer"],
