@@ -30,6 +30,13 @@ _WINDOW_BYTES = 3
 """Of a page for each 8 tokens of the window: at about 3 bytes a token a page takes an eighth of a small one."""
 
 
+_FRAME_TOKENS = 200
+"""Of the window, for the call, the words about its result, and the next call."""
+_BYTES_A_TOKEN = 2
+"""Few, to be on the safe side: English has 4, JSON and code 3."""
+_CUT = "\n[Cut here: the context window is full. Search for a few words of what you need, or answer with what you have.]"
+
+
 class ArchiveReader(Struct, frozen=True):
     """Offers and answers ``groundwire_read_archive``."""
 
@@ -74,14 +81,26 @@ class ArchiveReader(Struct, frozen=True):
             return f"Error: {asked[:40] or prefix}: unknown id.{_listed(known)}"
         given, page_bytes = (item.content, item.media_type, page or None, search), self._page_bytes(exchange)
         if item.size_bytes < _OFF_LOOP_BYTES:
-            return read(*given, page_bytes=page_bytes)
-        return await asyncio.to_thread(read, *given, page_bytes=page_bytes)
+            return _fitting(read(*given, page_bytes=page_bytes), exchange)
+        return _fitting(await asyncio.to_thread(read, *given, page_bytes=page_bytes), exchange)
 
     def _page_bytes(self, exchange: Exchange) -> int:
         """The same on every turn of a conversation, so that page numbers are."""
         use = exchange.facts.context_before
         window = use.window_tokens if use is not None else None
         return min(self.page_bytes, window // 8 * _WINDOW_BYTES) if window else self.page_bytes
+
+
+def _fitting(text: str, exchange: Exchange) -> str:
+    """`text`, or as much of it as the window has room for behind what was sent last: what is read must not end the conversation."""
+    use, reserve = exchange.facts.context, exchange.facts.output_reserve_tokens or 0
+    if use is None or not use.window_tokens:
+        return text
+    most = max(0, (use.window_tokens - use.used_tokens - reserve - _FRAME_TOKENS) * _BYTES_A_TOKEN)
+    whole = text.encode()
+    if len(whole) <= most:
+        return text
+    return f"{whole[:most].decode('utf-8', 'ignore')}{_CUT}" if most > len(_CUT) else _CUT.strip()
 
 
 def references_made(exchange: Exchange) -> list[Reference]:

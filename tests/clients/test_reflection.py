@@ -173,7 +173,7 @@ def test_a_call_that_breaks_its_schema_is_asked_for_again(ran: Ran) -> None:
 def test_a_run_without_failures_is_left_alone(ran: Ran) -> None:
     run = ran.runs["well"]
     assert [["search_docs", '{"query": "manual", "limit": 5}']] == run["calls"]
-    assert [False, False] == ["x-groundwire-warnings" in headers for headers in run["headers"]]
+    assert {"unchecked"} == {headers["x-groundwire-verdict"] for headers in run["headers"]}
     assert "Find out about well." == ran.got["well"][0][0]["content"]
 
 

@@ -248,3 +248,18 @@ async def test_the_bytes_sent_before_the_new_turn_stay_the_same(start: Start) ->
     first, second = (c.json for c in proxy.upstream.calls)
     assert first["tools"] == second["tools"]
     assert first["messages"] == second["messages"][:4]
+
+
+# ---- room ----
+
+
+@pytest.mark.parametrize(
+    ("used_tokens", "most_tokens"),
+    [(1000, 8192), (6500, 8192 - 6500 - 1024), (6960, 8192 - 6960 - 1024), (8000, 50)],
+)
+async def test_what_is_read_leaves_room_for_the_answer(used_tokens: int, most_tokens: int) -> None:
+    pad, exchange, (key,) = await archived("alpha beta gamma. " * 2000)
+    exchange.facts.context, exchange.facts.output_reserve_tokens = ContextUse(used_tokens, 8192), 1024
+    got = await READER.answer(pad, exchange, call(id=key))
+    assert len(got.encode()) <= 2 * most_tokens + 120
+    assert ("the context window is full" in got) == (used_tokens > 1000)

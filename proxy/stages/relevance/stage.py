@@ -66,10 +66,7 @@ class RelevanceOptions(StageOptions, frozen=True, kw_only=True):
     ] = "answer"
     answer_below: Annotated[
         Share,
-        Meta(
-            description="action: answer: probability below which the passages are about something else; below 2.5 times that it is a "
-            "warning"
-        ),
+        Meta(description="action: answer: probability below which the passages are about something else; below 2.5 times that it warns"),
     ] = 0.06
     with_tools: Annotated[
         Literal["note", "warn", "answer"],
