@@ -33,12 +33,12 @@ def test_raising_a_part_never_lowers_the_quality(parts: dict[str, float], data: 
     assert before is None or after is None or after >= before - 1e-12
 
 
-@given(st.dictionaries(st.sampled_from(sorted(WEIGHTS)), st.just(1.0), min_size=2))
+@given(st.dictionaries(st.sampled_from(sorted(WEIGHTS)), st.just(1.0), min_size=3))
 def test_an_answer_that_is_right_in_all_that_was_measured_is_perfect(parts: dict[str, float]) -> None:
     assert 1.0 == quality(parts)
 
 
-@pytest.mark.parametrize("parts", [{}, {"relevance": 0.9}])
+@pytest.mark.parametrize("parts", [{}, {"relevance": 0.9}, {"context_use": 1.0}, {"relevance": 0.9, "context_use": 1.0}])
 def test_there_is_no_quality_before_something_of_the_answer_is_measured(parts: dict[str, float]) -> None:
     assert quality(parts) is None
 
