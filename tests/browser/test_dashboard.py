@@ -44,7 +44,7 @@ def test_a_new_exchange_shows_up_by_itself(site: MakeSite, case: Case) -> None:
     print(f"shown {found['took']} ms after it was sent")
     assert [] == done["troubles"]
     assert [found["second"], found["first"]] == found["rows"][:2]
-    assert ["○\nunchecked", "/", "gpt-4o", "200", "9 → 3"] == [
+    assert ["○\nunchecked\nno check of answers in the policy", "/", "gpt-4o", "200", "9 → 3"] == [
         found["texts"][1],
         *(found["texts"][i].partition("\n")[0] for i in (2, 3, 4, 5)),
     ]
