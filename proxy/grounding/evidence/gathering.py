@@ -308,6 +308,24 @@ class EvidenceBase:
         scores = self._index.closeness(claim, similarity)
         return sorted(positions, key=lambda i: (-round(float(scores[i]), 9), i))
 
+    def scope(self, question: str) -> EvidenceScope:
+        """How much of the answer to `question` has to rest on it."""
+        if any(one.kind in ("passage", "tool_result") and one.content.strip() for one in self.evidence):
+            return "all"
+        found: EvidenceScope = ""
+        user_chars: Counter[int] = Counter()
+        about_text = asks_about_text(question)
+        for piece, owner in zip(each(self._pieces), self._owner, strict=True):
+            kind = self.evidence[owner].kind
+            if kind not in ("user", "system"):
+                continue
+            found = found or "declared"
+            if kind == "user":
+                user_chars[owner] += len(piece.shown)
+                if piece.pasted and about_text:
+                    found = "pasted"
+        return "all" if max(user_chars.values(), default=0) >= PASTED_CHARS else found
+
     def candidates(self, claim: str, most: int) -> list[int]:
         """The positions that have most of the claim's terms and the ones beside them, in order: at most three times `most`."""
         best = self._index.nearest(claim, most)
@@ -354,22 +372,6 @@ def _said(content: str, apart: tuple[str, ...], author: Author | None) -> tuple[
     if apart:
         pieces = [piece for piece in pieces if not _PASSAGE_MARK.fullmatch(piece.shown)]
     return tuple(pieces)
-
-
-def scope_of(evidence: Sequence[Evidence], question: str) -> EvidenceScope:
-    """How much of the answer to `question` has to rest on `evidence`."""
-    if any(one.kind in ("passage", "tool_result") and one.content.strip() for one in evidence):
-        return "all"
-    scope: EvidenceScope = ""
-    for one in each(evidence):
-        if one.kind in ("user", "system") and one.content.strip():
-            pieces = _known(one, one.content[:MAX_CHARS]).pieces
-            scope = scope or ("declared" if pieces else "")
-            if one.kind == "user" and sum(len(piece.shown) for piece in pieces) >= PASTED_CHARS:
-                return "all"
-            if one.kind == "user" and any(piece.pasted for piece in pieces) and asks_about_text(question):
-                scope = "pasted"
-    return scope
 
 
 def _headings(pieces: Sequence[EvidencePiece]) -> Iterator[int]:

@@ -23,7 +23,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange import Answer, Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Claim, Judgement, faithfulness
 from proxy.grounding.claims.made_up import asks_to_make_up
-from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope, question_of, scope_of
+from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope, question_of
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.grounder import EMBED_ALL, Grounder, evidence_of, searchable
 from proxy.grounding.judging.options import asks, make_verifier
@@ -224,11 +224,11 @@ class Claims(SentenceStage[ClaimsOptions]):
         options, skips = self.options, self.options.without_context == "skip" and self.options.tool_arguments == "skip"
         evidence = await evidence_of(exchange)
         question = await aside(exchange.original.size, question_of, exchange)
-        scope: EvidenceScope = (
-            "all" if options.without_context == "check" else await aside(exchange.original.size, scope_of, evidence, question)
-        )
+        base = await searchable(evidence)
+        scope: EvidenceScope = "all" if options.without_context == "check" else await aside(exchange.original.size, base.scope, question)
         skipped = "" if scope or exchange.knowledge is not None else NO_CONTEXT
-        base = await searchable(() if skipped and skips else evidence)
+        if skipped and skips:
+            base = EvidenceBase(())
         if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
         words = words_of(" ".join(base.sentences)) if scope == "declared" else frozenset[str]()
