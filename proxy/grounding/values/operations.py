@@ -19,6 +19,7 @@ from proxy.grounding.evidence.reading import FUNCTION_WORDS, read_evidence
 from proxy.grounding.evidence.retrieval import terms
 from proxy.grounding.values import recomputing as ways
 from proxy.grounding.values.places import words_of
+from proxy.grounding.values.times import is_span
 from proxy.language.patterns import LazyPattern
 from proxy.language.quantities import Quantities, Quantity, read_quantities
 
@@ -104,7 +105,7 @@ def called_for(
 def _is_span(number: Quantity, cues: str, pieces: Sequence[tuple[str, Quantities]]) -> bool:
     """Whether two dates or times of one piece that speaks of the same thing are so far apart."""
     wanted = words_of(cues)
-    return any(ways.is_span(number, quantities) for text, quantities in pieces if not wanted or wanted & words_of(text))
+    return any(is_span(number, quantities) for text, quantities in pieces if not wanted or wanted & words_of(text))
 
 
 def _of_pieces(pieces: Sequence[str], rows: frozenset[str]) -> Iterator[_Operand]:

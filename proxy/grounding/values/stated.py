@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from proxy.grounding.evidence.reading import NUMERAL
 from proxy.grounding.values.consistency import date_is_said, says_nothing
-from proxy.grounding.values.recomputing import date_derived, derived, time_derived, time_in_zone
+from proxy.grounding.values.recomputing import derived
+from proxy.grounding.values.times import date_derived, time_derived, time_in_zone
 from proxy.language.dates import Date, Time, date_agrees
 from proxy.language.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
