@@ -139,15 +139,17 @@ def was_judged(judgement: Judgement) -> bool:
 
 def faithfulness(judgements: Iterable[Judgement]) -> float | None:
     """Expected share of supported claims: the mean of `support` over all that are checkable; None where none of them was judged."""
-    checkable = [judgement for judgement in judgements if judgement.label != "not_checkable"]
-    if not any(was_judged(judgement) for judgement in checkable):
-        return None
-    return sum(support(judgement) for judgement in checkable) / len(checkable)
+    found = _checkable(judgements)
+    return sum(support(judgement) for judgement in found) / len(found) if found else None
 
 
 def share_labelled(label: Label, judgements: Iterable[Judgement]) -> float | None:
     """Claims with this label / checkable claims; None where none was judged."""
-    checkable = [judgement for judgement in judgements if judgement.label != "not_checkable"]
-    if not any(was_judged(judgement) for judgement in checkable):
-        return None
-    return sum(judgement.label == label for judgement in checkable) / len(checkable)
+    found = _checkable(judgements)
+    return sum(judgement.label == label for judgement in found) / len(found) if found else None
+
+
+def _checkable(judgements: Iterable[Judgement]) -> list[Judgement]:
+    """Those of checkable claims; none where not one of them was judged."""
+    found = [judgement for judgement in judgements if judgement.label != "not_checkable"]
+    return found if any(map(was_judged, found)) else []

@@ -22,8 +22,6 @@ from proxy.grounding.citations.written_forms import CitedSources, author_citatio
 from proxy.grounding.claims.claims import ClaimReader
 from proxy.language.text import split_sentences
 
-MAX_OPEN_CHARS = 500
-"""A mark whose bracket closes only in the next sentence (``[Source: Smith et al. Report]``) may have begun so far back."""
 _ITEM = re.compile(r"\s*(?:[>\s]{0,10})(?:[-*+•–]|\(?\d{1,3}[.)])\s")
 _LINE_START = re.compile(r"\s*(?:[>\s]{0,10})(?:[-*+•–|]\s|\(?\d{1,3}[.)]\s)")
 _REFERENCES = re.compile(
