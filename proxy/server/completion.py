@@ -19,7 +19,7 @@ from proxy.delivery.own_tools import Rounds
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
-from proxy.offloop import aside
+from proxy.offloop import LARGE, aside
 from proxy.policy.loading import Delivery
 from proxy.ports.upstream import Call, Past, Reply, is_event_stream
 from proxy.server.continuations import unchanged
@@ -29,6 +29,7 @@ from proxy.wire.bodies import reading
 from proxy.wire.dialect import Dialect
 from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
+from proxy.wire.http.encodings import decoded
 from proxy.wire.http.forwarding import following, returned_headers
 from proxy.wire.http.headers import RequestHints
 
@@ -51,6 +52,8 @@ class Completion(Handler):
         assert dialect is not None
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
+        if encoding := asgi.encoding_of(self._scope):
+            body = await aside(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
         if self._policy.judges:

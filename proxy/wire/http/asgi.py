@@ -57,6 +57,11 @@ async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first
             return
 
 
+def encoding_of(scope: Scope) -> str:
+    """The ``content-encoding`` of a request's body, "" without one."""
+    return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"content-encoding")
+
+
 def declared_length(scope: Scope) -> int:
     """The ``content-length``, 0 without one. Raises `InvalidRequest`."""
     for name, value in scope["headers"]:
