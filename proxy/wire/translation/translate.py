@@ -15,6 +15,7 @@ from msgspec import Struct
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
+from proxy.wire.big_numbers import exact
 from proxy.wire.bodies import EXTENSION, load
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation import chat_requests, errors, messages_requests, responses_requests
@@ -63,7 +64,7 @@ class Exchange:
     def request(self, body: bytes, past: Past) -> bytes:
         """The server's body; what it only names of its conversation stands in `past`.
         Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-        self._fields = fields = load(body)
+        self._fields = fields = load(body, integers=exact)
         fields.pop(EXTENSION, None)
         server = self._server
         bounds = Bounds(f"upstream {server.name} is asked in the API {TITLES[server.api]}", server.dropped)
@@ -96,7 +97,7 @@ class Exchange:
         """A whole answer. Raises `UpstreamUnreachable` for what is none of the server's API."""
         writer = self._made_writer()
         try:
-            fields = orjson.loads(body)
+            fields = exact(body)
             if not isinstance(fields, dict):
                 raise ValueError("not an object")
             for piece in self._reader.whole(fields):
