@@ -137,7 +137,9 @@ def failed(error: object) -> Failed:
 class MessagesWriter:
     """Implements `proxy.wire.translation.pieces.AnswerWriter`: blocks open and close in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked_tokens: int = 0) -> None:
+        """`asked_tokens` estimates the prompt: a stream tells of it first, and the server's own figure comes at the end."""
+        self._asked_tokens = asked_tokens
         self._message: dict[str, Any] = {}
         self._blocks: list[dict[str, Any]] = []
         self._is_open = False
@@ -157,7 +159,8 @@ class MessagesWriter:
     def _payloads(self, piece: Piece) -> Iterator[dict[str, Any]]:
         if isinstance(piece, Begun):
             head = {"id": prefixed(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
-            self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(self._usage)}
+            usage = _usage(Used(self._asked_tokens, 0))
+            self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": self._message}
         elif isinstance(piece, Said | Refused):
             self._refused = self._refused or isinstance(piece, Refused)
