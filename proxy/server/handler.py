@@ -7,8 +7,9 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 
+from proxy.config.client_keys import ANONYMOUS
 from proxy.config.paths import normal
 from proxy.errors import (
     ContextLengthExceeded,
@@ -25,6 +26,7 @@ from proxy.observe.finished import Finished, log_line
 from proxy.observe.tracing.context import parent_of
 from proxy.ports.upstream import Call, Reply
 from proxy.server.continuations import Keeping
+from proxy.server.cross_origin import is_preflight
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.dialect import Dialect
 from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
@@ -108,7 +110,7 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
-        self._client = self._s.clients.identify(*self._credentials(headers.keys))
+        self._client = ANONYMOUS if is_preflight(self._scope) else self._s.clients.identify(*self._credentials(headers.keys))
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers.forwarded, hints)
@@ -138,11 +140,14 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
         return policy
 
-    def _call(self, call: Call) -> Awaitable[Reply]:
+    async def _call(self, call: Call) -> Reply:
         """Make the call, within a span of its own where there are any."""
         if self._trace is not None:
-            return self._trace.send(self.route.upstream, call, self._s.upstreams)
-        return self.route.upstream.send(call, self._s.upstreams)
+            reply = await self._trace.send(self.route.upstream, call, self._s.upstreams)
+        else:
+            reply = await self.route.upstream.send(call, self._s.upstreams)
+        self._s.grants.note(self.route.prefix, self._scope, reply.headers)
+        return reply
 
     @property
     def _translates(self) -> bool:
@@ -206,7 +211,8 @@ class Handler(ABC):
             log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
         if self._before_ms == 0.0:
             self._before_ms = (time.perf_counter() - self._started) * 1000
-        await self.responder.error(error, self._own_headers(self._verdict()), self._spoken.error(error))
+        granted = self._s.grants.headers(self.route.prefix, self._scope)
+        await self.responder.error(error, self._own_headers(self._verdict()) + granted, self._spoken.error(error))
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""

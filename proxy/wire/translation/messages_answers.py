@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from proxy.wire.big_numbers import exact
 from proxy.wire.messages import events
 from proxy.wire.messages.answers import FINISHES
 from proxy.wire.sse import Event
@@ -261,8 +262,8 @@ def _input(given: str) -> Any:
     if not given:
         return {}
     try:
-        found = orjson.loads(given)
-    except orjson.JSONDecodeError:
+        found = exact(given)
+    except ValueError:
         return {"input": given}
     return found if isinstance(found, dict) else {"input": found}
 
