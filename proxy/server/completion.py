@@ -32,6 +32,7 @@ from proxy.wire.http import asgi
 from proxy.wire.http.encodings import decoded
 from proxy.wire.http.forwarding import following, returned_headers
 from proxy.wire.http.headers import RequestHints
+from proxy.wire.http.keep_alive import KeepAlive
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -161,6 +162,8 @@ class Completion(Handler):
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
         else:
             self._before_ms, self._asked_at = (now - self._started) * 1000, now
+            if request.stream:
+                self._alive = KeepAlive(self.responder, self._s.server.keep_alive_s, lambda: self._own_headers("pending"))
         return await self._call(call)
 
     async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
@@ -193,7 +196,6 @@ class Completion(Handler):
             responder=self.responder,
             own_headers=self._own_headers,
             inline=lambda: inline_detail(exchange, self._verdict()),
-            keep_alive_s=self._s.server.keep_alive_s,
             max_bytes=self._s.server.max_answer_bytes,
             again=again,
             asked_at=self._asked_at,
@@ -243,6 +245,12 @@ class Completion(Handler):
             self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
             if code == "context_length_exceeded":
                 self._s.metrics.count("context.length_exceeded_upstream_count")
+        if self.responder.early:
+            assert self.exchange is not None
+            stream, told = self._spoken.stream(), self._spoken.call_filter(self.exchange, whole=False).failed(reply.status, body)
+            stream.feed(told)
+            await self.responder.end(told + stream.end())
+            return
         await self.responder.whole(reply.status, returned_headers(reply) + self._own_headers(self._verdict()), body)
 
 

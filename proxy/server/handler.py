@@ -14,6 +14,7 @@ from proxy.config.paths import normal
 from proxy.errors import (
     ContextLengthExceeded,
     InvalidRequest,
+    PolicyBlocked,
     PolicyNotAllowed,
     ProxyError,
     UpstreamTimeout,
@@ -32,6 +33,7 @@ from proxy.wire.dialect import Dialect
 from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.forwarding import client_headers, wants_websocket
 from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
+from proxy.wire.http.keep_alive import KeepAlive
 from proxy.wire.http.peers import not_from_here
 
 log = logging.getLogger("groundwire.endpoint")
@@ -95,6 +97,8 @@ class Handler(ABC):
         self._before_ms = 0.0
         self._error: ProxyError | None = None
         self._keeping: Keeping | None = None
+        self._alive: KeepAlive | None = None
+        """Of a stream, since its upstream was asked."""
         self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
 
     async def run(self) -> None:
@@ -204,6 +208,9 @@ class Handler(ABC):
         if self.exchange is not None and error.status >= 500:
             stage = "upstream" if error.outcome == "upstream_error" else "server"
             self.exchange.verdicts.append(Verdict(stage, error.outcome, code=error.code))
+        if self.responder.early and not self.responder.ended:
+            await self.responder.end(self._failed_stream(error))
+            return
         if self.responder.started:
             log.error("%s: failed after the response had started: %s", self.id, error.message)
             return
@@ -214,8 +221,16 @@ class Handler(ABC):
         granted = self._s.grants.headers(self.route.prefix, self._scope)
         await self.responder.error(error, self._own_headers(self._verdict()) + granted, self._spoken.error(error))
 
+    def _failed_stream(self, error: ProxyError) -> bytes:
+        """The events that tell of `error` in a stream that began before there was an answer."""
+        log.warning("%s: %s", self.id, error.message)
+        stream = self._spoken.stream()
+        return stream.blocked([0]) + stream.end() if isinstance(error, PolicyBlocked) else stream.failed(error)
+
     async def finish(self) -> None:
         """Give the connection back and leave a record."""
+        if self._alive is not None:
+            self._alive.close()
         try:
             await self._finish()
         finally:
