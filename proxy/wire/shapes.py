@@ -11,7 +11,7 @@ Text that nobody judges is recognised in three forms only: a word (`word`), what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -282,31 +282,6 @@ def titled(fields: Fields) -> Shape:
 def is_word(value: str) -> bool:
     """Whether it is ASCII without a blank."""
     return value.isascii() and value.isprintable() and " " not in value
-
-
-_WILD = re.compile(r"bytes:|.*\ufffd|<[|/]?[\w|-]*>$|\Z", re.S)
-"""Tokens that are no text of their own: half a character, an end mark, nothing."""
-
-
-def tells(tokens: Iterable[Mapping[str, Any]], said: str) -> bool:
-    """Whether `tokens`, one after another, say what was said; a token that is half of a character stands for anything."""
-    at, gap = 0, False
-    for entry in tokens:
-        token = entry.get("token") or ""
-        if said.startswith(token, at) and token:
-            at, gap = at + len(token), False
-        elif _WILD.match(token):
-            gap = True
-        elif gap and (found := said.find(token, at, at + len(token) + 4)) >= 0:
-            at, gap = found + len(token), False
-        else:
-            return False
-    return at == len(said) or gap
-
-
-def is_token(value: str) -> bool:
-    """Whether it can be one token: no blank between two words."""
-    return len(value) <= 128 and len(value.split()) <= 1
 
 
 def glues(before: str, after: str) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 from proxy.wire.responses import events
 from proxy.wire.responses.output import GAP, Place
 from proxy.wire.responses.shapes import ERROR, EVENT, NEEDS, RESPONSE
-from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, glues, tells
+from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, glues
+from proxy.wire.token_shapes import tells
 
 _FAILED = ("failed", "incomplete", "cancelled")
 _CALLS = {"function_call": "function", "custom_tool_call": "custom"}
