@@ -262,11 +262,19 @@ def _tree(value: Any, reading: Reading, leaf: Shape) -> Any:
 
 def with_host(made: dict[str, Any], reading: Reading) -> dict[str, Any]:
     """A source with its ``title`` as the client sent it, else with its host: what a page is called nobody checks."""
-    title = made.get("title")
-    if title and not reading.asked.holds(title):
+    title, host = made.get("title"), _host(made.get("url"))
+    if title and title != host and not reading.asked.holds(title):
         reading.leave_out("a title that nobody reads")
-        made["title"] = urlsplit(made.get("url") or "").hostname or ""
+        made["title"] = host
     return made
+
+
+def _host(address: str | None) -> str:
+    try:
+        host = urlsplit(address or "").hostname or ""
+    except ValueError:
+        return ""
+    return host if is_word(host) else ""
 
 
 def titled(fields: Fields) -> Shape:

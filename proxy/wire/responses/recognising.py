@@ -73,8 +73,10 @@ class ResponsesShapes:
         return offered
 
     def _item(self, item: Item, position: int) -> None:
-        content = item.get("content")
-        for j, part in enumerate(content if item["type"] == "message" and content.__class__ is list else ()):
+        if item["type"] != "message":
+            return
+        item.setdefault("content", [])
+        for j, part in enumerate(item["content"] or ()):
             self._part(part, (position, j))
 
     def _part(self, part: Item, place: Place) -> None:
