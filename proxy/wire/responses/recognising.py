@@ -81,7 +81,7 @@ class ResponsesShapes:
 
     def _part(self, part: Item, place: Place) -> None:
         name = "refusal" if part["type"] == "refusal" else "text"
-        said = part.get(name) or ""
+        said = part[name] = part.get(name) or ""
         if part.get("logprobs") and not tells(part["logprobs"], said):
             self.reading.leave_out("output_text.logprobs")
             part["logprobs"] = []
