@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from proxy.testing import chunk, completion, reply, stream, streamed
+from proxy.wire.chat.completions import ChatDialect
 from tests.attacks.geographer import ALL, FALSE, TRUE, policy
 from tests.conftest import CHAT, Answer, Start
 from tests.exchanges import Exchanged, recorded
@@ -39,6 +40,7 @@ BODIES: dict[str, Any] = {
     "a choice twice": {**whole(), "choices": [*choices(TRUE), *choices(FALSE)]},
     "a choice below none": {**whole(), "choices": [*choices(TRUE), {**choices(FALSE)[0], "index": -1}]},
     "text at the top": {**whole(), "output_text": FALSE, "text": FALSE, "content": FALSE, "answer": {"text": FALSE}},
+    "an error beside an answer": {**whole(), "error": {"message": FALSE}},
     "legacy text": with_choice(text=FALSE),
     "a delta": with_choice(delta={"content": FALSE}),
     "a title of a page": whole(annotations=[{"type": "url_citation", "url_citation": {"url": "https://a.example/", "title": FALSE}}]),
@@ -232,6 +234,18 @@ async def test_calls_arrive_whole_in_whatever_pieces_they_come(delivery: str, st
 
 
 ORDINARY = [one for one in recorded("chat") if one.status == 200 and one.name != "unknown"]
+
+
+@pytest.mark.parametrize("one", ORDINARY, ids=lambda one: one.name)
+async def test_an_ordinary_stream_says_the_same_behind_the_gate(one: Exchanged, start: Start) -> None:
+    async with start(stream([one.events]), policy=policy("gate", unknown="refuse"), stages=ALL) as proxy:
+        got = await proxy.post(one.streamed_request)
+    answers = []
+    for body in (one.events, got.body):
+        reader = ChatDialect().stream()
+        reader.feed(body)
+        answers.append((reader.answer, reader.usage, reader.unreadable, reader.complete))
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("one", ORDINARY, ids=lambda one: one.name)

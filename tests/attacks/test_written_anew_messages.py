@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.testing import reply, stream
+from proxy.wire.messages.dialect import MessagesDialect
 from tests import messages as api
 from tests.attacks.geographer import ALL, FALSE, TRUE, policy
 from tests.conftest import Start
@@ -166,6 +167,18 @@ async def test_plain_texts_around_a_call_are_not_changed(start: Start) -> None:
 
 
 ORDINARY = [one for one in recorded("messages") if one.status == 200 and one.name != "unknown"]
+
+
+@pytest.mark.parametrize("one", ORDINARY, ids=lambda one: one.name)
+async def test_an_ordinary_stream_says_the_same_behind_the_gate(one: Exchanged, start: Start) -> None:
+    async with start(stream([one.events]), policy=policy("gate", unknown="refuse"), stages=ALL) as proxy:
+        got = await proxy.post(one.streamed_request, PATH)
+    answers = []
+    for body in (one.events, got.body):
+        reader = MessagesDialect().stream()
+        reader.feed(body)
+        answers.append((reader.answer, reader.usage, reader.unreadable, reader.complete))
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("one", ORDINARY, ids=lambda one: one.name)

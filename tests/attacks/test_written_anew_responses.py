@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from proxy.testing import reply, stream
+from proxy.wire.responses.dialect import ResponsesDialect
 from tests import responses_api as api
 from tests.attacks.geographer import ALL, FALSE, TRUE, policy
 from tests.conftest import Start
@@ -186,6 +187,18 @@ async def test_items_that_leave_are_counted_without_a_gap(start: Start) -> None:
 
 
 ORDINARY = [one for one in recorded("responses") if one.status == 200 and one.name != "unknown"]
+
+
+@pytest.mark.parametrize("one", ORDINARY, ids=lambda one: one.name)
+async def test_an_ordinary_stream_says_the_same_behind_the_gate(one: Exchanged, start: Start) -> None:
+    async with start(stream([one.events]), policy=policy("gate", unknown="refuse"), stages=ALL) as proxy:
+        got = await proxy.post(one.streamed_request, PATH)
+    answers = []
+    for body in (one.events, got.body):
+        reader = ResponsesDialect().stream()
+        reader.feed(body)
+        answers.append((reader.answer, reader.usage, reader.unreadable, reader.complete))
+    assert answers[0] == answers[1]
 
 
 @pytest.mark.parametrize("one", ORDINARY, ids=lambda one: one.name)

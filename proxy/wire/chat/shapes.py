@@ -228,6 +228,8 @@ class ChatShapes:
         made = _BODY(fields, self.reading)
         if made is ABSENT or not isinstance(made.get("choices"), list):
             return made
+        if made["choices"] and made.pop("error", None) is not None:
+            self.reading.leave_out("an error beside an answer")
         kept: dict[int, dict[str, Any]] = {}
         for position, choice in enumerate(made["choices"]):
             index = choice["index"] if choice.get("index").__class__ is int else position

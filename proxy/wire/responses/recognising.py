@@ -15,7 +15,7 @@ from proxy.wire.responses.shapes import ERROR, EVENT, NEEDS, RESPONSE
 from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, glues
 from proxy.wire.token_shapes import tells
 
-_FAILED = ("failed", "incomplete", "cancelled")
+_FAILED = ("failed", "cancelled")
 _CALLS = {"function_call": "function", "custom_tool_call": "custom"}
 _WORDS = ((events.TEXT, "delta"), (events.TEXT_DONE, "text"), (events.REFUSAL, "delta"), (events.REFUSAL_DONE, "refusal"))
 _SAID_IN = dict(_WORDS)
