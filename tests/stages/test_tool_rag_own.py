@@ -54,7 +54,9 @@ def test_where_names_say_mcp_other_separators_are_the_clients() -> None:
     assert own(["fs.read", "fs.write", "mcp__github__get"]) == {"fs.read", "fs.write"}
 
 
-@pytest.mark.parametrize("names", [PLAIN, [f"app__{name}" for name in PLAIN], ["a__find", "b__find", "b__book"]])
+@pytest.mark.parametrize(
+    "names", [PLAIN, [f"app__{name}" for name in PLAIN], ["a__find", "b__find", "b__book"], [*PLAIN, "maths.sum", "maths.root"]]
+)
 def test_where_no_name_or_every_name_has_a_server_nothing_is_told_apart(names: list[str]) -> None:
     found = owned(names)
     assert (found.own, found.by_server) == (set(), False)
@@ -76,7 +78,7 @@ def test_three_built_in_tools_make_an_agent() -> None:
 
 def test_the_namespace_of_a_built_in_tool_is_the_clients() -> None:
     built_in = ["developer__shell", "developer__text_editor", "todo__todo_write"]
-    assert own([*built_in, "developer__new_one", "github__get", "github__list"]) == {*built_in, "developer__new_one"}
+    assert own([*built_in, "developer__new_one", "github__get", "github__list", "github__add"]) == {*built_in, "developer__new_one"}
 
 
 def test_an_agent_that_joins_servers_by_one_underscore() -> None:

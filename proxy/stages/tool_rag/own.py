@@ -26,7 +26,7 @@ from proxy.stages.tool_rag.task import words_of
 _KNOWN_NAMES = 3
 """Built-in tools of one agent from which on a catalogue is taken for that agent's."""
 _GROUP = 3
-"""Tools that begin alike from which on the beginning is taken for a server's name, where the agent writes servers so."""
+"""Tools that begin alike from which on the beginning is taken for a server's name, where the name itself does not say ``mcp``."""
 _PARTS = re.compile(r"[./:]")
 _QUOTED = re.compile(r"[`'\"“‘«]([A-Za-z0-9_.:/-]+)[`'\"”’»]", re.ASCII)
 
@@ -59,7 +59,9 @@ def ownership(catalogue: ToolCatalogue, messages: Sequence[Message]) -> Ownershi
     servers = {name: split_tool_name(name)[0] for name in names}
     if prefixed:
         servers |= {name: _beginning(name) for name in _grouped(name for name in names if name not in built_in)}
-    added = {name for name in names if is_marked_as_server(name)} or {name for name, server in servers.items() if server}
+    often = Counter(servers.values())
+    added = {name for name in names if is_marked_as_server(name)}
+    added = added or {name for name, server in servers.items() if server and often[server] >= _GROUP}
     clients = {servers[name] for name in built_in}
     added = {name for name in added if name not in built_in and servers[name] not in clients}
     spaces = any(tool.get("type") == "namespace" for tool in catalogue.tools)
