@@ -2,7 +2,7 @@
 
 A coding agent's own tools (read, edit, shell) are needed for any task and seldom named in the question, so that a ranking by the
 question misses them. They are known by what the names of tools say (`proxy.language.tool_names`), by the built-in sets of well-known
-agents (``own.words.toml``), and by what the prompt and the conversation name.
+agents (``agents.toml``), and by what the prompt and the conversation name.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _QUOTED = re.compile(r"[`'\"“‘«]([A-Za-z0-9_.:/-]+)[`'\"”’»]", re.ASCI
 
 
 class Agent(Struct, frozen=True, forbid_unknown_fields=True):
-    """A table of ``own.words.toml``."""
+    """A table of ``agents.toml``."""
 
     tools: frozenset[str]
     servers: str = ""
@@ -82,7 +82,7 @@ def of_servers_in(query: str, servers: Mapping[str, str]) -> set[str]:
 @cache
 def agents() -> Mapping[str, Agent]:
     """Raises what reading and validating raises."""
-    return convert(tomllib.loads(Path(__file__).with_suffix(".words.toml").read_text(encoding="utf-8")), dict[str, Agent])
+    return convert(tomllib.loads(Path(__file__).with_name("agents.toml").read_text(encoding="utf-8")), dict[str, Agent])
 
 
 def _built_in(names: Collection[str]) -> tuple[set[str], bool]:
