@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import orjson
 from msgspec import Struct
 
 from proxy.errors import UpstreamUnreachable
@@ -36,6 +37,17 @@ class Event(Struct, frozen=True):
     def done(self) -> bool:
         """Whether this is OpenAI's end mark."""
         return self.data is not None and self.data.strip() == b"[DONE]"
+
+    @property
+    def half(self) -> bool:
+        """Of what came without its blank line, at a stream's end: whether it broke off in the middle of its data."""
+        if self.data is None or self.done:
+            return False
+        try:
+            orjson.loads(self.data)
+        except orjson.JSONDecodeError:
+            return True
+        return False
 
 
 class EventSplitter:
