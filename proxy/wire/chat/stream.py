@@ -62,9 +62,7 @@ class ChatStream:
     def finish(self) -> list[StreamPiece]:
         """What was left without a blank line, made whole."""
         event = self._splitter.finish()
-        if event is None or event.half:
-            return []
-        return self._pieces(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data))
+        return [] if event is None else self._pieces(event)
 
     @property
     def complete(self) -> bool:

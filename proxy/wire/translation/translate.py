@@ -137,9 +137,8 @@ class Exchange:
             raise self._problem
         try:
             last = self._splitter.finish()
-            whole = last is not None and not last.half
-            left = b"".join(self._put(piece) for piece in self._reader.event(last)) if last is not None and whole else b""
-        except ValueError:  # half an event
+            left = b"".join(self._put(piece) for piece in self._reader.event(last)) if last is not None else b""
+        except ValueError:
             left = b""
         return left + (self._put(Closed()) if self._finished else b"")
 
