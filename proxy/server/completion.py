@@ -49,7 +49,7 @@ class Completion(Handler):
     async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
         dialect = self._dialect
         assert dialect is not None
-        body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
+        body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes, self.room)
         self.responder.watch()
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
@@ -152,7 +152,7 @@ class Completion(Handler):
         size = request.size // UNTOUCHED if untouched else request.size
         body = await aside(size, dialect.render_request, exchange)
         past = Past(request.held if request.held_whole else None, request.known_items)
-        call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past)
+        call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past, party=self.party)
         now = time.perf_counter()
         if later:
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000

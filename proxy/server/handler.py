@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Mapping
 from proxy.config.paths import normal
 from proxy.errors import (
     ContextLengthExceeded,
+    InvalidApiKey,
     InvalidRequest,
     PolicyNotAllowed,
     ProxyError,
@@ -20,6 +21,7 @@ from proxy.errors import (
     WebSocketRefused,
 )
 from proxy.exchange import Exchange, Unanswered, Verdict
+from proxy.ledger import NOBODY
 from proxy.observe import logs
 from proxy.observe.finished import Finished, log_line
 from proxy.observe.tracing.context import parent_of
@@ -90,6 +92,8 @@ class Handler(ABC):
         """Calls of the upstream so far, without its own retries."""
         self._asked_at = 0.0
         self._client = ""
+        self.party, self.room = NOBODY, services.ledger.body(NOBODY)
+        """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
         self._keeping: Keeping | None = None
@@ -108,7 +112,7 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
-        self._client = self._s.clients.identify(*self._credentials(headers.keys))
+        self._client = self._identified(headers.keys)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers.forwarded, hints)
@@ -116,6 +120,19 @@ class Handler(ABC):
     @abstractmethod
     async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
         """What is particular to the request, once it is known who asks and under which policy."""
+
+    def _identified(self, keys: Mapping[str, str]) -> str:
+        """The client; from here on it is charged. Raises `InvalidApiKey`, `RateLimited`, `PolicyNotAllowed`."""
+        address, ledger = (self._scope.get("client") or ("", 0))[0], self._s.ledger
+        try:
+            client = self._s.clients.identify(*self._credentials(keys))
+        except InvalidApiKey:
+            if keys:
+                ledger.wrong_key(ledger.wrong_client_keys, address)
+            raise
+        self.party = ledger.client(client, address, keyed=self._s.clients.keyed)
+        self.room = ledger.body(self.party)
+        return client
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
         """The client's keys, the route they are for, and how the client's API sends one."""
@@ -213,6 +230,7 @@ class Handler(ABC):
         try:
             await self._finish()
         finally:
+            self.room.release()
             self._s.recorder.open.remove(self.id)
 
     async def _finish(self) -> None:

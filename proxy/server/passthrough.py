@@ -52,7 +52,7 @@ class Passthrough(Handler):
             body = asgi.body_chunks(self._scope, self._receive, self._s.server.max_body_bytes)
         else:
             self.responder.watch()
-        call = Call(self._scope["method"], self.path, forwarded, body, raw=True)
+        call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
         self._before_ms = (time.perf_counter() - self._started) * 1000
         if (count := self._counting()) is not None:
             await self._count(count, call)
@@ -77,7 +77,7 @@ class Passthrough(Handler):
 
     async def _count(self, count: TokenCount, call: Call) -> None:
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
-        body = b"".join([piece async for piece in call.body]) if not isinstance(call.body, bytes) else call.body
+        body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
         self.responder.watch()
         forwarded = [(name, value) for name, value in call.headers if name not in ("accept-encoding", "content-length")]
         reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))

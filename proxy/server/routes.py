@@ -9,6 +9,7 @@ from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import Api, ServerSettings
 from proxy.context.lineage import Lineages
+from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.trace import Tracing
@@ -20,6 +21,7 @@ from proxy.server.continuations import Continuations
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
+from proxy.wire.http.peers import TrustedProxies
 
 
 @dataclass(slots=True, frozen=True)
@@ -62,6 +64,7 @@ class Services:
     """What every exchange uses."""
 
     server: ServerSettings
+    ledger: Ledger
     clients: Clients
     upstreams: Mapping[str, Resilient]
     recorder: Recorder
@@ -77,3 +80,15 @@ class Services:
     """Paths that count tokens, below ``/v1``."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
+
+
+def make_ledger(server: ServerSettings, proxies: TrustedProxies, metrics: Metrics) -> Ledger:
+    """As ``server:`` has it."""
+    return Ledger(
+        max_connections=server.max_connections,
+        max_bodies_bytes=server.bodies_bytes,
+        party_share=server.party_share,
+        write_stall_s=server.write_stall_s,
+        no_address=proxies.trusts,
+        count=metrics.count,
+    )

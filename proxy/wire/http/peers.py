@@ -79,17 +79,18 @@ class TrustedProxies:
     def resolved(self, scope: dict[str, Any]) -> dict[str, Any]:
         """`scope` with the client's own address: the last one of ``x-forwarded-for`` that is no trusted proxy's."""
         client = scope.get("client")
-        if client is None or not self._trusts(client[0]):
+        if client is None or not self.trusts(client[0]):
             return scope
         lines = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
         passed = [address.strip() for line in lines for address in line.split(",")]
         if not passed:
             return scope
-        while len(passed) > 1 and self._trusts(passed[-1]):
+        while len(passed) > 1 and self.trusts(passed[-1]):
             passed.pop()
         return {**scope, "client": (passed[-1], 0), _KNOWN: True}
 
-    def _trusts(self, address: str) -> bool:
+    def trusts(self, address: str) -> bool:
+        """Whether many clients come from there."""
         try:
             found = ipaddress.ip_address(address)
         except ValueError:
