@@ -56,7 +56,8 @@ from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.endpoint import Endpoint
 from proxy.server.handler import new_id
-from proxy.server.interpreter import calm_collector, one_thread_a_product, share_interpreter, share_memory
+from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, share_interpreter, share_memory
+from proxy.server.owners import Owners
 from proxy.server.routes import ActivePolicy, Route, Services, make_ledger
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
@@ -67,6 +68,7 @@ from proxy.store.failures import DatabaseFailures
 from proxy.store.first_seen import DatabaseFirstSeen
 from proxy.store.histories import DatabaseHistories
 from proxy.store.lineages import DatabaseLineages
+from proxy.store.owners import DatabaseOwners
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -159,6 +161,7 @@ class App:
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
             continuations=Continuations(DatabaseHistories(self.database)),
+            owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=bool(settings.keys)),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
             tokens=self.tokens,
             counts={count.path: count for count in COUNTS},
@@ -365,7 +368,8 @@ class App:
             upstream, default = self.upstreams[route.upstream], activate(found.default, route)
             chain = (route.upstream, *self.settings.upstreams[route.upstream].fallback)
             asked_in = {name: translated_paths(self.settings.upstreams[name].spoken) for name in chain}
-            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, asked_in, own))
+            ids = route.upstream not in forwarding(self.settings)
+            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, asked_in, ids, own))
         return routes
 
 
@@ -391,6 +395,7 @@ def preload(settings: Settings) -> None:
 def from_environment() -> App:
     """The application for a worker process: the config file's path comes in an environment variable."""
     logs.configure()
+    drain_on_hangup()
     settings = load_settings(Path(os.environ[CONFIG_VARIABLE]))
     logs.configure(settings.logging)
     return App(settings)

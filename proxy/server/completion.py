@@ -24,6 +24,7 @@ from proxy.policy.loading import Delivery
 from proxy.ports.upstream import Call, Past, Reply, is_event_stream
 from proxy.server.continuations import unchanged
 from proxy.server.handler import OWN, Handler
+from proxy.server.owners import OwnedReply
 from proxy.upstreams.resilience import retry_after_s
 from proxy.wire.bodies import reading
 from proxy.wire.dialect import Dialect
@@ -31,6 +32,7 @@ from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.forwarding import following, returned_headers
 from proxy.wire.http.headers import RequestHints
+from proxy.wire.responses.owned import may_name, named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -38,6 +40,8 @@ UNTOUCHED = 20
 """Of a body in which nothing changed at most the extension is left out, at this many times the speed of writing it anew."""
 SKIMMED = 16
 """To skim a body is so many times as fast as a pass that `aside` counts with: 100 KB take 0.15 ms, of nothing but brackets 1.5 ms."""
+KEEPING = "/responses"
+"""The path of the API whose provider keeps conversations."""
 LINEAGE_TIMEOUT_S = 2.0
 MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""
@@ -53,7 +57,9 @@ class Completion(Handler):
         self.responder.watch()
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
-        if self._policy.judges:
+        if self._owns:
+            await self._check_owner(body)
+        elif self._policy.judges:
             await aside(len(body), check_duplicates, body)
         pipeline, found = self._policy.pipeline, None
         if pipeline.stages or self._translates:
@@ -66,6 +72,20 @@ class Completion(Handler):
             return
         ask = partial(self._ask, exchange, dialect, forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
+
+    @property
+    def _owns(self) -> bool:
+        """Whether the provider keeps, under the operator's key, what the client may go on from."""
+        return self._dialect is not None and self._dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
+
+    async def _check_owner(self, body: bytes) -> None:
+        """Raises `NotFound` where it goes on from what is another client's, `InvalidRequest` where that can be read in two ways."""
+        names = await aside(len(body) // SKIMMED, may_name, body)
+        if self._policy.judges or (names and self._s.clients.keyed):
+            await aside(len(body), check_duplicates, body)
+        if names:
+            named, brought = await aside(len(body), named_in, body)
+            await self._s.owners.check(self.route.upstream.name, named, self._client, self.party, brought)
 
     async def _begin(self, exchange: Exchange, found: Verdict | None) -> None:
         """The stages look at the request; `found` is what is to be said of its history."""
@@ -158,7 +178,10 @@ class Completion(Handler):
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
         else:
             self._before_ms, self._asked_at = (now - self._started) * 1000, now
-        return await self._call(call)
+        reply = await self._call(call)
+        if self._owns and 200 <= reply.status < 300:
+            return OwnedReply(reply, self._s.owners, self.route.upstream.name, self._client)
+        return reply
 
     async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
         """The reply of an exchange in which the model may call tools that the proxy answers itself."""
@@ -218,6 +241,8 @@ class Completion(Handler):
     async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
         """Send the answer that a stage gave in the model's stead."""
         self._s.metrics.count("answers.own_count")
+        if self._owns and exchange.answer is not None and exchange.answer.id:
+            await self._s.owners.add(self.route.upstream.name, [exchange.answer.id], self._client)
         exchange.upstream = OWN
         exchange.facts.context = None  # nothing was sent upstream
         self._before_ms = (time.perf_counter() - self._started) * 1000

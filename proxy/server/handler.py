@@ -32,7 +32,7 @@ from proxy.wire.dialect import Dialect
 from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.forwarding import client_headers, wants_websocket
 from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
-from proxy.wire.http.peers import not_from_here
+from proxy.wire.http.peers import foreign_name, not_from_here
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -108,7 +108,7 @@ class Handler(ABC):
             raise InvalidRequest("a query that names another method (_method) is not passed on")
         if wants_websocket(self._scope):
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
-        if self.route.own_machine_only and (problem := not_from_here(self._scope)):
+        if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
@@ -116,6 +116,13 @@ class Handler(ABC):
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers.forwarded, hints)
+
+    def _foreign(self) -> str:
+        """Why the request may be none of this machine's own programs', where nothing else tells clients from web pages; else ""."""
+        hosts = self._s.server.hosts
+        if self.route.own_machine_only:
+            return not_from_here(self._scope, hosts)
+        return "" if self._s.clients.keyed or self._s.server.allow_anonymous else foreign_name(self._scope, hosts)
 
     @abstractmethod
     async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:

@@ -6,7 +6,9 @@ import ctypes
 import functools
 import gc
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -24,6 +26,17 @@ def share_memory() -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+
+
+def drain_on_hangup() -> None:
+    """Have SIGHUP to a worker, or to the one process that serves, do what SIGTERM does: end when running answers have left.
+
+    The supervisor of several workers has its own use of the signal. Where it is ignored, as under ``nohup``, it stays so.
+    """
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
 
 
 @contextmanager

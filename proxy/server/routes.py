@@ -18,6 +18,7 @@ from proxy.policy.loading import Delivery, LoadModels
 from proxy.ports import TokenCounter
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
+from proxy.server.owners import Owners
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
@@ -50,6 +51,8 @@ class Route:
     paths: PathRules
     asked_in: Mapping[str, Mapping[str, Api]] = field(default_factory=dict)
     """By the upstream's name, and that of each which stands in for it: paths whose API it does not speak, with the one it is asked in."""
+    keeps_for_operator: bool = True
+    """Whether what its upstream keeps for clients stands under the operator's key, so that ids have owners here."""
     own_machine_only: bool = False
     """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
     translated: frozenset[str] = field(init=False)
@@ -74,6 +77,7 @@ class Services:
     afterwards: Afterwards
     lineages: Lineages
     continuations: Continuations
+    owners: Owners
     headers: ResponseHeaders
     tokens: TokenCounter
     counts: Mapping[str, TokenCount] = field(default_factory=dict)
