@@ -43,8 +43,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.metrics.processes import nobodys
 from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
-from proxy.observe.tracing.providers import server_of
-from proxy.observe.tracing.trace import Tracing
+from proxy.observe.tracing.trace import make_tracing
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Policy, RoutePolicies, load_policies
 from proxy.policy.shadow import ShadowPipeline, Uncounted
@@ -58,6 +57,7 @@ from proxy.server.endpoint import Endpoint
 from proxy.server.handler import new_id
 from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, share_interpreter, share_memory
 from proxy.server.owners import Owners
+from proxy.server.pages import is_api, readable_by
 from proxy.server.routes import ActivePolicy, Route, Services, make_ledger
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
@@ -168,6 +168,7 @@ class App:
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)
+        self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
@@ -187,7 +188,8 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
         elif scope["type"] == "http":
-            await self._http(self._proxies.resolved(scope) if self._proxies else scope, receive, send)
+            scope = self._proxies.resolved(scope) if self._proxies else scope
+            await (self._for_pages if self._for_pages and is_api(scope) else self._http)(scope, receive, send)
         elif scope["type"] == "websocket":  # the realtime API is not proxied
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
 
@@ -356,6 +358,7 @@ class App:
                     refuses=enforced and policy.refuses,
                     judges=enforced and policy.judges,
                     load_models=policy.load_models,
+                    unknown=policy.unknown,
                 )
             return active[key]
 
@@ -371,14 +374,6 @@ class App:
             ids = route.upstream not in forwarding(self.settings)
             routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, asked_in, ids, own))
         return routes
-
-
-def make_tracing(settings: Settings) -> Tracing | None:
-    """What follows exchanges, where config.yaml wants it."""
-    given = settings.tracing
-    if given is None or not given.enabled:
-        return None
-    return Tracing({name: server_of(upstream) for name, upstream in settings.upstreams.items()}, given)
 
 
 def preload(settings: Settings) -> None:

@@ -46,7 +46,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     drain_s: Seconds = 30.0
     """How long running streams may go on after SIGTERM."""
     keep_alive_s: Seconds = 10.0
-    """Pause after which a held stream gets an SSE comment."""
+    """Pause after which a stream gets an SSE comment, whatever the delivery. Where nothing of the answer is there by then, the response
+    begins all the same (200, verdict ``pending``), and what fails afterwards is an event."""
 
     @property
     def bodies_bytes(self) -> int:

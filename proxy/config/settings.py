@@ -197,6 +197,16 @@ class KeySettings(Section, frozen=True, kw_only=True):
     """Prefixes it may use; empty for all."""
 
 
+Origin = Annotated[str, Meta(pattern=r"^(\*|https?://[^/*\s]+)$")]
+
+
+class CorsSettings(Section, frozen=True, kw_only=True):
+    """``cors:``, for web pages that ask the proxy themselves."""
+
+    origins: tuple[Origin, ...] = ()
+    """Of pages that may read answers, as ``https://app.example.com``, or ``*`` for all. Empty: what each upstream allows."""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """The whole of config.yaml."""
 
@@ -209,6 +219,7 @@ class Settings(Section, frozen=True, kw_only=True):
     embeddings: EmbeddingSettings = EmbeddingSettings()
     grounding: GroundingSettings = GroundingSettings()
     logging: LoggingSettings = LoggingSettings()
+    cors: CorsSettings = CorsSettings()
     tracing: TracingSettings | None = None
     not_written: ClassVar[tuple[str, ...]] = ("folder",)
     folder: str = ""

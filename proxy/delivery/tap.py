@@ -24,6 +24,7 @@ from typing import Any
 import orjson
 
 from proxy.delivery.buffering import read_whole
+from proxy.delivery.recognised import UNREADABLE
 from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
@@ -34,8 +35,6 @@ from proxy.wire.http.asgi import RawHeaders, Responder
 from proxy.wire.http.forwarding import returned_headers
 
 log = logging.getLogger("groundwire.delivery")
-
-UNREADABLE = "answer_unreadable"
 
 
 @dataclass(slots=True)
@@ -51,7 +50,6 @@ class Delivery:
     """Verdict -> the proxy's response headers."""
     inline: Callable[[], dict[str, Any]]
     """The verdict as it goes into the body."""
-    keep_alive_s: float
     max_bytes: int
     """Longest answer that is held; of several attempts, all together."""
     again: Callable[[], Awaitable[Reply]]

@@ -12,10 +12,11 @@ from proxy.delivery.buffering import read_whole
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.offloop import aside
 from proxy.ports.upstream import Call
+from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
+from proxy.wire.ambiguous_keys import check_keys
 from proxy.wire.dialect import TokenCount
-from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.forwarding import NOT_RETURNED_RAW, has_body, returned_headers
 from proxy.wire.http.headers import RequestHints, plain_headers
@@ -29,6 +30,7 @@ MAX_COUNT_BYTES = 2**20
 """Of an upstream's count, or its error instead."""
 KEPT = ("/responses/", "/conversations")
 """Paths whose bodies name what was made before."""
+_OF_THE_BYTES = ("accept-encoding", "content-encoding", "content-length")
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 
 
@@ -60,7 +62,7 @@ class Passthrough(Handler):
         call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
         if self.route.keeps_for_operator:
             call = await self._check_owner(call)
-            if is_collection(self.path):
+            if call.method in ("GET", "POST") and is_collection(self.path):
                 await self._make(call)
                 return
         self._before_ms = (time.perf_counter() - self._started) * 1000
@@ -85,14 +87,16 @@ class Passthrough(Handler):
     async def _check_owner(self, call: Call) -> Call:
         """The call, with its body if that was read. Raises `NotFound` where it is about, or goes on from, what is another client's."""
         owners, upstream, one = self._s.owners, self.route.upstream.name, id_in(self.path)
-        if one:
+        if one and not is_preflight(self._scope):
             await owners.check(upstream, [one], self._client, self.party)
         if isinstance(call.body, bytes) or not self.path.startswith(KEPT):
             return call
         body = await asgi.joined(call.body, self.room)
-        named, brought = await aside(len(body), named_in, body)
+        encoding = asgi.encoding_of(self._scope)
+        read = await self.decoded(body, encoding) if encoding else body
+        named, brought = await aside(len(read), named_in, read)
         if named and self._s.clients.keyed:
-            await aside(len(body), check_duplicates, body)
+            await aside(len(read), check_keys, read, "input")
         await owners.check(upstream, named, self._client, self.party, brought)
         return structs.replace(call, body=body)
 
@@ -120,7 +124,9 @@ class Passthrough(Handler):
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
         body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
         self.responder.watch()
-        forwarded = [(name, value) for name, value in call.headers if name not in ("accept-encoding", "content-length")]
+        if encoding := asgi.encoding_of(self._scope):
+            body = await self.decoded(body, encoding)
+        forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
         reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
         self._replies.append(reply)
         answer, headers = await read_whole(reply, MAX_COUNT_BYTES), plain_headers(self.id, "skipped")

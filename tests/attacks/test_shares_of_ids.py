@@ -1,5 +1,6 @@
 """What a provider keeps under the operator's key belongs to the client that made it: another one cannot read, continue or delete it."""
 
+import gzip
 import json
 from hashlib import sha256
 from pathlib import Path
@@ -18,7 +19,6 @@ ANSWER = {"id": "resp_ann", "object": "response", "status": "completed", "output
         {"type": "output_text", "text": "Your code word is Zanzibar.", "annotations": []}]}]}  # fmt: skip
 NAMING: list[tuple[str, dict[str, Any]]] = [
     ("/v1/responses", {"previous_response_id": "resp_ann", "input": "Go on."}),
-    ("/v1/responses", {"PREVIOUS_response_id": "resp_ann", "input": "Go on."}),
     ("/v1/responses", {"conversation": "conv_ann", "input": "Go on."}),
     ("/v1/responses", {"conversation": {"id": "conv_ann"}, "input": "Go on."}),
     ("/v1/responses", {"input": [{"type": "item_reference", "id": "msg_ann"}, {"role": "user", "content": "Go on."}]}),
@@ -92,12 +92,28 @@ async def test_the_owner_goes_on_from_a_stream_over_a_restart(stages: str, start
     assert (404, 200) == (bob.status, ann.status)
 
 
-async def test_a_key_that_stands_twice_does_not_hide_a_name(start: Start) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"model":"m","previous_response_id":"resp_ann","input":"Go on.","previous_response_id":null}',
+        b'{"model":"m","PREVIOUS_response_id":"resp_ann","input":"Go on."}',
+        b'{"model":"m","input":[{"ID":"msg_ann"},{"role":"user","content":"Go on."}]}',
+    ],
+)
+async def test_a_key_that_servers_read_differently_does_not_hide_a_name(body: bytes, start: Start) -> None:
     async with start(*MADE, config=KEYS, route_options=PASSES) as proxy:
         await made_by_ann(proxy)
-        body = b'{"model":"m","previous_response_id":"resp_ann","input":"Go on.","previous_response_id":null}'
         answer = await proxy.post(body, "/v1/responses", authorization=f"Bearer {BOB}")
     assert (400, 3) == (answer.status, len(proxy.upstream.calls))
+
+
+async def test_a_compressed_body_does_not_hide_a_name(start: Start) -> None:
+    async with start(*MADE, config=KEYS, route_options=PASSES) as proxy:
+        await made_by_ann(proxy)
+        packed = gzip.compress(b'{"model":"m","previous_response_id":"resp_ann","input":"Go on."}')
+        for path in ("/v1/responses", "/v1/responses/input_tokens"):
+            assert 404 == (await proxy.post(packed, path, authorization=f"Bearer {BOB}", content_encoding="gzip")).status
+    assert 3 == len(proxy.upstream.calls)
 
 
 async def test_without_keys_what_is_not_remembered_passes_and_what_is_anothers_does_not(start: Start) -> None:

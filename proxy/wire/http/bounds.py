@@ -22,6 +22,7 @@ from uvicorn.server import ServerState
 from proxy.ledger import NOBODY, Ledger
 from proxy.wire.http import whole
 from proxy.wire.http.connections import Connections
+from proxy.wire.http.old_clients import until_closed
 
 log = logging.getLogger("groundwire.http")
 
@@ -189,6 +190,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         whole.offer(cycle)
+        if cycle.scope["http_version"] == "1.0":
+            until_closed(cycle)
         super()._start_asgi_task(cycle, app)
 
     def _headers_late(self) -> None:
