@@ -55,7 +55,7 @@ from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.endpoint import Endpoint
 from proxy.server.handler import new_id
-from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, share_interpreter, share_memory
+from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
 from proxy.server.owners import Owners
 from proxy.server.pages import is_api, readable_by
 from proxy.server.routes import ActivePolicy, Route, Services, make_ledger
@@ -213,6 +213,7 @@ class App:
     async def start(self) -> None:
         """Open the store and the upstreams. Raises `ConfigError` for what can never work."""
         share_memory()
+        open_sockets(self.settings.server.max_connections)
         one_thread_a_product()
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await self.database.start()
