@@ -64,8 +64,7 @@ class Owners:
             self._known.put((upstream, one), client)
         try:
             async with asyncio.timeout(TIMEOUT_S):
-                await self._store.add(upstream, new, client)
-                stored = await self._store.find(upstream, new) if self._keyed else {}
+                stored = {} if await self._store.add(upstream, new, client) else await self._store.find(upstream, new)
         except (StoreUnavailable, TimeoutError) as error:
             log.warning("client %s: whose %d ids are cannot be kept: %s", client, len(new), error)
             return

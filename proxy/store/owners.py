@@ -29,7 +29,7 @@ class DatabaseOwners:
 
     async def find(self, upstream: str, ids: Collection[str]) -> dict[str, str]:
         """The clients that own those of `ids` that are remembered. Raises `StoreUnavailable`."""
-        key, now, found = keys_of(upstream, ""), self._clock(), dict[str, str]()
+        key, now, found = keys_of(upstream), self._clock(), dict[str, str]()
         for some in _batches(ids):
             named = {key(one): one for one in some}
             async with self._database.transaction() as connection:
@@ -39,16 +39,18 @@ class DatabaseOwners:
             found |= {named[row.id]: row.client for row in rows}
         return found
 
-    async def add(self, upstream: str, ids: Collection[str], client: str) -> None:
-        """They are `client`'s, but for those that are somebody's already. Raises `StoreUnavailable`."""
-        key, now = keys_of(upstream, ""), self._clock()
+    async def add(self, upstream: str, ids: Collection[str], client: str) -> bool:
+        """They are `client`'s, but for those that are somebody's already: whether there are none such. Raises `StoreUnavailable`."""
+        key, now, added = keys_of(upstream), self._clock(), 0
         for some in _batches(ids):
             rows = [
                 {"id": key(one), "client": clean(client), "size_bytes": _ROW_BYTES, "created_at": now, "used_at": now}
                 for one in dict.fromkeys(some)
             ]
             async with self._database.writing() as connection:
-                await connection.execute(self._database.insert(table).values(rows).on_conflict_do_nothing(index_elements=["id"]))
+                insert = self._database.insert(table).values(rows).on_conflict_do_nothing(index_elements=["id"])
+                added += (await connection.execute(insert)).rowcount
+        return added == len(set(ids))
 
 
 def _batches(ids: Collection[str]) -> list[list[str]]:

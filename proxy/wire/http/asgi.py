@@ -43,11 +43,14 @@ async def read_body(scope: Scope, receive: Receive, limit_bytes: int, room: Hold
 
 async def joined(pieces: AsyncIterator[bytes], room: Holding) -> bytes:
     """All of a body's pieces, which take `room` as they come. Raises `Overloaded`, and what the iterator raises."""
-    found = []
-    async for piece in pieces:
-        take(room, len(piece))
-        found.append(piece)
-    return b"".join(found)
+    found = list[bytes]()
+    try:
+        async for piece in pieces:
+            take(room, len(piece))
+            found.append(piece)
+        return b"".join(found)
+    finally:
+        found.clear()  # an error's traceback has this frame, until the garbage collector comes by
 
 
 def take(room: Holding, size: int) -> None:
