@@ -3,7 +3,6 @@
 import gzip
 import json
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,7 +138,7 @@ async def test_a_list_shows_a_client_its_own(start: Start) -> None:
     assert ([{"id": "file_ann"}], []) == (ann.json["data"], bob.json["data"])
 
 
-async def test_a_store_that_is_away_lets_nobody_in_and_loses_nobody(start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_is_away_lets_nobody_in_and_loses_nobody(start: Start) -> None:
     async with start(*MADE, reply(ANSWER), config=KEYS, route_options=PASSES) as proxy:
         await made_by_ann(proxy)
         await proxy.app.database.stop()
