@@ -148,7 +148,7 @@ class Ledger:
         """How long a client may read nothing of what waits for it."""
         self.wrong_admin_keys, self.wrong_client_keys = Guesses(5, clock=clock), Guesses(30, clock=clock)
         self._share, self._no_address = party_share, no_address
-        self._count, self._clock = count, clock
+        self.count, self._clock = count, clock
         self._logged: dict[tuple[str, str], float] = {}
 
     def at(self, address: str) -> Party:
@@ -173,7 +173,7 @@ class Ledger:
 
     def refused(self, thing: str, party: Party, words: str) -> None:
         """Count it, and log it once a minute for each party."""
-        self._count(f"ledger.{thing}_count")
+        self.count(f"ledger.{thing}_count")
         who, now = " at ".join(name for name, _ in party) or "a client", self._clock()
         if now - self._logged.get((thing, who), -_LOG_EVERY_S) < _LOG_EVERY_S:
             return
