@@ -21,8 +21,8 @@ ABSENT, SILENT = object(), object()
 _NAMED = 64
 """Paths of one answer that are told apart; further ones count together."""
 _MAX_URL = 2048
-_MAX_QUOTES = 512
-"""Texts of one answer that are looked for in its request: each is a search through all of it."""
+_MAX_SEARCHED = 50_000_000
+"""Characters that are searched through for what one answer quotes of its request: a twentieth of a second."""
 OTHERS = "others"
 
 
@@ -45,7 +45,7 @@ class Asked:
         self._names = {"function": frozenset(functions), "custom": frozenset(customs)}
         self.kinds, self.any_tool = tuple(kinds), any_tool
         self._text: str | None = None
-        self._searches = 0
+        self._left = _MAX_SEARCHED
 
     def offers(self, name: str, kind: str = "function") -> bool:
         """Whether the model may call a tool of this name."""
@@ -63,8 +63,8 @@ class Asked:
         """Whether `text` stands in the request as it was sent."""
         if self._text is None:
             self._text = "\0".join(_strings(orjson.loads(self._body)))
-        self._searches += 1
-        return self._searches <= _MAX_QUOTES and text in self._text
+        self._left -= len(self._text)
+        return self._left >= 0 and text in self._text
 
 
 def _strings(value: object) -> Iterator[str]:
@@ -100,6 +100,7 @@ def _plain(step: str) -> str:
 
 
 Shape = Callable[[Any, Reading], Any]
+_NUMBERS = (bool, int, float)
 
 
 class Fields:
@@ -119,7 +120,8 @@ class Fields:
         for key, given in value.items():
             shape = fields.get(key)
             if shape is None:
-                reading.leave_out(self._name, key)
+                if given or given.__class__ in _NUMBERS:
+                    reading.leave_out(self._name, key)
             elif given is None:
                 made[key] = None
             elif (new := shape(given, reading)) is ABSENT:
@@ -191,6 +193,15 @@ def word(value: Any, reading: Reading) -> Any:
     if value.__class__ is not str:
         return ABSENT
     return value if is_word(value) or reading.asked.holds(value) else ABSENT
+
+
+def label(value: Any, reading: Reading) -> Any:
+    """A word where clients need the field; an empty one in place of others."""
+    made = word(value, reading)
+    if made is ABSENT:
+        reading.leave_out("a name that is no word")
+        return ""
+    return made
 
 
 def quoted(value: Any, reading: Reading) -> Any:

@@ -21,6 +21,7 @@ from proxy.wire.shapes import (
     Shape,
     either,
     figures,
+    label,
     listed,
     nothing,
     number,
@@ -133,10 +134,10 @@ ERROR = Fields(
 )
 """The API's own error."""
 _HEAD: Mapping[str, Shape] = {
-    "id": word,
-    "object": word,
+    "id": label,
+    "object": label,
     "created": number,
-    "model": word,
+    "model": label,
     "usage": figures,
     "system_fingerprint": word,
     "service_tier": word,
@@ -161,6 +162,8 @@ class _Calls:
 
     def __init__(self) -> None:
         self._read = Calls()
+        self._places: dict[int, int] = {}
+        """Of the calls, by the identities of what was read of them."""
         self._told: dict[int, str] = {}
         """The names that have left, by the calls' places."""
 
@@ -186,7 +189,7 @@ class _Calls:
             delta["tool_calls"] = made
 
     def _piece(self, call: CallParts, entry: Mapping[str, Any], kind: str, reading: Reading) -> dict[str, Any] | None:
-        place = self._read.parts.index(call)
+        place = self._places.setdefault(id(call), len(self._places))
         if not reading.asked.offers(call.name, kind):
             if call.arguments or not reading.asked.may_offer(call.name):
                 reading.leave_out("a call of a tool that was not offered")
