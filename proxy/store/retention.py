@@ -7,8 +7,8 @@ too old and what it decided is gone. A failure goes by its last change, and its 
 already.
 
 A clock that jumped ahead would make everything old at once. What passes between two rounds is compared with the time that the machine has
-been up for, and the first round of a process with the newest row; a clock that is further ahead deletes nothing by age until it goes back,
-or has stayed so for a day.
+been up for, and the first round of a process with the newest row, which is not to be too old itself; a clock that is further ahead deletes
+nothing by age until it goes back, or has stayed so for a day.
 
 Quarantined content that nobody has decided has no age: it goes only when the store is too large and this content takes more than half of
 the room (or nothing else is left to delete), the oldest first, and the log then names every piece.
@@ -51,8 +51,6 @@ log = logging.getLogger(__name__)
 _DAY_S = 86_400.0
 _JUMP_S = _DAY_S
 """By so much the clock may be ahead of the time that has passed: of a machine whose sleep nothing counts, too."""
-_AWAY_S = 7 * _DAY_S
-"""So long nothing may have been written before a process begins, or half of the retention where that is less."""
 _DOUBT_S = _DAY_S
 """After so long a time without a correction the clock is believed."""
 _BATCH_ROWS = 500
@@ -165,8 +163,7 @@ class Retention:
         uptime = self._uptime()
         if self._believed_ahead is None:
             newest = await self._newest()
-            away_s = min(_AWAY_S, self._days * _DAY_S / 2)
-            self._believed_ahead = math.inf if newest is None else newest + away_s - uptime
+            self._believed_ahead = math.inf if newest is None else newest + self._days * _DAY_S - uptime
         if now - uptime > self._believed_ahead:
             if self._doubted_at is None:
                 self._doubted_at = uptime
