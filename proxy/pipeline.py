@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -17,10 +18,10 @@ from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
-from proxy.exchange import QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
-from proxy.offloop import aside
+from proxy.offloop import LARGE, Allowance, OverBudget, allowed, aside
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
 
 log = logging.getLogger("groundwire.pipeline")
@@ -292,8 +293,11 @@ class Pipeline:
         before, started = exchange.begin(), time.perf_counter()
         verdict: Verdict | None = None
         try:
-            async with asyncio.timeout(stage.options.timeout_ms / 1000):
-                verdict = await hook(exchange)
+            if phase == "sentence" and exchange.work.over():
+                raise OverBudget
+            with allowed(_allowance(stage, exchange)):
+                async with asyncio.timeout(stage.options.timeout_ms / 1000):
+                    verdict = await hook(exchange)
             if verdict is not None and verdict.outcome == "error":
                 verdict = self._excused(stage, verdict, started)
             if verdict is not None and phase in ("sentence", "answer") and verdict.scope == "request":
@@ -325,7 +329,7 @@ class Pipeline:
                 raise PolicyBlocked(verdict.message or f"the policy's stage {stage.name} refused this", param=verdict.code or stage.name)
             if verdict.outcome == "error" and stage.options.on_error == "closed":
                 message = f"the check {stage.name} could not run, and the policy refuses what it cannot check"
-                if verdict.code in stage.retryable:
+                if verdict.code in stage.retryable or verdict.code == "check_over_budget":
                     raise Overloaded(f"{message}; try again", param=verdict.code, headers=(("retry-after", RETRY_AFTER_S),))
                 raise PolicyBlocked(message, param=verdict.code or "check_failed")
         return verdict
@@ -343,6 +347,11 @@ class Pipeline:
             stage.broke_off(exchange, phase)
         except Exception as again:  # it has failed already
             log.error("%s: stage %s (%s) failed to say so", exchange.id, stage.name, phase, exc_info=again)
+        if isinstance(error, OverBudget):
+            detail = {"cpu_ms": stage.options.cpu_ms, "spent_cpu_ms": round(exchange.work.spent_s * 1000)}
+            if stage.options.on_error == "open" and phase in ("sentence", "answer"):
+                return Verdict(stage.name, "unchecked", code=f"{UNCHECKED}over_budget", detail=detail)
+            return Verdict(stage.name, "error", code="check_over_budget", detail=detail)
         if isinstance(error, TimeoutError):
             log.warning("%s: stage %s (%s) took longer than %g ms", exchange.id, stage.name, phase, stage.options.timeout_ms)
             return Verdict(stage.name, "error", code="check_timeout", detail={"timeout_ms": stage.options.timeout_ms})
@@ -370,6 +379,18 @@ def answer_order(stages: Sequence[Stage]) -> list[Stage]:
         waiting.remove(ready)
         done.append(ready)
     return done
+
+
+def _allowance(stage: Stage, exchange: Exchange) -> Allowance:
+    """Processor time that a hook of `stage` may take: of the exchange's own, if it checks something. Both grow with what there is to read,
+    since a check takes a fixed time for each character, so that ordinary text is never cut short by its length.
+    """
+    chars = exchange.original.size + sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer else exchange.original.size
+    if not stage.checks:
+        return Allowance(math.inf)
+    share = 1 + chars / LARGE
+    exchange.work.limit_s = max(exchange.work.limit_s, CHECKS_CPU_S * share)
+    return exchange.work.part(stage.options.cpu_ms / 1000 * share)
 
 
 def _code(error: ProxyError) -> str:

@@ -36,6 +36,13 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     timeout_ms: Annotated[
         float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
     ] = 5000
+    cpu_ms: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="processor time of each of its hooks, in milliseconds, for each 20,000 characters there are; without that of models",
+        ),
+    ] = 250
 
 
 if TYPE_CHECKING:
@@ -78,6 +85,8 @@ class Stage(Generic[OptionsT]):
     """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
 
     name: ClassVar[str]
+    checks: ClassVar[bool] = True
+    """Whether it looks for what is wrong, so that its processor time is of the exchange's: what makes the prompt fit has to be done."""
     """As in the policy file."""
     Options: ClassVar[type[StageOptions]] = StageOptions
     requires: ClassVar[tuple[str, ...]] = ()

@@ -172,8 +172,12 @@ class Grounder:
         import numpy as np
 
         every = range(len(base))
-        near = {cut.text: every if len(base) <= EMBED_ALL else base.candidates(cut.text, EMBED_BEST) for cut in cuts}
-        wanted = sorted({i for positions in near.values() for i in positions})
+
+        def nearest() -> tuple[dict[str, Sequence[int]], list[int]]:
+            near = {cut.text: every if len(base) <= EMBED_ALL else base.candidates(cut.text, EMBED_BEST) for cut in each(cuts)}
+            return near, sorted({i for positions in near.values() for i in positions})
+
+        near, wanted = await aside(0, nearest)
         vectors = await embedder.embed([*(cut.text for cut in cuts), *(base.sentences[i] for i in wanted)])
         row = {position: len(cuts) + k for k, position in enumerate(wanted)}
         for vector, cut in zip(vectors, cuts, strict=False):
@@ -210,10 +214,14 @@ class Grounder:
         from proxy.grounding.judging.deciding import ClaimDecision, decided, needs_similarity, plain, told, wanted_gain
 
         thresholds = self._thresholds()
-        for cut in cuts:
-            if cut.error == UNKNOWN_LANGUAGE:
-                said = plain(self._matter(cut, base), None, base, thresholds)
-                cut.decision = said or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
+
+        def without_a_verifier() -> None:
+            for cut in each(cuts):
+                if cut.error == UNKNOWN_LANGUAGE:
+                    said = plain(self._matter(cut, base), None, base, thresholds)
+                    cut.decision = said or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
+
+        await aside(0, without_a_verifier)
         open_ = [cut for cut in cuts if not cut.error]
         found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, self._compared, open_, base)
         near = await self._similarities(
@@ -224,12 +232,16 @@ class Grounder:
             wanted = wanted_gain(cut.decision, cut.support, slot, near.get(cut.text, 0.0))
             asked += [(cut, swaps, wanted)] if swaps and wanted is not None and self._compares else []
         gains = await self._gains(asked)
-        for cut, (matter, slot, _) in zip(open_, found, strict=True):
-            gain = gains.get(cut.text, 0.0)
-            if cut.decision is None:
-                cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), gain)
-            if cut.decision.by == "model":
-                cut.decision = told(matter, slot, gain) or cut.decision
+
+        def decide() -> None:
+            for cut, (matter, slot, _) in each(zip(open_, found, strict=True)):
+                gain = gains.get(cut.text, 0.0)
+                if cut.decision is None:
+                    cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), gain)
+                if cut.decision.by == "model":
+                    cut.decision = told(matter, slot, gain) or cut.decision
+
+        await aside(0, decide)
 
     async def _gains(self, open_: Sequence[tuple[_Open, Sequence[str], float]]) -> dict[str, float]:
         """By claim: by how much it is better supported with another value in it. The most of them, or one that is as much as is wanted:

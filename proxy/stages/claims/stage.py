@@ -203,7 +203,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         acting = [c for c in said if (c in choices or c.refusal.strip()) and self._acts(checks, c.index)]
         if self.options.action == "block" and acting:
             return self._verdicts.blocked(checks)
-        self._changes.change(exchange, acting, failing)
+        await self._changes.change(exchange, acting, failing)
         detail = await aside(len(checks.found) * CLAIM, detail_of, checks.found)
         return self._verdicts.summed_up(exchange, checks, ground, arguments, detail)
 
@@ -231,7 +231,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             base = EvidenceBase(())
         if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
-        words = words_of(" ".join(base.sentences)) if scope == "declared" else frozenset[str]()
+        words = await aside(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
         return Ground(base, self._grounder(exchange, scope), question, skipped, exchange.knowledge, scope, words)
