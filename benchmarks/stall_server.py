@@ -9,6 +9,7 @@ A line of JSON in REPORT for each slice of the loop above `SLICE_S` of CPU time,
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import runpy
 import sys
@@ -26,7 +27,9 @@ _places: list[str] = []
 
 def place(frame: FrameType | None) -> str:
     """The innermost frames of a stack that are not the interpreter's own."""
-    return " < ".join(f"{f.filename.rsplit('/', 2)[-1]}:{f.lineno}:{f.name}" for f in reversed(traceback.extract_stack(frame, limit=None)[-7:]))
+    return " < ".join(
+        f"{f.filename.rsplit('/', 2)[-1]}:{f.lineno}:{f.name}" for f in reversed(traceback.extract_stack(frame, limit=None)[-7:])
+    )
 
 
 def watch_loop(report: TextIO) -> None:
@@ -46,6 +49,20 @@ def watch_loop(report: TextIO) -> None:
         asyncio.get_running_loop().call_later(TICK_S, beat, time.thread_time())
 
     App.start = started  # type: ignore[method-assign]
+
+
+def watch_collector(report: TextIO) -> None:
+    """The garbage collector has the interpreter for itself, too."""
+    began = [0.0]
+
+    def seen(phase: str, what: dict[str, int]) -> None:
+        if phase == "start":
+            began[0] = time.thread_time()
+        elif (took := time.thread_time() - began[0]) > SLICE_S / 3:
+            report.write(json.dumps({"collector_s": round(took, 4), **what}) + "\n")
+            report.flush()
+
+    gc.callbacks.append(seen)
 
 
 def watch_interpreter(report: TextIO, main: int) -> None:
@@ -69,6 +86,7 @@ def watch_interpreter(report: TextIO, main: int) -> None:
 if __name__ == "__main__":
     file = open(sys.argv[1], "a", encoding="utf-8")  # noqa: SIM115 - as long as the process
     watch_loop(file)
+    watch_collector(file)
     threading.Thread(target=watch_interpreter, args=(file, threading.main_thread().ident), daemon=True).start()
     sys.argv = ["proxy", *sys.argv[2:]]
     runpy.run_module("proxy", run_name="__main__", alter_sys=True)

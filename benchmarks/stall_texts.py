@@ -416,7 +416,11 @@ def numbers_in_words(n: int) -> str:
 
 def dates_of_their_own(n: int) -> str:
     r = _random(n)
-    return _up_to(n, (f"on {r.randint(1, 28)}.{r.randint(1, 12)}.{r.randint(1900, 2030)} at {r.randint(0, 23)}:{r.randint(10, 59)}" for _ in count()), ", ")
+    return _up_to(
+        n,
+        (f"on {r.randint(1, 28)}.{r.randint(1, 12)}.{r.randint(1900, 2030)} at {r.randint(0, 23)}:{r.randint(10, 59)}" for _ in count()),
+        ", ",
+    )
 
 
 def equations(n: int) -> str:
@@ -429,8 +433,13 @@ def one_equation(n: int) -> str:
 
 
 OTHERS: tuple[Maker, ...] = tuple(
-    made for name, made in list(globals().items()) if callable(made) and getattr(made, "__module__", "") == __name__
-    and not name.startswith("_") and name != "repeated" and isinstance(made, type(repeated))
+    made
+    for name, made in list(globals().items())
+    if callable(made)
+    and getattr(made, "__module__", "") == __name__
+    and not name.startswith("_")
+    and name != "repeated"
+    and isinstance(made, type(repeated))
 )  # every public function above
 TEXTS: dict[str, Maker] = {
     **{name: partial(repeated, unit) for name, unit in UNITS.items()},

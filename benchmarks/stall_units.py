@@ -173,7 +173,7 @@ UNITS: dict[str, str] = {
     "guillemets": "\u00abmot {i}\u00bb ",
     "German quotes": "\u201eWort {i}\u201c ",
     "apostrophes": "it's ",
-    "quotes within quotes": "\"a 'b \"c ",
+    "quotes within quotes": '"a \'b "c ',
     "quoted sentences": 'He said: "It is {i}." ',
     # sentences and words
     "sentences": "The tower has {i} steps. ",

@@ -278,7 +278,9 @@ def main() -> None:
                 print(f"{looked.worst_s * 1000:7.0f} ms  {looked.took_s:5.1f} s  {looked.status} {looked.verdict:10} {cell}", flush=True)
     stalls = [(c, x) for c, x in found if x.worst_s >= STALL_S]
     print(f"{len(found)} of {len(wanted)} cells, {len(stalls)} stall (>= {STALL_S * 1000:.0f} ms)", end="; ")
-    print(f"idle: median {idle[len(idle) // 2] * 1000:.1f} ms, p99 {idle[len(idle) * 99 // 100] * 1000:.1f} ms, worst {idle[-1] * 1000:.1f} ms")
+    print(
+        f"idle: median {idle[len(idle) // 2] * 1000:.1f} ms, p99 {idle[len(idle) * 99 // 100] * 1000:.1f} ms, worst {idle[-1] * 1000:.1f} ms"
+    )
     made = {
         "cells": len(found),
         "stalls": len(stalls),

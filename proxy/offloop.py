@@ -1,4 +1,4 @@
-"""CPU work beside the event loop: no slice on it longer than a few milliseconds, nothing in a thread that nobody waits for, none without end.
+"""CPU work beside the event loop: no slice on it longer than a few milliseconds, nothing in a thread without end or without a reader.
 
 `aside` runs a piece of work where it stands if its input is small, and in a worker thread if it is large. Size is only a guess: what has
 had its slice of the loop is begun again in a thread. When its caller is cancelled (a stage's time is over, the client has left) the thread

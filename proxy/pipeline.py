@@ -385,9 +385,10 @@ def _allowance(stage: Stage, exchange: Exchange) -> Allowance:
     """Processor time that a hook of `stage` may take: of the exchange's own, if it checks something. Both grow with what there is to read,
     since a check takes a fixed time for each character, so that ordinary text is never cut short by its length.
     """
-    chars = exchange.original.size + sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer else exchange.original.size
     if not stage.checks:
         return Allowance(math.inf)
+    answered = sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer is not None else 0
+    chars = exchange.original.size + answered
     share = 1 + chars / LARGE
     exchange.work.limit_s = max(exchange.work.limit_s, CHECKS_CPU_S * share)
     return exchange.work.part(stage.options.cpu_ms / 1000 * share)

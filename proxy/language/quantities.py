@@ -16,7 +16,7 @@ from proxy.language.dates import Date, Time, read_dates, read_times
 from proxy.language.halves import read_halves
 from proxy.language.number_words import FRACTIONS, JOINERS, LANGUAGES, magnitude, may_count, ordinal_value, run_value, word_value
 from proxy.language.units import CURRENCY_SIGNS, UNITS, Unit, unit_of
-from proxy.offloop import each
+from proxy.offloop import check, each
 
 TOLERANCE = 0.05
 """By how much of itself a number that is given as "about" may miss."""
@@ -339,6 +339,7 @@ def derivable(claim: Quantity, said: str, evidence: Sequence[Quantity], years: S
     Without such a cue a wrong number would find two others that make it up by chance. `years` are those of the evidence: a span of
     years is their difference.
     """
+    check()
     wanted = claim.base_values()
     unit = claim.unit.factor if claim.unit else 1.0
     reach = claim.step * unit / 2 if claim.step != 1.0 else TOLERANCE * abs(wanted[0]) if claim.relation == "about" else 0.0

@@ -69,7 +69,8 @@ _LIST_NUMBER = re.compile(r"(?:^|\n)[\s>]*\(?\d{1,3}[.)]$")
 class Searchable(Protocol):
     """A compiled pattern, or one that will be."""
 
-    def search(self, text: str, at: int, until: int, /) -> re.Match[str] | None: ...
+    def search(self, text: str, at: int, until: int, /) -> re.Match[str] | None:
+        """As `re.Pattern.search`."""
 
 
 class SentenceSplitter:

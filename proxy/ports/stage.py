@@ -40,7 +40,7 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         float,
         Meta(
             gt=0,
-            description="processor time of each of its hooks, in milliseconds, for each 20,000 characters there are; without that of models",
+            description="processor time of each of its hooks, in milliseconds, for each 20,000 characters; models' time is not counted",
         ),
     ] = 250
 

@@ -174,7 +174,9 @@ class Grounder:
         every = range(len(base))
 
         def nearest() -> tuple[dict[str, Sequence[int]], list[int]]:
-            near = {cut.text: every if len(base) <= EMBED_ALL else base.candidates(cut.text, EMBED_BEST) for cut in each(cuts)}
+            near: dict[str, Sequence[int]] = {
+                cut.text: every if len(base) <= EMBED_ALL else base.candidates(cut.text, EMBED_BEST) for cut in each(cuts)
+            }
             return near, sorted({i for positions in near.values() for i in positions})
 
         near, wanted = await aside(0, nearest)

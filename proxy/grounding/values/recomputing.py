@@ -222,9 +222,7 @@ def _near(number: Quantity, results: Sequence[float]) -> Iterator[float]:
         yield from results[bisect_left(results, wanted - reach) : bisect_right(results, wanted + reach)]
 
 
-def _made(
-    asks: tuple[bool, ...], values: Sequence[float], distinct: Sequence[float], texts: Sequence[str], share: bool
-) -> Iterator[float]:
+def _made(asks: tuple[bool, ...], values: Sequence[float], distinct: Sequence[float], texts: Sequence[str], share: bool) -> Iterator[float]:
     """What the numbers that were said make, by the operations that a claim asks for."""
     sums, differences, means, products, ratios = asks
     yield from _of_arrays(sums, means, texts)

@@ -43,7 +43,7 @@ from proxy.stages.claims.changing import Changes
 from proxy.stages.claims.checks import BEYOND, MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, filled, settled, within
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
-from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choice
+from proxy.stages.claims.reading import TOO_MANY_STATEMENTS, AnswerStatement, bounded, has_bare_values, read_choice
 from proxy.stages.claims.reporting import COUNTERS, counted, detail_of, of_choice, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
 from proxy.stages.claims.verdicts import BLOCKED, CHECKED, MADE_UP, NO_CONTEXT, Verdicts
@@ -313,7 +313,9 @@ class Claims(SentenceStage[ClaimsOptions]):
         found: list[Judgement | None] = []
         for choice, claim in claims:
             used[choice] += claim.checkable
-            if claim.checkable and used[choice] > self.options.max_claims:
+            if claim.reason == TOO_MANY_STATEMENTS:
+                found.append(Judgement(claim, "unsure", reason=TOO_MANY_STATEMENTS))
+            elif claim.checkable and used[choice] > self.options.max_claims:
                 found.append(Judgement(claim, "unsure", reason=f"more than {self.options.max_claims} claims (max_claims)"))
             else:
                 asked, reason = claim.checkable and ground.speaks_of(claim), claim.reason if not claim.checkable else BEYOND
@@ -340,12 +342,12 @@ class Claims(SentenceStage[ClaimsOptions]):
         """All of `choices` in one batch; the failing statements."""
         question, json = (await checks.ground()).sample, exchange.wants.form == "json"
 
-        def read() -> list[AnswerStatement]:
-            return [statement for choice in choices for statement in each(read_choice(choice, question, json=json))]
+        def read() -> tuple[list[AnswerStatement], bool]:
+            statements = [s for choice in each(choices) for s in bounded(read_choice(choice, question, json=json))]
+            return statements, any(has_bare_values(choice.text, json=json) for choice in choices)
 
-        statements = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
+        statements, checks.values = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
         said = "\n".join(choice.text[:MAX_SAMPLE_CHARS] for choice in choices)
-        checks.values = any(has_bare_values(choice.text, json=json) for choice in choices)
         judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
         return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
 
