@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
 from proxy.exchange import CHECKS_CPU_S, QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
-from proxy.offloop import LARGE, Allowance, OverBudget, allowed, aside
+from proxy.offloop import LARGE, OverBudget, allowed, aside
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
 
 log = logging.getLogger("groundwire.pipeline")
@@ -153,7 +152,9 @@ class Pipeline:
         """
         exchange.retrieval_tools = self._retrieval_tools
         if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
-            await self._find_passages(exchange)
+            found = await aside(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
+            exchange.evidence = (*exchange.evidence, *found)
+            exchange.passages = (*exchange.original.passages, *found)
         if self._request:
             await self._run_all(self._request, "request", exchange)
         if self._own and not can_answer_tools(exchange):
@@ -193,11 +194,6 @@ class Pipeline:
         own = self.own_tools(exchange)
         if own:
             exchange.tools = [tool for tool in exchange.tools if tool_name(tool) not in own]
-
-    async def _find_passages(self, exchange: Exchange) -> None:
-        found = await aside(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
-        exchange.evidence = (*exchange.evidence, *found)
-        exchange.passages = (*exchange.original.passages, *found)
 
     async def answer(self, exchange: Exchange) -> None:
         """After the model. A stage that asks for another answer (`exchange.retry`) is the last to see this one. Raises `PolicyBlocked`."""
@@ -266,6 +262,7 @@ class Pipeline:
 
     async def sentence(self, exchange: Exchange, sentence: Sentence) -> str:
         """What goes out instead of `sentence` (mostly itself). Raises `PolicyBlocked`."""
+        exchange.work.limit_s += CHECKS_CPU_S * len(sentence.text) / LARGE
         for stage in self._sentence:
             if self._skipped(stage, exchange):
                 continue
@@ -295,7 +292,7 @@ class Pipeline:
         try:
             if phase == "sentence" and exchange.work.over():
                 raise OverBudget
-            with allowed(_allowance(stage, exchange)):
+            with allowed(stage.allowance(exchange)):
                 async with asyncio.timeout(stage.options.timeout_ms / 1000):
                     verdict = await hook(exchange)
             if verdict is not None and verdict.outcome == "error":
@@ -379,19 +376,6 @@ def answer_order(stages: Sequence[Stage]) -> list[Stage]:
         waiting.remove(ready)
         done.append(ready)
     return done
-
-
-def _allowance(stage: Stage, exchange: Exchange) -> Allowance:
-    """Processor time that a hook of `stage` may take: of the exchange's own, if it checks something. Both grow with what there is to read,
-    since a check takes a fixed time for each character, so that ordinary text is never cut short by its length.
-    """
-    if not stage.checks:
-        return Allowance(math.inf)
-    answered = sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer is not None else 0
-    chars = exchange.original.size + answered
-    share = 1 + chars / LARGE
-    exchange.work.limit_s = max(exchange.work.limit_s, CHECKS_CPU_S * share)
-    return exchange.work.part(stage.options.cpu_ms / 1000 * share)
 
 
 def _code(error: ProxyError) -> str:

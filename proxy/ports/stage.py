@@ -9,13 +9,15 @@ Stages, models and the store do not import each other: a stage gets what it need
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import OUTCOMES, Exchange, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.language.text import replaced, split_sentences
+from proxy.offloop import LARGE, Allowance
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.panels import StagePanel
@@ -131,6 +133,17 @@ class Stage(Generic[OptionsT]):
     def __init__(self, options: OptionsT, ports: Ports) -> None:
         self.options = options
         self.ports = ports
+
+    def allowance(self, exchange: Exchange) -> Allowance:
+        """Processor time that a hook may take: of the exchange's own, if the stage checks something. Both grow with what there is to read,
+        since a check takes a time for each character, so that the length of ordinary text never cuts its check short.
+        """
+        if not self.checks:
+            return Allowance(math.inf)
+        answered = sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer is not None else 0
+        share = 1 + (exchange.original.size + answered) / LARGE
+        exchange.work.limit_s = max(exchange.work.limit_s, CHECKS_CPU_S * share)
+        return exchange.work.part(self.options.cpu_ms / 1000 * share)
 
     def warm(self) -> None:
         """Read and compile what the first request would wait for. Called in a thread when the server starts, which does not wait for it;

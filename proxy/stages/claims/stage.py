@@ -258,8 +258,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     ) -> list[Judgement]:
         """The judgement of each claim of `said`, in order; noted in the exchange also when the check breaks off."""
         ground, started = await checks.ground(), time.perf_counter()
-        size = len(claims) * CLAIM
-        judged = await aside(size, self._unasked, checks, ground, claims)
+        judged = await aside(len(claims) * CLAIM, self._unasked, checks, ground, claims)
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         try:
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
@@ -377,8 +376,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     def _acts(self, checks: Checks, choice: int) -> bool:
         """Whether a choice fails, and by so much that the policy wants it retried, replaced or blocked."""
         judgements, least = of_choice(checks.found, choice), self.options.min_faithfulness
-        share = faithfulness(judgements)
-        below = share is None or share < least or least == 1.0 or self.options.action == "redact"
+        below = (share := faithfulness(judgements)) is None or share < least or least == 1.0 or self.options.action == "redact"
         return below and any(fails(judgement, self.options.fail_on) for judgement in judgements)
 
     def _settled(self, exchange: Exchange, checks: Checks) -> Answer:
