@@ -2,8 +2,9 @@
 
     python -m benchmarks.stall_server REPORT serve --config config.yaml
 
-A line of JSON in REPORT for each slice of the loop above `SLICE_S` of CPU time, and for each time that no thread got the interpreter for
-`SILENT_S`, with the places where it was lost. CPU time and not wall time, so that another process on the machine's cores makes no difference.
+A line of JSON in REPORT for each slice of the loop above `SLICE_S` of CPU time, for long runs of the garbage collector, and for each time
+that no thread got the interpreter for `SILENT_S`, with the places where it was lost. CPU time and not wall time, so that other processes
+on the machine's cores make no difference.
 """
 
 from __future__ import annotations

@@ -5,7 +5,8 @@
 Every text of `benchmarks.stall_texts`, in five places of an exchange and three sizes, is sent through a real server process with the
 shipped policies while a process of its own asks `/health` every 10 ms. A cell stalls where a look takes `STALL_S` or more, in the median of
 three tries for one that did so at first: another process on the machine's cores may take as long from the server once. Prints the cells
-that stall, and the worst; ``--watch`` says where the time went (`benchmarks.stall_server`). Writes results/stalls.json.
+that stall, and the worst; ``--watch`` says whether the server itself held its loop, and where (`benchmarks.stall_server`). Writes
+results/stalls.json.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ RESULTS = Path(__file__).parent / "results" / "stalls.json"
 SIZES = (20_000, 100_000, 400_000)
 POLICIES = ("default", "rag", "strict", "agent")
 STALL_S = 0.1
+OWN_S = 0.05
+"""CPU time in one piece from which the server itself is the reason; below it, others had the cores (seen with ``--watch``)."""
 TRIES = 3
 PATIENCE_S = 120.0
 EVENT_CHARS = 200
@@ -83,6 +86,8 @@ class Looked(NamedTuple):
     worst_s: float
     """The longest that a look at `/health` took meanwhile."""
     verdict: str
+    held_s: float = 0.0
+    """The longest that the server's own threads held the loop or the interpreter, in their CPU time; 0 where nobody watches."""
 
 
 def cells(sizes: Sequence[int], texts: Sequence[str], places: Sequence[str], share: float = 1.0, seed: int = 0) -> list[Cell]:
@@ -144,8 +149,8 @@ def _events(text: str) -> bytes:
 class Place:
     """A server, its upstream, and the process that looks at `/health`."""
 
-    def __init__(self, port: int, upstream: _Upstream, poller: subprocess.Popen[str]) -> None:
-        self.port, self._upstream, self._poller = port, upstream, poller
+    def __init__(self, port: int, upstream: _Upstream, poller: subprocess.Popen[str], watch: Path | None = None) -> None:
+        self.port, self._upstream, self._poller, self._watch = port, upstream, poller, watch
 
     def looks(self) -> list[float]:
         """Seconds that each look took since the last call."""
@@ -167,10 +172,19 @@ class Place:
         body, self._upstream.answer = cell.asked
         sent = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         self.looks()
+        before = self._watch.stat().st_size if self._watch is not None and self._watch.exists() else 0
         started = time.perf_counter()
         status, verdict = self._ask(cell.policy, sent)
         took = time.perf_counter() - started
-        return Looked(status, took, max(self.looks(), default=0.0), verdict)
+        return Looked(status, took, max(self.looks(), default=0.0), verdict, self._held(before))
+
+    def _held(self, before: int) -> float:
+        if self._watch is None or not self._watch.exists():
+            return 0.0
+        with self._watch.open("rb") as file:
+            file.seek(before)
+            said = [json.loads(line) for line in file if line.endswith(b"\n")]
+        return max((one.get("slice_s") or one.get("collector_s") or min(one["silent_s"], one["cpu_s"]) for one in said), default=0.0)
 
     def _ask(self, policy: str, body: bytes) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
@@ -191,8 +205,8 @@ class Place:
         tries = [self.look(cell)]
         if tries[0].worst_s >= least_s:
             tries += [self.look(cell) for _ in range(TRIES - 1)]
-        worst = statistics.median(one.worst_s for one in tries)
-        return tries[0]._replace(worst_s=worst)
+        worst, held = (statistics.median(some) for some in zip(*((one.worst_s, one.held_s) for one in tries), strict=True))
+        return tries[0]._replace(worst_s=worst, held_s=held)
 
 
 @contextmanager
@@ -215,7 +229,7 @@ def started(folder: Path, watch: Path | None = None) -> Iterator[Place]:
     try:
         _wait(port, server, folder / "log")
         poller = subprocess.Popen([sys.executable, "-c", POLLER, str(port)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        place = Place(port, upstream, poller)
+        place = Place(port, upstream, poller, watch)
         for policy in POLICIES:  # what is loaded and compiled at its first use
             for where in PLACES:
                 for stream in (False, True):
@@ -269,23 +283,30 @@ def main() -> None:
         for cell in wanted:
             if time.monotonic() > until:
                 break
-            if given.watch is not None:
-                with given.watch.open("a") as file:
-                    file.write(json.dumps({"cell": cell}) + "\n")
             looked = place.median(cell)
             found.append((cell, looked))
             if looked.worst_s >= STALL_S or looked.took_s > 5 or looked.status not in (200, 400):
-                print(f"{looked.worst_s * 1000:7.0f} ms  {looked.took_s:5.1f} s  {looked.status} {looked.verdict:10} {cell}", flush=True)
+                held = f"{looked.held_s * 1000:4.0f} ms held" if given.watch is not None else ""
+                print(
+                    f"{looked.worst_s * 1000:7.0f} ms {held} {looked.took_s:5.1f} s {looked.status} {looked.verdict:9} {tuple(cell)}",
+                    flush=True,
+                )
     stalls = [(c, x) for c, x in found if x.worst_s >= STALL_S]
-    print(f"{len(found)} of {len(wanted)} cells, {len(stalls)} stall (>= {STALL_S * 1000:.0f} ms)", end="; ")
+    own = sum(x.held_s >= OWN_S for _, x in stalls)
+    p50, p99, worst = (1000 * idle[at] for at in (len(idle) // 2, len(idle) * 99 // 100, -1))
     print(
-        f"idle: median {idle[len(idle) // 2] * 1000:.1f} ms, p99 {idle[len(idle) * 99 // 100] * 1000:.1f} ms, worst {idle[-1] * 1000:.1f} ms"
+        f"{len(found)} of {len(wanted)} cells, {len(stalls)} stall (>= {STALL_S * 1000:.0f} ms), {own} held by the server itself", end="; "
     )
+    print(f"idle: median {p50:.1f} ms, p99 {p99:.1f} ms, worst {worst:.1f} ms")
     made = {
         "cells": len(found),
         "stalls": len(stalls),
-        "idle_ms": {"p50": idle[len(idle) // 2] * 1000, "worst": idle[-1] * 1000},
-        "worst_ms": [[*c, round(x.worst_s * 1000, 1), round(x.took_s, 2)] for c, x in sorted(found, key=lambda one: -one[1].worst_s)[:100]],
+        "own": own,
+        "idle_ms": {"p50": p50, "p99": p99, "worst": worst},
+        "worst_ms": [
+            [*c, round(x.worst_s * 1000, 1), round(x.held_s * 1000, 1), round(x.took_s, 2)]
+            for c, x in sorted(found, key=lambda one: -one[1].worst_s)[:100]
+        ],
     }
     given.out.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
 
