@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import random
-import zlib
 from collections.abc import Iterator
 from itertools import count
 
@@ -227,14 +226,6 @@ def tabs_and_spaces(n: int) -> str:
     return ("\t " * n)[: n - 1] + "x"
 
 
-def hyphens_then_a_letter(n: int) -> str:
-    return "a" + "-" * (n - 2) + "b"
-
-
-def commas_then_a_letter(n: int) -> str:
-    return "a" + "," * (n - 2) + "b"
-
-
 def quote_that_never_ends(n: int) -> str:
     return "\u201c" + repeated("the tower has {i} steps, ", n)
 
@@ -271,11 +262,6 @@ def nearly_alike_lines(n: int) -> str:
 def nearly_alike_paragraphs(n: int) -> str:
     body = " ".join(WORDS * 3)
     return _up_to(n, (f"{body} {i}." for i in count()), "\n\n")
-
-
-def palindromes(n: int) -> str:
-    half = random_letters(n // 2)
-    return half + half[::-1]
 
 
 def repeated_ngrams(n: int) -> str:
@@ -335,10 +321,6 @@ def one_mail_address(n: int) -> str:
     return ("a." * (n // 2)) + "@b.example"
 
 
-def one_path(n: int) -> str:
-    return "/" + _up_to(n, (f"folder{i}" for i in count()), "/")
-
-
 def names_of_people(n: int) -> str:
     r = _random(n)
     return _up_to(n, (f"{r.choice(WORDS).title()} {r.choice(WORDS).title()}" for _ in count()), ", ")
@@ -351,10 +333,6 @@ def names_without_end(n: int) -> str:
 def log_with_traces(n: int) -> str:
     lines = (f'Traceback (most recent call last):\n  File "a.py", line {i}, in f\nValueError: bad value {i}\n' for i in count())
     return _up_to(n, lines)
-
-
-def compressed_text(n: int) -> str:
-    return zlib.compress(random_letters(n).encode()).decode("latin-1")[:n]
 
 
 def letters_with_marks(n: int) -> str:

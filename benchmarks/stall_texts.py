@@ -1,8 +1,8 @@
 """Texts that are meant to make a reader slow, each by a small function of its own, and the places of an exchange to put them in.
 
 `TEXTS` maps a name to a function of the number of characters; the same name and number give the same text. Most repeat a short text
-(`benchmarks.stall_units`); others (`benchmarks.stall_shapes`) grow in ways that repetition does not: nested, shuffled, ever different, nearly alike, or in two
-parts that have to be compared. `request_of` puts a text into one of the five `PLACES`.
+(`benchmarks.stall_units`); others (`benchmarks.stall_shapes`) grow in ways that repetition does not: nested, shuffled, ever different,
+nearly alike, or in two parts that have to be compared. `request_of` puts a text into one of the five `PLACES`.
 """
 
 from __future__ import annotations
