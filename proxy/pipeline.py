@@ -346,6 +346,7 @@ class Pipeline:
             log.error("%s: stage %s (%s) failed to say so", exchange.id, stage.name, phase, exc_info=again)
         if isinstance(error, OverBudget):
             detail = {"cpu_ms": stage.options.cpu_ms, "spent_cpu_ms": round(exchange.work.spent_s * 1000)}
+            log.warning("%s: stage %s (%s) took more than its processor time: %s", exchange.id, stage.name, phase, detail)
             if stage.options.on_error == "open" and phase in ("sentence", "answer"):
                 return Verdict(stage.name, "unchecked", code=f"{UNCHECKED}over_budget", detail=detail)
             return Verdict(stage.name, "error", code="check_over_budget", detail=detail)
