@@ -13,9 +13,9 @@ from functools import cached_property
 
 from proxy.offloop import check
 
-_STEP_CHARS = 8_000
-"""About 2 ms."""
-LONGEST_CHARS = 8_000
+_STEP_CHARS = 6_000
+"""About 2 ms of the slowest."""
+LONGEST_CHARS = 4_000
 """Of a match in a text of more than two steps; patterns are bounded well below."""
 
 
