@@ -22,7 +22,7 @@ from proxy.grounding.evidence.gathering import EvidenceBase, Selection, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.telling import counterpart, missing
 from proxy.language.detection import language
-from proxy.offloop import aside, each
+from proxy.offloop import OverBudget, aside, each
 from proxy.ports import Embedder, Verifier, knows
 from proxy.ports.deadline import within
 
@@ -116,6 +116,8 @@ class Grounder:
                 await self._ask(cuts, likely)
                 if self._only_certain:
                     await self._decide(cuts, base)
+        except OverBudget:  # to judge what is left is the budget's, too
+            raise
         except TimeoutError:
             _fail(cuts, "timeout")
         except ModelUnavailable as error:
