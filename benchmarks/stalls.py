@@ -243,7 +243,12 @@ def started(folder: Path, watch: Path | None = None) -> Iterator[Place]:
                     process.wait(20)
                 except subprocess.TimeoutExpired:
                     process.kill()
+                    process.wait()
+        for pipe in (poller.stdin, poller.stdout) if poller is not None else ():
+            if pipe is not None:
+                pipe.close()
         upstream.shutdown()
+        upstream.server_close()
 
 
 def _wait(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
