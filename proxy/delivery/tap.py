@@ -24,7 +24,8 @@ from typing import Any
 import orjson
 
 from proxy.delivery.buffering import read_whole
-from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
+from proxy.delivery.recognised import UNREADABLE, refuse_unreadable
+from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
 from proxy.pipeline import Pipeline
@@ -34,8 +35,6 @@ from proxy.wire.http.asgi import RawHeaders, Responder
 from proxy.wire.http.forwarding import returned_headers
 
 log = logging.getLogger("groundwire.delivery")
-
-UNREADABLE = "answer_unreadable"
 
 
 @dataclass(slots=True)
@@ -51,7 +50,6 @@ class Delivery:
     """Verdict -> the proxy's response headers."""
     inline: Callable[[], dict[str, Any]]
     """The verdict as it goes into the body."""
-    keep_alive_s: float
     max_bytes: int
     """Longest answer that is held; of several attempts, all together."""
     again: Callable[[], Awaitable[Reply]]
@@ -90,10 +88,7 @@ class Delivery:
     def refuse_unreadable(self, problem: str) -> None:
         """Raises `PolicyBlocked` where the policy delivers nothing that it could not check."""
         if self.pipeline.closed(self.exchange):
-            self.unreadable(problem)
-            raise PolicyBlocked(
-                f"the answer cannot be read whole, and the policy refuses what it cannot check: {problem}", param=UNREADABLE
-            )
+            refuse_unreadable(self.exchange, problem)
 
 
 PATIENCE_S = 0.5

@@ -16,21 +16,24 @@ from proxy.delivery.buffering import read_whole
 from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold
 from proxy.delivery.own_tools import Rounds
+from proxy.delivery.recognised import Recognised
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
-from proxy.offloop import aside
+from proxy.offloop import LARGE, aside
 from proxy.policy.loading import Delivery
 from proxy.ports.upstream import Call, Past, Reply, is_event_stream
 from proxy.server.continuations import unchanged
 from proxy.server.handler import OWN, Handler
 from proxy.upstreams.resilience import retry_after_s
+from proxy.wire.ambiguous_keys import check_keys
 from proxy.wire.bodies import reading
 from proxy.wire.dialect import Dialect
-from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
+from proxy.wire.http.encodings import decoded
 from proxy.wire.http.forwarding import following, returned_headers
 from proxy.wire.http.headers import RequestHints
+from proxy.wire.http.keep_alive import KeepAlive
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -51,10 +54,12 @@ class Completion(Handler):
         assert dialect is not None
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
+        if encoding := asgi.encoding_of(self._scope):
+            body = await aside(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
         if self._policy.judges:
-            await aside(len(body), check_duplicates, body)
+            await aside(len(body), check_keys, body, dialect.carries)
         pipeline, found = self._policy.pipeline, None
         if pipeline.stages or self._translates:
             request, found = await self._continued(request)
@@ -158,7 +163,22 @@ class Completion(Handler):
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
         else:
             self._before_ms, self._asked_at = (now - self._started) * 1000, now
-        return await self._call(call)
+            if request.stream:
+                self._alive = KeepAlive(self.responder, self._s.server.keep_alive_s, lambda: self._own_headers("pending"))
+        return self._recognised(exchange, dialect, body, await self._call(call))
+
+    def _recognised(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
+        """The reply with what is recognised of it, where the policy refuses what it cannot check; else as it came."""
+        if self._delivery(exchange) == "tap" or not self._policy.pipeline.closed(exchange):
+            return reply
+        return Recognised(
+            reply,
+            dialect.recogniser(exchange, body),
+            exchange,
+            refuses=self._policy.unknown == "refuse",
+            max_bytes=self._s.server.max_answer_bytes,
+            count=partial(self._s.metrics.count, "answers.left_out_count"),
+        )
 
     async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
         """The reply of an exchange in which the model may call tools that the proxy answers itself."""
@@ -190,7 +210,6 @@ class Completion(Handler):
             responder=self.responder,
             own_headers=self._own_headers,
             inline=lambda: inline_detail(exchange, self._verdict()),
-            keep_alive_s=self._s.server.keep_alive_s,
             max_bytes=self._s.server.max_answer_bytes,
             again=again,
             asked_at=self._asked_at,
@@ -240,6 +259,12 @@ class Completion(Handler):
             self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
             if code == "context_length_exceeded":
                 self._s.metrics.count("context.length_exceeded_upstream_count")
+        if self.responder.early:
+            assert self.exchange is not None
+            stream, told = self._spoken.stream(), self._spoken.call_filter(self.exchange, whole=False).failed(reply.status, body)
+            stream.feed(told)
+            await self.responder.end(told + stream.end())
+            return
         await self.responder.whole(reply.status, returned_headers(reply) + self._own_headers(self._verdict()), body)
 
 

@@ -13,10 +13,11 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.trace import Tracing
 from proxy.pipeline import Pipeline
-from proxy.policy.loading import Delivery, LoadModels
+from proxy.policy.loading import Delivery, LoadModels, Unknown
 from proxy.ports import TokenCounter
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
+from proxy.server.cross_origin import Grants
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
@@ -34,6 +35,8 @@ class ActivePolicy:
     judges: bool = False
     """Whether it acts by what the request says: then every reader must read the same."""
     load_models: LoadModels = "at_start"
+    unknown: Unknown = "drop"
+    """What becomes of an answer that is not recognised whole, where the policy refuses what it cannot check."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,5 +78,7 @@ class Services:
     tokens: TokenCounter
     counts: Mapping[str, TokenCount] = field(default_factory=dict)
     """Paths that count tokens, below ``/v1``."""
+    grants: Grants = field(default_factory=Grants)
+    """Which pages may read the upstreams' answers."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
