@@ -25,7 +25,8 @@ MAX_STATEMENTS = 5000
 TOO_MANY_STATEMENTS = "too_many_statements"
 """Reason of what stands behind them."""
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.S | re.I)
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_STRING = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?\Z)')
+"""One that never ends goes to the text's end: it is not looked for again from each of the quotation marks within."""
 _BARE_VALUE = re.compile(r"[:\[,]\s*(?:-?\d|true|false)")
 _FIXED_VALUE = re.compile(r"(?:[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*|https?://\S+)")
 """``positive``, ``in_progress``, ``HIGH``, an address."""
