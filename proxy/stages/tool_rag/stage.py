@@ -102,6 +102,7 @@ class ToolRag(Stage[ToolRagOptions]):
     """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
 
     name = "tool_rag"
+    checks = False
     Options = ToolRagOptions
     changes = ("tools",)
     counters = COUNTERS
