@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from math import inf
@@ -60,6 +61,14 @@ def _name(raw: bytes) -> str:
     if len(_names) < _MAX_NAMES and len(raw) <= 64:
         _names[raw] = name
     return name
+
+
+def _said_goodbye(tls: ssl.SSLObject) -> bool:
+    """Whether the server's close_notify came: asyncio, unlike uvloop, tells of an end without one in the same way."""
+    try:
+        return tls.read(1) == b""
+    except ssl.SSLError:  # it would read on
+        return False
 
 
 class Connection(asyncio.Protocol):
@@ -270,13 +279,14 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is closed, by whomever."""
-        self._end(clean=exc is None and not self._gone)
+        self._end(clean=False)
         del self._parser  # which knows this connection, as its writing does: without circles nothing is left for the garbage collector
         self._writing = None
 
     def eof_received(self) -> None:
-        """The server has said all."""
-        self._end(clean=True)
+        """The server has said all; over TLS only if it says so itself, as anyone on the way can end a connection (RFC 8446 section 6.1)."""
+        tls = self._transport.get_extra_info("ssl_object")
+        self._end(clean=tls is None or _said_goodbye(tls))
 
     def pause_writing(self) -> None:
         """The server reads too slowly."""

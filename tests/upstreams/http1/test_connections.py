@@ -1,6 +1,8 @@
 """Connections of the HTTP client: kept or not, limits, bodies that wait for the other side, addresses, TLS."""
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -347,3 +349,27 @@ async def test_a_certificate_that_nobody_signed_is_refused() -> None:
     ):
         with pytest.raises(UpstreamUnreachable, match=r"cannot connect: .*CERTIFICATE_VERIFY_FAILED"):
             await upstream.send(POST)
+
+
+@pytest.mark.parametrize("goodbye", [True, False])
+async def test_over_tls_an_answer_without_a_length_is_whole_only_after_close_notify(goodbye: bool) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nhalf of")
+        await asyncio.sleep(0.05)
+        if not goodbye:  # the end of the TCP connection, as anyone on the way can make it
+            with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as same:
+                same.shutdown(socket.SHUT_WR)
+            await asyncio.sleep(1)
+
+    async with talking(talk, ssl=_server_tls()) as server:
+        trusting = ssl.create_default_context(cafile=str(CERTIFICATE))
+        pool, connection = await connected(server.url.replace("http://127.0.0.1", "https://localhost"), tls=trusting)
+        await connection.ask(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"", None, 5.0)
+        assert b"half of" == await connection.piece()
+        if goodbye:
+            assert b"" == await connection.piece()
+        else:
+            with pytest.raises(http1.Broken):
+                await connection.piece()
+        await pool.close()
