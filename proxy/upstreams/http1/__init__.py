@@ -13,7 +13,7 @@ protocols and versions, more than 128 headers or 64 KiB without a byte of a body
 body. Leaves to its user: redirects, retries, cookies, content codings. No HTTP/2, no pipelining, no SOCKS, no proxy behind TLS.
 """
 
-from proxy.upstreams.http1.connection import Body, Connection, Limits
+from proxy.upstreams.http1.connection import Body, Connection
 from proxy.upstreams.http1.failures import (
     BadAnswer,
     Broken,
@@ -25,6 +25,7 @@ from proxy.upstreams.http1.failures import (
     Silent,
     Unsendable,
 )
+from proxy.upstreams.http1.limits import Limits
 from proxy.upstreams.http1.origin import CHUNKED, Origin
 from proxy.upstreams.http1.pool import Pool
 from proxy.upstreams.http1.proxies import BadProxy

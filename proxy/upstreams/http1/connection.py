@@ -14,13 +14,13 @@ import asyncio
 import re
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from math import inf
 from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from proxy.upstreams.http1.failures import BadAnswer, Broken, Closed, Overdue, Silent
+from proxy.upstreams.http1.limits import Limits
 from proxy.upstreams.http1.sending import AT_ONCE_BYTES, Writing
 
 Body = bytes | AsyncIterator[bytes]
@@ -33,28 +33,9 @@ _JOINED_BYTES = 2**14
 """Of a body that is copied to its head for one write."""
 _LOOKED_AT = frozenset(("content-length", "transfer-encoding", "content-encoding", "keep-alive"))
 _KEEP_ALIVE = re.compile(r"\btimeout\s*=\s*\"?([0-9]{1,6})\b", re.I)
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _MAX_NAMES = 512
 _names: dict[bytes, str] = {}
-
-
-@dataclass(slots=True, frozen=True)
-class Limits:
-    """Seconds."""
-
-    connect_s: float
-    first_byte_s: float
-    """From the request being sent to the answer's head."""
-    between_s: float
-    """From one piece of the answer to the next."""
-    idle_s: float = 75.0
-    """How long a connection is kept for another request."""
-    max_age_s: float = 300.0
-    """After which it gets no other request, so that a change of DNS is followed."""
-    tick_s: float = field(init=False)
-    """The shortest that may be waited for once a connection is there."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tick_s", min(self.first_byte_s, self.between_s, self.idle_s))
 
 
 def _name(raw: bytes) -> str:
@@ -344,6 +325,11 @@ class Connection(asyncio.Protocol):
         if self.complete:
             self._keep = False
 
+    def on_status(self, reason: bytes) -> None:
+        """Or a part of it."""
+        if _CONTROL.search(reason):
+            self._refusal = "a control character in the status line"
+
     def on_header(self, raw: bytes, value: bytes) -> None:
         """Of the head, or a trailer, which nobody looks at."""
         name, text = _names.get(raw) or _name(raw), value.decode("utf-8", "surrogateescape").rstrip(" \t")
@@ -374,6 +360,8 @@ class Connection(asyncio.Protocol):
             self._refusal = "too many headers"
         elif status < 100 or status == 101 or status > 599:
             self._refusal = f"status {status}"
+        elif self._parser.get_http_version() not in ("1.1", "1.0"):
+            self._refusal = "another version of HTTP"
         if self._refusal:
             self._malformed(self._refusal)
         elif status < 200:

@@ -17,8 +17,9 @@ from typing import Any
 
 from aiohappyeyeballs import start_connection
 
-from proxy.upstreams.http1.connection import Connection, Limits
+from proxy.upstreams.http1.connection import Connection
 from proxy.upstreams.http1.failures import ConnectTimeout, NotConnected
+from proxy.upstreams.http1.limits import Limits
 from proxy.upstreams.http1.origin import Origin
 from proxy.upstreams.http1.proxies import tunnel
 
