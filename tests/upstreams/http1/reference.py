@@ -16,7 +16,7 @@ class Said:
 
 
 def said(data: bytes) -> Said | None:
-    """None where h11 takes it for no answer, or for none that is whole. Empty lines in front are no part of it (RFC 9112 section 2.2)."""
+    """None where h11 takes it for no answer, or for none that is whole. Empty lines in front of it, or of an interim one, are no part of it (RFC 9112 section 2.2)."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=2**20)
     for event in (h11.Request(method="POST", target="/", headers=[("host", "x"), ("content-length", "0")]), h11.EndOfMessage()):
         connection.send(event)
@@ -34,8 +34,10 @@ def said(data: bytes) -> Said | None:
         elif isinstance(event, h11.EndOfMessage):
             behind = ended or bool(connection.trailing_data[0].strip(b"\r\n")) or connection.their_state is not h11.DONE
             return Said(status, body, behind)
+        elif isinstance(event, h11.InformationalResponse):
+            return said(connection.trailing_data[0])
         elif event is h11.NEED_DATA and not ended:
             ended = True
             connection.receive_data(b"")
-        elif not isinstance(event, h11.InformationalResponse):
+        else:
             return None
