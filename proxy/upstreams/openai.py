@@ -112,6 +112,7 @@ class OpenAIUpstream:
             try:
                 await connection.ask(head, body, length, total_s, bodiless=bodiless)
             except http1.Closed as error:
+                pool.forget()
                 if not error.stale or call.method not in _REPEATED or not isinstance(body, bytes):
                     raise
             else:

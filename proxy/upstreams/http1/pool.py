@@ -70,6 +70,11 @@ class Pool:
             connection.abort()
         return None
 
+    def forget(self) -> None:
+        """Drop those that are kept: where one was closed the others may be, and a call made again goes out once more only."""
+        for connection in list(self._idle):
+            connection.abort()
+
     async def connect(self) -> Connection:
         """A new one. Raises `NotConnected`, `ConnectTimeout`."""
         try:

@@ -106,6 +106,30 @@ async def test_what_was_answered_in_part_is_not_sent_again() -> None:
     assert 1 == server.connections
 
 
+async def test_a_post_that_is_read_and_dropped_is_not_sent_over_one_kept_connection_after_the_other() -> None:
+    """Of a kept connection nobody knows whether its server closed it before the request; of a new one everybody does."""
+    together, dropping, dropped = asyncio.Barrier(3), False, 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal dropped
+        while await read_request(reader):
+            if dropping:
+                dropped += 1
+                return
+            await together.wait()
+            writer.write(OK)
+
+    async with talking(talk) as server, opened(server.url) as upstream:
+        await asyncio.gather(*(said(upstream) for _ in range(3)))
+        dropping = True
+        ends = []
+        while not ends or ends[-1]:
+            with pytest.raises(UpstreamUnreachable) as raised:
+                await said(upstream)
+            ends.append(raised.value.repeatable)
+    assert ([True, False], 2, 4) == (ends, dropped, server.connections)
+
+
 async def test_a_new_connection_that_is_closed_is_not_tried_again() -> None:
     async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
