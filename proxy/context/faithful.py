@@ -8,6 +8,7 @@ never an error; every pattern is bounded, so that time is linear in the text's l
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -172,16 +173,28 @@ def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str
             found.append({"type": "source", "source": match["source"].strip(), "span": span})
         elif match["reference"] and match["reference"].strip():
             found.append({"type": "context", "reference": match["reference"].strip(), "span": span})
-    return sorted(found, key=lambda citation: citation["span"]) if numbered else found
+    return _without_link_labels(response, sorted(found, key=lambda citation: citation["span"])) if numbered else found
+
+
+def _without_link_labels(response: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`found` but for the ``[2]`` of Markdown's ``[the page][2]``; behind another citation it is one itself."""
+    kept: list[dict[str, Any]] = []
+    for citation in found:
+        start, end = citation["span"]
+        behind_words = start > 0 and response[start - 1] == "]" and response[start:end].strip("[]^").isdigit()
+        if not behind_words or any(other["span"][1] == start for other in kept):
+            kept.append(citation)
+    return kept
 
 
 def _numbered(response: str) -> list[dict[str, Any]]:
     """The bare ones, outside of code."""
     code = [match.span() for match in _INLINE_CODE.finditer(response)]
+    starts = [start for start, _ in code]
     return [
         {"type": "passage", "number": number, "span": match.span()}
         for match in _NUMBERED.finditer(response)
-        if not any(start < match.start() < end for start, end in code)
+        if not ((before := bisect_left(starts, match.start())) and match.start() < code[before - 1][1])
         and not _NO_CITATION.search(response, max(0, match.start() - 12), match.start())
         for number in _cited(match["numbers"])
     ]

@@ -24,18 +24,18 @@ from typing import Any
 import orjson
 
 from proxy.delivery.buffering import read_whole
-from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
+from proxy.delivery.recognised import UNREADABLE, refuse_unreadable
+from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
 from proxy.pipeline import Pipeline
 from proxy.ports.upstream import Reply
+from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, Dialect
 from proxy.wire.http.asgi import RawHeaders, Responder
 from proxy.wire.http.forwarding import returned_headers
 
 log = logging.getLogger("groundwire.delivery")
-
-UNREADABLE = "answer_unreadable"
 
 
 @dataclass(slots=True)
@@ -51,7 +51,6 @@ class Delivery:
     """Verdict -> the proxy's response headers."""
     inline: Callable[[], dict[str, Any]]
     """The verdict as it goes into the body."""
-    keep_alive_s: float
     max_bytes: int
     """Longest answer that is held; of several attempts, all together."""
     again: Callable[[], Awaitable[Reply]]
@@ -90,10 +89,7 @@ class Delivery:
     def refuse_unreadable(self, problem: str) -> None:
         """Raises `PolicyBlocked` where the policy delivers nothing that it could not check."""
         if self.pipeline.closed(self.exchange):
-            self.unreadable(problem)
-            raise PolicyBlocked(
-                f"the answer cannot be read whole, and the policy refuses what it cannot check: {problem}", param=UNREADABLE
-            )
+            refuse_unreadable(self.exchange, problem)
 
 
 PATIENCE_S = 0.5
@@ -184,16 +180,18 @@ async def deliver_tap(d: Delivery) -> None:
         if d.exchange.inline:
             ended = await _tap_with_verdict(d, stream)
         else:
-            size, breather = 0, Breather()
+            size, breather, whole = 0, Breather(), sse.WholeEvents()
             async for chunk in d.reply.chunks():
                 await breather.breathe()
-                await d.responder.write(chunk)
+                await d.responder.write(whole.feed(chunk))
                 size += len(chunk)
                 if size <= d.max_bytes:
                     stream.feed(chunk)
                     if d.keep is not None and stream.complete and not d.responder.said:
                         await _said(d, stream)
             stream.finish()
+            if stream.complete or stream.done or stream.error is not None or size > d.max_bytes:
+                await d.responder.write(bytes(whole.rest))
             if size > d.max_bytes:  # it has left, but nobody can say what it was
                 d.unreadable(f"longer than server.max_answer_bytes ({d.max_bytes} bytes)")
                 await d.responder.end()

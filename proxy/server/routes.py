@@ -9,17 +9,21 @@ from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import Api, ServerSettings
 from proxy.context.lineage import Lineages
+from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.trace import Tracing
 from proxy.pipeline import Pipeline
-from proxy.policy.loading import Delivery, LoadModels
+from proxy.policy.loading import Delivery, LoadModels, Unknown
 from proxy.ports import TokenCounter
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
+from proxy.server.cross_origin import Grants
+from proxy.server.owners import Owners
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
+from proxy.wire.http.peers import TrustedProxies
 
 
 @dataclass(slots=True, frozen=True)
@@ -34,6 +38,8 @@ class ActivePolicy:
     judges: bool = False
     """Whether it acts by what the request says: then every reader must read the same."""
     load_models: LoadModels = "at_start"
+    unknown: Unknown = "drop"
+    """What becomes of an answer that is not recognised whole, where the policy refuses what it cannot check."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -48,6 +54,8 @@ class Route:
     paths: PathRules
     asked_in: Mapping[str, Mapping[str, Api]] = field(default_factory=dict)
     """By the upstream's name, and that of each which stands in for it: paths whose API it does not speak, with the one it is asked in."""
+    keeps_for_operator: bool = True
+    """Whether what its upstream keeps for clients stands under the operator's key, so that ids have owners here."""
     own_machine_only: bool = False
     """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
     translated: frozenset[str] = field(init=False)
@@ -62,6 +70,7 @@ class Services:
     """What every exchange uses."""
 
     server: ServerSettings
+    ledger: Ledger
     clients: Clients
     upstreams: Mapping[str, Resilient]
     recorder: Recorder
@@ -71,9 +80,24 @@ class Services:
     afterwards: Afterwards
     lineages: Lineages
     continuations: Continuations
+    owners: Owners
     headers: ResponseHeaders
     tokens: TokenCounter
     counts: Mapping[str, TokenCount] = field(default_factory=dict)
     """Paths that count tokens, below ``/v1``."""
+    grants: Grants = field(default_factory=Grants)
+    """Which pages may read the upstreams' answers."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
+
+
+def make_ledger(server: ServerSettings, proxies: TrustedProxies, metrics: Metrics) -> Ledger:
+    """As ``server:`` has it."""
+    return Ledger(
+        max_connections=server.max_connections,
+        max_bodies_bytes=server.bodies_bytes,
+        party_share=server.party_share,
+        write_stall_s=server.write_stall_s,
+        no_address=proxies.trusts,
+        count=metrics.count,
+    )

@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec import UNSET
 
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
 from proxy.exchange.wishes import Wishes
-from proxy.models.tokens import media
+from proxy.models.tokens import files, media
 from proxy.models.tokens.catalogue import Catalogue
 from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Encodings, TextCount
 from proxy.models.tokens.schemas import as_json, render_answer_schema, render_tools
@@ -47,6 +48,9 @@ INLINE_CHARACTERS = 20_000
 """Uncounted text up to this length is counted on the event loop (a few milliseconds), more in a thread."""
 INLINE_ITEMS = 100
 """Messages and tools: one costs 5 to 20 µs, however little it says."""
+
+MAX_PARTS = 2000
+"""Of a message's content, each counted as itself."""
 
 _SYSTEM = ("system", "developer")
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
@@ -85,7 +89,8 @@ class TiktokenCounter:
 
     async def count_request(self, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> ContextUse:
         """Tokens of a whole prompt, by component. Large cold texts are counted off the event loop."""
-        large = len(messages) + len(tools) > INLINE_ITEMS
+        parts = sum(len(content) for message in messages[:INLINE_ITEMS] if isinstance(content := message.get("content"), list))
+        large = len(messages) + len(tools) + parts > INLINE_ITEMS
         prompt = await aside(LARGE if large else 0, _Prompt, self._encodings, messages, tools, wants, model)
         return await aside(LARGE if large or prompt.is_large() else 0, prompt.count)
 
@@ -106,6 +111,7 @@ class _Prompt:
         self.reasoning = _REASONING.match(base) is not None
         self.exact = model.exact and not _UNCOVERED.search(base)
         self.called: dict[str, str] = {}
+        self.guessed_tokens = 0
 
     def is_large(self) -> bool:
         """Whether counting would hold up the event loop."""
@@ -129,6 +135,8 @@ class _Prompt:
                 text = part.get("text") if isinstance(part, Mapping) else part
                 if isinstance(text, str):
                     yield text
+                elif isinstance(part, Mapping) and (kind := part.get("type")) in files.KINDS:
+                    yield files.address_of(kind, part)
             calls = message.get("tool_calls")
             for call in calls if isinstance(calls, list) else ():
                 function = call.get("function") if isinstance(call, Mapping) else None
@@ -146,7 +154,7 @@ class _Prompt:
         used["current_query"] += REPLY_REASONING if self.reasoning else REPLY
         used["tool_descriptions"] = self.tool_descriptions()
         used["system_instructions"] += self.answer_schema()
-        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._loaded(), used)
+        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._loaded(), used, self.guessed_tokens or UNSET)
 
     def message(self, message: Message) -> int:
         """Tokens of one message with what surrounds it."""
@@ -187,7 +195,21 @@ class _Prompt:
             return self.anything(content)
         if sum(1 for part in content if isinstance(part, Mapping) and part.get("type") == "text") > 1:
             self.unless_covered(False)
-        return sum(self.part(part) for part in content)
+        if len(content) > MAX_PARTS:
+            return self.many_parts(content)
+        return sum(self.part(part) for part in each(content))
+
+    def many_parts(self, content: Sequence[Any]) -> int:
+        """Tokens of more parts than anybody has a reason to send: all of their text as one, and the JSON of the others, not exact."""
+        self.unless_covered(False)
+        said, others = list[str](), list[Any]()
+        for part in each(content):
+            text = part.get("text") if isinstance(part, Mapping) else part
+            if isinstance(text, str):
+                said.append(text)
+            else:
+                others.append(part)
+        return self.text("".join(said)) + (self.text(as_json(others)) if others else 0)
 
     def part(self, part: Any) -> int:
         """Tokens of one content part."""
@@ -196,14 +218,20 @@ class _Prompt:
             return self.text(part["text"])
         if kind == "image_url":
             return self.add(media.image(part, self.model.name, exact=self.exact))
-        if kind == "input_audio":
-            return self.add(media.audio(part))
-        if kind == "file":
-            return self.add(media.file(part))
         self.unless_covered(False)
         if kind == "refusal":
             return self.anything(part.get("refusal"))
+        if kind in files.KINDS or (kind is not None and files.holds_data(part)):
+            return self.file(kind, part)
         return self.anything(part)
+
+    def file(self, kind: str, part: Mapping[str, Any]) -> int:
+        """Tokens of a part that is no text and no image."""
+        name, address = self.model.name, files.address_of(kind, part)
+        key = f"{kind}:{name}", hash(address), len(address)
+        tokens = self.encodings.remember(*key, lambda: TextCount(files.tokens_of(kind, part, name), False)).tokens
+        self.guessed_tokens += tokens
+        return tokens
 
     def tool_calls(self, calls: Any) -> int:
         """Tokens of an assistant message's calls; several at once are wrapped in one."""

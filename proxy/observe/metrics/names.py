@@ -12,8 +12,16 @@ import re
 from proxy.stages.registry import STAGES
 
 _OWN = {
+    "answers.left_out_count": "fields and events of upstreams' answers that a closed policy did not recognise and left out",
     "answers.own_count": "answers that a stage gave in the model's stead",
     "client.gone_count": "clients that left before their answer's end",
+    "ledger.connection_refused_count": "connections past all places, or past an address's share",
+    "ledger.connection_closed_count": "idle connections that made room for another of their address",
+    "ledger.body_refused_count": "requests whose bodies were past the room for all, or past a party's share",
+    "ledger.place_refused_count": "calls that got no place at an upstream",
+    "ledger.reader_stalled_count": "clients that were let go, as they read nothing of their answer",
+    "ledger.guess_refused_count": "wrong keys past those that an address may send in a minute",
+    "ledger.owner_refused_count": "requests that named what is another client's, or nobody's",
     "upstream.retry_count": "calls of an upstream that were tried again",
     "upstream.fallback_count": "calls that went on to a fallback",
     "tools.answered_count": "calls of the proxy's own tools",

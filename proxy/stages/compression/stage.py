@@ -63,6 +63,7 @@ class Compression(Stage[CompressionOptions]):
     """Brings a prompt that nears the window back to a target, losing nothing, and repeats what it decided byte for byte."""
 
     name = "compression"
+    checks = False
     Options = CompressionOptions
     requires = ("token_count",)
     follows = ("history",)
@@ -237,7 +238,7 @@ class Compression(Stage[CompressionOptions]):
         messages, now = exchange.conversation, exchange.received_at
         if "trim" not in self.options.strategies:
             return [None] * len(messages)
-        digests = await aside(exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1))
+        digests = await aside(exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1), turns_only=True)
         run = f"{exchange.route}\0{exchange.run_id}"
         try:
             seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)

@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from proxy.errors import InvalidRequest, ProxyError, RequestTooLarge
+from proxy.errors import InvalidRequest, Overloaded, ProxyError, RequestTooLarge
+from proxy.ledger import Holding
 from proxy.wire.http.whole import Whole
 
 Scope = dict[str, Any]
@@ -21,19 +22,42 @@ _WATCH_AFTER_S = 0.05
 """Most answers are there sooner; only longer ones pay for a task that listens for the client's leaving."""
 
 
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+
 class ClientGone(Exception):
     """The client closed its connection before its answer was whole."""
 
 
-async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
-    """The whole request body. Raises `RequestTooLarge`, `ClientGone`."""
+async def read_body(scope: Scope, receive: Receive, limit_bytes: int, room: Holding) -> bytes:
+    """The whole request body, which takes `room` as it comes. Raises `RequestTooLarge`, `Overloaded`, `ClientGone`."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body", False):  # the common case: one piece
         body: bytes = message.get("body", b"")
         if len(body) > limit_bytes:
             raise _too_large(limit_bytes)
+        take(room, len(body))
         return body
-    return b"".join([chunk async for chunk in body_chunks(scope, receive, limit_bytes, first=message)])
+    return await joined(body_chunks(scope, receive, limit_bytes, first=message), room)
+
+
+async def joined(pieces: AsyncIterator[bytes], room: Holding) -> bytes:
+    """All of a body's pieces, which take `room` as they come. Raises `Overloaded`, and what the iterator raises."""
+    found = list[bytes]()
+    try:
+        async for piece in pieces:
+            take(room, len(piece))
+            found.append(piece)
+        return b"".join(found)
+    finally:
+        found.clear()  # an error's traceback has this frame, until the garbage collector comes by
+
+
+def take(room: Holding, size: int) -> None:
+    """Raises `Overloaded` where there is none."""
+    if not room.take(size):
+        message = "the server has no room for this body beside those of other requests; try again in a moment"
+        raise Overloaded(message, headers=(("retry-after", "1"),))
 
 
 async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first: dict[str, Any] | None = None) -> AsyncIterator[bytes]:
@@ -55,6 +79,11 @@ async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first
             yield chunk
         if not message.get("more_body", False):
             return
+
+
+def encoding_of(scope: Scope) -> str:
+    """The ``content-encoding`` of a request's body, "" without one."""
+    return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"content-encoding")
 
 
 def declared_length(scope: Scope) -> int:
@@ -101,7 +130,22 @@ class Departures:
 class Responder:
     """Sends one response and knows how far it got; while it lasts, `watch` listens for the client's leaving."""
 
-    __slots__ = ("_departures", "_receive", "_send", "_task", "_watcher", "_whole", "client_gone", "ended", "said", "started", "status")
+    __slots__ = (
+        "_departures",
+        "_receive",
+        "_send",
+        "_task",
+        "_watcher",
+        "_whole",
+        "between_events",
+        "client_gone",
+        "early",
+        "ended",
+        "last_sent",
+        "said",
+        "started",
+        "status",
+    )
 
     def __init__(self, receive: Receive, send: Send, departures: Departures | None = None, at_once: Whole | None = None) -> None:
         """`departures` are shared by all of a server; `at_once` is what the server offers for a response that is whole."""
@@ -109,8 +153,12 @@ class Responder:
         self._departures = departures if departures is not None else Departures()
         self._watcher: asyncio.Task[None] | None = None
         self._task: asyncio.Task[Any] | None = None
-        self.started = self.said = self.ended = self.client_gone = False
-        """`said`: all of a streamed answer has left, though its connection is open."""
+        self.started = self.said = self.ended = self.client_gone = self.early = False
+        """`said`: all of a streamed answer has left, though its connection is open. `early`: it began before the upstream answered."""
+        self.between_events = True
+        """Of a stream, whether what has left ends with an event's end."""
+        self.last_sent = 0.0
+        """By the event loop's clock; 0 before the first byte."""
         self.status = 0
 
     def watch(self) -> None:
@@ -138,13 +186,17 @@ class Responder:
             self._watcher = None
 
     async def start(self, status: int, headers: RawHeaders) -> None:
-        """Status and headers."""
+        """Status and headers; nothing where a stream has begun early."""
+        if self.started and self.early:
+            return
         self.started, self.status = True, status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, chunk: bytes) -> None:
         """A piece of the body."""
         if chunk:
+            self.last_sent = asyncio.get_running_loop().time()
+            self.between_events = chunk.endswith(_EVENT_ENDS)
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def end(self, chunk: bytes = b"") -> None:
@@ -154,7 +206,10 @@ class Responder:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
     async def whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        """A complete response."""
+        """A complete response. One that is a stream already cannot be: see `KeepAlive`."""
+        if self.early:
+            await self.end(body)
+            return
         headers.append((b"content-length", b"%d" % len(body)))
         if self._whole is not None and not self.started and self._whole(status, headers, body):
             self.started = self.ended = True

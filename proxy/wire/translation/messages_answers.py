@@ -10,8 +10,9 @@ from typing import Any
 
 import orjson
 
+from proxy.wire.big_numbers import exact
+from proxy.wire.ends import end_of
 from proxy.wire.messages import events
-from proxy.wire.messages.answers import FINISHES
 from proxy.wire.sse import Event
 from proxy.wire.translation.neutral import sealed
 from proxy.wire.translation.pieces import (
@@ -34,7 +35,7 @@ from proxy.wire.translation.pieces import (
     words,
 )
 
-_REASONS: Mapping[str, str] = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_REASONS: Mapping[str, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
 
 class MessagesReader:
@@ -49,7 +50,7 @@ class MessagesReader:
 
     def event(self, event: Event) -> Iterator[Piece]:
         """The pieces of an event."""
-        payload = payload_of(event)
+        payload = payload_of(event) if not event.done else None  # vLLM ends with the mark of chat's API
         kind = payload.get("type") if payload is not None else None
         if payload is None or kind == "ping":
             return
@@ -111,8 +112,8 @@ class MessagesReader:
     def _end(self, delta: object, usage: object) -> Iterator[Piece]:
         self._add_usage(usage)
         given = delta if isinstance(delta, Mapping) else {}
-        if isinstance(reason := given.get("stop_reason"), str):
-            yield Finished(FINISHES.get(reason, "stop"), words(given.get("stop_sequence")) or None)
+        if (reason := end_of(given.get("stop_reason"))) is not None:
+            yield Finished(reason, words(given.get("stop_sequence")) or None)
         read, written = number(self._usage, "cache_read_input_tokens"), number(self._usage, "cache_creation_input_tokens")
         thought = number(self._usage, "output_tokens_details", "thinking_tokens")
         yield Used(number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought)
@@ -137,7 +138,9 @@ def failed(error: object) -> Failed:
 class MessagesWriter:
     """Implements `proxy.wire.translation.pieces.AnswerWriter`: blocks open and close in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked_tokens: int = 0) -> None:
+        """`asked_tokens` estimates the prompt: a stream tells of it first, and the server's own figure comes at the end."""
+        self._asked_tokens = asked_tokens
         self._message: dict[str, Any] = {}
         self._blocks: list[dict[str, Any]] = []
         self._is_open = False
@@ -157,7 +160,8 @@ class MessagesWriter:
     def _payloads(self, piece: Piece) -> Iterator[dict[str, Any]]:
         if isinstance(piece, Begun):
             head = {"id": prefixed(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
-            self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(self._usage)}
+            usage = _usage(Used(self._asked_tokens, 0))
+            self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": self._message}
         elif isinstance(piece, Said | Refused):
             self._refused = self._refused or isinstance(piece, Refused)
@@ -246,7 +250,7 @@ class MessagesWriter:
             return "refusal"
         if self._calls and self._finished.reason == "stop":
             return "tool_use"
-        return _REASONS.get(self._finished.reason, "end_turn")
+        return _REASONS.get(self._finished.reason, self._finished.reason)
 
     def whole(self) -> bytes:
         """The message."""
@@ -258,8 +262,8 @@ def _input(given: str) -> Any:
     if not given:
         return {}
     try:
-        found = orjson.loads(given)
-    except orjson.JSONDecodeError:
+        found = exact(given)
+    except ValueError:
         return {"input": given}
     return found if isinstance(found, dict) else {"input": found}
 

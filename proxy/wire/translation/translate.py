@@ -15,10 +15,12 @@ from msgspec import Struct
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
+from proxy.wire.big_numbers import exact
 from proxy.wire.bodies import EXTENSION, load
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation import chat_requests, errors, messages_requests, responses_requests
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
+from proxy.wire.translation.halves import Halves
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Ask, Bounds
 from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, InTurn, Piece
@@ -29,6 +31,8 @@ APIS: tuple[Api, ...] = get_args(Api)
 PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
 """Below ``/v1``."""
 TITLES: Mapping[Api, str] = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
+BYTES_PER_TOKEN = 4
+"""Of a request's body, about."""
 _READERS: Mapping[Api, Callable[[], AnswerReader]] = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader}
 
 
@@ -59,11 +63,16 @@ class Exchange:
         self._writer: AnswerWriter | None = None
         self._in_turn = InTurn() if client != "chat" else None
         self._finished = self._closed = False
+        self._halves = Halves()
+        self._problem: UpstreamUnreachable | None = None
+        """What ends a stream of which there was still something to tell."""
+        self._asked_bytes = 0
 
     def request(self, body: bytes, past: Past) -> bytes:
         """The server's body; what it only names of its conversation stands in `past`.
         Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-        self._fields = fields = load(body)
+        self._fields = fields = load(body, integers=exact)
+        self._asked_bytes = len(body)
         fields.pop(EXTENSION, None)
         server = self._server
         bounds = Bounds(f"upstream {server.name} is asked in the API {TITLES[server.api]}", server.dropped)
@@ -89,14 +98,14 @@ class Exchange:
             elif self._client == "responses":
                 self._writer = ResponsesWriter(self._created, self._fields)
             else:
-                self._writer = MessagesWriter()
+                self._writer = MessagesWriter(self._asked_bytes // BYTES_PER_TOKEN)
         return self._writer
 
     def answer(self, body: bytes) -> bytes:
         """A whole answer. Raises `UpstreamUnreachable` for what is none of the server's API."""
         writer = self._made_writer()
         try:
-            fields = orjson.loads(body)
+            fields = exact(body)
             if not isinstance(fields, dict):
                 raise ValueError("not an object")
             for piece in self._reader.whole(fields):
@@ -109,28 +118,42 @@ class Exchange:
 
     def feed(self, chunk: bytes) -> bytes:
         """Some of a streamed answer: the client's events for what it completes. Raises `UpstreamUnreachable`."""
+        if self._problem is not None:
+            raise self._problem
+        found = []
         try:
-            return b"".join(self._put(piece) for event in self._splitter.feed(chunk) for piece in self._reader.event(event))
+            for event in self._splitter.feed(chunk):
+                for piece in self._reader.event(event):
+                    found.append(self._put(piece))
         except ValueError as error:
-            raise self._unreadable(error) from error
+            self._problem = self._unreadable(error)
+            if not any(found):
+                raise self._problem from error
+        return b"".join(found)
 
     def finish(self) -> bytes:
         """The stream is over: what is left of it, and its end where the server left that out. One that broke off gets none."""
+        if self._problem is not None:
+            raise self._problem
         try:
             last = self._splitter.finish()
             left = b"".join(self._put(piece) for piece in self._reader.event(last)) if last is not None else b""
-        except ValueError:  # half an event
+        except ValueError:
             left = b""
         return left + (self._put(Closed()) if self._finished else b"")
 
     def _put(self, piece: Piece) -> bytes:
-        if self._closed or (isinstance(piece, Closed) and not self._finished):
+        if self._closed:
             return b""
+        if isinstance(piece, Closed) and not self._finished:  # its end mark is there, and no reason
+            return self._put(Finished("stop")) + self._put(piece)
+        piece = self._halves.mended(piece)
+        begun = b""
         if self._writer is None and not isinstance(piece, Begun):
-            self._made_writer().feed(Begun("", ""))
+            begun = self._made_writer().feed(Begun("", ""))
         self._finished = self._finished or isinstance(piece, Finished)
         self._closed = isinstance(piece, Closed | Failed)
-        return self._write(self._made_writer(), piece)
+        return begun + self._write(self._made_writer(), piece)
 
     def _write(self, writer: AnswerWriter, piece: Piece) -> bytes:
         if self._in_turn is None:

@@ -5,12 +5,13 @@ import json
 import resource
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
-from proxy.testing import completion, hang, reply
+from proxy.testing import completion, hang, reply, stream, streamed
 from proxy.wire.http import bounds as http_bounds
+from proxy.wire.http import connections as http_connections
 from tests.conftest import CHAT, Running, Start
 
 BODY = json.dumps(CHAT).encode()
@@ -116,11 +117,13 @@ async def test_a_slow_answer_is_not_a_slow_request(start: Start, monkeypatch: py
         assert 200 == await status_of(reader)
 
 
-async def test_past_the_most_connections_only_questions_after_its_health_are_answered(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_bounds, "MAX_CONNECTIONS", 3)
-    async with start(hang) as proxy, connected(proxy), connected(proxy), connected(proxy):
+async def test_past_the_most_connections_only_questions_after_its_health_are_answered(start: Start) -> None:
+    async with AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(start(hang, config="server: {max_connections: 3, party_share: 1}"))
+        for _ in range(3):
+            (await stack.enter_async_context(connected(proxy)))[1].write(head() + BODY)
+        while len(proxy.upstream.calls) < 3:
+            await asyncio.sleep(0.002)
         async with connected(proxy) as (reader, writer):
             writer.write(head() + BODY)
             assert 503 == await status_of(reader)
@@ -130,10 +133,13 @@ async def test_past_the_most_connections_only_questions_after_its_health_are_ans
 
 
 async def test_past_the_reserve_a_connection_is_refused_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_bounds, "MAX_CONNECTIONS", 1)
-    monkeypatch.setattr(http_bounds, "RESERVED", 1)
-    async with start() as proxy, connected(proxy), connected(proxy), connected(proxy) as (reader, _):
-        assert 503 == await status_of(reader)
+    monkeypatch.setattr(http_connections, "RESERVED", 0)
+    async with start(hang, config="server: {max_connections: 1, party_share: 1}") as proxy, connected(proxy) as (_, first):
+        first.write(head() + BODY)
+        while not proxy.upstream.calls:
+            await asyncio.sleep(0.002)
+        async with connected(proxy) as (reader, _):
+            assert 503 == await status_of(reader)
 
 
 async def test_a_client_of_messages_is_refused_in_its_own_envelope(start: Start) -> None:
@@ -142,3 +148,27 @@ async def test_a_client_of_messages_is_refused_in_its_own_envelope(start: Start)
         sent = await reader.read()
     error = json.loads(sent.partition(b"\r\n\r\n")[2])
     assert ("error", "request_too_large") == (error["type"], error["error"]["type"])
+
+
+@pytest.mark.parametrize("connection", ["", "connection: keep-alive\r\n"])
+async def test_a_client_of_http_1_0_gets_a_stream_without_chunks(connection: str, start: Start) -> None:
+    body = json.dumps({**CHAT, "stream": True}).encode()
+    request = f"POST /v1/chat/completions HTTP/1.0\r\nhost: 127.0.0.1\r\n{connection}content-length: {len(body)}\r\n\r\n".encode()
+    async with start(stream(streamed(["Hello ", "there."]))) as proxy, connected(proxy) as (reader, writer):
+        writer.write(request + body)
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+    headers, _, rest = answer.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in headers.lower()
+    assert rest.startswith(b"data: {")
+    assert rest.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_client_of_http_1_0_gets_a_whole_answer_with_its_length(start: Start) -> None:
+    request = f"POST /v1/chat/completions HTTP/1.0\r\nhost: 127.0.0.1\r\ncontent-length: {len(BODY)}\r\n\r\n".encode()
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(request + BODY)
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+    headers, _, rest = answer.partition(b"\r\n\r\n")
+    assert f"content-length: {len(rest)}".encode() in headers.lower()
