@@ -1,0 +1,50 @@
+"""What a client showed, held against what the check read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.clients.oracle.house import Seen
+from tests.clients.oracle.words import marks
+
+
+@dataclass(slots=True, frozen=True, order=True)
+class Unread:
+    """Text that a client showed and no check read."""
+
+    client: str
+    place: str
+    """Where the client has it: a path in its objects, or the name of a text that it shows as one."""
+    text: str
+    how: str
+    """``word`` for one that was read nowhere, ``joined`` for a text that was nowhere read as it is shown."""
+
+    def __str__(self) -> str:
+        return f"{self.client} shows at {self.place} what was not read ({self.how}): {self.text[:120]!r}"
+
+
+def unread(seen: Seen) -> list[Unread]:
+    """Everything that was shown and not read, each word once a client."""
+    read = list(seen.read.values())
+    known = {mark for text in read for mark in marks(text)}
+    found: dict[tuple[str, str], Unread] = {}
+    for client, shown in seen.shown.items():
+        for path, text in shown["strings"]:
+            for mark in marks(text):
+                if mark not in known:
+                    found.setdefault((client, mark), Unread(client, path, text, "word"))
+        for name, text in shown["texts"].items():
+            said = text.strip()
+            missing = [mark for mark in marks(said) if mark not in known]
+            if said and (missing or not any(said in one for one in read)):
+                found.setdefault((client, name), Unread(client, name, text, "word" if missing else "joined"))
+    return sorted(found.values())
+
+
+def said(seen: Seen) -> Iterator[tuple[str, str, str]]:
+    """Client, name and text of what each shows as its answer."""
+    for client, shown in seen.shown.items():
+        for name, text in shown["texts"].items():
+            if text:
+                yield client, name, text
