@@ -10,7 +10,7 @@ import { z } from "zod";
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const MARK = /q[b-df-hj-np-tv-xz]{4}a|(?<![0-9])8[0-9]{6}3(?![0-9])/;
 const HIDDEN = new Set(["request", "headers", "body", "rawValue", "error"]); // raw bytes, and what is thrown
-const TIMEOUT_MS = 10_000;
+const TIMEOUT_MS = 4_000;
 const tools = { look_up: tool({ description: "Looks it up.", inputSchema: z.object({ path: z.string() }) }) };
 
 function model({ api, url }) {
@@ -63,12 +63,17 @@ async function streamed(ask, shown) {
   say(shown, "final text", await got.text);
 }
 
+/** Some promises of the SDK are never kept where a stream has no end. */
+const late = () => new Promise((_, refuse) => setTimeout(() => refuse(new Error("never came to an end")), TIMEOUT_MS));
+process.on("unhandledRejection", () => {});
+setInterval(() => {}, 1 << 30); // a promise that is never kept does not keep the process
+
 console.log(JSON.stringify("ready"));
 for await (const line of createInterface({ input: process.stdin })) {
   const ask = JSON.parse(line);
   const shown = { texts: {}, strings: new Map(), error: "" };
   try {
-    await (ask.streamed ? streamed : whole)(ask, shown);
+    await Promise.race([(ask.streamed ? streamed : whole)(ask, shown), late()]);
   } catch (error) {
     shown.error = String(error);
   }
@@ -76,3 +81,4 @@ for await (const line of createInterface({ input: process.stdin })) {
   const name = ask.streamed ? "ai_sdk_stream" : "ai_sdk_whole";
   console.log(JSON.stringify({ [name]: { ...shown, strings } }));
 }
+process.exit();

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from proxy.config.settings import Api
@@ -34,7 +35,9 @@ def answer(api: Api, kind: str, words: Words) -> Right:
     """One of a kind; a kind that the API has not is a text."""
     text = words.sentence() if kind != "sentences" else " ".join(words.sentence() for _ in range(3))
     make = {"chat": _chat, "responses": _responses, "messages": _messages}[api]
-    return make(kind, text, words)
+    made = make(kind, text, words)
+    return replace(made, body=copy.deepcopy(made.body))  # it will be edited, and shares its usage with others
+
 
 
 def _chat(kind: str, text: str, words: Words) -> Right:
@@ -126,7 +129,7 @@ def _read(stream: bytes) -> Iterator[Event]:
 def several(rng: random.Random, words: Words, count: int) -> tuple[Body, list[Event]]:
     """A chat completion of `count` choices, whole and streamed, chunk by chunk in turn."""
     wholes = [chat_api.whole(words.sentence()) for _ in range(count)]
-    body = {**wholes[0], "choices": [{**one["choices"][0], "index": i} for i, one in enumerate(wholes)]}
+    body = {**copy.deepcopy(wholes[0]), "choices": [{**one["choices"][0], "index": i} for i, one in enumerate(wholes)]}
     lines = [[event for event in events("chat", one) if isinstance(event.data, dict) and event.data["choices"]] for one in wholes]
     for i, line in enumerate(lines):
         for event in line:

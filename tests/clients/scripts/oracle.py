@@ -5,13 +5,14 @@ client showed of it.
 import json
 import os
 import re
+import signal
 import sys
 
 MARK = re.compile(r"q[b-df-hj-np-tv-xz]{4}a|(?<![0-9])8[0-9]{6}3(?![0-9])")
 """As in tests/clients/oracle/words.py, which this environment does not have."""
 HELLO = [{"role": "user", "content": "Where is it?"}]
 SCHEMA = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
-TIMEOUT_S = 10
+TIMEOUT_S = 5
 
 
 class Shown:
@@ -50,19 +51,27 @@ class Shown:
         return {"texts": self.texts, "strings": [[path, text] for text, path in self.strings.items()], "error": self.error}
 
 
+def _late(*_):
+    raise TimeoutError("never came to an end")
+
+
 def serve(runs):
     """Answer lines until there are none; ``runs[api, streamed]`` is a list of functions of an ask and a `Shown`."""
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a library prints is no answer
+    signal.signal(signal.SIGALRM, _late)
     print(json.dumps("ready"), file=out, flush=True)
     for line in sys.stdin:
         ask = json.loads(line)
         found = {}
         for run in runs[ask["api"], ask["streamed"]]:
             shown = Shown()
+            signal.setitimer(signal.ITIMER_REAL, TIMEOUT_S)
             try:
                 run(ask, shown)
             except Exception as error:
                 shown.error = f"{type(error).__name__}: {error}"[:300]
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)
             found[run.__name__] = shown.written
         print(json.dumps(found), file=out, flush=True)
