@@ -110,11 +110,12 @@ class Client:
     """A process with client libraries, as long as the house stands."""
 
     def __init__(self, command: Sequence[str | Path], home: Path) -> None:
+        self._log = (home / f"{Path(command[-1]).stem}.log").open("w")
         self._process = subprocess.Popen(
             [*map(str, command)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=(home / f"{Path(command[-1]).stem}.log").open("w"),
+            stderr=self._log,
             env=environment(home, "", LANGCHAIN_TRACING_V2="false", NO_PROXY="*"),
             text=True,
             encoding="utf-8",
@@ -133,13 +134,11 @@ class Client:
         return json.loads(line)
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        with suppress(BrokenPipeError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.communicate(timeout=10)
+        self._process.kill()
+        self._process.wait()
+        self._log.close()
 
 
 class House:

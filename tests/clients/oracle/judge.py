@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from tests.clients.oracle.house import Seen
 from tests.clients.oracle.words import marks
 
+NAMES = ("id", "model", "item_id", "call_id", "tool_use_id", "response_id", "system_fingerprint", "signature", "encrypted_content", "obfuscation")
+"""Last names of places that hold names and seals: whatever is one word is taken for one there."""
+
 
 @dataclass(slots=True, frozen=True, order=True)
 class Unread:
@@ -31,8 +34,9 @@ def unread(seen: Seen) -> list[Unread]:
     found: dict[tuple[str, str], Unread] = {}
     for client, shown in seen.shown.items():
         for path, text in shown["strings"]:
+            named = path.rsplit(".", 1)[-1] in NAMES and not text.split()[1:]
             for mark in marks(text):
-                if mark not in known:
+                if mark not in known and not named:
                     found.setdefault((client, mark), Unread(client, path, text, "word"))
         for name, text in shown["texts"].items():
             said = text.strip()

@@ -1,6 +1,8 @@
 """litellm as an oracle, from the proxy's own environment."""
 
 import os
+import sys
+import types
 import warnings
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no price list from the network
@@ -8,6 +10,17 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # no price list from the ne
 import litellm
 from oracle import HELLO, TIMEOUT_S, serve
 
+
+
+class NoGateway:
+    """litellm 1.106.0 asks its MCP gateway at every Responses request, and its core install lacks what that needs: there is none."""
+
+    should_use_litellm_mcp_gateway = staticmethod(lambda *_, **__: False)
+
+
+_module = types.ModuleType("litellm.responses.mcp.litellm_proxy_mcp_handler")
+_module.LiteLLM_Proxy_MCP_Handler = NoGateway
+sys.modules[_module.__name__] = _module
 warnings.simplefilter("ignore")
 litellm.suppress_debug_info = True
 litellm.telemetry = False
@@ -43,7 +56,7 @@ def litellm_stream(ask, shown):
 
 
 def responses_options(ask):
-    return {"model": "openai/gpt-4o", "input": "Where is it?", "api_base": ask["url"] + "/v1", "_skip_mcp_handler": True, **OPTIONS}
+    return {"model": "openai/gpt-4o", "input": "Where is it?", "api_base": ask["url"] + "/v1", **OPTIONS}
 
 
 def litellm_responses(ask, shown):
