@@ -348,6 +348,7 @@ class App:
                     refuses=enforced and policy.refuses,
                     judges=enforced and policy.judges,
                     load_models=policy.load_models,
+                    unknown=policy.unknown,
                 )
             return active[key]
 

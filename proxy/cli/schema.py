@@ -21,7 +21,7 @@ from proxy.cli.stage_words import summary
 from proxy.config.settings import Settings
 from proxy.grounding.judging.second_opinion import SecondOpinion
 from proxy.policy import plugins
-from proxy.policy.loading import DELIVERIES, LoadModels
+from proxy.policy.loading import DELIVERIES, LoadModels, Unknown
 from proxy.ports.stage import StageOptions
 from proxy.stages.registry import STAGES
 
@@ -37,6 +37,7 @@ _SAID = {
     "retrieval_tools": "Tools whose results are passages; * stands for anything.",
     "second_opinion": "A model that is asked about what the built-in judge is unsure of.",
     "stages": "In the order in which they run.",
+    "unknown": "What of an answer is not recognised stays behind (drop) or makes it an error (refuse), where on_error is closed.",
 }
 
 
@@ -73,6 +74,7 @@ def _policy() -> dict[str, Any]:
         "delivery": {"enum": list(DELIVERIES), "default": "hold"},
         "enforce": {"type": "boolean", "default": True},
         "load_models": {"enum": list(get_args(LoadModels)), "default": "at_start"},
+        "unknown": {"enum": list(get_args(Unknown)), "default": "drop"},
         "retrieval_tools": {"type": "array", "items": {"type": "string"}},
         "second_opinion": opinion,
         "stages": {"type": "array", "items": {"anyOf": [named, {**entry, "minProperties": 1, "maxProperties": 1}]}},

@@ -24,6 +24,7 @@ from typing import Any
 import orjson
 
 from proxy.delivery.buffering import read_whole
+from proxy.delivery.recognised import UNREADABLE
 from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
@@ -34,8 +35,6 @@ from proxy.wire.http.asgi import RawHeaders, Responder
 from proxy.wire.http.forwarding import returned_headers
 
 log = logging.getLogger("groundwire.delivery")
-
-UNREADABLE = "answer_unreadable"
 
 
 @dataclass(slots=True)

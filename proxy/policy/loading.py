@@ -22,12 +22,13 @@ from proxy.context.passages import RETRIEVAL_TOOLS
 from proxy.errors import ConfigError
 from proxy.grounding.judging.second_opinion import SecondOpinion
 from proxy.policy import plugins
-from proxy.ports.stage import Stage, StageOptions
+from proxy.ports.stage import SentenceStage, Stage, StageOptions
 from proxy.stages.registry import STAGES
 
 Delivery = Literal["hold", "gate", "tap"]
 LoadModels = Literal["at_start", "at_first_use"]
-KEYS = ("name", "delivery", "enforce", "load_models", "retrieval_tools", "second_opinion", "stages")
+Unknown = Literal["drop", "refuse"]
+KEYS = ("name", "delivery", "enforce", "load_models", "retrieval_tools", "second_opinion", "stages", "unknown")
 DELIVERIES: tuple[Delivery, ...] = ("hold", "gate", "tap")
 
 
@@ -56,6 +57,9 @@ class Policy:
     """False is shadow mode: judge and record everything, change and block nothing."""
     load_models: LoadModels = "at_start"
     """When this process reads the weights that its stages use: before a request comes, or when a conversation first has work for them."""
+
+    unknown: Unknown = "drop"
+    """What becomes of an answer of which something is not recognised, where a stage that looks at it refuses what it cannot check."""
 
     @property
     def label(self) -> str:
@@ -107,14 +111,25 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     specs = _specs(raw, file, stages, found)
     if specs is not None:
         _check_order(specs, file, said.get("delivery", "hold"), found)
+        if "unknown" in raw and (said.get("delivery") == "tap" or not any(_refuses_unchecked(spec) for spec in specs)):
+            found.found.append(ConfigError(file, "unknown", _OPEN))
     found.raised()
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
     return Policy(digest=digest, stages=tuple(s for s in specs or () if s.options.enabled), file=file, **said)
 
 
-_HEAD = {"name": None, "delivery": "hold", "enforce": True, "load_models": "at_start"}
+_HEAD = {"name": None, "delivery": "hold", "enforce": True, "load_models": "at_start", "unknown": "drop"}
 """Keys beside the stages, with their defaults."""
-_CHOICES = {"delivery": DELIVERIES, "load_models": get_args(LoadModels)}
+_CHOICES = {"delivery": DELIVERIES, "load_models": get_args(LoadModels), "unknown": get_args(Unknown)}
+
+
+_OPEN = "only where delivery is hold or gate and a stage that looks at answers has on_error: closed; elsewhere bytes leave as they came"
+
+
+def _refuses_unchecked(spec: StageSpec) -> bool:
+    """Whether a stage looks at answers and refuses what it cannot check."""
+    looks = spec.stage.on_answer is not Stage.on_answer or issubclass(spec.stage, SentenceStage)
+    return looks and spec.options.enabled and spec.options.on_error == "closed"
 
 
 def _word(value: Any, key: str, file: str) -> Any:

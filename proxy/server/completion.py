@@ -16,6 +16,7 @@ from proxy.delivery.buffering import read_whole
 from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold
 from proxy.delivery.own_tools import Rounds
+from proxy.delivery.recognised import Recognised
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
@@ -158,7 +159,20 @@ class Completion(Handler):
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
         else:
             self._before_ms, self._asked_at = (now - self._started) * 1000, now
-        return await self._call(call)
+        return self._recognised(exchange, dialect, body, await self._call(call))
+
+    def _recognised(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
+        """The reply with what is recognised of it, where the policy refuses what it cannot check; else as it came."""
+        if self._delivery(exchange) == "tap" or not self._policy.pipeline.closed(exchange):
+            return reply
+        return Recognised(
+            reply,
+            dialect.recogniser(exchange, body),
+            exchange,
+            refuses=self._policy.unknown == "refuse",
+            max_bytes=self._s.server.max_answer_bytes,
+            count=partial(self._s.metrics.count, "answers.left_out_count"),
+        )
 
     async def _over_rounds(self, exchange: Exchange, dialect: Dialect, first: Reply, headers: list[tuple[str, str]]) -> Reply:
         """The reply of an exchange in which the model may call tools that the proxy answers itself."""

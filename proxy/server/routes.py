@@ -13,7 +13,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.trace import Tracing
 from proxy.pipeline import Pipeline
-from proxy.policy.loading import Delivery, LoadModels
+from proxy.policy.loading import Delivery, LoadModels, Unknown
 from proxy.ports import TokenCounter
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
@@ -34,6 +34,8 @@ class ActivePolicy:
     judges: bool = False
     """Whether it acts by what the request says: then every reader must read the same."""
     load_models: LoadModels = "at_start"
+    unknown: Unknown = "drop"
+    """What becomes of an answer that is not recognised whole, where the policy refuses what it cannot check."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -9,13 +9,14 @@ dialect it serves; they are listed in `proxy.app`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import DecodeError, Struct
 
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
+from proxy.wire.shapes import Reading
 
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
@@ -110,6 +111,31 @@ class AnswerStream(Protocol):
         """The last events of a stream, with the verdict if one was asked for; `mark` is the end mark as it came, where it may stay so."""
 
 
+class Recogniser(Protocol):
+    """Takes an answer's parsed JSON apart into what this API's answers are made of, before anybody reads it (`proxy.wire.shapes`)."""
+
+    reading: Reading
+    """What was left out."""
+    says: bool
+    """Whether anything of it has words, or calls a tool."""
+    named: bool
+    """Whether events have names."""
+    end_mark: bytes
+    """What the last event's data is where that is no JSON."""
+
+    def answer(self, fields: Any) -> Any:
+        """A whole answer with what is recognised of it; `proxy.wire.shapes.ABSENT` where it is none."""
+
+    def events(self, fields: Any) -> list[dict[str, Any]]:
+        """What leaves for an event of a stream."""
+
+    def end(self) -> list[dict[str, Any]]:
+        """The stream is over: what is still to leave."""
+
+    def error(self, fields: Any) -> Any:
+        """The API's own error with what is recognised of it; `proxy.wire.shapes.ABSENT` where it is none."""
+
+
 class OwnToolTurn(Struct, frozen=True):
     """What one upstream answer came to, where the model may call tools that the proxy answers itself."""
 
@@ -196,6 +222,9 @@ class Dialect(Protocol):
 
     def render_own(self, exchange: Exchange, verdict: Mapping[str, object] | None) -> tuple[str, bytes]:
         """Content type and body, or whole event stream, of an `own_answer`; with the inline verdict, if one was asked for."""
+
+    def recogniser(self, exchange: Exchange, body: bytes) -> Recogniser:
+        """For one answer to the exchange's request as `body` asked for it."""
 
     def call_filter(self, exchange: Exchange, *, whole: bool) -> CallFilter:
         """For an exchange in which the proxy's own tools are offered; with `whole`, no answer leaves before it has ended."""

@@ -20,6 +20,8 @@ KEEP_ALIVE = b": keep-alive\n\n"
 _END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
 _LINE = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
+_LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
+"""U+2028, U+2029 and NEL, which JSON may have in its texts as they are; the other ends it must escape."""
 
 
 class Event(Struct, frozen=True):
@@ -88,5 +90,13 @@ def _data(line: bytes) -> bytes | None:
 
 
 def encode(data: bytes) -> bytes:
-    """An event with `data` on one line."""
-    return b"data: " + data + b"\n\n"
+    """An event with `data`, JSON, on one line, whatever its reader takes for the end of one."""
+    return b"data: " + one_line(data) + b"\n\n"
+
+
+def one_line(data: bytes) -> bytes:
+    """JSON in which nothing ends a line for readers that know more ends than the standard: Python's ``splitlines``, say."""
+    for sign, escaped in _LINE_ENDS:
+        if sign in data:
+            data = data.replace(sign, escaped)
+    return data

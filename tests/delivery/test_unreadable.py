@@ -9,7 +9,7 @@ from proxy.exchange import Exchange, Sentence, Verdict
 from proxy.ports.stage import SentenceStage
 from proxy.stages.registry import STAGES
 from proxy.testing import chunk, completion, raw, reply, stream, streamed
-from tests.conftest import CHAT, Start
+from tests.conftest import CHAT, Answer, Start
 
 STREAM = {**CHAT, "stream": True}
 TRUE, FALSE = "The tower stands in Paris. ", "It stands in Rome."
@@ -85,11 +85,22 @@ async def test_a_body_is_refused(start: Start) -> None:
 
 
 @pytest.mark.parametrize("delivery", ["hold", "gate"])
-async def test_a_stream_is_refused(delivery: str, start: Start) -> None:
+async def test_of_a_stream_it_stays_behind(delivery: str, start: Start) -> None:
     async with start(*map(stream, STREAMS.values()), policy=policy(delivery, "closed"), stages=ALL) as proxy:
         answers = {form: await proxy.post(STREAM) for form in STREAMS}
     assert [] == [form for form, got in answers.items() if b"Rome" in got.body]
-    assert [] == [form for form, got in answers.items() if b"content_filter" not in got.body and got.status != 400]
+    assert ["a byte that is no UTF-8"] == [form for form, got in answers.items() if _is_refused(got)]
+
+
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+async def test_a_stream_is_refused(delivery: str, start: Start) -> None:
+    async with start(*map(stream, STREAMS.values()), policy=policy(delivery, "closed") + "unknown: refuse\n", stages=ALL) as proxy:
+        answers = {form: await proxy.post(STREAM) for form in STREAMS}
+    assert [] == [form for form, got in answers.items() if b"Rome" in got.body or not _is_refused(got)]
+
+
+def _is_refused(got: Answer) -> bool:
+    return b"content_filter" in got.body or (got.status == 400 and got.json["error"]["param"] == "answer_unreadable")
 
 
 async def test_an_open_policy_lets_it_through_and_says_that_it_was_not_checked(start: Start) -> None:

@@ -12,6 +12,7 @@ import re
 from proxy.stages.registry import STAGES
 
 _OWN = {
+    "answers.left_out_count": "fields and events of upstreams' answers that a closed policy did not recognise and left out",
     "answers.own_count": "answers that a stage gave in the model's stead",
     "client.gone_count": "clients that left before their answer's end",
     "upstream.retry_count": "calls of an upstream that were tried again",

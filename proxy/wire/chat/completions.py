@@ -22,6 +22,7 @@ from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
+from proxy.wire.chat.shapes import ChatShapes, asked_of
 from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
 from proxy.wire.chat.usual_answer import usual_answer
@@ -172,6 +173,10 @@ class ChatDialect:
         if exchange.original.stream:
             return "text/event-stream; charset=utf-8", own_events(exchange, answer, verdict)
         return "application/json", own_body(exchange, answer, verdict)
+
+    def recogniser(self, exchange: Exchange, body: bytes) -> ChatShapes:
+        """What was asked for is in the `body` as it was sent."""
+        return ChatShapes(asked_of(exchange.original, body, exchange.tools))
 
     def call_filter(self, exchange: Exchange, *, whole: bool) -> ChatCallFilter:
         """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""

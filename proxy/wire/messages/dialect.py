@@ -17,6 +17,7 @@ from proxy.wire.messages import answers, events, prompts, skimming
 from proxy.wire.messages.errors import code_of, envelope
 from proxy.wire.messages.own_calls import MessagesCallFilter
 from proxy.wire.messages.requests import Wire, read_request
+from proxy.wire.messages.shapes import MessagesShapes, asked_of
 from proxy.wire.messages.stream import MessagesStream
 from proxy.wire.messages.wishes import wishes_of
 from proxy.wire.skimming import Skim
@@ -85,6 +86,10 @@ class MessagesDialect:
             sent = b"".join(events.encode(event) for event in events.whole(message))
             return "text/event-stream; charset=utf-8", sent + events.stop(verdict)
         return "application/json", orjson.dumps(message if verdict is None else {**message, "groundwire": verdict})
+
+    def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
+        """What was asked for is in the `body` as it was sent."""
+        return MessagesShapes(asked_of(exchange.original, body, exchange.tools))
 
     def call_filter(self, exchange: Exchange, *, whole: bool) -> MessagesCallFilter:
         """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""

@@ -10,12 +10,14 @@ from typing import Any
 
 import orjson
 
+from proxy.wire import sse
+
 STOP = "message_stop"
 
 
 def encode(payload: Mapping[str, Any]) -> bytes:
     """One event."""
-    return b"event: " + str(payload["type"]).encode() + b"\ndata: " + orjson.dumps(payload) + b"\n\n"
+    return b"event: " + str(payload["type"]).encode() + b"\n" + sse.encode(orjson.dumps(payload))
 
 
 def read(data: bytes) -> dict[str, Any] | None:

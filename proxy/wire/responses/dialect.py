@@ -26,7 +26,9 @@ from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import answer_of, rendered
 from proxy.wire.responses.own_answer import own_body, own_events, own_id
 from proxy.wire.responses.own_calls import ResponsesCallFilter
+from proxy.wire.responses.recognising import ResponsesShapes
 from proxy.wire.responses.rendering import OUTPUT_ITEMS, Rendering
+from proxy.wire.responses.shapes import asked_of
 from proxy.wire.responses.stream import ResponsesStream
 from proxy.wire.responses.wishes import wishes_of
 from proxy.wire.skimming import Skim
@@ -120,6 +122,10 @@ class ResponsesDialect:
         if exchange.original.stream:
             return "text/event-stream; charset=utf-8", own_events(exchange, answer, verdict)
         return "application/json", own_body(exchange, answer, verdict)
+
+    def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
+        """What was asked for is in the `body` as it was sent."""
+        return ResponsesShapes(asked_of(exchange.original, body, exchange.tools))
 
     def call_filter(self, exchange: Exchange, *, whole: bool) -> ResponsesCallFilter:
         """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""

@@ -1,0 +1,193 @@
+"""Under a policy that refuses what it cannot check, what leaves is what was recognised, written anew.
+
+In: an upstream's reply, before anybody reads it. Out: a `Reply` of the same answer: known fields by type, one ``data:`` line an event
+and nothing else, no key twice, headers of a list, its content type by the proxy's own writing. So the readers behind it (the dialects' and
+every client's) have the same thing before them. What stays behind is counted and named in the record, or, with ``unknown: refuse``, is an
+error; so is an answer of which nothing is left.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Any, NoReturn
+
+import orjson
+
+from proxy.errors import PolicyBlocked, UpstreamUnreachable
+from proxy.exchange import Exchange, Verdict
+from proxy.offloop import aside
+from proxy.ports.upstream import Headers, Reply, is_event_stream
+from proxy.wire import sse
+from proxy.wire.dialect import Recogniser
+from proxy.wire.shapes import ABSENT
+
+UNREADABLE = "answer_unreadable"
+_HEADERS = frozenset(
+    (
+        "apim-request-id",
+        "azureml-model-session",
+        "cf-ray",
+        "date",
+        "request-id",
+        "retry-after",
+        "retry-after-ms",
+        "x-request-id",
+        "x-should-retry",
+        "x-ms-client-request-id",
+        "x-ms-region",
+        "x-ms-request-id",
+    )
+)
+"""An upstream's headers that say who served a request and when to come again; SDKs read them."""
+_HEADER_BEGINNINGS = ("anthropic-", "openai-", "ratelimit-", "x-ratelimit-")
+_MAX_HEADER = 256
+_LONG_NUMBER = re.compile(rb"\d{17}")
+"""What may be more than a double, or 64 bits, hold: `orjson` rounds it."""
+_MAX_ERROR_BYTES = 2**20
+
+
+class Recognised:
+    """Implements `proxy.ports.upstream.Reply` around another."""
+
+    def __init__(
+        self, reply: Reply, recogniser: Recogniser, exchange: Exchange, *, refuses: bool, max_bytes: int, count: Callable[[int], None]
+    ) -> None:
+        """`refuses` makes an error of what is not recognised; `count` counts what stayed behind."""
+        self._reply, self._recogniser, self._exchange = reply, recogniser, exchange
+        self._refuses, self._count = refuses, count
+        self._over = False
+        """Whether the end mark has come."""
+        self.status, self.upstream, self.attempts = reply.status, reply.upstream, reply.attempts
+        self._fine = 200 <= reply.status < 300
+        self._streams = self._fine and is_event_stream(reply.headers)
+        self._max_bytes = max_bytes if self._fine else _MAX_ERROR_BYTES
+        kind = "text/event-stream; charset=utf-8" if self._streams else "application/json"
+        kept = [(name, value) for name, value in reply.headers if _is_plain(name, value)]
+        self.headers: Headers = [*kept, ("content-type", kind)]
+
+    async def read(self) -> bytes:
+        """The whole body. Raises `PolicyBlocked` for what is none of this API."""
+        return b"".join([chunk async for chunk in self.chunks()])
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The answer, as it comes. Raises `PolicyBlocked`, `UpstreamUnreachable`, `UpstreamTimeout`."""
+        if not self._streams:
+            yield await self._whole()
+            return
+        splitter = sse.EventSplitter()
+        async for chunk in self._reply.chunks():
+            if made := await aside(len(chunk), self._events, list(splitter.feed(chunk))):
+                yield made
+        last = splitter.finish()
+        if made := self._events([last] if last is not None else []) + self._written(self._recogniser.end()):
+            yield made
+        self._conclude()
+
+    async def close(self) -> None:
+        """Give the connection up."""
+        await self._reply.close()
+
+    # ---- one event ----
+
+    def _events(self, events: list[sse.Event]) -> bytes:
+        return b"".join([self._event(event) for event in events if event.data is not None])
+
+    def _event(self, event: sse.Event) -> bytes:
+        if self._over:
+            self._recogniser.reading.leave_out("what follows the end mark")
+            return b""
+        if event.done:
+            self._over = bool(self._recogniser.end_mark)
+            return sse.DONE if self._over else b""
+        try:
+            fields = _loaded(event.data or b"")
+        except ValueError as error:
+            self._refuse(f"an event is not JSON: {error}")
+        made = self._written(self._recogniser.events(fields))
+        self._check()
+        return made
+
+    def _written(self, made: list[dict[str, Any]]) -> bytes:
+        named = self._recogniser.named
+        return b"".join([(b"event: " + event["type"].encode() + b"\n" if named else b"") + sse.encode(_dumped(event)) for event in made])
+
+    # ---- whole ----
+
+    async def _whole(self) -> bytes:
+        chunks, size = [], 0
+        async for chunk in self._reply.chunks():
+            size += len(chunk)
+            if size > self._max_bytes:
+                raise UpstreamUnreachable(f"the upstream's answer is longer than {self._max_bytes} bytes (server.max_answer_bytes)")
+            chunks.append(chunk)
+        body = b"".join(chunks)
+        return await aside(size, self._answer if self._fine else self._error, body)
+
+    def _answer(self, body: bytes) -> bytes:
+        try:
+            fields = _loaded(body)
+        except ValueError as error:
+            self._refuse(f"not JSON: {error}")
+        made = self._recogniser.answer(fields)
+        if made is ABSENT:
+            self._refuse("not an answer of this API")
+        self._conclude()
+        return sse.one_line(_dumped(made))
+
+    def _error(self, body: bytes) -> bytes:
+        """The upstream's own error; of what is none of this API, its status."""
+        try:
+            made = self._recogniser.error(_loaded(body))
+        except ValueError:
+            made = ABSENT
+        if made is ABSENT or not isinstance(made.get("error"), dict):
+            told = {"message": f"the upstream answered with status {self.status}", "type": "upstream_error", "param": None, "code": None}
+            made = {"type": "error", "error": told} if self._recogniser.named else {"error": told}
+        return sse.one_line(_dumped(made))
+
+    # ---- what stayed behind ----
+
+    def _check(self) -> None:
+        if self._refuses and self._recogniser.reading.left_out:
+            self._refuse(f"not recognised: {', '.join(self._recogniser.reading.left_out)[:200]}")
+
+    def _conclude(self) -> None:
+        """The answer has come to its end: tell what stayed behind."""
+        self._check()
+        left_out = self._recogniser.reading.left_out
+        if not left_out:
+            return
+        self._count(sum(left_out.values()))
+        self._exchange.changes.append({"stage": "upstream", "what": "left out what is not recognised", "fields": dict(left_out)})
+        if not self._recogniser.says:
+            self._refuse(f"nothing that is recognised is left of it: {', '.join(left_out)[:200]}")
+
+    def _refuse(self, problem: str) -> NoReturn:
+        self._exchange.verdicts.append(Verdict("upstream", "error", code=UNREADABLE, detail={"problem": problem}))
+        raise PolicyBlocked(f"the answer cannot be read whole, and the policy refuses what it cannot check: {problem}", param=UNREADABLE)
+
+
+def _is_plain(name: str, value: str) -> bool:
+    """Whether a header of the upstream's goes on."""
+    known = name in _HEADERS or name.startswith(_HEADER_BEGINNINGS)
+    return known and len(value) <= _MAX_HEADER and value.isascii() and value.isprintable()
+
+
+def _loaded(data: bytes) -> Any:
+    """JSON of which every number is what it was. Raises `ValueError`."""
+    found = orjson.loads(data)
+    if _LONG_NUMBER.search(data):
+        try:
+            return json.loads(data)
+        except RecursionError as error:
+            raise ValueError("nested too deep") from error
+    return found
+
+
+def _dumped(made: Any) -> bytes:
+    try:
+        return orjson.dumps(made)
+    except orjson.JSONEncodeError:  # a number of more than 64 bits
+        return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()

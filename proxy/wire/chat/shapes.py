@@ -1,0 +1,339 @@
+"""What of a chat completion is recognised (`proxy.wire.shapes`), whole and chunk by chunk.
+
+In: an upstream's parsed body, or chunks. Out: the same with the known fields alone, one choice for each that was asked for, `content` as
+one string, and calls of tools that were offered, each under an index of its own and named when its name is whole.
+
+Reference: https://platform.openai.com/docs/api-reference/chat/object, and the fields of its like (Azure, vLLM, llama.cpp, OpenRouter, …).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from proxy.exchange import Request, tool_name
+from proxy.wire.chat.message import CallParts, Calls
+from proxy.wire.shapes import (
+    ABSENT,
+    Asked,
+    Fields,
+    Reading,
+    Shape,
+    either,
+    figures,
+    is_token,
+    listed,
+    nothing,
+    number,
+    padding,
+    quoted,
+    tagged,
+    tells,
+    text,
+    titled,
+    url,
+    word,
+)
+
+_TEXT_PARTS = ("text", "output_text")
+_END_AT = "finish_reason"
+
+
+def asked_of(request: Request, body: bytes, tools: object) -> Asked:
+    """What a request, sent as `body` with these `tools`, asked for."""
+    offered = [tool for tool in tools if isinstance(tool, Mapping)] if isinstance(tools, list | tuple) else []
+    n = request.params.get("n")
+    return Asked(
+        body,
+        choices=n if isinstance(n, int) and n > 0 else 1,
+        functions=[tool_name(tool) for tool in offered if tool.get("type", "function") == "function"],
+        customs=[tool_name(tool) for tool in offered if tool.get("type") == "custom"],
+    )
+
+
+def _content(value: Any, reading: Reading) -> Any:
+    """A message's words as one string: parts are joined with nothing between, as clients join them."""
+    if value.__class__ is str:
+        return value
+    if value.__class__ is not list:
+        return ABSENT
+    said = []
+    for part in value:
+        if part.__class__ is dict and part.get("type") in _TEXT_PARTS and part.get("text").__class__ is str:
+            said.append(part["text"])
+        else:
+            reading.leave_out("content", str(part.get("type")) if isinstance(part, dict) else "part")
+    return "".join(said)
+
+
+_CITATION = titled(Fields("url_citation", {"url": url, "title": text, "start_index": number, "end_index": number}))
+_ANNOTATIONS = listed(tagged({"url_citation": Fields("annotation", {"type": word, "url_citation": _CITATION})}), "annotations")
+_FUNCTION = Fields("function", {"name": word, "arguments": text})
+_CALL = Fields(
+    "tool_call",
+    {
+        "index": number,
+        "id": word,
+        "type": word,
+        "function": _FUNCTION,
+        "custom": Fields("custom", {"name": word, "input": text}),
+        "extra_content": figures,
+    },
+)
+_ENCRYPTED = Fields("reasoning_details", {"type": word, "id": word, "format": word, "index": number, "data": word})
+_THOUGHT = {"type": word, "id": word, "format": word, "index": number, "signature": word}
+_DETAILS = {
+    "reasoning.encrypted": _ENCRYPTED,
+    "reasoning.text": Fields("reasoning_details", {**_THOUGHT, "text": text}),
+    "reasoning.summary": Fields("reasoning_details", {**_THOUGHT, "summary": text}),
+}
+_BLOCKS = {
+    "thinking": Fields("thinking_blocks", {"type": word, "thinking": text, "signature": word}),
+    "redacted_thinking": Fields("thinking_blocks", {"type": word, "data": word}),
+}
+_AGAIN = {"reasoning_details": ("text", "summary"), "thinking_blocks": ("thinking",)}
+"""Fields that say a message's reasoning once more, for providers that want it back, each with where its words stand."""
+_MESSAGE = Fields(
+    "message",
+    {
+        "role": word,
+        "content": _content,
+        "refusal": text,
+        "reasoning_content": text,
+        "reasoning": text,
+        "tool_calls": listed(_CALL, "tool_calls"),
+        "function_call": _FUNCTION,
+        "annotations": _ANNOTATIONS,
+        "audio": nothing,
+        "reasoning_details": listed(tagged(_DETAILS), "reasoning_details"),
+        "thinking_blocks": listed(tagged(_BLOCKS), "thinking_blocks"),
+    },
+)
+
+
+def _token(value: Any, reading: Reading) -> Any:
+    made = _TOKEN(value, reading)
+    if made is ABSENT or made.get("token").__class__ is not str:
+        return ABSENT
+    alternatives = [one for one in made.get("top_logprobs") or () if is_token(one.get("token") or "")]
+    if made.get("top_logprobs"):
+        made["top_logprobs"] = alternatives
+    for entry in (made, *alternatives):
+        if entry.get("bytes") is not None and not _spells(entry["bytes"], entry["token"]):
+            entry["bytes"] = None
+    return made
+
+
+def _spells(given: list[Any], token: str) -> bool:
+    try:
+        return "\ufffd" in token or token.startswith("bytes:") or bytes(given) == token.encode()
+    except (ValueError, TypeError):
+        return False
+
+
+_ONE = Fields("logprobs", {"token": text, "logprob": number, "bytes": listed(number, "bytes")})
+_TOKEN = _ONE.but(top_logprobs=listed(_ONE, "top_logprobs"))
+_LOGPROBS = Fields("logprobs", {"content": listed(_token, "logprobs"), "refusal": listed(_token, "logprobs")})
+_CHOICE = Fields(
+    "choice",
+    {
+        "index": number,
+        "message": _MESSAGE,
+        "finish_reason": word,
+        "logprobs": _LOGPROBS,
+        "content_filter_results": figures,
+        "content_filter_result": figures,
+        "content_filter_offsets": figures,
+        "native_finish_reason": word,
+        "stop_reason": either(figures, quoted),
+        "matched_stop": either(figures, quoted),
+        "token_ids": figures,
+        "prompt_token_ids": figures,
+    },
+)
+ERROR = Fields(
+    "error", {"message": text, "type": word, "param": word, "code": either(word, number), "status": figures, "innererror": figures}
+)
+"""The API's own error."""
+_HEAD: Mapping[str, Shape] = {
+    "id": word,
+    "object": word,
+    "created": number,
+    "model": word,
+    "usage": figures,
+    "system_fingerprint": word,
+    "service_tier": word,
+    "moderation": figures,
+    "prompt_filter_results": figures,
+    "provider": word,
+    "timings": figures,
+    "x_groq": figures,
+    "citations": listed(url, "citations"),
+    "error": ERROR,
+    "obfuscation": padding,
+    "kv_transfer_params": padding,
+}
+_BODY = Fields("completion", {**_HEAD, "choices": listed(_CHOICE, "choices")})
+_CHUNK = Fields("chunk", {**_HEAD, "choices": listed(_CHOICE.but(message=nothing, delta=_MESSAGE), "choices")})
+_SAYS = ("choices", "usage", "error", "prompt_filter_results", "timings", "moderation")
+"""What a chunk may come for."""
+
+
+class _Calls:
+    """The calls of one choice of a stream, as they leave."""
+
+    def __init__(self) -> None:
+        self._read = Calls()
+        self._told: dict[int, str] = {}
+        """The names that have left, by the calls' places."""
+
+    def leaving(self, delta: dict[str, Any], reading: Reading) -> None:
+        """Take the deltas of calls out of `delta` that are not to leave, or not yet; the others get their own index and a name once."""
+        entries = [(entry, "tool_calls") for entry in delta.pop("tool_calls", None) or ()]
+        if isinstance(legacy := delta.pop("function_call", None), dict):
+            entries.append(({"function": legacy}, "function_call"))
+        made = []
+        for entry, field in entries:
+            custom = entry.get("custom")
+            plain = {**entry, "function": {"name": custom.get("name"), "arguments": custom.get("input")}} if custom else entry
+            given = {field: plain["function"] if field == "function_call" else [plain]}
+            call = self._read.absorb(given)[0]
+            now = self._piece(call, plain, "custom" if custom or call.fields.get("type") == "custom" else "function", reading)
+            if now is None:
+                continue
+            if field == "function_call":
+                delta["function_call"] = now["function"]
+            else:
+                made.append(now)
+        if made:
+            delta["tool_calls"] = made
+
+    def _piece(self, call: CallParts, entry: Mapping[str, Any], kind: str, reading: Reading) -> dict[str, Any] | None:
+        place = self._read.parts.index(call)
+        if not reading.asked.offers(call.name, kind):
+            if call.arguments or not reading.asked.may_offer(call.name):
+                reading.leave_out("a call of a tool that was not offered")
+            return None
+        piece: dict[str, Any] = {"index": place}
+        arguments = (entry.get("function") or {}).get("arguments") or ""
+        if place not in self._told:
+            piece |= {"id": call.id, "type": kind} if call.id else {"type": kind}
+            name, arguments = call.name, "".join(call.arguments)
+        else:
+            name = call.name.removeprefix(self._told[place])
+        self._told[place] = call.name
+        words = {"input" if kind == "custom" else "arguments": arguments}
+        piece[kind] = {"name": name, **words} if name else words
+        return piece | {key: entry[key] for key in ("extra_content",) if key in entry}
+
+
+class _Choice:
+    """One choice of a stream."""
+
+    def __init__(self) -> None:
+        self.calls = _Calls()
+        self.ended = False
+
+
+class ChatShapes:
+    """Implements `proxy.wire.dialect.Recogniser`."""
+
+    named = False
+    end_mark = b"[DONE]"
+
+    def __init__(self, asked: Asked) -> None:
+        self.reading = Reading(asked)
+        self.says = self._ended = False
+        self._choices: dict[int, _Choice] = {}
+
+    def answer(self, fields: Any) -> Any:
+        """A completion with what is recognised of it."""
+        made = _BODY(fields, self.reading)
+        if made is ABSENT or not isinstance(made.get("choices"), list):
+            return made
+        kept: dict[int, dict[str, Any]] = {}
+        for position, choice in enumerate(made["choices"]):
+            index = choice["index"] if choice.get("index").__class__ is int else position
+            if not 0 <= index < self.reading.asked.choices or index in kept:
+                self.reading.leave_out("a choice that was not asked for")
+                continue
+            kept[index] = choice
+            self._whole(choice)
+        made["choices"] = [choice for _, choice in sorted(kept.items())]
+        return made
+
+    def _whole(self, choice: dict[str, Any]) -> None:
+        message = choice.get("message")
+        if not isinstance(message, dict):
+            return
+        calls = message.get("tool_calls")
+        if calls is not None:
+            message["tool_calls"] = [call for call in calls if self._is_offered(call)]
+            if not message["tool_calls"]:
+                del message["tool_calls"]
+        if message.get("function_call") is not None and not self._is_offered({"function": message["function_call"]}):
+            del message["function_call"]
+        self._check(choice, message)
+
+    def _is_offered(self, call: Mapping[str, Any]) -> bool:
+        kind = "custom" if call.get("custom") else "function"
+        offered = self.reading.asked.offers(str((call.get(kind) or {}).get("name") or ""), kind)
+        if not offered:
+            self.reading.leave_out("a call of a tool that was not offered")
+        return offered
+
+    def _check(self, choice: dict[str, Any], message: dict[str, Any]) -> None:
+        """What repeats the message's words must say them."""
+        self.says = self.says or any(message.get(name) for name in ("content", "refusal", "tool_calls", "function_call"))
+        reasoning = {message.get("reasoning_content") or "", message.get("reasoning") or ""}
+        if len(reasoning - {""}) > 1:
+            self.reading.leave_out("message.reasoning")
+            del message["reasoning"]
+        for name, places in _AGAIN.items():
+            if message.get(name):
+                said = "".join(str(entry.get(place) or "") for entry in message[name] for place in places)
+                if said and said not in reasoning:
+                    self.reading.leave_out("message", name)
+                    del message[name]
+        logprobs = choice.get("logprobs") or {}
+        for name in ("content", "refusal"):
+            if logprobs.get(name) and not tells(logprobs[name], message.get(name) or ""):
+                self.reading.leave_out("logprobs", name)
+                logprobs[name] = None
+
+    def events(self, fields: Any) -> list[dict[str, Any]]:
+        """A chunk with what is recognised of it; none where nothing is left."""
+        made = _CHUNK(fields, self.reading)
+        if made is ABSENT:
+            self.reading.leave_out("chunk")
+            return []
+        given = made.get("choices") or []
+        made["choices"] = [choice for position, choice in enumerate(given) if self._leaves(choice, position)]
+        if not any(made.get(name) for name in _SAYS):
+            return []
+        return [made]
+
+    def _leaves(self, choice: dict[str, Any], position: int) -> bool:
+        index = choice["index"] if choice.get("index").__class__ is int else 0
+        state = self._choices.setdefault(index, _Choice())
+        if not 0 <= index < self.reading.asked.choices or state.ended:
+            self.reading.leave_out("what follows a choice's end" if state.ended else "a choice that was not asked for")
+            return False
+        choice["index"] = index
+        state.ended = bool(choice.get(_END_AT))
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            if delta.get("tool_calls") or delta.get("function_call"):
+                state.calls.leaving(delta, self.reading)
+            self._check(choice, delta)
+        elif choice.get("delta") is None:
+            choice["delta"] = {}
+        return True
+
+    def end(self) -> list[dict[str, Any]]:
+        """Nothing is owed."""
+        return []
+
+    def error(self, fields: Any) -> Any:
+        """An error of the API."""
+        return Fields("error", {"error": ERROR})(fields, self.reading)

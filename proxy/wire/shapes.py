@@ -1,0 +1,321 @@
+"""Shapes of JSON: what is recognised in a decoded value is built anew, and everything else stays behind and is named.
+
+In: what `orjson` made of an upstream's bytes. Out: a new value of the fields that a dialect's table names, each of the type that stands
+there. A shape is a function ``(value, reading) -> value | ABSENT | SILENT``: `ABSENT` is what is not of its type and counts as left out,
+`SILENT` is left out without being counted (padding, say). ``null`` is of every type. The tables are `proxy.wire.*.shapes`; they parse
+nothing: what leaves is read by the dialects' readers.
+
+Text that nobody judges is recognised in three forms only: a word (`word`), what the client itself sent (`quoted`), and figures (`figures`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import orjson
+
+ABSENT, SILENT = object(), object()
+_NAMED = 64
+"""Paths of one answer that are told apart; further ones count together."""
+_MAX_URL = 2048
+_MAX_QUOTES = 512
+"""Texts of one answer that are looked for in its request: each is a search through all of it."""
+OTHERS = "others"
+
+
+class Asked:
+    """What a request asked for, as far as it says what its answer may hold."""
+
+    def __init__(
+        self,
+        body: bytes = b"{}",
+        *,
+        choices: int = 1,
+        functions: Collection[str] = (),
+        customs: Collection[str] = (),
+        kinds: Collection[str] = (),
+        any_tool: bool = False,
+    ) -> None:
+        """`functions` and `customs` are names of tools, `kinds` types of the provider's own; with `any_tool` it knows of others."""
+        self._body = body
+        self.choices = choices
+        self._names = {"function": frozenset(functions), "custom": frozenset(customs)}
+        self.kinds, self.any_tool = tuple(kinds), any_tool
+        self._text: str | None = None
+        self._searches = 0
+
+    def offers(self, name: str, kind: str = "function") -> bool:
+        """Whether the model may call a tool of this name."""
+        return self.any_tool or name in self._names[kind]
+
+    def may_offer(self, beginning: str) -> bool:
+        """Whether a name that begins so may still become one of the tools'."""
+        return self.any_tool or any(name.startswith(beginning) for names in self._names.values() for name in names)
+
+    def provides(self, *kinds: str) -> bool:
+        """Whether a tool of the provider's own is offered whose type begins with one of `kinds`."""
+        return self.any_tool or any(kind.startswith(kinds) for kind in self.kinds)
+
+    def holds(self, text: str) -> bool:
+        """Whether `text` stands in the request as it was sent."""
+        if self._text is None:
+            self._text = "\0".join(_strings(orjson.loads(self._body)))
+        self._searches += 1
+        return self._searches <= _MAX_QUOTES and text in self._text
+
+
+def _strings(value: object) -> Iterator[str]:
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, list):
+            waiting += one
+        elif isinstance(one, dict):
+            waiting += one.values()
+            yield from one
+
+
+class Reading:
+    """One answer, while it is looked at."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+        self.left_out: dict[str, int] = {}
+        """How often something of a name did not pass."""
+
+    def leave_out(self, *path: str) -> None:
+        """Note that something of the upstream's stays behind."""
+        name = ".".join(_plain(step) for step in path)
+        name = name if name in self.left_out or len(self.left_out) < _NAMED else OTHERS
+        self.left_out[name] = self.left_out.get(name, 0) + 1
+
+
+def _plain(step: str) -> str:
+    return re.sub(r"[^\w.\[\]-]", "_", step[:60], flags=re.ASCII)
+
+
+Shape = Callable[[Any, Reading], Any]
+
+
+class Fields:
+    """An object with these fields."""
+
+    __slots__ = ("_fields", "_name")
+
+    def __init__(self, name: str, fields: Mapping[str, Shape]) -> None:
+        self._name, self._fields = name, fields
+
+    def __call__(self, value: Any, reading: Reading) -> Any:
+        """The object with what is known of it."""
+        if value.__class__ is not dict:
+            return ABSENT
+        made: dict[str, Any] = {}
+        fields = self._fields
+        for key, given in value.items():
+            shape = fields.get(key)
+            if shape is None:
+                reading.leave_out(self._name, key)
+            elif given is None:
+                made[key] = None
+            elif (new := shape(given, reading)) is ABSENT:
+                reading.leave_out(self._name, key)
+            elif new is not SILENT:
+                made[key] = new
+        return made
+
+    def but(self, **fields: Shape) -> Fields:
+        """The same object with these fields in place of its own, or beside them."""
+        return Fields(self._name, {**self._fields, **fields})
+
+
+def listed(shape: Shape, name: str = "[]") -> Shape:
+    """A list of such values; others in it stay behind."""
+
+    def each(value: Any, reading: Reading) -> Any:
+        if value.__class__ is not list:
+            return ABSENT
+        made = []
+        for given in value:
+            new = shape(given, reading)
+            if new is ABSENT:
+                reading.leave_out(name, _kind(given))
+            else:
+                made.append(new)
+        return made
+
+    return each
+
+
+def tagged(shapes: Mapping[str, Shape]) -> Shape:
+    """An object whose shape its ``type`` tells."""
+
+    def one(value: Any, reading: Reading) -> Any:
+        kind = value.get("type") if value.__class__ is dict else None
+        shape = shapes.get(kind) if kind.__class__ is str else None
+        return ABSENT if shape is None else shape(value, reading)
+
+    return one
+
+
+def either(*shapes: Shape) -> Shape:
+    """What is of the first of these shapes that it is of."""
+
+    def one(value: Any, reading: Reading) -> Any:
+        return next((made for shape in shapes if (made := shape(value, reading)) is not ABSENT), ABSENT)
+
+    return one
+
+
+def text(value: Any, reading: Reading) -> Any:
+    """Words that are read by whoever reads what leaves."""
+    return value if value.__class__ is str else ABSENT
+
+
+def number(value: Any, reading: Reading) -> Any:
+    """A number."""
+    return value if value.__class__ is int or value.__class__ is float else ABSENT
+
+
+def flag(value: Any, reading: Reading) -> Any:
+    """True or false."""
+    return value if value.__class__ is bool else ABSENT
+
+
+def word(value: Any, reading: Reading) -> Any:
+    """ASCII without a blank, as names, ids, enumerations and what is encoded or encrypted are; or what the client itself sent."""
+    if value.__class__ is not str:
+        return ABSENT
+    return value if is_word(value) or reading.asked.holds(value) else ABSENT
+
+
+def quoted(value: Any, reading: Reading) -> Any:
+    """Words that stand in the request; an empty text in place of others, where clients need the field."""
+    if value.__class__ is not str:
+        return ABSENT
+    if value and not reading.asked.holds(value):
+        reading.leave_out("a text that nobody reads")
+        return ""
+    return value
+
+
+def nothing(value: Any, reading: Reading) -> Any:
+    """A field that is known and never passes: words or sounds that no check reads."""
+    return ABSENT
+
+
+def padding(value: Any, reading: Reading) -> Any:
+    """A field that says nothing to anybody."""
+    return SILENT
+
+
+def emptied(made: Any) -> Shape:
+    """A list or text that is to come later, and is not read here."""
+
+    def one(value: Any, reading: Reading) -> Any:
+        return ABSENT if value.__class__ is not made.__class__ else made if value == made else _left(made, reading)
+
+    return one
+
+
+def _left(made: Any, reading: Reading) -> Any:
+    reading.leave_out("content before its events")
+    return made
+
+
+def url(value: Any, reading: Reading) -> Any:
+    """An address on the web; nothing that a program would run."""
+    if value.__class__ is not str or len(value) > _MAX_URL or any(c.isspace() or not c.isprintable() for c in value):
+        return ABSENT
+    return value if value.startswith(("https://", "http://")) or reading.asked.holds(value) else ABSENT
+
+
+def figures(value: Any, reading: Reading) -> Any:
+    """Numbers, flags and words, in objects and lists of any form; of keys and texts only words."""
+    return _tree(value, reading, word)
+
+
+def data(value: Any, reading: Reading) -> Any:
+    """What a tool is called with: any JSON."""
+    return value
+
+
+def _tree(value: Any, reading: Reading, leaf: Shape) -> Any:
+    if value is None or value.__class__ in (bool, int, float):
+        return value
+    if value.__class__ is str:
+        return leaf(value, reading)
+    made: Any
+    if value.__class__ is list:
+        made = [new for item in value if (new := _tree(item, reading, leaf)) is not ABSENT]
+    else:
+        pairs = ((key, _tree(item, reading, leaf)) for key, item in value.items() if leaf(key, reading) is not ABSENT)
+        made = {key: new for key, new in pairs if new is not ABSENT}
+    if len(made) != len(value):
+        reading.leave_out("a text that nobody reads")
+    return made
+
+
+def with_host(made: dict[str, Any], reading: Reading) -> dict[str, Any]:
+    """A source with its ``title`` as the client sent it, else with its host: what a page is called nobody checks."""
+    title = made.get("title")
+    if title and not reading.asked.holds(title):
+        reading.leave_out("a title that nobody reads")
+        made["title"] = urlsplit(made.get("url") or "").hostname or ""
+    return made
+
+
+def titled(fields: Fields) -> Shape:
+    """A source (`with_host`)."""
+
+    def one(value: Any, reading: Reading) -> Any:
+        made = fields(value, reading)
+        return made if made is ABSENT else with_host(made, reading)
+
+    return one
+
+
+def is_word(value: str) -> bool:
+    """Whether it is ASCII without a blank."""
+    return value.isascii() and value.isprintable() and " " not in value
+
+
+_WILD = re.compile(r"bytes:|.*\ufffd|<[|/]?[\w|-]*>$|\Z", re.S)
+"""Tokens that are no text of their own: half a character, an end mark, nothing."""
+
+
+def tells(tokens: Iterable[Mapping[str, Any]], said: str) -> bool:
+    """Whether `tokens`, one after another, say what was said; a token that is half of a character stands for anything."""
+    at, gap = 0, False
+    for entry in tokens:
+        token = entry.get("token") or ""
+        if said.startswith(token, at) and token:
+            at, gap = at + len(token), False
+        elif _WILD.match(token):
+            gap = True
+        elif gap and (found := said.find(token, at, at + len(token) + 4)) >= 0:
+            at, gap = found + len(token), False
+        else:
+            return False
+    return at == len(said) or gap
+
+
+def is_token(value: str) -> bool:
+    """Whether it can be one token: no blank between two words."""
+    return len(value) <= 128 and len(value.split()) <= 1
+
+
+def glues(before: str, after: str) -> bool:
+    """Whether two texts that no reader reads as one would make another word, name or number where they are joined with nothing."""
+    if not before or not after or before[-1].isspace() or after[0].isspace():
+        return False
+    ends = before[-1] in ".!?:;…\"')]}”»。！？" and not before[-2:-1].isdigit() and len(before.split()[-1]) > 2
+    return not (ends and (after[0].isupper() or after[0] in "#*-`>[\"'“«" or ord(after[0]) > 0x2E80))
+
+
+def _kind(value: object) -> str:
+    return str(value.get("type", "object")) if isinstance(value, dict) else type(value).__name__
