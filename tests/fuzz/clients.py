@@ -45,7 +45,7 @@ class Clients:
         outcome = "failing" if found else "shown" if any(said(seen)) else "refused" if seen.status != 200 else "silent"
         self.counts[f"{shape.client} before {shape.server}: {outcome}"] += 1
         first = min(found, key=lambda one: (one.how != "joined", one), default=None)
-        assert first is None, f"{shape.client}<{shape.server} {first.client} {first.place} '{first}'"
+        assert first is None, f"{shape.client}<{shape.server} {first.how} {'.'.join(first.place.split('.')[:3])} '{first}'"
 
     def close(self) -> None:
         """Ends the processes, and says how many shapes there were."""

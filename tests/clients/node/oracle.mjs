@@ -33,8 +33,9 @@ function look(value, shown, path = "", depth = 0) {
   }
 }
 
-const say = (shown, name, text) => {
-  if (typeof text === "string") shown.texts[name] = (shown.texts[name] ?? "") + text;
+/** The SDK asks for one choice and mixes those of an answer with more. */
+const say = (ask, shown, name, text) => {
+  if (ask.choices === 1 && typeof text === "string") shown.texts[name] = (shown.texts[name] ?? "") + text;
 };
 
 const asked = (ask) => ({
@@ -50,17 +51,17 @@ async function whole(ask, shown) {
   for (const name of ["text", "reasoningText", "content", "toolCalls", "sources", "files", "providerMetadata", "finishReason", "warnings"]) {
     look(got[name], shown, name);
   }
-  say(shown, "text", got.text);
+  say(ask, shown, "text", got.text);
 }
 
 async function streamed(ask, shown) {
   const got = streamText({ ...asked(ask), onError: () => {} });
   for await (const part of got.fullStream) {
     look(part, shown, part.type);
-    if (part.type === "text-delta") say(shown, "text", part.text);
+    if (part.type === "text-delta") say(ask, shown, "text", part.text);
     if (part.type === "error") shown.error = String(part.error);
   }
-  say(shown, "final text", await got.text);
+  say(ask, shown, "final text", await got.text);
 }
 
 /** Some promises of the SDK are never kept where a stream has no end. */
