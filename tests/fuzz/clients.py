@@ -45,10 +45,15 @@ class Clients:
         outcome = "failing" if found else "shown" if any(said(seen)) else "refused" if seen.status != 200 else "silent"
         self.counts[f"{shape.client} before {shape.server}: {outcome}"] += 1
         first = min(found, key=lambda one: (one.how != "joined", one), default=None)
-        assert first is None, f"{shape.client}<{shape.server} {first.how} {'.'.join(first.place.split('.')[:3])} '{first}'"
+        assert first is None, f"{shape.client}<{shape.server} {first.how} {_top(first.place)} '{first}'"
 
     def close(self) -> None:
         """Ends the processes, and says how many shapes there were."""
         self._house.__exit__(None, None, None)
         self._folder.cleanup()
         print("\n".join(f"{name:40} {count}" for name, count in sorted(self.counts.items())), flush=True)
+
+
+def _top(place: str) -> str:
+    """The first name of a path in an object: failures in one field are of one kind."""
+    return next((name for name in place.split(".") if name not in ("", "data")), place)
