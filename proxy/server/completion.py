@@ -26,9 +26,9 @@ from proxy.ports.upstream import Call, Past, Reply, is_event_stream
 from proxy.server.continuations import unchanged
 from proxy.server.handler import OWN, Handler
 from proxy.upstreams.resilience import retry_after_s
+from proxy.wire.ambiguous_keys import check_keys
 from proxy.wire.bodies import reading
 from proxy.wire.dialect import Dialect
-from proxy.wire.duplicate_keys import check_duplicates
 from proxy.wire.http import asgi
 from proxy.wire.http.forwarding import following, returned_headers
 from proxy.wire.http.headers import RequestHints
@@ -55,7 +55,7 @@ class Completion(Handler):
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
         if self._policy.judges:
-            await aside(len(body), check_duplicates, body)
+            await aside(len(body), check_keys, body, dialect.carries)
         pipeline, found = self._policy.pipeline, None
         if pipeline.stages or self._translates:
             request, found = await self._continued(request)

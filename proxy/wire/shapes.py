@@ -11,7 +11,7 @@ Text that nobody judges is recognised in three forms only: a word (`word`), what
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -262,11 +262,19 @@ def _tree(value: Any, reading: Reading, leaf: Shape) -> Any:
 
 def with_host(made: dict[str, Any], reading: Reading) -> dict[str, Any]:
     """A source with its ``title`` as the client sent it, else with its host: what a page is called nobody checks."""
-    title = made.get("title")
-    if title and not reading.asked.holds(title):
+    title, host = made.get("title"), _host(made.get("url"))
+    if title and title != host and not reading.asked.holds(title):
         reading.leave_out("a title that nobody reads")
-        made["title"] = urlsplit(made.get("url") or "").hostname or ""
+        made["title"] = host
     return made
+
+
+def _host(address: str | None) -> str:
+    try:
+        host = urlsplit(address or "").hostname or ""
+    except ValueError:
+        return ""
+    return host if is_word(host) else ""
 
 
 def titled(fields: Fields) -> Shape:
@@ -282,31 +290,6 @@ def titled(fields: Fields) -> Shape:
 def is_word(value: str) -> bool:
     """Whether it is ASCII without a blank."""
     return value.isascii() and value.isprintable() and " " not in value
-
-
-_WILD = re.compile(r"bytes:|.*\ufffd|<[|/]?[\w|-]*>$|\Z", re.S)
-"""Tokens that are no text of their own: half a character, an end mark, nothing."""
-
-
-def tells(tokens: Iterable[Mapping[str, Any]], said: str) -> bool:
-    """Whether `tokens`, one after another, say what was said; a token that is half of a character stands for anything."""
-    at, gap = 0, False
-    for entry in tokens:
-        token = entry.get("token") or ""
-        if said.startswith(token, at) and token:
-            at, gap = at + len(token), False
-        elif _WILD.match(token):
-            gap = True
-        elif gap and (found := said.find(token, at, at + len(token) + 4)) >= 0:
-            at, gap = found + len(token), False
-        else:
-            return False
-    return at == len(said) or gap
-
-
-def is_token(value: str) -> bool:
-    """Whether it can be one token: no blank between two words."""
-    return len(value) <= 128 and len(value.split()) <= 1
 
 
 def glues(before: str, after: str) -> bool:

@@ -38,7 +38,8 @@ KEY, PROVIDER_KEY = "gw-test-client-key", "sk-test-provider-key"
 WINDOW_TOKENS = 8000
 SCRIPT_TIMEOUT_S = 120
 
-POLICY = "name: {0}\ndelivery: {0}\nstages: [budget: {{window: {1}}}, look]\n"
+POLICY = "name: {0}\ndelivery: {0}\nstages: [budget: {{window: {1}}}, look: {{on_error: {2}}}]\n"
+"""Under gate and hold answers are written anew, as they are where a policy refuses what it cannot check; a tap is as open as it looks."""
 CONFIG = """
 store: {{url: 'sqlite+aiosqlite:///{folder}/store.db'}}
 upstreams: {{provider: {{kind: openai, base_url: '{upstream}', api_key: {provider_key}, retries: {{attempts: 0}}}}}}
@@ -105,7 +106,9 @@ class Proxy(threading.Thread):
     async def _serve(self) -> None:
         self._loop, self._stopped = asyncio.get_running_loop(), asyncio.Event()
         for name in DELIVERIES:
-            (self._folder / f"{name}.yaml").write_text(POLICY.format(name, WINDOW_TOKENS), encoding="utf-8")
+            (self._folder / f"{name}.yaml").write_text(
+                POLICY.format(name, WINDOW_TOKENS, "open" if name == "tap" else "closed"), encoding="utf-8"
+            )
         async with ScriptedUpstream(apis.answer) as self.provider:
             digest = hashlib.sha256(KEY.encode()).hexdigest()
             config = CONFIG.format(folder=self._folder, upstream=self.provider.base_url, provider_key=PROVIDER_KEY, digest=digest)

@@ -21,19 +21,18 @@ from proxy.wire.shapes import (
     Shape,
     either,
     figures,
-    is_token,
     listed,
     nothing,
     number,
     padding,
     quoted,
     tagged,
-    tells,
     text,
     titled,
     url,
     word,
 )
+from proxy.wire.token_shapes import TOKENS, tells
 
 _TEXT_PARTS = ("text", "output_text")
 _END_AT = "finish_reason"
@@ -111,29 +110,7 @@ _MESSAGE = Fields(
 )
 
 
-def _token(value: Any, reading: Reading) -> Any:
-    made = _TOKEN(value, reading)
-    if made is ABSENT or made.get("token").__class__ is not str:
-        return ABSENT
-    alternatives = [one for one in made.get("top_logprobs") or () if is_token(one.get("token") or "")]
-    if made.get("top_logprobs"):
-        made["top_logprobs"] = alternatives
-    for entry in (made, *alternatives):
-        if entry.get("bytes") is not None and not _spells(entry["bytes"], entry["token"]):
-            entry["bytes"] = None
-    return made
-
-
-def _spells(given: list[Any], token: str) -> bool:
-    try:
-        return "\ufffd" in token or token.startswith("bytes:") or bytes(given) == token.encode()
-    except (ValueError, TypeError):
-        return False
-
-
-_ONE = Fields("logprobs", {"token": text, "logprob": number, "bytes": listed(number, "bytes")})
-_TOKEN = _ONE.but(top_logprobs=listed(_ONE, "top_logprobs"))
-_LOGPROBS = Fields("logprobs", {"content": listed(_token, "logprobs"), "refusal": listed(_token, "logprobs")})
+_LOGPROBS = Fields("logprobs", {"content": TOKENS, "refusal": TOKENS})
 _CHOICE = Fields(
     "choice",
     {
@@ -251,6 +228,8 @@ class ChatShapes:
         made = _BODY(fields, self.reading)
         if made is ABSENT or not isinstance(made.get("choices"), list):
             return made
+        if made["choices"] and made.pop("error", None) is not None:
+            self.reading.leave_out("an error beside an answer")
         kept: dict[int, dict[str, Any]] = {}
         for position, choice in enumerate(made["choices"]):
             index = choice["index"] if choice.get("index").__class__ is int else position
@@ -307,13 +286,13 @@ class ChatShapes:
         if made is ABSENT:
             self.reading.leave_out("chunk")
             return []
-        given = made.get("choices") or []
-        made["choices"] = [choice for position, choice in enumerate(given) if self._leaves(choice, position)]
+        if made.get("choices"):
+            made["choices"] = [choice for choice in made["choices"] if self._leaves(choice)]
         if not any(made.get(name) for name in _SAYS):
             return []
         return [made]
 
-    def _leaves(self, choice: dict[str, Any], position: int) -> bool:
+    def _leaves(self, choice: dict[str, Any]) -> bool:
         index = choice["index"] if choice.get("index").__class__ is int else 0
         state = self._choices.setdefault(index, _Choice())
         if not 0 <= index < self.reading.asked.choices or state.ended:

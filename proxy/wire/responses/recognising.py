@@ -12,9 +12,10 @@ from typing import Any
 from proxy.wire.responses import events
 from proxy.wire.responses.output import GAP, Place
 from proxy.wire.responses.shapes import ERROR, EVENT, NEEDS, RESPONSE
-from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, glues, tells
+from proxy.wire.shapes import ABSENT, Asked, Fields, Reading, glues
+from proxy.wire.token_shapes import tells
 
-_FAILED = ("failed", "incomplete", "cancelled")
+_FAILED = ("failed", "cancelled")
 _CALLS = {"function_call": "function", "custom_tool_call": "custom"}
 _WORDS = ((events.TEXT, "delta"), (events.TEXT_DONE, "text"), (events.REFUSAL, "delta"), (events.REFUSAL_DONE, "refusal"))
 _SAID_IN = dict(_WORDS)
@@ -72,13 +73,15 @@ class ResponsesShapes:
         return offered
 
     def _item(self, item: Item, position: int) -> None:
-        content = item.get("content")
-        for j, part in enumerate(content if item["type"] == "message" and content.__class__ is list else ()):
+        if item["type"] != "message":
+            return
+        item.setdefault("content", [])
+        for j, part in enumerate(item["content"] or ()):
             self._part(part, (position, j))
 
     def _part(self, part: Item, place: Place) -> None:
         name = "refusal" if part["type"] == "refusal" else "text"
-        said = part.get(name) or ""
+        said = part[name] = part.get(name) or ""
         if part.get("logprobs") and not tells(part["logprobs"], said):
             self.reading.leave_out("output_text.logprobs")
             part["logprobs"] = []

@@ -14,7 +14,6 @@ from typing import Any
 from proxy.exchange import Request, tool_name
 from proxy.wire.responses import events
 from proxy.wire.shapes import (
-    ABSENT,
     Asked,
     Fields,
     Reading,
@@ -24,7 +23,6 @@ from proxy.wire.shapes import (
     emptied,
     figures,
     flag,
-    is_token,
     listed,
     nothing,
     number,
@@ -36,6 +34,7 @@ from proxy.wire.shapes import (
     url,
     word,
 )
+from proxy.wire.token_shapes import TOKENS
 
 
 def asked_of(request: Request, body: bytes, tools: object) -> Asked:
@@ -61,16 +60,6 @@ def _inner(tools: list[Mapping[str, Any]], kind: str) -> list[str]:
     return found
 
 
-def _token(value: Any, reading: Reading) -> Any:
-    made = _TOKEN(value, reading)
-    if made is not ABSENT and made.get("top_logprobs"):
-        made["top_logprobs"] = [one for one in made["top_logprobs"] if is_token(one.get("token") or "")]
-    return made
-
-
-_ONE = Fields("logprobs", {"token": text, "logprob": number, "bytes": listed(number, "bytes")})
-_TOKEN = _ONE.but(top_logprobs=listed(_ONE, "top_logprobs"))
-_LOGPROBS = listed(_token, "logprobs")
 _SPAN = {"type": word, "start_index": number, "end_index": number, "index": number}
 ANNOTATION = tagged(
     {
@@ -82,7 +71,7 @@ ANNOTATION = tagged(
 )
 _PARTS: Mapping[str, Shape] = {
     "output_text": Fields(
-        "output_text", {"type": word, "text": text, "annotations": listed(ANNOTATION, "annotations"), "logprobs": _LOGPROBS}
+        "output_text", {"type": word, "text": text, "annotations": listed(ANNOTATION, "annotations"), "logprobs": TOKENS}
     ),
     "refusal": Fields("refusal", {"type": word, "refusal": text}),
 }
@@ -235,8 +224,8 @@ EVENT = tagged(
         events.ITEM_DONE: _event(item=ITEM),
         events.PART: Fields("event", {**_IN, "part": PART_BEGINS}),
         events.PART_DONE: Fields("event", {**_IN, "part": either(PART, _THOUGHT)}),
-        events.TEXT: Fields("event", {**_IN, "delta": text, "logprobs": _LOGPROBS}),
-        events.TEXT_DONE: Fields("event", {**_IN, "text": text, "logprobs": _LOGPROBS}),
+        events.TEXT: Fields("event", {**_IN, "delta": text, "logprobs": TOKENS}),
+        events.TEXT_DONE: Fields("event", {**_IN, "text": text, "logprobs": TOKENS}),
         events.REFUSAL: Fields("event", {**_IN, "delta": text}),
         events.REFUSAL_DONE: Fields("event", {**_IN, "refusal": text}),
         events.ANNOTATION: Fields("event", {**_IN, "annotation": ANNOTATION, "annotation_index": number}),
