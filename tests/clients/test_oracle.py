@@ -16,7 +16,7 @@ from proxy.config.settings import Api
 from tests.clients.oracle import right
 from tests.clients.oracle.generate import right_shape, shapes
 from tests.clients.oracle.house import House
-from tests.clients.oracle.judge import said, unread
+from tests.clients.oracle.judge import said, spaced, unread
 from tests.clients.oracle.shape import APIS, Shape, decoded
 from tests.fuzz import corpus
 from tests.fuzz.clients import FOLDER
@@ -71,7 +71,7 @@ def test_of_a_right_answer_every_client_shows_the_same_under_strict(house: House
             assert {name: one["error"] for name, one in direct.shown.items()} == {name: one["error"] for name, one in seen.shown.items()}
         else:
             expected = made.text or made.refusal
-            assert {expected} == {" ".join(text.split()) for text in texts.values()}, kind  # two parts may become two paragraphs
+            assert {expected} == {spaced(text) for text in texts.values()}, kind  # two parts may become two paragraphs
 
 
 @pytest.mark.parametrize("client", APIS)

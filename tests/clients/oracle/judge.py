@@ -29,7 +29,7 @@ class Unread:
 
 def unread(seen: Seen) -> list[Unread]:
     """Everything that was shown and not read, each word once a client."""
-    read = list(seen.read.values())
+    read = [spaced(text) for text in seen.read.values()]
     known = {mark for text in read for mark in marks(text)}
     found: dict[tuple[str, str], Unread] = {}
     for client, shown in seen.shown.items():
@@ -39,11 +39,16 @@ def unread(seen: Seen) -> list[Unread]:
                 if mark not in known and not named:
                     found.setdefault((client, mark), Unread(client, path, text, "word"))
         for name, text in shown["texts"].items():
-            said = text.strip()
+            said = spaced(text)
             missing = [mark for mark in marks(said) if mark not in known]
             if said and (missing or not any(said in one for one in read)):
                 found.setdefault((client, name), Unread(client, name, text, "word" if missing else "joined"))
     return sorted(found.values())
+
+
+def spaced(text: str) -> str:
+    """The text with one space for each run of white space: more or less of it says nothing else, but some or none in a word does."""
+    return " ".join(text.split())
 
 
 def said(seen: Seen) -> Iterator[tuple[str, str, str]]:

@@ -177,10 +177,9 @@ def langchain_stream(ask, shown):
         if ask["choices"] == 1:
             shown.say("text", chunk.text)
         total = chunk if total is None else total + chunk
-    if total is not None:
+    if total is not None and ask["choices"] == 1:  # of several it makes one
         shown.look(total)
-        if ask["choices"] == 1:
-            shown.say("summed", total.text)
+        shown.say("summed", total.text)
 
 
 # ---- readers of one's own ----

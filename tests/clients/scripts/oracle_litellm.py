@@ -49,10 +49,9 @@ def litellm_stream(ask, shown):
         if chunk.choices and ask["choices"] == 1:
             shown.say("text", chunk.choices[0].delta.content)
     rebuilt = litellm.stream_chunk_builder(chunks)
-    if rebuilt is not None:
+    if rebuilt is not None and ask["choices"] == 1:  # of several it makes one
         shown.look(rebuilt)
-        if ask["choices"] == 1:
-            shown.say("rebuilt", rebuilt.choices[0].message.content)
+        shown.say("rebuilt", rebuilt.choices[0].message.content)
 
 
 def responses_options(ask):
