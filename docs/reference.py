@@ -43,6 +43,7 @@ SECTIONS: tuple[tuple[str, type[Struct]], ...] = (
     ("models.NAME", settings.ModelSettings),
     ("embeddings", EmbeddingSettings),
     ("grounding", GroundingSettings),
+    ("cors", settings.CorsSettings),
     ("logging", LoggingSettings),
     ("tracing", TracingSettings),
 )

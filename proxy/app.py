@@ -58,6 +58,7 @@ from proxy.server.continuations import Continuations
 from proxy.server.endpoint import Endpoint
 from proxy.server.handler import new_id
 from proxy.server.interpreter import calm_collector, one_thread_a_product, share_interpreter, share_memory
+from proxy.server.pages import is_api, readable_by
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
@@ -163,6 +164,7 @@ class App:
         )
         self._endpoint = Endpoint(services)
         self._proxies = TrustedProxies(settings.server.trusted_proxies)
+        self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
@@ -181,7 +183,8 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._http(self._proxies.resolved(scope) if self._proxies else scope, receive, send)
+            scope = self._proxies.resolved(scope) if self._proxies else scope
+            await (self._for_pages if self._for_pages and is_api(scope) else self._http)(scope, receive, send)
         elif scope["type"] == "websocket":  # the realtime API is not proxied
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
 

@@ -13,6 +13,7 @@
         ├── NotFound                  404  not_found
         ├── Conflict                  409  conflict
         ├── RequestTooLarge           413  request_too_large
+        ├── UnsupportedEncoding       415  unsupported_encoding
         ├── WebSocketRefused          426  websocket_not_supported
         ├── InternalError             500  internal_error
         ├── UpstreamUnreachable       502  upstream_unreachable
@@ -147,6 +148,12 @@ class RequestTooLarge(ProxyError):
     """The body is larger than ``server.max_body_bytes``."""
 
     status, code, type = 413, "request_too_large", "invalid_request_error"
+
+
+class UnsupportedEncoding(ProxyError):
+    """The body's ``content-encoding`` is none that is read here."""
+
+    status, code, type = 415, "unsupported_encoding", "invalid_request_error"
 
 
 class WebSocketRefused(ProxyError):

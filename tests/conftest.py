@@ -109,9 +109,10 @@ class Running:
         async with self._session.get(self.url + path, headers={n.replace("_", "-"): v for n, v in headers.items()}) as response:
             return Answer(response, await response.read())
 
-    async def request(self, method: str, path: str, body: bytes = b"") -> Answer:
+    async def request(self, method: str, path: str, body: bytes = b"", **headers: str) -> Answer:
         """Any other method."""
-        async with self._session.request(method, self.url + path, data=body) as response:
+        named = {n.replace("_", "-"): v for n, v in headers.items()}
+        async with self._session.request(method, self.url + path, data=body, headers=named) as response:
             return Answer(response, await response.read())
 
     def open(self, body: object, **headers: str) -> Any:

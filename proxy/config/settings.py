@@ -53,7 +53,8 @@ class ServerSettings(Section, frozen=True, kw_only=True):
     drain_s: Seconds = 30.0
     """How long running streams may go on after SIGTERM."""
     keep_alive_s: Seconds = 10.0
-    """Pause after which a held stream gets an SSE comment."""
+    """Pause after which a stream gets an SSE comment, whatever the delivery. Where nothing of the answer is there by then, the response
+    begins all the same (200, verdict ``pending``), and what fails afterwards is an event."""
 
 
 class StoreSettings(Section, frozen=True, kw_only=True):
@@ -218,6 +219,16 @@ class KeySettings(Section, frozen=True, kw_only=True):
     """Prefixes it may use; empty for all."""
 
 
+Origin = Annotated[str, Meta(pattern=r"^(\*|https?://[^/*\s]+)$")]
+
+
+class CorsSettings(Section, frozen=True, kw_only=True):
+    """``cors:``, for web pages that ask the proxy themselves."""
+
+    origins: tuple[Origin, ...] = ()
+    """Of pages that may read answers, as ``https://app.example.com``, or ``*`` for all. Empty: what each upstream allows."""
+
+
 class Settings(Section, frozen=True, kw_only=True):
     """The whole of config.yaml."""
 
@@ -230,6 +241,7 @@ class Settings(Section, frozen=True, kw_only=True):
     embeddings: EmbeddingSettings = EmbeddingSettings()
     grounding: GroundingSettings = GroundingSettings()
     logging: LoggingSettings = LoggingSettings()
+    cors: CorsSettings = CorsSettings()
     tracing: TracingSettings | None = None
     not_written: ClassVar[tuple[str, ...]] = ("folder",)
     folder: str = ""

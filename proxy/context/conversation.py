@@ -71,8 +71,11 @@ def problems(messages: Sequence[Message]) -> list[str]:
     return found
 
 
-def prefix_hashes(messages: Sequence[Message], ends: Sequence[int]) -> dict[int, str]:
-    """For each position in `ends` (ascending) a hash of all messages before it: the same prefix has the same hash everywhere."""
+def prefix_hashes(messages: Sequence[Message], ends: Sequence[int], *, turns_only: bool = False) -> dict[int, str]:
+    """For each position in `ends` (ascending) a hash of all messages before it: the same prefix has the same hash everywhere.
+
+    With `turns_only`, of system messages only that they stand there: many agents write a clock, or a counter, anew into theirs.
+    """
     digest = hashlib.blake2b(digest_size=16)
     found: dict[int, str] = {}
     wanted = iter(sorted(set(ends)))
@@ -82,7 +85,8 @@ def prefix_hashes(messages: Sequence[Message], ends: Sequence[int]) -> dict[int,
             found[end] = digest.copy().hexdigest()
             end = next(wanted, None)
         if message is not None:
-            data = orjson.dumps(message, option=orjson.OPT_SORT_KEYS)
+            moves = turns_only and message.get("role") in ("system", "developer")
+            data = b"system" if moves else orjson.dumps(message, option=orjson.OPT_SORT_KEYS)
             digest.update(len(data).to_bytes(8, "big") + data)
     return found
 

@@ -172,7 +172,18 @@ def extract_citations(response: str, *, numbered: bool = False) -> list[dict[str
             found.append({"type": "source", "source": match["source"].strip(), "span": span})
         elif match["reference"] and match["reference"].strip():
             found.append({"type": "context", "reference": match["reference"].strip(), "span": span})
-    return sorted(found, key=lambda citation: citation["span"]) if numbered else found
+    return _without_link_labels(response, sorted(found, key=lambda citation: citation["span"])) if numbered else found
+
+
+def _without_link_labels(response: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """`found` but for the ``[2]`` of Markdown's ``[the page][2]``; behind another citation it is one itself."""
+    kept: list[dict[str, Any]] = []
+    for citation in found:
+        start, end = citation["span"]
+        behind_words = start > 0 and response[start - 1] == "]" and response[start:end].strip("[]^").isdigit()
+        if not behind_words or any(other["span"][1] == start for other in kept):
+            kept.append(citation)
+    return kept
 
 
 def _numbered(response: str) -> list[dict[str, Any]]:

@@ -1,12 +1,15 @@
 """Which run a conversation belongs to, where its client does not say: told by its beginnings, so that two that fork are two runs.
 
-Every request brings its whole conversation. It goes on with the run that knows its longest beginning, unless that run has gone on
-otherwise: then what it learned there is none of this conversation's. `proxy.store.lineages` keeps who went on how.
+Every request brings its whole conversation. Its turns tell it; system messages do not, for many agents write a clock, a date or a counter
+into theirs, anew for each request. How a conversation opens is told by its system message, too, but by sentences that stay. It goes on
+with the run that knows its longest beginning, unless that run has gone on otherwise: then what it learned there is none of this
+conversation's. `proxy.store.lineages` keeps who went on how.
 """
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -14,9 +17,25 @@ import orjson
 from msgspec import Struct
 
 from proxy.exchange import Message
+from proxy.language.text import text_of
 
 MAX_BEGINNINGS = 64
 """Of one conversation, the longest: one more turn than the run knows is what is expected."""
+
+
+STEADY_SENTENCES, STEADY_CHARS = 3, 20_000
+_SHORTEST_SENTENCE = 12
+_SYSTEM = ("system", "developer")
+_HEADER_LINE = re.compile(r"\s{0,8}x-[a-z-]{1,60}:", re.I)
+"""``x-anthropic-billing-header: …; cch=…``, which Claude Code puts first."""
+_SENTENCE_END = re.compile(r"(?<=[.!?;。！？]) {1,4}")
+_MOVES = re.compile(
+    r"\d|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day|\b(?:january|february|march|april|may|june|july|august|september|october|november|december)\b"
+    r"|\b(?:montag|dienstag|mittwoch|donnerstag|freitag|samstag|sonntag|januar|februar|märz|mai|juni|juli|oktober|dezember)\b"
+    r"|\b(?:lunes|martes|miércoles|jueves|viernes|sábado|domingo|enero|febrero|marzo|abril|mayo|junio|julio|agosto|septiembre|octubre|noviembre|diciembre)\b"
+    r"|\b(?:lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche|janvier|février|mars|avril|juin|juillet|août|septembre|octobre|novembre|décembre)\b",
+    re.I,
+)
 
 
 class Beginnings(Struct, frozen=True):
@@ -45,28 +64,49 @@ class Lineages(Protocol):
 def beginnings_of(client: str, route: str, messages: Sequence[Message]) -> Beginnings:
     """Linear in the messages' size."""
     digest = hashlib.blake2b(f"{client}\0{route}\0".encode("utf-8", "surrogateescape"), digest_size=12)
-    opening, found = "", list[str]()
-    for i, message in enumerate(messages):
-        spoken = message.get("role") == "assistant"
-        if spoken and i and messages[i - 1].get("role") != "assistant":
-            found.append(digest.hexdigest())
+    opening, found = opening_of(client, route, messages), list[str]()
+    turns = [message for message in messages if message.get("role") not in _SYSTEM]
+    for i, message in enumerate(turns):
+        if message.get("role") == "assistant" and i and turns[i - 1].get("role") != "assistant":
+            found.append(digest.hexdigest() if found else _first(digest, opening))
         digest.update(orjson.dumps([message.get(name) for name in ("role", "content", "tool_calls", "tool_call_id", "function_call")]))
-        if not opening and message.get("role") == "user":
-            opening = opening_of(client, route, messages[: i + 1])
-    found.append(digest.hexdigest())
+    found.append(digest.hexdigest() if found else _first(digest, opening))
     kept = tuple(reversed(found[-MAX_BEGINNINGS:]))
-    return Beginnings(kept, opening or opening_of(client, route, messages), whole=len(kept) == len(found))
+    return Beginnings(kept, opening, whole=len(kept) == len(found))
+
+
+def _first(digest: hashlib.blake2b, opening: str) -> str:
+    """Of what stands before the assistant's first word: two conversations that open with the same words under other rules are two."""
+    own = digest.copy()
+    own.update(opening.encode())
+    return own.hexdigest()
 
 
 def opening_of(client: str, route: str, messages: Sequence[Message]) -> str:
-    """The same for every conversation that opens so: from client, route, system messages and the first user message."""
+    """The same for every conversation that opens so: from client, route, what is steady in the system messages, the first user message."""
     digest = hashlib.blake2b(f"{client}\0{route}\0".encode("utf-8", "surrogateescape"), digest_size=12)
     for message in messages:
         role = message.get("role")
-        digest.update(orjson.dumps([role, message.get("content")]))
+        content = message.get("content")
+        digest.update(orjson.dumps([role, steady(text_of(content)) if role in _SYSTEM else content]))
         if role == "user":
             break
     return "run_" + digest.hexdigest()
+
+
+def steady(text: str) -> list[str]:
+    """The first `STEADY_SENTENCES` of a system message that do not say what moves: no digit, no day or month, no header of a client's."""
+    found: list[str] = []
+    for line in text[:STEADY_CHARS].splitlines():
+        if not _HEADER_LINE.match(line):
+            found += [said for part in _SENTENCE_END.split(line) if _is_steady(said := part.strip())]
+        if len(found) >= STEADY_SENTENCES:
+            break
+    return found[:STEADY_SENTENCES]
+
+
+def _is_steady(sentence: str) -> bool:
+    return len(sentence) >= _SHORTEST_SENTENCE and not _MOVES.search(sentence)
 
 
 def branch_of(run: str, beginning: str) -> str:

@@ -24,7 +24,6 @@ from proxy.errors import PolicyBlocked, ProxyError
 from proxy.exchange import Answer, Sentence
 from proxy.language.text import SentenceSplitter
 from proxy.offloop import Breather
-from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, StreamPiece
 
 Leave = Callable[[], bytes]
@@ -61,17 +60,14 @@ class Gate:
         """Choices' ends, refusals, the usage chunk, and calls that a client would act on: what waits for the checks of the whole answer."""
         self._waits = False
         """Whether such a call, or a refusal that stands between texts, is in it: then what was judged behind it waits, too."""
-        loop = asyncio.get_running_loop()
-        self._last_sent = loop.time()
         self._answer: Answer | None = None
         """As it left, once it is whole."""
         self._tasks: list[asyncio.Task[None]] = []
-        self._failure: asyncio.Future[None] = loop.create_future()
+        self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         """Gets the first exception of any task."""
 
     async def run(self) -> None:
         """Read, judge and release until the end. Raises `ProxyError`."""
-        self.start(self._keep_alive())
         await self._until(self.start(self._read()))
         for line in self._lines.values():
             line.close()
@@ -180,9 +176,7 @@ class Gate:
 
     async def send(self, raw: bytes) -> None:
         """To the client, now."""
-        if raw:
-            self._last_sent = asyncio.get_running_loop().time()
-            await self._d.responder.write(raw)
+        await self._d.responder.write(raw)
 
     async def release(self, leaving: Sequence[tuple[StreamPiece, Leave]]) -> None:
         """To the client, or behind a call that waits for the checks of the whole answer."""
@@ -196,13 +190,6 @@ class Gate:
     async def judge(self, sentence: Sentence) -> str:
         """What leaves instead of `sentence`. Raises `PolicyBlocked`."""
         return await self._d.pipeline.sentence(self._d.exchange, sentence)
-
-    async def _keep_alive(self) -> None:
-        pause, now = self._d.keep_alive_s, asyncio.get_running_loop().time
-        while True:
-            await asyncio.sleep(max(0.0, self._last_sent + pause - now()))
-            if now() - self._last_sent >= pause:
-                await self.send(sse.KEEP_ALIVE)
 
 
 @dataclass(slots=True)

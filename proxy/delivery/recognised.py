@@ -102,10 +102,9 @@ class Recognised:
             self._over = bool(self._recogniser.end_mark)
             return sse.DONE if self._over else b""
         try:
-            fields = _loaded(event.data or b"")
-        except ValueError as error:
-            self._refuse(f"an event is not JSON: {error}")
-        made = self._written(self._recogniser.events(fields))
+            made = self._written(self._recogniser.events(_loaded(event.data or b"")))
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"an event is not JSON, or nested too deep: {error}")
         self._check()
         return made
 
@@ -127,20 +126,21 @@ class Recognised:
 
     def _answer(self, body: bytes) -> bytes:
         try:
-            fields = _loaded(body)
-        except ValueError as error:
-            self._refuse(f"not JSON: {error}")
-        made = self._recogniser.answer(fields)
+            made = self._recogniser.answer(_loaded(body))
+            written = b"" if made is ABSENT else sse.one_line(_dumped(made))
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"not JSON, or nested too deep: {error}")
         if made is ABSENT:
             self._refuse("not an answer of this API")
         self._conclude()
-        return sse.one_line(_dumped(made))
+        return written
 
     def _error(self, body: bytes) -> bytes:
         """The upstream's own error; of what is none of this API, its status."""
         try:
             made = self._recogniser.error(_loaded(body))
-        except ValueError:
+            _dumped(made if made is not ABSENT else None)
+        except (ValueError, RecursionError):
             made = ABSENT
         if made is ABSENT or not isinstance(made.get("error"), dict):
             told = {"message": f"the upstream answered with status {self.status}", "type": "upstream_error", "param": None, "code": None}
@@ -178,16 +178,17 @@ def _is_plain(name: str, value: str) -> bool:
 def _loaded(data: bytes) -> Any:
     """JSON of which every number is what it was. Raises `ValueError`."""
     found = orjson.loads(data)
-    if _LONG_NUMBER.search(data):
-        try:
-            return json.loads(data)
-        except RecursionError as error:
-            raise ValueError("nested too deep") from error
-    return found
+    return json.loads(data) if _LONG_NUMBER.search(data) else found
 
 
 def _dumped(made: Any) -> bytes:
+    """JSON. Raises `ValueError` for what is nested deeper than anybody behind it writes."""
     try:
         return orjson.dumps(made)
-    except orjson.JSONEncodeError:  # a number of more than 64 bits
-        return json.dumps(made, ensure_ascii=False, separators=(",", ":")).encode()
+    except orjson.JSONEncodeError:  # a number of more than 64 bits, or too deep
+        written = json.dumps(made, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
+    try:
+        orjson.dumps(orjson.loads(written))
+    except orjson.JSONEncodeError as error:
+        raise ValueError("nested too deep") from error
+    return written

@@ -50,7 +50,6 @@ class Delivery:
     """Verdict -> the proxy's response headers."""
     inline: Callable[[], dict[str, Any]]
     """The verdict as it goes into the body."""
-    keep_alive_s: float
     max_bytes: int
     """Longest answer that is held; of several attempts, all together."""
     again: Callable[[], Awaitable[Reply]]

@@ -20,7 +20,7 @@ from proxy.delivery.recognised import Recognised
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
-from proxy.offloop import aside
+from proxy.offloop import LARGE, aside
 from proxy.policy.loading import Delivery
 from proxy.ports.upstream import Call, Past, Reply, is_event_stream
 from proxy.server.continuations import unchanged
@@ -30,8 +30,10 @@ from proxy.wire.ambiguous_keys import check_keys
 from proxy.wire.bodies import reading
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
+from proxy.wire.http.encodings import decoded
 from proxy.wire.http.forwarding import following, returned_headers
 from proxy.wire.http.headers import RequestHints
+from proxy.wire.http.keep_alive import KeepAlive
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -52,6 +54,8 @@ class Completion(Handler):
         assert dialect is not None
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
         self.responder.watch()
+        if encoding := asgi.encoding_of(self._scope):
+            body = await aside(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
         if self._policy.judges:
@@ -159,6 +163,8 @@ class Completion(Handler):
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
         else:
             self._before_ms, self._asked_at = (now - self._started) * 1000, now
+            if request.stream:
+                self._alive = KeepAlive(self.responder, self._s.server.keep_alive_s, lambda: self._own_headers("pending"))
         return self._recognised(exchange, dialect, body, await self._call(call))
 
     def _recognised(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
@@ -204,7 +210,6 @@ class Completion(Handler):
             responder=self.responder,
             own_headers=self._own_headers,
             inline=lambda: inline_detail(exchange, self._verdict()),
-            keep_alive_s=self._s.server.keep_alive_s,
             max_bytes=self._s.server.max_answer_bytes,
             again=again,
             asked_at=self._asked_at,
@@ -254,6 +259,12 @@ class Completion(Handler):
             self.exchange.unanswered = Unanswered(code, reply.status, retry_after_s(reply.headers))
             if code == "context_length_exceeded":
                 self._s.metrics.count("context.length_exceeded_upstream_count")
+        if self.responder.early:
+            assert self.exchange is not None
+            stream, told = self._spoken.stream(), self._spoken.call_filter(self.exchange, whole=False).failed(reply.status, body)
+            stream.feed(told)
+            await self.responder.end(told + stream.end())
+            return
         await self.responder.whole(reply.status, returned_headers(reply) + self._own_headers(self._verdict()), body)
 
 

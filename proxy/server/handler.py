@@ -7,12 +7,14 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 
+from proxy.config.client_keys import ANONYMOUS
 from proxy.config.paths import normal
 from proxy.errors import (
     ContextLengthExceeded,
     InvalidRequest,
+    PolicyBlocked,
     PolicyNotAllowed,
     ProxyError,
     UpstreamTimeout,
@@ -25,11 +27,13 @@ from proxy.observe.finished import Finished, log_line
 from proxy.observe.tracing.context import parent_of
 from proxy.ports.upstream import Call, Reply
 from proxy.server.continuations import Keeping
+from proxy.server.cross_origin import is_preflight
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.dialect import Dialect
 from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.forwarding import client_headers, wants_websocket
 from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
+from proxy.wire.http.keep_alive import KeepAlive
 from proxy.wire.http.peers import not_from_here
 
 log = logging.getLogger("groundwire.endpoint")
@@ -93,6 +97,8 @@ class Handler(ABC):
         self._before_ms = 0.0
         self._error: ProxyError | None = None
         self._keeping: Keeping | None = None
+        self._alive: KeepAlive | None = None
+        """Of a stream, since its upstream was asked."""
         self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
 
     async def run(self) -> None:
@@ -108,7 +114,7 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
-        self._client = self._s.clients.identify(*self._credentials(headers.keys))
+        self._client = ANONYMOUS if is_preflight(self._scope) else self._s.clients.identify(*self._credentials(headers.keys))
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers.forwarded, hints)
@@ -138,11 +144,14 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
         return policy
 
-    def _call(self, call: Call) -> Awaitable[Reply]:
+    async def _call(self, call: Call) -> Reply:
         """Make the call, within a span of its own where there are any."""
         if self._trace is not None:
-            return self._trace.send(self.route.upstream, call, self._s.upstreams)
-        return self.route.upstream.send(call, self._s.upstreams)
+            reply = await self._trace.send(self.route.upstream, call, self._s.upstreams)
+        else:
+            reply = await self.route.upstream.send(call, self._s.upstreams)
+        self._s.grants.note(self.route.prefix, self._scope, reply.headers)
+        return reply
 
     @property
     def _translates(self) -> bool:
@@ -199,6 +208,9 @@ class Handler(ABC):
         if self.exchange is not None and error.status >= 500:
             stage = "upstream" if error.outcome == "upstream_error" else "server"
             self.exchange.verdicts.append(Verdict(stage, error.outcome, code=error.code))
+        if self.responder.early and not self.responder.ended:
+            await self.responder.end(self._failed_stream(error))
+            return
         if self.responder.started:
             log.error("%s: failed after the response had started: %s", self.id, error.message)
             return
@@ -206,10 +218,19 @@ class Handler(ABC):
             log.warning("%s: %d %s: %s", self.id, error.status, error.code, error.message)
         if self._before_ms == 0.0:
             self._before_ms = (time.perf_counter() - self._started) * 1000
-        await self.responder.error(error, self._own_headers(self._verdict()), self._spoken.error(error))
+        granted = self._s.grants.headers(self.route.prefix, self._scope)
+        await self.responder.error(error, self._own_headers(self._verdict()) + granted, self._spoken.error(error))
+
+    def _failed_stream(self, error: ProxyError) -> bytes:
+        """The events that tell of `error` in a stream that began before there was an answer."""
+        log.warning("%s: %s", self.id, error.message)
+        stream = self._spoken.stream()
+        return stream.blocked([0]) + stream.end() if isinstance(error, PolicyBlocked) else stream.failed(error)
 
     async def finish(self) -> None:
         """Give the connection back and leave a record."""
+        if self._alive is not None:
+            self._alive.close()
         try:
             await self._finish()
         finally:

@@ -10,11 +10,12 @@ from msgspec import structs
 
 from proxy.delivery.buffering import read_whole
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.offloop import aside
+from proxy.offloop import LARGE, aside
 from proxy.ports.upstream import Call
 from proxy.server.handler import Handler
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
+from proxy.wire.http.encodings import decoded
 from proxy.wire.http.forwarding import NOT_RETURNED_RAW, has_body, returned_headers
 from proxy.wire.http.headers import RequestHints, plain_headers
 
@@ -24,6 +25,7 @@ ESTIMATED = b"tokens_estimated"
 """Warns of a count of tokens that is this proxy's own."""
 MAX_COUNT_BYTES = 2**20
 """Of an upstream's count, or its error instead."""
+_OF_THE_BYTES = ("accept-encoding", "content-encoding", "content-length")
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 
 
@@ -79,7 +81,9 @@ class Passthrough(Handler):
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
         body = b"".join([piece async for piece in call.body]) if not isinstance(call.body, bytes) else call.body
         self.responder.watch()
-        forwarded = [(name, value) for name, value in call.headers if name not in ("accept-encoding", "content-length")]
+        if encoding := asgi.encoding_of(self._scope):
+            body = await aside(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
+        forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
         reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
         self._replies.append(reply)
         answer, headers = await read_whole(reply, MAX_COUNT_BYTES), plain_headers(self.id, "skipped")

@@ -17,6 +17,7 @@ from proxy.policy.loading import Delivery, LoadModels, Unknown
 from proxy.ports import TokenCounter
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
+from proxy.server.cross_origin import Grants
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
@@ -77,5 +78,7 @@ class Services:
     tokens: TokenCounter
     counts: Mapping[str, TokenCount] = field(default_factory=dict)
     """Paths that count tokens, below ``/v1``."""
+    grants: Grants = field(default_factory=Grants)
+    """Which pages may read the upstreams' answers."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from proxy.context.compaction.measure import use_of
 from proxy.errors import ContextLengthExceeded
@@ -122,7 +123,7 @@ class Budget(Stage[BudgetOptions]):
         use = before if before is not None and same else await self._measure(exchange)
         exchange.facts.context = use
         reserve = exchange.facts.output_reserve_tokens = self._reserve(exchange, use)
-        over = use.window_tokens is not None and use.used_tokens + reserve > use.window_tokens
+        over = use.window_tokens is not None and use.used_tokens - use.guessed_tokens + reserve > use.window_tokens
         if over and not original.held:  # what the provider holds it may have shortened, and it alone knows
             self.ports.counters.count("context.length_exceeded_count")
             raise ContextLengthExceeded(too_long(use, reserve), param="messages")
@@ -133,7 +134,7 @@ class Budget(Stage[BudgetOptions]):
         model = tokens.model(exchange.model)
         use = await use_of(exchange, self.ports, exchange.messages, exchange.tools)
         window = model.window_tokens if self.options.window == "auto" else self.options.window
-        return ContextUse(use.used_tokens, window, use.exact, use.components)
+        return replace(use, window_tokens=window)
 
     def _reserve(self, exchange: Exchange, use: ContextUse) -> int:
         model = self.ports.tokens.model(exchange.model)

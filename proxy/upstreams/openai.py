@@ -15,7 +15,7 @@ from proxy.config.settings import OpenAISettings
 from proxy.errors import ConfigError, ProxyError, UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call, Headers, Reply, header_of
 from proxy.upstreams import http1
-from proxy.upstreams.encodings import Decoder, Undecodable
+from proxy.wire.http.encodings import Decoder, Undecodable
 
 _KEY_HEADERS = frozenset(("authorization", "api-key", "x-api-key", "cookie", "openai-organization", "openai-project"))
 """A client's, which would say whose account it is beside the operator's key."""

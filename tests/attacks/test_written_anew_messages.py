@@ -222,6 +222,15 @@ async def test_what_the_types_of_the_sdk_name_passes(start: Start) -> None:
     assert (b"", body) == (got.body if got.status != 200 else b"", json.loads(got.body))
 
 
+@pytest.mark.parametrize("depth", [300, 1000, 5000])
+async def test_what_is_nested_too_deep_is_refused(depth: int, start: Start) -> None:
+    body = json.dumps(message(api.use(arguments="DEEP"))).replace('"DEEP"', '{"a":' * depth + "1" + "}" * depth).encode()
+    bodies = [body, body.replace(b'"input"', b'"caller"'), body.replace(b":1}", b":12345678901234567890123}")]
+    async with start(*map(reply, bodies), policy=policy(), stages=ALL) as proxy:
+        answers = [await proxy.post({**ASK, **TOOLS}, PATH) for _ in bodies]
+    assert [400] * 3 == [got.status for got in answers]
+
+
 async def test_errors_are_those_of_the_api(start: Start) -> None:
     sent = {
         "type": "error",

@@ -73,7 +73,7 @@ def delivered(events: list[bytes], checks: Checks) -> tuple[bytes, Exchange]:
         client, exchange = Sent(), make_exchange()
         reply = SimpleNamespace(status=200, headers=(), chunks=chunks)
         parts: Any = {"exchange": exchange, "pipeline": checks, "dialect": MessagesDialect(), "reply": reply, "responder": client}
-        rest: Any = {"own_headers": lambda verdict: [], "inline": dict, "keep_alive_s": 60, "max_bytes": 10**6, "again": None}
+        rest: Any = {"own_headers": lambda verdict: [], "inline": dict, "max_bytes": 10**6, "again": None}
         await deliver_gate(Delivery(**parts, **rest, asked_at=0.0, total_s=60.0))
         return b"".join(client.pieces), exchange
 

@@ -45,7 +45,6 @@ def delivered(chunks: list[bytes], checks: Checks) -> tuple[bytes, Exchange]:
         responder=sent,  # type: ignore[arg-type]
         own_headers=lambda verdict: [],
         inline=dict,
-        keep_alive_s=60.0,
         max_bytes=10**6,
         again=lambda: None,  # type: ignore[arg-type, return-value]
         asked_at=0.0,

@@ -199,7 +199,7 @@ class ApiAnswer(_ApiTarget):
         assert self._post("hold").body == data, "a policy that only reads changed bytes"
         got = self._post("closed-hold")
         if got.status == 200:
-            assert got.body == data, "a policy that only reads changed bytes"
+            assert exact(got.body) is not None, "what was written anew is no JSON"
             self._check_read(got.body, streamed=False)
         self._check_blank(self._post("blank-hold").body, streamed=False)
         before = exact(data)

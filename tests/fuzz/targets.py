@@ -135,7 +135,7 @@ class AnswerBody(Through):
         assert self._post("hold").body == data, "a policy that only reads changed bytes"
         got = self._post("closed-hold")
         if got.status == 200:
-            assert got.body == data, "a policy that only reads changed bytes"
+            assert exact(got.body) is not None, "what was written anew is no JSON"
             check_read(shown_of_body(got.body))
         check_blank(shown_of_body(self._post("blank-hold").body))
         before = exact(data)

@@ -1,16 +1,20 @@
 import asyncio
+import gzip
 import json
 import os
 from typing import Any
 
+import brotli
 import pytest
 
 from proxy.server.handler import new_id
 from proxy.testing import completion, reply, stream, streamed
+from proxy.wire.http.encodings import zstandard
 from tests.conftest import CHAT, EMPTY_TAP, Start
 
 BUDGET = "name: budget\ndelivery: tap\nstages: [budget: {window: 2000}]\n"
 STREAM = {**CHAT, "stream": True}
+COMPRESSIONS = {"gzip": gzip.compress, "br": brotli.compress, "zstd": zstandard().compress}
 BLOCKING = "name: blocking\ndelivery: hold\nstages: [{budget: {on_error: closed}}]\n"
 
 
@@ -514,3 +518,24 @@ def test_a_forked_process_has_ids_of_its_own() -> None:
     assert new_id(0.0) != os.read(reader, 100).decode() != ""
     os.close(reader)
     os.close(writer)
+
+
+@pytest.mark.parametrize("policy", [EMPTY_TAP, BUDGET], ids=["empty", "budget"])
+@pytest.mark.parametrize("encoding", ["gzip", "br", "zstd"])
+async def test_a_compressed_request_is_read_and_goes_on_plain(encoding: str, policy: str, start: Start) -> None:
+    body = json.dumps(CHAT).encode()
+    async with start(policy=policy) as proxy:
+        got = await proxy.post(COMPRESSIONS[encoding](body), content_encoding=encoding)
+    assert (200, CHAT, None) == (got.status, proxy.upstream.calls[0].json, proxy.upstream.calls[0].headers.get("content-encoding"))
+
+
+async def test_an_encoding_that_is_not_known_is_a_415_that_says_which_are(start: Start) -> None:
+    async with start() as proxy:
+        got = await proxy.post(b"x", content_encoding="lzma")
+    assert (415, "unsupported_encoding", "gzip, deflate, br, zstd") == (
+        got.status,
+        got.json["error"]["code"],
+        got.headers["accept-encoding"],
+    )
+    assert "lzma" in got.json["error"]["message"]
+    assert not proxy.upstream.calls

@@ -23,6 +23,10 @@ BOTH = {"citations": True, "rating": True}
         ("```\nx = [Passage 1]\n```", "```\nx = [Passage 1]\n```"),
         ("My confidence in him is high, he said.", "My confidence in him is high, he said."),
         ("Confidence: HIGH", "Confidence: HIGH"),
+        ("Confidence: HIGH means that two sources agree. It is tall.", "Confidence: HIGH means that two sources agree. It is tall."),
+        ("Vertrauen: HOCH bedeutet zwei Quellen. Er ist hoch.", "Vertrauen: HOCH bedeutet zwei Quellen. Er ist hoch."),
+        ("Consumer confidence is high. It rose.", "Consumer confidence is high. It rose."),
+        ("It rose. My confidence is high because it is stated.", "It rose."),
         ("It is in Paris.", "It is in Paris."),
     ],
 )

@@ -110,7 +110,7 @@ def _hashes(exchange: Exchange, *, late: bool) -> dict[int, str]:
     """For each block border a hash of what is before it, for this client's policy and model."""
     messages = exchange.conversation
     scope = "\0".join((exchange.policy, exchange.model, *sorted(exchange.skip & SHARING_STAGES), *["late"] * late))
-    found = prefix_hashes(messages, [block.end for block in blocks_of(messages)])
+    found = prefix_hashes(messages, [block.end for block in blocks_of(messages)], turns_only=True)
     return {end: _hash(f"{scope}\0{digest}") for end, digest in found.items()}
 
 

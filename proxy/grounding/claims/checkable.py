@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from proxy.context.faithful import admits_ignorance, extract_citations, extract_confidence
+from proxy.context.faithful_texts import RATINGS
 from proxy.grounding.claims import claim_texts as texts
 from proxy.language.patterns import LazyPattern
 
@@ -63,6 +64,20 @@ _GERMAN_PREFIX = LazyPattern(texts.GERMAN_PREFIX, re.I)
 _RATING_LINE = re.compile(
     r"\W{0,6}(?:(?:overall|my) )?(?:confidence|vertrauen|konfidenz|confianza|confiance)(?:[ -]?(?:level|rating|score))?\W{0,4}[:=]", re.I
 )
+_RATING_WORD = "|".join(sorted((word for words in RATINGS.values() for word in words), key=len, reverse=True))
+_GOES_ON = LazyPattern(
+    rf"(?:confidence|vertrauen|konfidenz|confianza|confiance)\b[^\n]{{0,30}}?\b(?:{_RATING_WORD})\b[*_\"'”»)]{{0,4}}[ \t]{{1,3}}"
+    r"(?!because|since|as\b|given|due|based|for\b|confidence|level|weil|da\b|denn|aufgrund"
+    r"|porque|ya que|pues|dado|car\b|parce|puisque|perché|poiché|pois|and|but|und|aber|y\b|pero|et\b|mais)\w",
+    re.I,
+)
+"""A rating that is but the subject or object of a longer statement ("HIGH means that two sources agree")."""
+_ANOTHERS = LazyPattern(
+    r"\b(?!my|our|overall|the|a|with|and|have|has|answer|own|in|this|model|mein|unser|insgesamt|das|die|der|mi|nuestra|la|el|ma|notre|mia|il|minha|de)"
+    r"[^\W\d_]+[ \t](?:confidence|vertrauen|konfidenz|confianza|confiance)\b",
+    re.I,
+)
+"""Somebody else's: "consumer confidence is high"."""
 _YES_OR_NO = LazyPattern(rf"(?:{texts.YES_OR_NO})", re.I)
 _NO_EVIDENCE = re.compile(r"\b(?:no|insufficient|not enough) (?:\w+ )?evidence (?=that|of|for|to|linking|supporting)", re.I)
 _NOT_PROVIDED = re.compile(r"\bnot provided (?=by|for|with|to|at)", re.I)
@@ -179,9 +194,11 @@ def _small(text: str) -> str:
 
 def is_rating(raw: str) -> bool:
     """Whether a sentence is the answer's rating of itself."""
+    if _GOES_ON.search(raw[: 2 * MAX_RATING_CHARS]):
+        return False
     if _RATING_LINE.match(raw) or _BARE_RATING.fullmatch(raw.strip()):
         return True
-    return len(raw) <= MAX_RATING_CHARS and extract_confidence(raw) is not None
+    return len(raw) <= MAX_RATING_CHARS and extract_confidence(raw) is not None and not _ANOTHERS.search(raw)
 
 
 def _is_address(text: str) -> bool:

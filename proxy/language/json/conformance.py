@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, cast
 
@@ -18,17 +19,18 @@ from proxy.exchange import Tool, tool_name
 from proxy.exchange.wishes import Wishes
 from proxy.language.json.fingerprint import identifier
 from proxy.language.json.schema_problems import SchemaProblem
-from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid, problems_of
+from proxy.language.json.schemas import CHECK_S, NotChecked, SchemaInvalid, left_out_of, problems_of
 
 MAX_CHARS = 2_000_000
 """Longer arguments and answers are not checked."""
 _MAX_KNOWN = 3
 _MAX_NAMES = 500
 _MAX_NAME_CHARS = 128
+_THOUGHT = re.compile(r"\A\s*<(think|thinking)>.*?</\1>", re.DOTALL)
 _ALIKE = 0.6
 """difflib's own threshold for a close match."""
 
-Reason = Literal["schema_invalid", "time", "depth", "size", "pattern", "unsupported", "failed"]
+Reason = Literal["schema_invalid", "time", "depth", "size", "unsupported", "failed"]
 
 
 class SchemaError(Struct, frozen=True):
@@ -67,6 +69,8 @@ class Unchecked(Struct, frozen=True):
     """``schema_invalid`` is the client's fault; the others are bounds of the check."""
     tool: str = ""
     call_id: str = ""
+    keywords: tuple[str, ...] = ()
+    """Of a schema that can be read in part: what cannot be, and is not enforced; all else holds."""
 
 
 def check_call(tool: str, arguments: str, call_id: str, tools: Sequence[Tool]) -> Violation | None:
@@ -93,9 +97,13 @@ def examine_call(
         return Unchecked("size", name, call_id)
     try:
         value = parsed(arguments) if arguments.strip() else {}
+        value = {} if value is None else value  # some models write null for no arguments
         if not isinstance(value, dict):
             return Violation("arguments_mismatch", name, call_id, (SchemaError("", "type", expected="object"),))
-        errors = errors_of(schema_of(offered), value, seconds=seconds)
+        schema = schema_of(offered)
+        errors = errors_of(schema, value, seconds=seconds)
+        if not errors and (left_out := _left_out(schema)):
+            return Unchecked("schema_invalid", name, call_id, left_out)
     except SchemaInvalid:
         return Unchecked("schema_invalid", name, call_id)
     except NotChecked as problem:
@@ -112,10 +120,12 @@ def examine_response(text: str, wants: Wishes, *, seconds: float = CHECK_S) -> V
     if len(text) > MAX_CHARS:
         return Unchecked("size")
     try:
-        value = parsed(text)
+        value = parsed(without_thought(text))
         if wants.schema is None and not isinstance(value, dict):
             return Violation("response_mismatch", errors=(SchemaError("", "type", expected="object"),))
         errors = errors_of(wants.schema, value, seconds=seconds)
+        if not errors and (left_out := _left_out(wants.schema)):
+            return Unchecked("schema_invalid", keywords=left_out)
     except SchemaInvalid:
         return Unchecked("schema_invalid")
     except NotChecked as problem:
@@ -139,6 +149,15 @@ def schema_of(tool: Tool) -> Any:
                 if place.get(key) is not None:
                     return place[key]
     return None
+
+
+def without_thought(text: str) -> str:
+    """An answer's text without the ``<think>`` block that reasoning models put in front of it where their server leaves it there."""
+    return _THOUGHT.sub("", text, count=1)
+
+
+def _left_out(schema: object) -> tuple[str, ...]:
+    return () if schema is None or schema in ({}, True) else left_out_of(schema)
 
 
 def errors_of(schema: object, value: object, *, seconds: float = CHECK_S) -> tuple[SchemaError, ...]:

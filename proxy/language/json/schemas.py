@@ -22,6 +22,7 @@ import orjson
 from msgspec import Struct
 
 from proxy.errors import INTERRUPTIONS
+from proxy.language.json.readable import compiled, readable, unreadable_patterns
 from proxy.language.json.schema_problems import MAX_PROBLEMS, SchemaProblem, problem_of
 from proxy.language.lru import LRU
 
@@ -29,7 +30,6 @@ MAX_NODES = 20_000
 """Objects, lists and values of a schema that is read."""
 MAX_DEPTH = 64
 """Levels of a schema that is read: from some 90 on, behind recursive references, a library below jsonschema panics."""
-MAX_PATTERN_CHARS = 2000
 CHECK_S = 0.25
 """Processor time for one value."""
 READ_S = 2.0
@@ -53,7 +53,7 @@ class SchemaInvalid(ValueError):
 
 
 class NotChecked(RuntimeError):
-    """The value could not be judged; says why in one word: ``time``, ``depth``, ``size``, ``pattern``, ``unsupported``, ``failed``."""
+    """The value could not be judged; says why in one word: ``time``, ``depth``, ``size``, ``unsupported``, ``failed``."""
 
 
 class _Compiled(Struct, frozen=True):
@@ -62,6 +62,8 @@ class _Compiled(Struct, frozen=True):
     validator: Any
     names: frozenset[str]
     """Of its properties."""
+    left_out: tuple[str, ...] = ()
+    """Keywords that cannot be read, and are not enforced."""
 
 
 class _Clock:
@@ -104,9 +106,14 @@ def problems_of(schema: object, value: object, *, seconds: float = CHECK_S) -> t
         validator = type(compiled.validator)(
             compiled.validator.schema, format_checker=_Clock(seconds), _resolver=compiled.validator._resolver
         )
-        return tuple(problem_of(error, compiled.names) for error in islice(validator.iter_errors(value), MAX_PROBLEMS))
+        return tuple(problem_of(error, compiled.names) for error in islice(validator.descend(value, validator.schema), MAX_PROBLEMS))
 
     return _guarded(run)
+
+
+def left_out_of(schema: object) -> tuple[str, ...]:
+    """Keywords of `schema` that cannot be read and are not enforced. Raises `SchemaInvalid`, `NotChecked`."""
+    return _compiled(schema).left_out
 
 
 def _compiled(schema: object) -> _Compiled:
@@ -136,25 +143,36 @@ def _read(schema: object) -> _Compiled:
     said = schema.get("$schema")
     said = said.rstrip("#") if isinstance(said, str) else None
     drafts = (said,) if said in _DRAFTS else (_DEFAULT, *_OLDER)
-    wrong = ""
-    for draft in drafts:
+    draft = next((draft for draft in drafts if not _wrong_with(schema, draft)), None)
+    left_out: tuple[str, ...] = ()
+    if draft is None:
+        draft = drafts[0]
+        found = readable(schema, lambda part: _wrong_with(part, drafts[0]))
+        if found is None:
+            raise SchemaInvalid(str(_wrong_with(schema, draft)[0].validator))
+        schema, left_out = found
+    left_out += tuple(unreadable_patterns(schema))
+    made = _bounded_class(_DRAFTS[draft])
+    return _Compiled(made(schema, format_checker=_Clock(READ_S), registry=_no_registry()), names, tuple(dict.fromkeys(left_out)))
+
+
+def _wrong_with(schema: object, draft: str) -> list[Any]:
+    """The errors of a draft's meta-schema, `MAX_PROBLEMS` at most."""
+
+    def run() -> list[Any]:
         made = _bounded_class(_DRAFTS[draft])
-        found = _wrong_with(schema, made)
-        if not found:
-            return _Compiled(made(schema, format_checker=_Clock(READ_S), registry=_no_registry()), names)
-        wrong = wrong or found
-    raise SchemaInvalid(wrong)
-
-
-def _wrong_with(schema: object, validator_class: Any) -> str:
-    """Which keyword of the meta-schema refuses `schema`; "" for none."""
-
-    def run() -> str:
-        meta = validator_class(validator_class.META_SCHEMA, format_checker=_Clock(READ_S), registry=_no_registry())
-        error = next(meta.iter_errors(schema), None)
-        return "" if error is None else str(error.validator)
+        meta = made(made.META_SCHEMA, format_checker=_Clock(READ_S), registry=_no_registry())
+        return [inner for error in islice(meta.iter_errors(schema), MAX_PROBLEMS) for inner in _innermost(error)]
 
     return _guarded(run)
+
+
+def _innermost(error: Any) -> Iterator[Any]:
+    """An error, or those of the alternatives in which it consists."""
+    if not error.context:
+        yield error
+    for inner in error.context:
+        yield from _innermost(inner)
 
 
 def _walked(schema: object) -> tuple[frozenset[str], frozenset[str]]:
@@ -251,6 +269,8 @@ def _descending(stock: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[A
     """The library's step into a part of a schema, without its search for an ``$id`` where there is none."""
 
     def descend(self: Any, instance: Any, schema: Any, path: Any = None, schema_path: Any = None, resolver: Any = None) -> Iterator[Any]:
+        if instance is None and isinstance(schema, dict) and schema.get("nullable") is True:  # OpenAPI 3.0
+            return
         if isinstance(schema, dict) and ("$id" in schema or "id" in schema):
             yield from stock(self, instance, schema, path=path, schema_path=schema_path, resolver=resolver)
             return
@@ -287,15 +307,8 @@ def _nothing(validator: Any, value: Any, instance: Any, schema: Any) -> None:
 
 
 def _matches(validator: Any, pattern: str, text: str) -> bool:
-    import regex
-
-    if len(pattern) > MAX_PATTERN_CHARS:
-        raise NotChecked("pattern")
-    try:
-        compiled = regex.compile(pattern)
-    except (regex.error, RecursionError, OverflowError):  # ECMA-262 has forms that Python does not know
-        raise NotChecked("pattern") from None
-    return compiled.search(text, timeout=validator.format_checker.left_s) is not None
+    found = compiled(pattern)  # one that cannot be read here is in `_Compiled.left_out`, and allows everything
+    return found is None or found.search(text, timeout=validator.format_checker.left_s) is not None
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
@@ -306,6 +319,8 @@ def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterat
 def _pattern_properties(validator: Any, patterns: Mapping[str, Any], instance: Any, schema: Any) -> Iterator[Any]:
     if isinstance(instance, dict):
         for pattern, part in patterns.items():
+            if compiled(pattern) is None:
+                continue
             for name, value in instance.items():
                 if _matches(validator, pattern, name):
                     yield from validator.descend(value, part, path=name, schema_path=pattern)

@@ -20,7 +20,7 @@ import orjson
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
 from proxy.exchange.wishes import Wishes
-from proxy.models.tokens import media
+from proxy.models.tokens import files, media
 from proxy.models.tokens.catalogue import Catalogue
 from proxy.models.tokens.encodings import ESTIMATE, ESTIMATE_BASE, Encodings, TextCount
 from proxy.models.tokens.schemas import as_json, render_answer_schema, render_tools
@@ -106,6 +106,7 @@ class _Prompt:
         self.reasoning = _REASONING.match(base) is not None
         self.exact = model.exact and not _UNCOVERED.search(base)
         self.called: dict[str, str] = {}
+        self.guessed_tokens = 0
 
     def is_large(self) -> bool:
         """Whether counting would hold up the event loop."""
@@ -129,6 +130,8 @@ class _Prompt:
                 text = part.get("text") if isinstance(part, Mapping) else part
                 if isinstance(text, str):
                     yield text
+                elif isinstance(part, Mapping) and (kind := part.get("type")) in files.KINDS:
+                    yield files.address_of(kind, part)
             calls = message.get("tool_calls")
             for call in calls if isinstance(calls, list) else ():
                 function = call.get("function") if isinstance(call, Mapping) else None
@@ -146,7 +149,7 @@ class _Prompt:
         used["current_query"] += REPLY_REASONING if self.reasoning else REPLY
         used["tool_descriptions"] = self.tool_descriptions()
         used["system_instructions"] += self.answer_schema()
-        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._loaded(), used)
+        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._loaded(), used, self.guessed_tokens)
 
     def message(self, message: Message) -> int:
         """Tokens of one message with what surrounds it."""
@@ -196,14 +199,20 @@ class _Prompt:
             return self.text(part["text"])
         if kind == "image_url":
             return self.add(media.image(part, self.model.name, exact=self.exact))
-        if kind == "input_audio":
-            return self.add(media.audio(part))
-        if kind == "file":
-            return self.add(media.file(part))
         self.unless_covered(False)
         if kind == "refusal":
             return self.anything(part.get("refusal"))
+        if kind in files.KINDS or (kind is not None and files.holds_data(part)):
+            return self.file(kind, part)
         return self.anything(part)
+
+    def file(self, kind: str, part: Mapping[str, Any]) -> int:
+        """Tokens of a part that is no text and no image."""
+        name, address = self.model.name, files.address_of(kind, part)
+        key = f"{kind}:{name}", hash(address), len(address)
+        tokens = self.encodings.remember(*key, lambda: TextCount(files.tokens_of(kind, part, name), False)).tokens
+        self.guessed_tokens += tokens
+        return tokens
 
     def tool_calls(self, calls: Any) -> int:
         """Tokens of an assistant message's calls; several at once are wrapped in one."""

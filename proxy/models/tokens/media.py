@@ -1,4 +1,4 @@
-"""Images, sound and files in a message -> tokens, by the provider's published rules or, where there are none, by size.
+"""Images in a message -> tokens, by the provider's published rules or, where there are none, by size.
 
 Used by `proxy.models.tokens.counter`. OpenAI's rules are those of its guide "Images and vision": models with tiles pay a base and so much
 for each tile of 512 pixels, after the image was made to fit 2048 by 2048 and its shorter side 768; later small models pay for
@@ -39,13 +39,6 @@ CLAUDE_MAX_TOKENS = 1600
 """Anthropic's guide "Vision": width times height by 750, after scaling down to about 1,600 tokens."""
 HEADER_CHARACTERS = 400_000
 """Base64 characters read for the size: a JPEG's may stand behind a profile and a preview."""
-AUDIO_TOKENS_PER_SECOND = 10
-WAV_BYTES_PER_SECOND = 32_000
-AUDIO_BYTES_PER_SECOND = 4_000
-"""16 bit at 16 kHz; 32 kbit/s for everything compressed. Better recordings have fewer seconds, so this errs upward."""
-FILE_BYTES_PER_TOKEN = 4
-FILE_TOKENS = 2_000
-"""A file that is only named."""
 
 
 def image(part: Mapping[str, Any], model: str, *, exact: bool) -> TextCount:
@@ -81,21 +74,6 @@ def _patches(width: int, height: int) -> int:
         return patches
     shrink = sqrt(32 * 32 * MAX_PATCHES / (width * height))
     return min(MAX_PATCHES, ceil(width * shrink / 32) * ceil(height * shrink / 32))
-
-
-def audio(part: Mapping[str, Any]) -> TextCount:
-    """Tokens of an ``input_audio`` part, from its size in bytes: an estimate."""
-    given = part.get("input_audio")
-    given = given if isinstance(given, Mapping) else {}
-    rate = WAV_BYTES_PER_SECOND if given.get("format") in ("wav", "pcm16") else AUDIO_BYTES_PER_SECOND
-    return TextCount(1 + ceil(len(str(given.get("data") or "")) * 3 / 4 / rate * AUDIO_TOKENS_PER_SECOND), False)
-
-
-def file(part: Mapping[str, Any]) -> TextCount:
-    """Tokens of a ``file`` part, from its size in bytes: an estimate."""
-    given = part.get("file")
-    data = given.get("file_data") if isinstance(given, Mapping) else None
-    return TextCount(ceil(len(data) * 3 / 4 / FILE_BYTES_PER_TOKEN) if isinstance(data, str) and data else FILE_TOKENS, False)
 
 
 def size_of(url: str) -> tuple[int, int] | None:

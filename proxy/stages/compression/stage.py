@@ -237,7 +237,7 @@ class Compression(Stage[CompressionOptions]):
         messages, now = exchange.conversation, exchange.received_at
         if "trim" not in self.options.strategies:
             return [None] * len(messages)
-        digests = await aside(exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1))
+        digests = await aside(exchange.original.size, prefix_hashes, messages, range(1, len(messages) + 1), turns_only=True)
         run = f"{exchange.route}\0{exchange.run_id}"
         try:
             seen = await self.ports.first_seen.times(run, list(digests.values()), now, client=exchange.client)

@@ -58,7 +58,7 @@ def entry(finding: SchemaFinding) -> dict[str, Any]:
     problem = finding.problem
     found: dict[str, Any] = {"choice": finding.choice, "call": finding.call, "tool": problem.tool, "call_id": problem.call_id}
     if isinstance(problem, Unchecked):
-        found["reason"] = problem.reason
+        found |= {"reason": problem.reason, "keywords": list(problem.keywords)}
     else:
         found |= {"code": problem.code, "errors": [_error(error) for error in problem.errors], "known": list(problem.known)}
     found |= {"fixes": list(finding.fixes), "truncated": finding.truncated or None, "conforms": finding.mended or None}

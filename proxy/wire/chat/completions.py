@@ -176,7 +176,7 @@ class ChatDialect:
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ChatShapes:
         """What was asked for is in the `body` as it was sent."""
-        return ChatShapes(asked_of(exchange.original, body, exchange.tools))
+        return ChatShapes(asked_of(exchange.original, body, (*exchange.original.tools, *exchange.tools)))
 
     def call_filter(self, exchange: Exchange, *, whole: bool) -> ChatCallFilter:
         """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""

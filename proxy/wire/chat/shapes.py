@@ -161,6 +161,8 @@ class _Calls:
 
     def __init__(self) -> None:
         self._read = Calls()
+        self._places: dict[int, int] = {}
+        """Of the calls, by the identities of what was read of them."""
         self._told: dict[int, str] = {}
         """The names that have left, by the calls' places."""
 
@@ -186,7 +188,7 @@ class _Calls:
             delta["tool_calls"] = made
 
     def _piece(self, call: CallParts, entry: Mapping[str, Any], kind: str, reading: Reading) -> dict[str, Any] | None:
-        place = self._read.parts.index(call)
+        place = self._places.setdefault(id(call), len(self._places))
         if not reading.asked.offers(call.name, kind):
             if call.arguments or not reading.asked.may_offer(call.name):
                 reading.leave_out("a call of a tool that was not offered")

@@ -21,6 +21,9 @@ _WATCH_AFTER_S = 0.05
 """Most answers are there sooner; only longer ones pay for a task that listens for the client's leaving."""
 
 
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
+
+
 class ClientGone(Exception):
     """The client closed its connection before its answer was whole."""
 
@@ -55,6 +58,11 @@ async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first
             yield chunk
         if not message.get("more_body", False):
             return
+
+
+def encoding_of(scope: Scope) -> str:
+    """The ``content-encoding`` of a request's body, "" without one."""
+    return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"content-encoding")
 
 
 def declared_length(scope: Scope) -> int:
@@ -101,7 +109,22 @@ class Departures:
 class Responder:
     """Sends one response and knows how far it got; while it lasts, `watch` listens for the client's leaving."""
 
-    __slots__ = ("_departures", "_receive", "_send", "_task", "_watcher", "_whole", "client_gone", "ended", "said", "started", "status")
+    __slots__ = (
+        "_departures",
+        "_receive",
+        "_send",
+        "_task",
+        "_watcher",
+        "_whole",
+        "between_events",
+        "client_gone",
+        "early",
+        "ended",
+        "last_sent",
+        "said",
+        "started",
+        "status",
+    )
 
     def __init__(self, receive: Receive, send: Send, departures: Departures | None = None, at_once: Whole | None = None) -> None:
         """`departures` are shared by all of a server; `at_once` is what the server offers for a response that is whole."""
@@ -109,8 +132,12 @@ class Responder:
         self._departures = departures if departures is not None else Departures()
         self._watcher: asyncio.Task[None] | None = None
         self._task: asyncio.Task[Any] | None = None
-        self.started = self.said = self.ended = self.client_gone = False
-        """`said`: all of a streamed answer has left, though its connection is open."""
+        self.started = self.said = self.ended = self.client_gone = self.early = False
+        """`said`: all of a streamed answer has left, though its connection is open. `early`: it began before the upstream answered."""
+        self.between_events = True
+        """Of a stream, whether what has left ends with an event's end."""
+        self.last_sent = 0.0
+        """By the event loop's clock; 0 before the first byte."""
         self.status = 0
 
     def watch(self) -> None:
@@ -138,13 +165,17 @@ class Responder:
             self._watcher = None
 
     async def start(self, status: int, headers: RawHeaders) -> None:
-        """Status and headers."""
+        """Status and headers; nothing where a stream has begun early."""
+        if self.started and self.early:
+            return
         self.started, self.status = True, status
         await self._send({"type": "http.response.start", "status": status, "headers": headers})
 
     async def write(self, chunk: bytes) -> None:
         """A piece of the body."""
         if chunk:
+            self.last_sent = asyncio.get_running_loop().time()
+            self.between_events = chunk.endswith(_EVENT_ENDS)
             await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
 
     async def end(self, chunk: bytes = b"") -> None:
@@ -154,7 +185,10 @@ class Responder:
         await self._send({"type": "http.response.body", "body": chunk, "more_body": False})
 
     async def whole(self, status: int, headers: RawHeaders, body: bytes) -> None:
-        """A complete response."""
+        """A complete response. One that is a stream already cannot be: see `KeepAlive`."""
+        if self.early:
+            await self.end(body)
+            return
         headers.append((b"content-length", b"%d" % len(body)))
         if self._whole is not None and not self.started and self._whole(status, headers, body):
             self.started = self.ended = True

@@ -19,6 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.server import ServerState
 
 from proxy.wire.http import whole
+from proxy.wire.http.old_clients import until_closed
 
 log = logging.getLogger("groundwire.http")
 
@@ -123,6 +124,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         whole.offer(cycle)
+        if cycle.scope["http_version"] == "1.0":
+            until_closed(cycle)
         super()._start_asgi_task(cycle, app)
 
     def _headers_late(self) -> None:

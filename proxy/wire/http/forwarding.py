@@ -81,7 +81,7 @@ NOT_RETURNED = _ACTS_ON_CLIENT | frozenset(
 NOT_RETURNED_RAW = NOT_RETURNED - {"content-length", "content-encoding"}
 """Those of a body that passes as it is."""
 _NOT_SENT = _HOP_BY_HOP | _OVERRIDES
-_REWRITTEN = _NOT_SENT | {b"content-length", b"accept-encoding"}
+_REWRITTEN = _NOT_SENT | {b"content-length", b"content-encoding", b"accept-encoding"}
 """Headers of a client that do not go on; the second of a request whose body is written anew."""
 _KEYS = ("authorization", "x-api-key")
 _MAX_NAMES = 512

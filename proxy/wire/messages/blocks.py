@@ -12,6 +12,8 @@ from typing import Any
 
 import orjson
 
+from proxy.wire.big_numbers import exact
+
 Block = Mapping[str, Any]
 THINKING = ("thinking", "redacted_thinking")
 
@@ -57,8 +59,8 @@ def without_mark(block: Block) -> dict[str, Any]:
 def input_of(arguments: str) -> Any:
     """A call's arguments as the object that the API wants; {} for what is none."""
     try:
-        found = orjson.loads(arguments)
-    except orjson.JSONDecodeError:
+        found = exact(arguments)
+    except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
 

@@ -89,7 +89,7 @@ class MessagesDialect:
 
     def recogniser(self, exchange: Exchange, body: bytes) -> MessagesShapes:
         """What was asked for is in the `body` as it was sent."""
-        return MessagesShapes(asked_of(exchange.original, body, exchange.tools))
+        return MessagesShapes(asked_of(exchange.original, body, (*exchange.original.tools, *exchange.tools)))
 
     def call_filter(self, exchange: Exchange, *, whole: bool) -> MessagesCallFilter:
         """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""

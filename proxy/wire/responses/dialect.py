@@ -125,7 +125,7 @@ class ResponsesDialect:
 
     def recogniser(self, exchange: Exchange, body: bytes) -> ResponsesShapes:
         """What was asked for is in the `body` as it was sent."""
-        return ResponsesShapes(asked_of(exchange.original, body, exchange.tools))
+        return ResponsesShapes(asked_of(exchange.original, body, (*exchange.original.tools, *exchange.tools)))
 
     def call_filter(self, exchange: Exchange, *, whole: bool) -> ResponsesCallFilter:
         """Where a form was asked for, an answer leaves whole too: text before a call would not be JSON with the text after it."""

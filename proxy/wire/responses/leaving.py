@@ -38,6 +38,8 @@ class Leaving:
         self._named = True
         self._next: int | None = None
         """The next event's number; None before any left."""
+        self._judged = False
+        """Whether events leave by `piece` and `saying`, so that what has left of each text is known."""
         self._last = -1
         self._open: dict[int, Event] = {}
         """Items that have been opened and not closed, as they were opened."""
@@ -66,6 +68,7 @@ class Leaving:
 
     def piece(self, piece: StreamPiece) -> bytes:
         """It leaves as it is."""
+        self._judged = True
         event = piece.payload
         if event is None:
             return piece.raw
@@ -83,6 +86,7 @@ class Leaving:
 
     def saying(self, piece: StreamPiece, text: str) -> bytes:
         """It leaves with another text, or refusal; nothing leaves for none."""
+        self._judged = True
         event = {name: value for name, value in (piece.payload or {}).items() if name != GAP_MARK}
         text = text.removeprefix(GAP) if GAP_MARK in (piece.payload or {}) else text
         self._sent[str(event["type"])].setdefault(place_of(event), []).append(text)
@@ -236,7 +240,7 @@ class Leaving:
         (raw, event), self._end = self._end, None
         response = response_of(event)
         new = dict(response)
-        if raw and self._next is not None and isinstance(response.get("output"), list):
+        if raw and self._judged and isinstance(response.get("output"), list):
             output = [self._item(item, i) if isinstance(item, dict) else item for i, item in enumerate(response["output"])]
             if any(now is not old for now, old in zip(output, response["output"], strict=True)):
                 new["output"] = output

@@ -35,6 +35,8 @@ class ResponsesShapes:
         """Where items of the upstream's stand among those that leave; None for one that does not."""
         self._parts: dict[Place, int | None] = {}
         """The same of parts, by the place that the upstream gives them."""
+        self._counts: dict[int, int] = {}
+        """How many parts of an item leave, by its upstream's position."""
         self._kinds: dict[int, str] = {}
         """Of items that leave."""
         self._gaps: dict[Place, str] = {}
@@ -168,7 +170,8 @@ class ResponsesShapes:
             self._parts.setdefault(place, None)
             return []
         if place not in self._parts:
-            self._parts[place] = sum(1 for (i, _), j in self._parts.items() if i == index and j is not None)
+            self._parts[place] = self._counts.get(index, 0)
+            self._counts[index] = self._counts.get(index, 0) + 1
         part_at = self._parts[place]
         if part_at is None:
             return []

@@ -24,6 +24,7 @@ from proxy.wire.translation.pieces import (
     Thinking,
     Used,
     listed,
+    made_call_id,
     number,
     payload_of,
     prefixed,
@@ -81,7 +82,7 @@ class ChatReader:
         inner = inner if isinstance(inner, Mapping) else {}
         if key not in self._calls:
             self._calls[key] = words(inner.get("name"))
-            yield CallBegun(key, words(call.get("id")) or f"call_{key}", self._calls[key], custom)
+            yield CallBegun(key, words(call.get("id")) or made_call_id(), self._calls[key], custom)
         if given := words(inner.get("input" if custom else "arguments")):
             yield CallGiven(key, given)
 
@@ -116,7 +117,8 @@ def used(usage: object) -> Iterator[Piece]:
         yield Used(
             number(usage, "prompt_tokens"),
             number(usage, "completion_tokens"),
-            number(usage, "prompt_tokens_details", "cached_tokens"),
+            number(usage, "prompt_tokens_details", "cached_tokens") or number(usage, "prompt_cache_hit_tokens"),  # DeepSeek's
+            number(usage, "prompt_tokens_details", "cache_write_tokens") or number(usage, "cache_creation_input_tokens"),
             reasoning=number(usage, "completion_tokens_details", "reasoning_tokens"),
         )
 
@@ -219,7 +221,7 @@ def _usage(used: Used) -> dict[str, Any]:
         "prompt_tokens": used.input,
         "completion_tokens": used.output,
         "total_tokens": used.input + used.output,
-        "prompt_tokens_details": {"cached_tokens": used.cached},
+        "prompt_tokens_details": {"cached_tokens": used.cached, **({"cache_write_tokens": used.written} if used.written else {})},
         "completion_tokens_details": {"reasoning_tokens": used.reasoning},
     }
 

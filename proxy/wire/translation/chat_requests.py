@@ -34,6 +34,7 @@ from proxy.wire.translation.neutral import (
     unsealed,
     with_failure,
 )
+from proxy.wire.translation.turns import templated
 from proxy.wire.translation.wishes import chat_form, openai_choice, stops_of, to_chat_choice, to_chat_form, user_of
 
 EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
@@ -163,8 +164,12 @@ def _read_tool(at: str, tool: Mapping[str, Any], bounds: Bounds) -> Tool:
 
 
 def write(ask: Ask, bounds: Bounds, *, newest: bool = False) -> dict[str, Any]:
-    """The body; `newest` where the server wants ``max_completion_tokens``, which others do not know. Raises `InvalidRequest`."""
-    body: dict[str, Any] = {"model": ask.model, "messages": [one for turn in ask.turns for one in _write_turn(turn, bounds)]}
+    """The body; `newest` for the API's own server, which wants ``max_completion_tokens`` and takes turns in any order.
+
+    Raises `InvalidRequest`.
+    """
+    turns = ask.turns if newest else templated(ask.turns)
+    body: dict[str, Any] = {"model": ask.model, "messages": [one for turn in turns for one in _write_turn(turn, bounds)]}
     if ask.tools:
         body["tools"] = [_write_tool(tool) for tool in ask.tools if tool.name]
     body |= written(ask, FIELDS, OF_CHAT, bounds)

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from proxy.wire.big_numbers import exact
 from proxy.wire.messages import events
 from proxy.wire.messages.answers import FINISHES
 from proxy.wire.sse import Event
@@ -137,7 +138,9 @@ def failed(error: object) -> Failed:
 class MessagesWriter:
     """Implements `proxy.wire.translation.pieces.AnswerWriter`: blocks open and close in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, asked_tokens: int = 0) -> None:
+        """`asked_tokens` estimates the prompt: a stream tells of it first, and the server's own figure comes at the end."""
+        self._asked_tokens = asked_tokens
         self._message: dict[str, Any] = {}
         self._blocks: list[dict[str, Any]] = []
         self._is_open = False
@@ -157,7 +160,8 @@ class MessagesWriter:
     def _payloads(self, piece: Piece) -> Iterator[dict[str, Any]]:
         if isinstance(piece, Begun):
             head = {"id": prefixed(piece.id, "msg_"), "type": "message", "role": "assistant", "model": piece.model}
-            self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": _usage(self._usage)}
+            usage = _usage(Used(self._asked_tokens, 0))
+            self._message = {**head, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
             yield {"type": "message_start", "message": self._message}
         elif isinstance(piece, Said | Refused):
             self._refused = self._refused or isinstance(piece, Refused)
@@ -258,8 +262,8 @@ def _input(given: str) -> Any:
     if not given:
         return {}
     try:
-        found = orjson.loads(given)
-    except orjson.JSONDecodeError:
+        found = exact(given)
+    except ValueError:
         return {"input": given}
     return found if isinstance(found, dict) else {"input": found}
 

@@ -40,6 +40,7 @@ from proxy.wire.translation.neutral import (
     text_of,
     unsealed,
 )
+from proxy.wire.translation.turns import opened_by_user
 from proxy.wire.translation.wishes import messages_choice, messages_form, to_messages_choice, to_messages_form
 
 
@@ -81,6 +82,10 @@ _WRITTEN_ELSEWHERE = ("parallel", "include_usage")
 _MARK = "cache_control"
 _TOOL = ("type", "name", "description", "input_schema", "strict", _MARK, "eager_input_streaming")
 _ID = re.compile(r"[A-Za-z0-9_-]+")
+_MEDIA_TYPES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+"""Names in use that the API does not know."""
+_BILLING = "x-anthropic-billing-header:"
+"""Begins a block of ``system`` that Claude Code writes anew into each request, for Anthropic's servers: elsewhere it spoils the cache."""
 _ID_CHARS = 64
 MAX_TOKENS = 4096
 """Of an answer whose client sets no limit and whose model is not known: the API wants one, and every model of it can write as much."""
@@ -89,7 +94,7 @@ MAX_TOKENS = 4096
 def read(body: Mapping[str, Any], bounds: Bounds) -> Ask:
     """Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
     ask = Ask(string(body, "model", ""), stream=body.get("stream") is True)
-    if system := _read_content("system", body.get("system"), bounds):
+    if system := [part for part in _read_content("system", body.get("system"), bounds) if not _is_billing(part)]:
         ask.turns.append(Turn("system", system, "system"))
     ask.turns += [turn for at, item in objects(body.get("messages"), "messages") if (turn := _read_item(at, item, bounds)) is not None]
     _refuse_prefill(ask, bounds)
@@ -99,6 +104,10 @@ def read(body: Mapping[str, Any], bounds: Bounds) -> Ask:
     if isinstance(choice, Mapping) and choice.get("disable_parallel_tool_use") is True:
         ask.wishes["parallel"] = Wish(False, "tool_choice.disable_parallel_tool_use")
     return ask
+
+
+def _is_billing(part: Part) -> bool:
+    return isinstance(part, Text) and part.text.lstrip().lower().startswith(_BILLING) and "\n" not in part.text.strip()
 
 
 def _refuse_prefill(ask: Ask, bounds: Bounds) -> None:
@@ -182,7 +191,7 @@ def write(ask: Ask, bounds: Bounds, *, limit: int | None = None) -> dict[str, An
     body: dict[str, Any] = {"model": ask.model, "max_tokens": limit or MAX_TOKENS}
     if system:
         body["system"] = system[0]["text"] if len(system) == 1 else system
-    body["messages"] = _write_turns(turns, bounds)
+    body["messages"] = _write_turns(opened_by_user(turns), bounds)
     if ask.tools:
         body["tools"] = [_write_tool(tool, bounds) for tool in ask.tools if tool.name]
     effort = ask.wishes.get("effort")
@@ -257,7 +266,7 @@ def _write_source(part: Image | File, bounds: Bounds) -> dict[str, Any] | None:
         return None
     source = {"type": "url", "url": part.url}
     if inline is not None:
-        source = {"type": "base64", "media_type": inline[0], "data": inline[1]}
+        source = {"type": "base64", "media_type": _MEDIA_TYPES.get(inline[0], inline[0]), "data": inline[1]}
     if isinstance(part, Image):
         return {"type": "image", "source": source}
     return {"type": "document", "source": source} | ({"title": part.name} if part.name else {})

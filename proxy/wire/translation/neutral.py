@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-import orjson
 from msgspec import Struct, field
 
 from proxy.errors import InvalidRequest
+from proxy.wire.big_numbers import exact
 
 _INDEX = re.compile(r"\[\d+\]")
 
@@ -208,8 +208,8 @@ def text_of(part: Mapping[str, Any], at: str, name: str = "text") -> Text:
 def arguments_of(call: Call, bounds: Bounds) -> dict[str, Any]:
     """A call's arguments as an object."""
     try:
-        found = orjson.loads(call.arguments or "{}")
-    except orjson.JSONDecodeError:
+        found = exact(call.arguments or "{}")
+    except ValueError:
         found = None
     if isinstance(found, dict) and not call.custom:
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
@@ -62,6 +63,11 @@ class CallGiven(Struct, frozen=True):
 
     key: int
     text: str
+
+
+def made_call_id() -> str:
+    """For a call whose server gives it none: the same never comes again, so that a later turn's result finds its call."""
+    return f"call_{os.urandom(12).hex()}"
 
 
 class Finished(Struct, frozen=True):

@@ -15,6 +15,7 @@ from msgspec import Struct
 from proxy.config.settings import Api
 from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
+from proxy.wire.big_numbers import exact
 from proxy.wire.bodies import EXTENSION, load
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation import chat_requests, errors, messages_requests, responses_requests
@@ -29,6 +30,8 @@ APIS: tuple[Api, ...] = get_args(Api)
 PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
 """Below ``/v1``."""
 TITLES: Mapping[Api, str] = {"chat": "Chat Completions", "responses": "Responses", "messages": "Messages"}
+BYTES_PER_TOKEN = 4
+"""Of a request's body, about."""
 _READERS: Mapping[Api, Callable[[], AnswerReader]] = {"chat": ChatReader, "responses": ResponsesReader, "messages": MessagesReader}
 
 
@@ -59,11 +62,13 @@ class Exchange:
         self._writer: AnswerWriter | None = None
         self._in_turn = InTurn() if client != "chat" else None
         self._finished = self._closed = False
+        self._asked_bytes = 0
 
     def request(self, body: bytes, past: Past) -> bytes:
         """The server's body; what it only names of its conversation stands in `past`.
         Raises `InvalidRequest` with the field that is malformed, or has no counterpart."""
-        self._fields = fields = load(body)
+        self._fields = fields = load(body, integers=exact)
+        self._asked_bytes = len(body)
         fields.pop(EXTENSION, None)
         server = self._server
         bounds = Bounds(f"upstream {server.name} is asked in the API {TITLES[server.api]}", server.dropped)
@@ -89,14 +94,14 @@ class Exchange:
             elif self._client == "responses":
                 self._writer = ResponsesWriter(self._created, self._fields)
             else:
-                self._writer = MessagesWriter()
+                self._writer = MessagesWriter(self._asked_bytes // BYTES_PER_TOKEN)
         return self._writer
 
     def answer(self, body: bytes) -> bytes:
         """A whole answer. Raises `UpstreamUnreachable` for what is none of the server's API."""
         writer = self._made_writer()
         try:
-            fields = orjson.loads(body)
+            fields = exact(body)
             if not isinstance(fields, dict):
                 raise ValueError("not an object")
             for piece in self._reader.whole(fields):
@@ -126,11 +131,12 @@ class Exchange:
     def _put(self, piece: Piece) -> bytes:
         if self._closed or (isinstance(piece, Closed) and not self._finished):
             return b""
+        begun = b""
         if self._writer is None and not isinstance(piece, Begun):
-            self._made_writer().feed(Begun("", ""))
+            begun = self._made_writer().feed(Begun("", ""))
         self._finished = self._finished or isinstance(piece, Finished)
         self._closed = isinstance(piece, Closed | Failed)
-        return self._write(self._made_writer(), piece)
+        return begun + self._write(self._made_writer(), piece)
 
     def _write(self, writer: AnswerWriter, piece: Piece) -> bytes:
         if self._in_turn is None:

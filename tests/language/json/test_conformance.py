@@ -38,7 +38,7 @@ def test_no_arguments_are_an_empty_object_to_a_schema() -> None:
     assert ("arguments_mismatch", "required", "query") == (violation.code, violation.errors[0].keyword, violation.errors[0].name)
 
 
-@pytest.mark.parametrize("arguments", ["[]", '"{}"', "null", "3"])
+@pytest.mark.parametrize("arguments", ["[]", '"{}"', "false", "3"])
 def test_arguments_that_are_no_object_do_not_match(arguments: str) -> None:
     violation = check_call("now", arguments, "c1", TOOLS)
     assert violation is not None
@@ -81,8 +81,24 @@ def test_a_made_up_name_that_is_no_identifier_is_hashed() -> None:
 
 def test_a_wrong_schema_is_said_and_no_violation() -> None:
     tools = [tool("f", {"type": "objekt"})]
-    assert Unchecked("schema_invalid", "f", "c1") == examine_call("f", "{}", "c1", tools)
+    assert Unchecked("schema_invalid", "f", "c1", ("type",)) == examine_call("f", "{}", "c1", tools)
     assert check_call("f", "{}", "c1", tools) is None
+
+
+def test_null_is_no_arguments() -> None:
+    tools = [tool("f", {"type": "object", "properties": {}}), tool("g", {"type": "object", "required": ["a"]})]
+    assert check_call("f", "null", "c1", tools) is None
+    assert getattr(check_call("g", "null", "c1", tools), "code", "") == "arguments_mismatch"
+
+
+@pytest.mark.parametrize("text", ['<think>It wants {"a": 2}.</think>\n{"a": 1}', '\n<thinking>x</thinking> {"a": 1}', '{"a": 1}'])
+def test_json_is_read_behind_a_thought(text: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"]}
+    assert examine_response(text, Wishes("json", schema)) is None
+
+
+def test_words_in_front_of_json_are_still_none_of_it() -> None:
+    assert getattr(examine_response('Here: {"a": 1}', Wishes("json", {})), "code", "") == "response_not_json"
 
 
 @pytest.mark.parametrize(("arguments", "reason"), [("[" * 100_000, "depth"), ('"' + "x" * 2_000_001, "size")])
@@ -122,9 +138,9 @@ def test_without_a_schema_an_answer_is_any_object_or_any_value(schema: Any, expe
     assert expected == [getattr(check_response(text, Wishes("json", schema)), "code", None) for text in ('{"a": 1}', "[1]", "{")]
 
 
-@pytest.mark.parametrize("schema", [{"type": 3}, "no schema"])
-def test_an_answers_wrong_schema_is_said(schema: Any) -> None:
-    assert Unchecked("schema_invalid") == examine_response("{}", Wishes("json", schema))
+@pytest.mark.parametrize(("schema", "keywords"), [({"type": 3}, ("type",)), ("no schema", ())])
+def test_an_answers_wrong_schema_is_said(schema: Any, keywords: tuple[str, ...]) -> None:
+    assert Unchecked("schema_invalid", keywords=keywords) == examine_response("{}", Wishes("json", schema))
 
 
 SECRETS = st.text(st.sampled_from("QXZ"), min_size=6, max_size=9)

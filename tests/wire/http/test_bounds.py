@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from proxy.testing import completion, hang, reply
+from proxy.testing import completion, hang, reply, stream, streamed
 from proxy.wire.http import bounds as http_bounds
 from tests.conftest import CHAT, Running, Start
 
@@ -142,3 +142,27 @@ async def test_a_client_of_messages_is_refused_in_its_own_envelope(start: Start)
         sent = await reader.read()
     error = json.loads(sent.partition(b"\r\n\r\n")[2])
     assert ("error", "request_too_large") == (error["type"], error["error"]["type"])
+
+
+@pytest.mark.parametrize("connection", ["", "connection: keep-alive\r\n"])
+async def test_a_client_of_http_1_0_gets_a_stream_without_chunks(connection: str, start: Start) -> None:
+    body = json.dumps({**CHAT, "stream": True}).encode()
+    request = f"POST /v1/chat/completions HTTP/1.0\r\nhost: 127.0.0.1\r\n{connection}content-length: {len(body)}\r\n\r\n".encode()
+    async with start(stream(streamed(["Hello ", "there."]))) as proxy, connected(proxy) as (reader, writer):
+        writer.write(request + body)
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+    headers, _, rest = answer.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in headers.lower()
+    assert rest.startswith(b"data: {")
+    assert rest.endswith(b"data: [DONE]\n\n")
+
+
+async def test_a_client_of_http_1_0_gets_a_whole_answer_with_its_length(start: Start) -> None:
+    request = f"POST /v1/chat/completions HTTP/1.0\r\nhost: 127.0.0.1\r\ncontent-length: {len(BODY)}\r\n\r\n".encode()
+    async with start() as proxy, connected(proxy) as (reader, writer):
+        writer.write(request + BODY)
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+    headers, _, rest = answer.partition(b"\r\n\r\n")
+    assert f"content-length: {len(rest)}".encode() in headers.lower()

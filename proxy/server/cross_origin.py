@@ -1,0 +1,45 @@
+"""Answers that web pages of other origins may read: what the upstream grants holds for the proxy's own errors, too.
+
+Nothing is granted by default. A page's preflight carries no key and is passed on; what the upstream then allows is repeated on errors of
+the proxy's own for that route, which a page could not read otherwise. With ``cors:`` in config.yaml the proxy answers pages itself
+(`proxy.server.pages`). Specification: https://fetch.spec.whatwg.org/#http-cors-protocol
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from proxy.wire.http.asgi import RawHeaders, Scope
+
+MAX_GRANTS = 1024
+_ALLOWS = "access-control-allow-origin"
+
+
+class Grants:
+    """Which origins the upstreams of one worker's routes have let read their answers."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], bytes] = {}
+
+    def note(self, route: str, scope: Scope, headers: Iterable[tuple[str, str]]) -> None:
+        """An upstream's answer to a page."""
+        origin = origin_of(scope)
+        allowed = next((value for name, value in headers if name == _ALLOWS), "") if origin else ""
+        if allowed in ("*", origin) and origin and len(self._found) < MAX_GRANTS:
+            self._found[route, allowed] = allowed.encode("latin-1", "replace")
+
+    def headers(self, route: str, scope: Scope) -> RawHeaders:
+        """For an error of the proxy's own."""
+        origin = origin_of(scope)
+        allowed = self._found.get((route, "*")) or self._found.get((route, origin)) if origin else None
+        return [(_ALLOWS.encode(), allowed), (b"vary", b"origin")] if allowed else []
+
+
+def origin_of(scope: Scope) -> str:
+    """The origin of the page that asks; "" for any other client."""
+    return next((value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"), "")
+
+
+def is_preflight(scope: Scope) -> bool:
+    """Whether a browser asks if a page may make a request."""
+    return scope["method"] == "OPTIONS" and any(name == b"access-control-request-method" for name, _ in scope["headers"])

@@ -1,0 +1,62 @@
+"""How a conversation's run is told: by its turns, and by what stays of its system message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from proxy.context.lineage import beginnings_of, opening_of, steady
+
+RULES = "You are a coding agent.\nWork carefully and test what you change."
+
+
+def turns(system: str, spoken: int) -> list[dict[str, Any]]:
+    said = [{"role": role, "content": f"{role} {i}"} for i in range(spoken) for role in ("user", "assistant")]
+    return [{"role": "system", "content": system}, *said, {"role": "user", "content": "go on"}]
+
+
+MOVING = [
+    "x-anthropic-billing-header: cc_version=2.1; cc_entrypoint=cli; cch={i:05x};\n" + RULES,
+    "It is 10:{i:02d} now. " + RULES.replace("\n", " "),
+    RULES + "\nTokens used so far: {i}",
+    "Heute ist Montag, der {i}. Mai.\n" + RULES,
+    RULES + "\n<env>\nDate: 2026-11-{i:02d}\nChanged files:\n M src/file{i}.py\n</env>",
+]
+
+
+@pytest.mark.parametrize("system", MOVING)
+def test_what_moves_in_a_system_message_names_no_run(system: str) -> None:
+    openings = {opening_of("c", "/r", turns(system.format(i=i), 0)) for i in range(1, 9)}
+    assert len(openings) == 1
+
+
+@pytest.mark.parametrize("system", MOVING)
+def test_what_moves_in_a_system_message_breaks_no_run(system: str) -> None:
+    for i in range(1, 6):
+        before, after = (beginnings_of("c", "/r", turns(system.format(i=n), n)) for n in (i, i + 1))
+        longer = turns(system.format(i=i + 9), i)
+        longer += [{"role": "assistant", "content": "done"}, {"role": "user", "content": "more"}]
+        assert before.hashes[0] in beginnings_of("c", "/r", longer).hashes
+        assert after.hashes[0] not in before.hashes
+
+
+def test_a_system_message_that_changes_altogether_breaks_a_run_only_where_it_opens() -> None:
+    first = beginnings_of("c", "/r", turns("Speak like a pirate at all times.", 3))
+    longer = [*turns("You are a lawyer and nothing else.", 3), {"role": "assistant", "content": "a"}, {"role": "user", "content": "b"}]
+    assert first.hashes[0] in beginnings_of("c", "/r", longer).hashes
+
+
+def test_the_same_opening_under_other_rules_is_another_run() -> None:
+    one, other = (beginnings_of("c", "/r", turns(system, 0)) for system in (RULES, "You are a lawyer and nothing else."))
+    assert not {one.opening, *one.hashes} & {other.opening, *other.hashes}
+
+
+def test_clients_and_routes_are_apart() -> None:
+    found = {beginnings_of(client, route, turns(RULES, 2)).hashes[0] for client in "ab" for route in ("", "/r")}
+    assert len(found) == 4
+
+
+def test_only_sentences_that_stay_are_steady() -> None:
+    text = "x-a-b: 1\nToday is Monday the first. You are kind to everybody. Ok.\nIt is 3 o'clock.\nSay what you know. Be brief, please."
+    assert steady(text) == ["You are kind to everybody.", "Say what you know.", "Be brief, please."]

@@ -1,0 +1,156 @@
+"""What servers with chat templates, and Messages, want of a conversation's order; and what must not be lost on the way."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.wire.big_numbers import exact
+from proxy.wire.translation.neutral import Call, Result, Text, Turn
+from proxy.wire.translation.turns import templated
+from tests.wire.translation import chat_api
+from tests.wire.translation.pairs import asked, chat, exchange, messages, responses, said
+
+
+def _payloads(stream: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line.removeprefix("data: ")) for line in stream.decode().splitlines() if line.startswith("data: {")]
+
+
+TURN = {"role": "user", "content": "go"}
+
+
+def roles(body: dict[str, Any]) -> list[str]:
+    return [one["role"] for one in body["messages"]]
+
+
+@pytest.mark.parametrize(
+    ("client", "body"),
+    [
+        ("responses", responses(said("<permissions>", "developer"), said("hi"), instructions="You are Codex.")),
+        ("messages", messages({"role": "user", "content": "hi"}, system=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}])),
+    ],
+)
+def test_system_messages_in_front_are_one(client: Any, body: dict[str, Any]) -> None:
+    assert roles(asked(client, "chat", body)) == ["system", "user"]
+
+
+def test_a_later_system_message_is_in_the_users_turn_where_it_stood() -> None:
+    body = responses(said("hi"), said("now read-only", "developer"), said("go"), instructions="S")
+    found = asked("responses", "chat", body)["messages"]
+    assert found == [{"role": "system", "content": "S"}, {"role": "user", "content": "hi\n\n<system>\nnow read-only\n</system>\n\ngo"}]
+
+
+def test_the_apis_own_server_gets_them_as_they_stand() -> None:
+    body = responses(said("hi"), said("now read-only", "developer"), said("go"), instructions="S")
+    assert roles(asked("responses", "chat", body, newest=True)) == ["system", "user", "system", "user"]
+
+
+PARTS = {"system": [Text("s", "")], "user": [Text("u", "")], "assistant": [Text("a", ""), Call("1", "f", "{}", "")]}
+TURNS = st.lists(st.sampled_from(["system", "user", "assistant"]), min_size=1, max_size=12)
+
+
+@given(TURNS)
+def test_turns_alternate_behind_one_system_message_and_nothing_is_lost(sides: list[str]) -> None:
+    turns = [Turn(side, [*PARTS[side]], "") for side in sides]
+    found = [turn.role for turn in templated(turns)]
+    assert "system" not in found[1:]
+    assert all(a != b for a, b in pairwise(found))
+    said_before = "".join(part.text for turn in turns for part in turn.parts if isinstance(part, Text))
+    said_after = "".join(part.text for turn in templated(turns) for part in turn.parts if isinstance(part, Text))
+    assert [c for c in said_after.replace("<system>", "").replace("</system>", "") if c.isalpha()] == list(said_before)
+    calls = sum(isinstance(part, Call) for turn in templated(turns) for part in turn.parts)
+    assert calls == sides.count("assistant")
+
+
+def test_results_stay_directly_behind_their_calls() -> None:
+    turns = [
+        Turn("assistant", [*PARTS["assistant"]], ""),
+        Turn("user", [Result("1", (Text("r", ""),), "")], ""),
+        Turn("user", [*PARTS["user"]], ""),
+    ]
+    assert [[type(part).__name__ for part in turn.parts] for turn in templated(turns)] == [["Text", "Call"], ["Result", "Text"]]
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [
+        (
+            [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yo"}, {"role": "user", "content": " "}],
+            ["user", "assistant", "user"],
+        ),
+        ([{"role": "user", "content": ""}], ["user"]),
+        ([{"role": "assistant", "content": "Hello."}, TURN], ["user", "assistant", "user"]),
+        ([{"role": "system", "content": "S"}, {"role": "assistant", "content": "Hello."}, TURN], ["user", "assistant", "user"]),
+    ],
+)
+def test_before_messages_the_user_begins_and_is_not_left_out(turns: list[dict[str, Any]], expected: list[str]) -> None:
+    found = asked("chat", "messages", chat(*turns))
+    assert roles(found) == expected
+    assert all(one["content"] for one in found["messages"])
+
+
+def test_claude_codes_billing_line_goes_to_no_other_server() -> None:
+    system = [{"type": "text", "text": "x-anthropic-billing-header: cc_version=2.1; cch=0a1b2;"}, {"type": "text", "text": "You code."}]
+    assert asked("messages", "chat", messages(TURN, system=system))["messages"][0] == {"role": "system", "content": "You code."}
+    found = json.dumps(asked("messages", "responses", messages(TURN, system=system)))
+    assert ("You code." in found, "billing" in found) == (True, False)
+
+
+def test_a_jpegs_other_name_is_known() -> None:
+    part = {"type": "image_url", "image_url": {"url": "data:image/jpg;base64,/9j/4AAQ"}}
+    found = asked("chat", "messages", chat({"role": "user", "content": [part]}))
+    assert found["messages"][0]["content"][0]["source"]["media_type"] == "image/jpeg"
+
+
+BIG = "123456789012345678901234567890"
+
+
+def test_integers_are_kept_to_the_last_digit() -> None:
+    call = chat_api.call("f", f'{{"id": {BIG}, "few": -12, "n": [{BIG}]}}')
+    answer = exchange("messages", "chat").answer(json.dumps(chat_api.whole(None, "tool_calls", tool_calls=[call])).encode())
+    assert json.loads(answer)["content"][0]["input"] == {"id": int(BIG), "few": -12, "n": [int(BIG)]}
+    turns = [TURN, {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "f", "input": {"id": int(BIG)}}]}]
+    results = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "ok"}]}
+    found = asked("messages", "chat", messages(*turns, results))
+    assert json.loads(found["messages"][1]["tool_calls"][0]["function"]["arguments"]) == {"id": int(BIG)}
+
+
+@pytest.mark.parametrize("text", ["{", '{"a": NaN}', "[" * 5000 + BIG + "]" * 5000, '{"a": 01}' + BIG])
+def test_what_is_no_json_is_none_beside_big_integers_either(text: str) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        exact(text)
+
+
+def test_made_ids_of_calls_never_repeat() -> None:
+    call = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
+    body = json.dumps(chat_api.whole(None, "tool_calls", tool_calls=[call, call])).encode()
+    ids = [block["id"] for _ in range(3) for block in json.loads(exchange("messages", "chat").answer(body))["content"]]
+    assert len(set(ids)) == 6
+
+
+def test_tokens_written_to_a_cache_are_told() -> None:
+    details = {"cached_tokens": 3, "cache_write_tokens": 4}
+    usage = {"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15, "prompt_tokens_details": details}
+    body = json.dumps({**chat_api.whole(), "usage": usage}).encode()
+    told = json.loads(exchange("messages", "chat").answer(body))["usage"]
+    assert (3, 4, 3) == (told["input_tokens"], told["cache_creation_input_tokens"], told["cache_read_input_tokens"])
+    assert 4 == json.loads(exchange("responses", "chat").answer(body))["usage"]["input_tokens_details"]["cache_write_tokens"]
+
+
+def test_a_stream_that_fails_at_once_begins_with_event_number_0() -> None:
+    stream = exchange("responses", "chat").feed(b'data: {"error": {"message": "Rate limit", "code": 429}}\n\n')
+    found = _payloads(stream)
+    assert list(range(len(found))) == [one["sequence_number"] for one in found]
+    assert ["response.created", "response.in_progress", "error", "response.failed"] == [one["type"] for one in found]
+
+
+def test_message_start_estimates_the_prompts_tokens() -> None:
+    translating = exchange("messages", "chat")
+    translating.request(json.dumps(messages({"role": "user", "content": "word " * 400})).encode(), None)  # type: ignore[arg-type]
+    first = _payloads(translating.feed(chat_api.chunk({"role": "assistant", "content": "Hi"})))[0]
+    assert 450 < first["message"]["usage"]["input_tokens"] < 700
