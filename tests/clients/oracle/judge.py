@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from tests.clients.oracle.house import Seen
 from tests.clients.oracle.words import marks
 
-NAMES = ("id", "model", "item_id", "call_id", "tool_use_id", "response_id", "system_fingerprint", "signature", "encrypted_content", "obfuscation")
-"""Last names of places that hold names and seals: whatever is one word is taken for one there."""
-
+NAMES = frozenset(
+    """id model item_id call_id tool_use_id response_id file_id container_id message_id name tool_name system_fingerprint signature
+    encrypted_content obfuscation type object status role phase finish_reason stop_reason reason code service_tier inference_geo speed
+    severity created_at expires_at encoding event""".split()
+)
+"""Last names of places that hold names, states and seals: whatever is one word is taken for one there, as every key of an object is."""
 
 @dataclass(slots=True, frozen=True, order=True)
 class Unread:
@@ -34,7 +37,7 @@ def unread(seen: Seen) -> list[Unread]:
     found: dict[tuple[str, str], Unread] = {}
     for client, shown in seen.shown.items():
         for path, text in shown["strings"]:
-            named = path.rsplit(".", 1)[-1] in NAMES and not text.split()[1:]
+            named = _is_name(path, text)
             for mark in marks(text):
                 if mark not in known and not named:
                     found.setdefault((client, mark), Unread(client, path, text, "word"))
@@ -44,6 +47,12 @@ def unread(seen: Seen) -> list[Unread]:
             if said and (missing or not any(said in one for one in read)):
                 found.setdefault((client, name), Unread(client, name, text, "word" if missing else "joined"))
     return sorted(found.values())
+
+
+def _is_name(path: str, text: str) -> bool:
+    """Whether a client has a name, a state or a number there, and no text."""
+    one_word = not text.split()[1:]
+    return one_word and (path.endswith("{}") or path.rsplit(".", 1)[-1] in NAMES or text.replace(".", "", 1).isdigit())
 
 
 def spaced(text: str) -> str:
