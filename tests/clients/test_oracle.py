@@ -32,7 +32,12 @@ ONE_EACH = settings(
     database=None,
     deadline=None,
     phases=[Phase.explicit, Phase.generate],  # `tests.fuzz` makes small what it finds; here each client would run once a try
-    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
+    suppress_health_check=[
+        HealthCheck.function_scoped_fixture,
+        HealthCheck.too_slow,
+        HealthCheck.data_too_large,
+        HealthCheck.large_base_example,
+    ],
 )
 
 

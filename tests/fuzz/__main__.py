@@ -70,7 +70,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together")
     parser.add_argument("--seed", type=int, default=None, help="of the mutations; without one, the time")
-    parser.add_argument("--target", action="append", choices=sorted(TARGETS | APART), help="may stand several times; without it, all but those of clients")
+    parser.add_argument(
+        "--target", action="append", choices=sorted(TARGETS | APART), help="may stand several times; without it, all but those of clients"
+    )
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else time.time_ns() % 2**32
     names = given.target or list(TARGETS)

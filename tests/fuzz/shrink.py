@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-
 MARKS = (b"\n\n", b"\n", b", ", b"")
 """What parts the pieces: events, lines, members of JSON, bytes."""
 

@@ -5,6 +5,7 @@ Each change edits the value in place, and gives every place that it fills a word
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,17 +14,17 @@ from tests.clients.oracle.words import WORD, Words
 
 TWICE = "@twice@"
 """Before a key that `generate.written` writes without it: so a key stands twice in one object."""
-FIELDS = """text content output_text refusal reasoning reasoning_content reasoning_details thinking thought transcript summary annotations
+FIELDS = str.split("""text content output_text refusal reasoning reasoning_content reasoning_details thinking thought transcript summary annotations
 citations citation logprobs top_logprobs audio data message delta output choices tool_calls function_call function arguments input name
 title url cited_text partial_json images image_url provider_specific_fields parsed result results logs code container queries snippet
 completion error part item content_block response documents note x_note instructions metadata status_text stdout quote file_id
-encrypted_content signature obfuscation value parts role type""".split()
-KINDS = """text output_text input_text refusal reasoning reasoning_text summary_text thinking redacted_thinking tool_use server_tool_use
+encrypted_content signature obfuscation value parts role type""")
+KINDS = str.split("""text output_text input_text refusal reasoning reasoning_text summary_text thinking redacted_thinking tool_use server_tool_use
 mcp_tool_use tool_result web_search_tool_result web_fetch_tool_result mcp_tool_result code_execution_tool_result
 bash_code_execution_tool_result text_editor_code_execution_tool_result container_upload compaction image audio output_audio document
 search_result function_call custom_tool_call function_call_output custom_tool_call_output web_search_call file_search_call
 code_interpreter_call image_generation_call computer_call local_shell_call shell_call mcp_call mcp_list_tools mcp_approval_request
-apply_patch_call message url_citation file_citation container_file_citation char_location text_delta citations_delta x_unknown""".split()
+apply_patch_call message url_citation file_citation container_file_citation char_location text_delta citations_delta x_unknown""")
 Value = Any
 Change = Callable[[Any, random.Random, Words], None]
 
@@ -87,7 +88,7 @@ def _of_field(name: str, rng: random.Random, words: Words) -> Value:
     if name in ("input", "action", "citation"):
         return rng.choice(({"query": words.word()}, words.word()))
     if name == "arguments":
-        return '{"path": "%s"}' % words.word()
+        return json.dumps({"path": words.word()})
     return words.word()
 
 

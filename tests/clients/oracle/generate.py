@@ -92,7 +92,19 @@ def _head(rng: random.Random, words: Words) -> tuple[int, tuple[tuple[str, str],
         moved = (("location", f"{{upstream}}{ELSEWHERE}"),) if 300 <= status < 400 else ()
         return status, moved
     kinds = ("text/plain", "application/json", "text/event-stream", "application/x-ndjson", "text/html", "", "TEXT/EVENT-STREAM; x=y")
-    names = ("x-note", "refresh", "link", "set-cookie", "warning", "x-accel-redirect", "location", "content-disposition", "server", "etag", "openai-note")
+    names = (
+        "x-note",
+        "refresh",
+        "link",
+        "set-cookie",
+        "warning",
+        "x-accel-redirect",
+        "location",
+        "content-disposition",
+        "server",
+        "etag",
+        "openai-note",
+    )
     value = rng.choice((words.word(), f"0; url={{upstream}}{ELSEWHERE}", f"a={words.word()}"))
     return 200, rng.choice(((("content-type", rng.choice(kinds)),), ((rng.choice(names), value),)))
 

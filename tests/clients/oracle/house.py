@@ -35,7 +35,9 @@ from tests.clients.servers import Servers
 PATHS: Mapping[Api, str] = {"chat": "/v1/chat/completions", "responses": "/v1/responses", "messages": "/v1/messages"}
 REPLAY, DIRECT = "/replay", "/direct"
 TIMEOUT_S = 30
-HEADERS = "host: 127.0.0.1\r\ncontent-type: application/json\r\nconnection: close\r\nauthorization: Bearer k\r\nanthropic-version: 2023-06-01\r\n"
+HEADERS = (
+    "host: 127.0.0.1\r\ncontent-type: application/json\r\nconnection: close\r\nauthorization: Bearer k\r\nanthropic-version: 2023-06-01\r\n"
+)
 ASK: Mapping[Api, dict[str, Any]] = {
     "chat": {"model": "gpt-5", "messages": [{"role": "user", "content": "Where is it?"}]},
     "responses": {"model": "gpt-5", "input": "Where is it?"},
@@ -157,7 +159,11 @@ class House:
 
     def __enter__(self) -> House:
         if self._wants_clients:
-            commands = ([client_python(), HERE / "scripts/oracle_clients.py"], [sys.executable, HERE / "scripts/oracle_litellm.py"], [node("ai"), HERE / "node/oracle.mjs"])
+            commands = (
+                [client_python(), HERE / "scripts/oracle_clients.py"],
+                [sys.executable, HERE / "scripts/oracle_litellm.py"],
+                [node("ai"), HERE / "node/oracle.mjs"],
+            )
             self._clients = [Client(command, self._folder) for command in commands]
         self._servers.__enter__()
         for client in self._clients:
@@ -185,7 +191,10 @@ class House:
 
     def _written(self, shape: Shape) -> bytes:
         usual = {"content-type": "text/event-stream" if shape.streamed else "application/json", "content-length": str(len(shape.body))}
-        headers = {**usual, **{name: value.replace("{upstream}", self._servers.provider_url.removesuffix("/v1")) for name, value in shape.headers}}
+        headers = {
+            **usual,
+            **{name: value.replace("{upstream}", self._servers.provider_url.removesuffix("/v1")) for name, value in shape.headers},
+        }
         lines = [f"HTTP/1.1 {shape.status} Scripted", "connection: close", *(f"{name}: {value}" for name, value in headers.items())]
         return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + shape.body
 
@@ -198,7 +207,9 @@ class House:
         if shape.choices > 1:
             body |= {"n": shape.choices}
         Read.by_exchange.clear()
-        self._captured = _post(self._servers.url, f"/{policy or shape.delivery}-{shape.server}{PATHS[shape.client]}", json.dumps(body).encode())
+        self._captured = _post(
+            self._servers.url, f"/{policy or shape.delivery}-{shape.server}{PATHS[shape.client]}", json.dumps(body).encode()
+        )
         head = self._captured.partition(b"\r\n\r\n")[0].decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:])}
         seen = Seen(int(head[0].split()[1]) if self._captured else 0, answer=self._captured)
@@ -223,7 +234,11 @@ class House:
 
 def _config(policies: Iterable[str]) -> str:
     """config.yaml with ``{folder}`` and ``{upstream}`` to be filled in: a route for each policy and API of the upstream."""
-    kinds = {"chat": {"kind": "openai", "apis": ["chat"]}, "responses": {"kind": "openai", "apis": ["responses"]}, "messages": {"kind": "anthropic"}}
+    kinds = {
+        "chat": {"kind": "openai", "apis": ["chat"]},
+        "responses": {"kind": "openai", "apis": ["responses"]},
+        "messages": {"kind": "anthropic"},
+    }
     more = {"base_url": "<upstream>", "api_key": "k", "retries": {"attempts": 0}}
     settings = {
         "store": {"url": "sqlite+aiosqlite:///<folder>/store.db"},

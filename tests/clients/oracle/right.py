@@ -39,7 +39,6 @@ def answer(api: Api, kind: str, words: Words) -> Right:
     return replace(made, body=copy.deepcopy(made.body))  # it will be edited, and shares its usage with others
 
 
-
 def _chat(kind: str, text: str, words: Words) -> Right:
     if kind == "calls":
         calls = [chat_api.call(TOOL, json.dumps({"path": words.word()}))]
@@ -113,7 +112,12 @@ def _streamed(api: Api, body: Mapping[str, Any]) -> list[bytes]:
     head, end, usage, mark = chat_api.chunks({**body, "choices": [{**body["choices"][0], "message": {}}]})
     said = []
     for entry in logprobs["content"]:
-        choice = {"index": 0, "delta": {"content": entry["token"]}, "logprobs": {"content": [entry], "refusal": None}, "finish_reason": None}
+        choice = {
+            "index": 0,
+            "delta": {"content": entry["token"]},
+            "logprobs": {"content": [entry], "refusal": None},
+            "finish_reason": None,
+        }
         said.append(chat_api.event({**chat_api.HEAD, "object": "chat.completion.chunk", "choices": [choice]}))
     return [head, *said, end, usage, mark]
 

@@ -14,7 +14,7 @@ from tests.clients.oracle.words import WORD, Words
 from tests.wire.translation import chat_api
 
 Change = Callable[[Api, list[Event], random.Random, Words], None]
-RESPONSES_EVENTS = """response.output_text.delta response.output_text.done response.refusal.delta response.refusal.done
+RESPONSES_EVENTS = str.split("""response.output_text.delta response.output_text.done response.refusal.delta response.refusal.done
 response.reasoning_text.delta response.reasoning_text.done response.reasoning_summary_text.delta response.reasoning_summary_text.done
 response.reasoning_summary_part.added response.reasoning_summary_part.done response.reasoning_summary.delta
 response.content_part.added response.content_part.done response.output_item.added response.output_item.done response.created
@@ -23,10 +23,10 @@ response.audio.transcript.delta response.audio.transcript.done response.output_t
 response.function_call_arguments.delta response.function_call_arguments.done response.custom_tool_call_input.delta
 response.custom_tool_call_input.done response.mcp_call_arguments.delta response.mcp_call_arguments.done response.mcp_call.failed
 response.code_interpreter_call_code.delta response.code_interpreter_call_code.done response.web_search_call.searching
-response.image_generation_call.partial_image response.text.delta response.x_unknown keepalive error""".split()
-MESSAGES_EVENTS = """message_start content_block_start content_block_delta content_block_stop message_delta message_stop ping error
-completion x_unknown""".split()
-DELTAS = """text_delta input_json_delta thinking_delta signature_delta citations_delta compaction_delta x_delta""".split()
+response.image_generation_call.partial_image response.text.delta response.x_unknown keepalive error""")
+MESSAGES_EVENTS = str.split("""message_start content_block_start content_block_delta content_block_stop message_delta message_stop ping error
+completion x_unknown""")
+DELTAS = str.split("""text_delta input_json_delta thinking_delta signature_delta citations_delta compaction_delta x_delta""")
 
 
 def event_of(api: Api, rng: random.Random, words: Words) -> Event:
@@ -101,7 +101,9 @@ def left_out(api: Api, events: list[Event], rng: random.Random, words: Words) ->
 def other_place(api: Api, events: list[Event], rng: random.Random, words: Words) -> None:
     """A delta names another place, or none that is a number."""
     places = ("index", "output_index", "content_index", "item_id", "summary_index", "sequence_number")
-    found = [(node, key) for event in events for node in changes.nodes(event.data) if isinstance(node, dict) for key in node if key in places]
+    found = [
+        (node, key) for event in events for node in changes.nodes(event.data) if isinstance(node, dict) for key in node if key in places
+    ]
     if found:
         node, key = rng.choice(found)
         node[key] = rng.choice((1, 2, 99, -1, "0", None, True, 0.0, 2**70, words.word()))
@@ -139,7 +141,9 @@ def snapshot(api: Api, events: list[Event], rng: random.Random, words: Words) ->
     holders = [node for event in events for node in changes.nodes(event.data) if isinstance(node, dict) and _is_snapshot(node)]
     if holders:
         node = rng.choice(holders)
-        key = rng.choice(("output_text", "output", "content", "text", "instructions", "error", "incomplete_details", "stop_reason", "usage"))
+        key = rng.choice(
+            ("output_text", "output", "content", "text", "instructions", "error", "incomplete_details", "stop_reason", "usage")
+        )
         node[key] = _filled("response", rng, words)["output"] if key == "output" else changes.said(rng, words)
 
 

@@ -11,7 +11,6 @@ import litellm
 from oracle import HELLO, TIMEOUT_S, serve
 
 
-
 class NoGateway:
     """litellm 1.106.0 asks its MCP gateway at every Responses request, and its core install lacks what that needs: there is none."""
 
