@@ -165,8 +165,13 @@ class Recognised:
             self._refuse(f"nothing that is recognised is left of it: {', '.join(left_out)[:200]}")
 
     def _refuse(self, problem: str) -> NoReturn:
-        self._exchange.verdicts.append(Verdict("upstream", "error", code=UNREADABLE, detail={"problem": problem}))
-        raise PolicyBlocked(f"the answer cannot be read whole, and the policy refuses what it cannot check: {problem}", param=UNREADABLE)
+        refuse_unreadable(self._exchange, problem)
+
+
+def refuse_unreadable(exchange: Exchange, problem: str) -> NoReturn:
+    """Raises `PolicyBlocked` for an answer that cannot be checked, and notes why."""
+    exchange.verdicts.append(Verdict("upstream", "error", code=UNREADABLE, detail={"problem": problem}))
+    raise PolicyBlocked(f"the answer cannot be read whole, and the policy refuses what it cannot check: {problem}", param=UNREADABLE)
 
 
 def _is_plain(name: str, value: str) -> bool:

@@ -24,8 +24,8 @@ from typing import Any
 import orjson
 
 from proxy.delivery.buffering import read_whole
-from proxy.delivery.recognised import UNREADABLE
-from proxy.errors import PolicyBlocked, ProxyError, UpstreamUnreachable
+from proxy.delivery.recognised import UNREADABLE, refuse_unreadable
+from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
 from proxy.pipeline import Pipeline
@@ -88,10 +88,7 @@ class Delivery:
     def refuse_unreadable(self, problem: str) -> None:
         """Raises `PolicyBlocked` where the policy delivers nothing that it could not check."""
         if self.pipeline.closed(self.exchange):
-            self.unreadable(problem)
-            raise PolicyBlocked(
-                f"the answer cannot be read whole, and the policy refuses what it cannot check: {problem}", param=UNREADABLE
-            )
+            refuse_unreadable(self.exchange, problem)
 
 
 PATIENCE_S = 0.5

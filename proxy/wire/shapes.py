@@ -100,6 +100,7 @@ def _plain(step: str) -> str:
 
 
 Shape = Callable[[Any, Reading], Any]
+_NUMBERS = (bool, int, float)
 
 
 class Fields:
@@ -119,7 +120,8 @@ class Fields:
         for key, given in value.items():
             shape = fields.get(key)
             if shape is None:
-                reading.leave_out(self._name, key)
+                if given or given.__class__ in _NUMBERS:
+                    reading.leave_out(self._name, key)
             elif given is None:
                 made[key] = None
             elif (new := shape(given, reading)) is ABSENT:
@@ -191,6 +193,15 @@ def word(value: Any, reading: Reading) -> Any:
     if value.__class__ is not str:
         return ABSENT
     return value if is_word(value) or reading.asked.holds(value) else ABSENT
+
+
+def label(value: Any, reading: Reading) -> Any:
+    """A word where clients need the field; an empty one in place of others."""
+    made = word(value, reading)
+    if made is ABSENT:
+        reading.leave_out("a name that is no word")
+        return ""
+    return made
 
 
 def quoted(value: Any, reading: Reading) -> Any:

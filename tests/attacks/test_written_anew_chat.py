@@ -297,6 +297,32 @@ async def test_what_the_types_of_the_sdk_name_passes(start: Start) -> None:
     assert full() == got.json
 
 
+async def test_unknown_fields_with_nothing_in_them_are_no_loss(start: Start) -> None:
+    body = {**full(), "prompt_logprobs": None, "x_list": [], "x_text": ""}
+    custom = {"type": "custom", "custom": {"name": "run"}}
+    async with start(reply(body), policy=policy(unknown="refuse"), stages=ALL) as proxy:
+        got = await proxy.post({**CHAT, "tools": [TOOL, custom]})
+    assert full() == got.json
+
+
+async def test_a_name_that_clients_need_is_there(start: Start) -> None:
+    async with start(reply({**whole(), "model": "Large Model 3", "id": FALSE}), policy=policy(), stages=ALL) as proxy:
+        named, other = await proxy.post({**CHAT, "model": "Large Model 3"}), await proxy.post()
+    assert ("Large Model 3", "", "") == (named.json["model"], named.json["id"], other.json["model"])
+
+
+async def test_a_call_of_a_tool_that_the_client_has_but_the_proxy_did_not_send_passes(start: Start) -> None:
+    tools = [
+        {"type": "function", "function": {"name": f"tool_{i}", "description": f"Does {i}.", "parameters": {"type": "object"}}}
+        for i in range(9)
+    ]
+    call = {"id": "c", "type": "function", "function": {"name": "tool_8", "arguments": "{}"}}
+    narrow = policy().replace("stages: [", "stages: [budget, tool_rag: {above: 3, top_k: 2}, ")
+    async with start(reply(whole(None, tool_calls=[call])), policy=narrow, stages=ALL) as proxy:
+        got = await proxy.post({**CHAT, "tools": tools})
+    assert [call] == got.json["choices"][0]["message"]["tool_calls"]
+
+
 async def test_as_many_choices_as_were_asked_for(start: Start) -> None:
     body = {**whole(), "choices": choices(TRUE, "Yes.", "No.")}
     async with start(reply(body), policy=policy(), stages=ALL) as proxy:
@@ -305,13 +331,13 @@ async def test_as_many_choices_as_were_asked_for(start: Start) -> None:
 
 
 async def test_what_stays_behind_is_counted_and_in_the_record(start: Start) -> None:
-    async with start(reply({**whole(), "x_new": 1, "x_other": {}}), policy=policy(), stages=ALL) as proxy:
+    async with start(reply({**whole(), "x_new": 1, "x_other": {"a": 1}}), policy=policy(), stages=ALL) as proxy:
         got = await proxy.post()
         record = await proxy.record(got)
-        figures = proxy.app.metrics.text() if hasattr(proxy.app.metrics, "text") else ""
+        figures = (await proxy.get("/metrics")).body.decode()
     changes = [change for change in record["detail"]["changes"] if change["stage"] == "upstream"]
     assert [{"completion.x_new": 1, "completion.x_other": 1}] == [change["fields"] for change in changes]
-    assert not figures or "groundwire_answers_left_out_total 2" in figures
+    assert "groundwire_answers_left_out_total 2" in figures
 
 
 async def test_an_answer_of_which_nothing_is_left_is_refused(start: Start) -> None:

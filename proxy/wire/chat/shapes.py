@@ -21,6 +21,7 @@ from proxy.wire.shapes import (
     Shape,
     either,
     figures,
+    label,
     listed,
     nothing,
     number,
@@ -133,10 +134,10 @@ ERROR = Fields(
 )
 """The API's own error."""
 _HEAD: Mapping[str, Shape] = {
-    "id": word,
-    "object": word,
+    "id": label,
+    "object": label,
     "created": number,
-    "model": word,
+    "model": label,
     "usage": figures,
     "system_fingerprint": word,
     "service_tier": word,

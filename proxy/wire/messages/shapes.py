@@ -26,6 +26,7 @@ from proxy.wire.shapes import (
     figures,
     flag,
     glues,
+    label,
     listed,
     number,
     quoted,
@@ -149,10 +150,10 @@ _ENDING: Mapping[str, Shape] = {
 _MESSAGE = Fields(
     "message",
     {
-        "id": word,
+        "id": label,
         "type": word,
         "role": word,
-        "model": word,
+        "model": label,
         "content": listed(_BLOCK, "content"),
         **_ENDING,
         "usage": figures,

@@ -23,6 +23,7 @@ from proxy.wire.shapes import (
     emptied,
     figures,
     flag,
+    label,
     listed,
     nothing,
     number,
@@ -157,7 +158,7 @@ ERROR = Fields("error", {"type": word, "code": either(word, number), "message": 
 _RESPONSE = Fields(
     "response",
     {
-        "id": word,
+        "id": label,
         "object": word,
         "created_at": number,
         "completed_at": number,
@@ -167,7 +168,7 @@ _RESPONSE = Fields(
         "incomplete_details": Fields("incomplete_details", {"reason": word}),
         "instructions": _echo,
         "metadata": _echo,
-        "model": word,
+        "model": label,
         "max_output_tokens": number,
         "max_tool_calls": number,
         "output": listed(ITEM, "output"),
