@@ -130,7 +130,8 @@ _CHOICE = Fields(
     },
 )
 ERROR = Fields(
-    "error", {"message": text, "type": word, "param": word, "code": either(word, number), "status": figures, "innererror": figures}
+    "error",
+    {"message": text, "type": word, "param": word, "code": either(word, number), "status": either(word, number), "innererror": figures},
 )
 """The API's own error."""
 _HEAD: Mapping[str, Shape] = {

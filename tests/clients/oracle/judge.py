@@ -11,7 +11,7 @@ from tests.clients.oracle.words import marks
 NAMES = frozenset(
     str.split("""id model item_id call_id tool_use_id response_id file_id container_id message_id name tool_name system_fingerprint signature
     encrypted_content obfuscation type object status role phase finish_reason stop_reason reason code service_tier inference_geo speed
-    severity created_at expires_at encoding event""")
+    severity created_at expires_at created_by encoding truncation provider state format version ttl effort verbosity summary event""")
 )
 """Last names of places that hold names, states and seals: whatever is one word is taken for one there, as every key of an object is."""
 
