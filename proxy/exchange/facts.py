@@ -17,7 +17,7 @@ class ContextUse(Struct, frozen=True):
     """False when the model's tokenizer is not public, or something in the request is counted by rule of thumb."""
     components: Mapping[str, int] = field(default_factory=dict)
     """Tokens by component, in the names of the budget's allocations."""
-    guessed_tokens: int = 0
+    guessed_tokens: int | UnsetType = UNSET
     """Of `used_tokens`, those of documents, sound and video, which the provider alone can count: no reason to refuse a request."""
 
     @property

@@ -123,7 +123,7 @@ class Budget(Stage[BudgetOptions]):
         use = before if before is not None and same else await self._measure(exchange)
         exchange.facts.context = use
         reserve = exchange.facts.output_reserve_tokens = self._reserve(exchange, use)
-        over = use.window_tokens is not None and use.used_tokens - use.guessed_tokens + reserve > use.window_tokens
+        over = use.window_tokens is not None and use.used_tokens - (use.guessed_tokens or 0) + reserve > use.window_tokens
         if over and not original.held:  # what the provider holds it may have shortened, and it alone knows
             self.ports.counters.count("context.length_exceeded_count")
             raise ContextLengthExceeded(too_long(use, reserve), param="messages")

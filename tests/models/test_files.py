@@ -98,7 +98,7 @@ async def test_what_is_estimated_is_told_apart(part: dict[str, Any]) -> None:
     message = {"role": "user", "content": [part, {"type": "text", "text": "Sum it up"}]}
 
     use = await counter.count_request([message], (), Wishes(), counter.model("gpt-4o"))
-    assert (use.exact, 1 <= use.used_tokens - use.guessed_tokens < 40) == (False, True)
+    assert (use.exact, 1 <= use.used_tokens - (use.guessed_tokens or 0) < 40) == (False, True)
 
 
 async def test_words_in_a_part_of_an_unknown_kind_are_counted_as_words() -> None:
@@ -106,4 +106,5 @@ async def test_words_in_a_part_of_an_unknown_kind_are_counted_as_words() -> None
     counter = TiktokenCounter({})
     message = {"role": "user", "content": [{"type": "note", "note": "many words " * 500}]}
     use = await counter.count_request([message], (), Wishes(), counter.model("gpt-4o"))
-    assert use.guessed_tokens == 0 < 1000 <= use.used_tokens
+    assert not use.guessed_tokens
+    assert use.used_tokens >= 1000

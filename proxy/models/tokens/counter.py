@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
+from msgspec import UNSET
 
 from proxy.config.settings import ModelSettings
 from proxy.exchange import ContextUse, Message, Tool
@@ -149,7 +150,7 @@ class _Prompt:
         used["current_query"] += REPLY_REASONING if self.reasoning else REPLY
         used["tool_descriptions"] = self.tool_descriptions()
         used["system_instructions"] += self.answer_schema()
-        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._loaded(), used, self.guessed_tokens)
+        return ContextUse(sum(used.values()), self.model.window_tokens, self.exact and self._loaded(), used, self.guessed_tokens or UNSET)
 
     def message(self, message: Message) -> int:
         """Tokens of one message with what surrounds it."""
