@@ -182,6 +182,17 @@ def among(*words: str) -> Shape:
     return lambda value, reading: value if value.__class__ is str and value in words else ABSENT
 
 
+def constant(made: str) -> Shape:
+    """A field that always says the same: libraries leave out what says otherwise there."""
+
+    def one(value: Any, reading: Reading) -> Any:
+        if value != made:
+            reading.leave_out("a name that is another")
+        return made
+
+    return one
+
+
 def text(value: Any, reading: Reading) -> Any:
     """Words that are read by whoever reads what leaves."""
     return value if value.__class__ is str else ABSENT
@@ -281,7 +292,7 @@ def _tree(value: Any, reading: Reading, field: str) -> Any:
         return value if named or reading.asked.holds(value) else ABSENT
     made: Any
     if value.__class__ is list:
-        made = [new for item in value if (new := _tree(item, reading, field)) is not ABSENT]
+        made = [new for item in value if (new := _tree(item, reading, "")) is not ABSENT]
     else:
         pairs = ((key, _tree(item, reading, key)) for key, item in value.items() if word(key, reading) is not ABSENT)
         made = {key: new for key, new in pairs if new is not ABSENT}

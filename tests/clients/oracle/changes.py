@@ -180,6 +180,17 @@ def name_with_words(value: Value, rng: random.Random, words: Words) -> None:
         node[key] = words.sentence()
 
 
+def call_never_offered(value: Value, rng: random.Random, words: Words) -> None:
+    """A message or delta of chat calls a tool, of a type or name that nobody offered."""
+    if found := [node[key] for node in _objects(value) for key in ("message", "delta") if isinstance(node.get(key), dict)]:
+        name, given = words.word(), json.dumps({"path": words.word()})
+        custom = {"index": 0, "id": "call_9", "type": "custom", "custom": {"name": name, "input": words.sentence()}}
+        function = {"index": 0, "id": "call_9", "type": "function", "function": {"name": name, "arguments": given}}
+        rng.choice(found).update(
+            rng.choice(({"tool_calls": [custom]}, {"tool_calls": [function]}, {"function_call": function["function"]}))
+        )
+
+
 def parts(value: Value, rng: random.Random, words: Words) -> None:
     """A word of the answer is cut in two, which stand in two parts of one content."""
     if found := _text_fields(value):
@@ -243,6 +254,7 @@ CHANGES: tuple[Change, ...] = (
     one_more,
     other_case,
     name_with_words,
+    call_never_offered,
     parts,
     split_item,
 )

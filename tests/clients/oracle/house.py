@@ -130,7 +130,7 @@ class Client:
 
     def answer(self) -> Any:
         assert self._process.stdout is not None
-        assert select.select([self._process.stdout], [], [], TIMEOUT_S * 2)[0], f"{self._process.args} does not answer"
+        assert select.select([self._process.stdout], [], [], TIMEOUT_S * 4)[0], f"{self._process.args} does not answer"
         line = self._process.stdout.readline()
         assert line, f"{self._process.args} has ended"
         return json.loads(line)

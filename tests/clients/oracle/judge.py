@@ -15,6 +15,9 @@ NAMES = frozenset(
 )
 """Last names of places that hold names, states and seals: whatever is one word is taken for one there, as every key of an object is."""
 
+_HEADERS = tuple(f"header {name}" for name in ("openai-", "anthropic-", "x-request-id", "request-id", "x-ratelimit-", "retry-after"))
+"""Headers of an upstream's that SDKs read."""
+
 
 @dataclass(slots=True, frozen=True, order=True)
 class Unread:
@@ -53,7 +56,9 @@ def unread(seen: Seen) -> list[Unread]:
 def _is_name(path: str, text: str) -> bool:
     """Whether a client has a name, a state or a number there, and no text."""
     one_word = not text.split()[1:]
-    return one_word and (path.endswith("{}") or path.rsplit(".", 1)[-1] in NAMES or text.replace(".", "", 1).isdigit())
+    return one_word and (
+        path.startswith(_HEADERS) or path.endswith("{}") or path.rsplit(".", 1)[-1] in NAMES or text.replace(".", "", 1).isdigit()
+    )
 
 
 def spaced(text: str) -> str:
