@@ -75,7 +75,7 @@ class Outcome:
 
 
 def _is_late(code: str) -> bool:
-    return code == "check_timeout" or code.endswith("_unchecked")
+    return code in ("check_timeout", "check_over_budget") or code.endswith("_unchecked")
 
 
 async def replay(policy: str, conversations: Sequence[Conversation], verifiers: Verifiers | None = None) -> list[Outcome]:

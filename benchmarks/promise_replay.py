@@ -71,7 +71,8 @@ class Seen:
     @property
     def late(self) -> bool:
         """Whether a check's time was up: that goes by what else the machine does."""
-        return self.verdict == "error" and any(code == "check_timeout" or code.endswith("_unchecked") for code in self.codes)
+        late = ("check_timeout", "check_over_budget")
+        return self.verdict == "error" and any(code in late or code.endswith("_unchecked") for code in self.codes)
 
 
 @dataclass(slots=True, frozen=True)

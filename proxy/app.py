@@ -23,7 +23,6 @@ from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
     EmbeddedSettings,
-    ModelSettings,
     OpenAISettings,
     RouteSettings,
     Settings,
@@ -44,8 +43,7 @@ from proxy.observe.metrics import Metrics
 from proxy.observe.metrics.processes import nobodys
 from proxy.observe.prices import prices_of
 from proxy.observe.recording import Recorder
-from proxy.observe.tracing.providers import server_of
-from proxy.observe.tracing.trace import Tracing
+from proxy.observe.tracing.trace import make_tracing
 from proxy.pipeline import Pipeline, never
 from proxy.policy.loading import Policy, RoutePolicies, load_policies
 from proxy.policy.shadow import ShadowPipeline, Uncounted
@@ -57,9 +55,10 @@ from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.endpoint import Endpoint
 from proxy.server.handler import new_id
-from proxy.server.interpreter import calm_collector, one_thread_a_product, share_interpreter, share_memory
+from proxy.server.interpreter import calm_collector, drain_on_hangup, one_thread_a_product, open_sockets, share_interpreter, share_memory
+from proxy.server.owners import Owners
 from proxy.server.pages import is_api, readable_by
-from proxy.server.routes import ActivePolicy, Route, Services
+from proxy.server.routes import ActivePolicy, Route, Services, make_ledger
 from proxy.server.start_page import GENERATED_KEY_VARIABLE
 from proxy.stages.registry import STAGES
 from proxy.store.clashes import DatabaseClashes
@@ -69,6 +68,7 @@ from proxy.store.failures import DatabaseFailures
 from proxy.store.first_seen import DatabaseFirstSeen
 from proxy.store.histories import DatabaseHistories
 from proxy.store.lineages import DatabaseLineages
+from proxy.store.owners import DatabaseOwners
 from proxy.store.quarantine import DatabaseQuarantine
 from proxy.store.records import Records
 from proxy.store.retention import Retention
@@ -78,12 +78,13 @@ from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.chat_model import UpstreamChat
-from proxy.upstreams.making import make_upstream
+from proxy.upstreams.making import make_upstream, model_settings
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.upstreams.translating import Translating, is_openai, translated_paths
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
+from proxy.wire.http.bounds import STATE
 from proxy.wire.http.forwarding import sent_path
 from proxy.wire.http.headers import ResponseHeaders, plain_headers
 from proxy.wire.http.peers import TrustedProxies
@@ -118,6 +119,8 @@ class App:
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
         records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
+        self._proxies = TrustedProxies(settings.server.trusted_proxies)
+        self.ledger = make_ledger(settings.server, self._proxies, self.metrics)
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
@@ -148,6 +151,7 @@ class App:
         prices = prices_of(named, self.tokens.model)
         services = Services(
             server=settings.server,
+            ledger=self.ledger,
             clients=Clients(settings.keys),
             upstreams=self.upstreams,
             recorder=Recorder(self.records_writer, self.metrics, bodies=settings.store.bodies, price=prices),
@@ -157,13 +161,13 @@ class App:
             afterwards=self.afterwards,
             lineages=DatabaseLineages(self.database),
             continuations=Continuations(DatabaseHistories(self.database)),
+            owners=Owners(DatabaseOwners(self.database), self.ledger, keyed=bool(settings.keys)),
             headers=ResponseHeaders(header for stage in used for header in stage.headers),
             tokens=self.tokens,
             counts={count.path: count for count in COUNTS},
             tracing=self.tracing,
         )
         self._endpoint = Endpoint(services)
-        self._proxies = TrustedProxies(settings.server.trusted_proxies)
         self._for_pages = readable_by(settings.cors.origins, self._http) if settings.cors.origins else None
         admin_key = settings.server.admin_key or os.environ.get(GENERATED_KEY_VARIABLE, "")
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
@@ -171,7 +175,8 @@ class App:
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
         parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
         access = client_access(settings, services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
-        self._admin = make_admin(replace(parts, bodies=settings.store.bodies, access=access, exchanges=services.recorder.open))
+        more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger}
+        self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
         self.rollups = RollupBuilder(self._admin.state.figures)
         self._warming: dict[str, asyncio.Task[Any]] = {}
         """What is made ready in threads, by what `missing` calls it."""
@@ -181,7 +186,7 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
         if scope["type"] == "lifespan":
-            await self._lifespan(receive, send)
+            await self._lifespan(scope, receive, send)
         elif scope["type"] == "http":
             scope = self._proxies.resolved(scope) if self._proxies else scope
             await (self._for_pages if self._for_pages and is_api(scope) else self._http)(scope, receive, send)
@@ -208,6 +213,7 @@ class App:
     async def start(self) -> None:
         """Open the store and the upstreams. Raises `ConfigError` for what can never work."""
         share_memory()
+        open_sockets(self.settings.server.max_connections)
         one_thread_a_product()
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await self.database.start()
@@ -302,8 +308,10 @@ class App:
             found["verifier"] = self.verifiers.problem
         return found
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
+        if "state" in scope:
+            scope["state"][STATE] = self.ledger
         try:
             await self.start()
         except ConfigError as error:
@@ -316,7 +324,7 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
-        slots = Slots(settings.max_concurrency, settings.max_queue)
+        slots = Slots(settings.max_concurrency, settings.max_queue, wait_s=settings.timeouts.queue_s, ledger=self.ledger)
         upstream = Translating(
             self._make_upstream(name, settings),
             settings.spoken,
@@ -364,25 +372,9 @@ class App:
             upstream, default = self.upstreams[route.upstream], activate(found.default, route)
             chain = (route.upstream, *self.settings.upstreams[route.upstream].fallback)
             asked_in = {name: translated_paths(self.settings.upstreams[name].spoken) for name in chain}
-            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, asked_in, own))
+            ids = route.upstream not in forwarding(self.settings)
+            routes.append(Route(route.prefix, upstream, default, allowed, route.allow_skip, rules, asked_in, ids, own))
         return routes
-
-
-def make_tracing(settings: Settings) -> Tracing | None:
-    """What follows exchanges, where config.yaml wants it."""
-    given = settings.tracing
-    if given is None or not given.enabled:
-        return None
-    return Tracing({name: server_of(upstream) for name, upstream in settings.upstreams.items()}, given)
-
-
-def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
-    """config.yaml's models, and the embedded ones with their windows."""
-    found = dict(settings.models)
-    for name, upstream in settings.upstreams.items():
-        if isinstance(upstream, EmbeddedSettings):
-            found.setdefault(make_upstream(name, upstream).catalogue_name(""), ModelSettings(window=upstream.window))
-    return found
 
 
 def preload(settings: Settings) -> None:
@@ -399,6 +391,7 @@ def preload(settings: Settings) -> None:
 def from_environment() -> App:
     """The application for a worker process: the config file's path comes in an environment variable."""
     logs.configure()
+    drain_on_hangup()
     settings = load_settings(Path(os.environ[CONFIG_VARIABLE]))
     logs.configure(settings.logging)
     return App(settings)

@@ -14,6 +14,7 @@
         ├── Conflict                  409  conflict
         ├── RequestTooLarge           413  request_too_large
         ├── UnsupportedEncoding       415  unsupported_encoding
+        ├── RateLimited               429  rate_limited
         ├── WebSocketRefused          426  websocket_not_supported
         ├── InternalError             500  internal_error
         ├── UpstreamUnreachable       502  upstream_unreachable
@@ -154,6 +155,12 @@ class UnsupportedEncoding(ProxyError):
     """The body's ``content-encoding`` is none that is read here."""
 
     status, code, type = 415, "unsupported_encoding", "invalid_request_error"
+
+
+class RateLimited(ProxyError):
+    """Too many wrong keys came from this address; try again after ``retry-after``."""
+
+    status, code, type = 429, "rate_limited", "rate_limit_error"
 
 
 class WebSocketRefused(ProxyError):

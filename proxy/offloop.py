@@ -1,8 +1,9 @@
-"""CPU work beside the event loop: no slice on it longer than a few milliseconds, nothing in a thread that nobody waits for.
+"""CPU work beside the event loop: no slice on it longer than a few milliseconds, nothing in a thread without end or without a reader.
 
-`aside` runs a piece of work where it stands if its input is small, and in a worker thread if it is large. When its caller is cancelled (a
-stage's time is over, the client has left) the thread is told: loops in such work go through `each`, or call `check`, and end there.
-`Breather` is for a loop of many small awaits that never have to wait, and so would never let anybody else in.
+`aside` runs a piece of work where it stands if its input is small, and in a worker thread if it is large. Size is only a guess: what has
+had its slice of the loop is begun again in a thread. When its caller is cancelled (a stage's time is over, the client has left) the thread
+is told, and so it is when the exchange has used up its processor time (`Allowance`): loops in such work go through `each`, or call `check`,
+and end there. `Breather` is for a loop of many small awaits that never have to wait, and so would never let anybody else in.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -27,6 +30,8 @@ SENTENCES = 10
 """Times as much work as a plain pass: splitting text into sentences and reading what each of them claims."""
 SLICE_S = 0.005
 """Longest time that one exchange has the event loop for itself."""
+_LOOK_S = 0.01
+"""How often work in a thread looks at its processor time, which takes a call of the system."""
 _here = threading.local()
 
 
@@ -40,51 +45,126 @@ class Abandoned(BaseException):
     """Nobody waits for this work any more. No `Exception`: what catches those goes on, and this must not."""
 
 
-class Waiting:
-    """Whether somebody still waits for a piece of work; set by the event loop, read in the thread."""
+class OverBudget(TimeoutError):
+    """The processor time of the exchange, or of one of its stages, is used up."""
 
-    __slots__ = ("over",)
 
-    def __init__(self) -> None:
-        self.over = False
+class _Spent(Abandoned):
+    """The same, within the work."""
+
+
+class _TooLong(BaseException):
+    """Work on the event loop has had its slice."""
+
+
+class Allowance:
+    """Processor time that work may take: of an exchange, or of one stage of it (`part`). Threads' and the loop's own, models' not."""
+
+    __slots__ = ("limit_s", "spent_s", "whole")
+
+    def __init__(self, limit_s: float, whole: Allowance | None = None) -> None:
+        self.limit_s, self.whole, self.spent_s = limit_s, whole, 0.0
+
+    def part(self, limit_s: float) -> Allowance:
+        """What one stage may take of it."""
+        return Allowance(limit_s, self)
+
+    def spend(self, seconds: float) -> None:
+        """So much was taken."""
+        self.spent_s += seconds
+        if self.whole is not None:
+            self.whole.spend(seconds)
+
+    def over(self, more_s: float = 0.0) -> bool:
+        """Whether it is used up, with `more_s` that is being taken now."""
+        return self.spent_s + more_s > self.limit_s or (self.whole is not None and self.whole.over(more_s))
+
+
+_allowance: ContextVar[Allowance | None] = ContextVar("allowance", default=None)
+"""Of the exchange that this task works for."""
+
+
+@contextmanager
+def allowed(allowance: Allowance) -> Iterator[None]:
+    """What `aside` does within, and in tasks that are begun within, is taken from `allowance`."""
+    token = _allowance.set(allowance)
+    try:
+        yield
+    finally:
+        _allowance.reset(token)
+
+
+class _Work:
+    """One piece of work: whether somebody still waits for it, and how long it may go on. Set by the event loop, read where it runs."""
+
+    __slots__ = ("_allowance", "_began", "_look_at", "_on_loop", "over")
+
+    def __init__(self, allowance: Allowance | None, *, on_loop: bool) -> None:
+        self.over, self._allowance, self._on_loop = False, allowance, on_loop
+        self._look_at, self._began = 0.0, 0.0
+
+    def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns; its processor time is taken from the allowance."""
+        before, _here.work = getattr(_here, "work", None), self
+        self._began = time.thread_time()
+        self._look_at = time.perf_counter() + SLICE_S if self._on_loop else 0.0
+        try:
+            if not self._on_loop:
+                self.check()  # it may have waited for a thread until nobody waited for it
+            return work()
+        finally:
+            _here.work = before
+            if self._allowance is not None:
+                self._allowance.spend(time.thread_time() - self._began)
+
+    def check(self) -> None:
+        """Raises where it must not go on."""
+        if self.over:
+            raise Abandoned
+        now = time.perf_counter()
+        if now < self._look_at:
+            return
+        if self._on_loop:
+            raise _TooLong
+        self._look_at = now + _LOOK_S
+        if self._allowance is not None and self._allowance.over(time.thread_time() - self._began):
+            raise _Spent
 
 
 async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """What `work` returns, run in a thread where `size` (characters, or bytes) is `LARGE`. It must not touch what belongs to the loop."""
+    """What `work` returns, run in a thread where `size` (characters, or bytes) is `LARGE`, or where it turns out to take long.
+
+    It must not touch what belongs to the loop, and must not mind being begun twice. Raises `OverBudget` where the exchange's processor
+    time is used up.
+    """
+    allowance, bound = _allowance.get(), partial(work, *args, **kwargs)
     if size < LARGE:
-        return work(*args, **kwargs)
-    waiting = Waiting()
+        with suppress(_TooLong):
+            return _Work(allowance, on_loop=True).run(bound)
+    piece = _Work(allowance, on_loop=False)
     try:
-        return await asyncio.to_thread(_run, waiting, lambda: work(*args, **kwargs))
+        return await asyncio.to_thread(piece.run, bound)
+    except _Spent:
+        raise OverBudget from None
     finally:
-        waiting.over = True
-
-
-def _run(waiting: Waiting, work: Callable[[], T]) -> T:
-    _here.waiting = waiting
-    try:
-        check()  # it may have waited for a thread until nobody waited for it
-        return work()
-    finally:
-        _here.waiting = None
+        piece.over = True
 
 
 def check() -> None:
-    """In work of `aside` whose caller has gone: raises `Abandoned`. Anywhere else nothing; 50 ns."""
-    waiting: Waiting | None = getattr(_here, "waiting", None)
-    if waiting is not None and waiting.over:
-        raise Abandoned
+    """In work of `aside`: raises where its caller has gone, or its time is over. Anywhere else nothing; 50 ns."""
+    work: _Work | None = getattr(_here, "work", None)
+    if work is not None:
+        work.check()
 
 
 def each(items: Iterable[T]) -> Iterator[T]:
     """`items`, with a `check` before each."""
-    waiting: Waiting | None = getattr(_here, "waiting", None)
-    if waiting is None:
+    work: _Work | None = getattr(_here, "work", None)
+    if work is None:
         yield from items
         return
     for item in items:
-        if waiting.over:
-            raise Abandoned
+        work.check()
         yield item
 
 

@@ -17,10 +17,10 @@ from msgspec.structs import replace
 
 from proxy.context.passages import RETRIEVAL_TOOLS, find_passages
 from proxy.errors import INTERRUPTIONS, Overloaded, PolicyBlocked, ProxyError
-from proxy.exchange import QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, QUIET, Exchange, HookMark, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.exchange.verdicts import UNCHECKED
 from proxy.language.text import replaced
-from proxy.offloop import aside
+from proxy.offloop import LARGE, OverBudget, allowed, aside
 from proxy.ports.stage import SentenceStage, Stage, can_answer_tools
 
 log = logging.getLogger("groundwire.pipeline")
@@ -152,7 +152,9 @@ class Pipeline:
         """
         exchange.retrieval_tools = self._retrieval_tools
         if any(stage.reads_passages and not self._skipped(stage, exchange) for stage in self.stages):
-            await self._find_passages(exchange)
+            found = await aside(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
+            exchange.evidence = (*exchange.evidence, *found)
+            exchange.passages = (*exchange.original.passages, *found)
         if self._request:
             await self._run_all(self._request, "request", exchange)
         if self._own and not can_answer_tools(exchange):
@@ -192,11 +194,6 @@ class Pipeline:
         own = self.own_tools(exchange)
         if own:
             exchange.tools = [tool for tool in exchange.tools if tool_name(tool) not in own]
-
-    async def _find_passages(self, exchange: Exchange) -> None:
-        found = await aside(exchange.original.size, find_passages, exchange.original.messages, self._retrieval_tools)
-        exchange.evidence = (*exchange.evidence, *found)
-        exchange.passages = (*exchange.original.passages, *found)
 
     async def answer(self, exchange: Exchange) -> None:
         """After the model. A stage that asks for another answer (`exchange.retry`) is the last to see this one. Raises `PolicyBlocked`."""
@@ -265,6 +262,7 @@ class Pipeline:
 
     async def sentence(self, exchange: Exchange, sentence: Sentence) -> str:
         """What goes out instead of `sentence` (mostly itself). Raises `PolicyBlocked`."""
+        exchange.work.limit_s += CHECKS_CPU_S * len(sentence.text) / LARGE
         for stage in self._sentence:
             if self._skipped(stage, exchange):
                 continue
@@ -292,8 +290,11 @@ class Pipeline:
         before, started = exchange.begin(), time.perf_counter()
         verdict: Verdict | None = None
         try:
-            async with asyncio.timeout(stage.options.timeout_ms / 1000):
-                verdict = await hook(exchange)
+            if phase == "sentence" and exchange.work.over():
+                raise OverBudget
+            with allowed(stage.allowance(exchange)):
+                async with asyncio.timeout(stage.options.timeout_ms / 1000):
+                    verdict = await hook(exchange)
             if verdict is not None and verdict.outcome == "error":
                 verdict = self._excused(stage, verdict, started)
             if verdict is not None and phase in ("sentence", "answer") and verdict.scope == "request":
@@ -325,7 +326,7 @@ class Pipeline:
                 raise PolicyBlocked(verdict.message or f"the policy's stage {stage.name} refused this", param=verdict.code or stage.name)
             if verdict.outcome == "error" and stage.options.on_error == "closed":
                 message = f"the check {stage.name} could not run, and the policy refuses what it cannot check"
-                if verdict.code in stage.retryable:
+                if verdict.code in stage.retryable or verdict.code == "check_over_budget":
                     raise Overloaded(f"{message}; try again", param=verdict.code, headers=(("retry-after", RETRY_AFTER_S),))
                 raise PolicyBlocked(message, param=verdict.code or "check_failed")
         return verdict
@@ -343,6 +344,12 @@ class Pipeline:
             stage.broke_off(exchange, phase)
         except Exception as again:  # it has failed already
             log.error("%s: stage %s (%s) failed to say so", exchange.id, stage.name, phase, exc_info=again)
+        if isinstance(error, OverBudget):
+            detail = {"cpu_ms": stage.options.cpu_ms, "spent_cpu_ms": round(exchange.work.spent_s * 1000)}
+            log.warning("%s: stage %s (%s) took more than its processor time: %s", exchange.id, stage.name, phase, detail)
+            if stage.options.on_error == "open" and phase in ("sentence", "answer"):
+                return Verdict(stage.name, "unchecked", code=f"{UNCHECKED}over_budget", detail=detail)
+            return Verdict(stage.name, "error", code="check_over_budget", detail=detail)
         if isinstance(error, TimeoutError):
             log.warning("%s: stage %s (%s) took longer than %g ms", exchange.id, stage.name, phase, stage.options.timeout_ms)
             return Verdict(stage.name, "error", code="check_timeout", detail={"timeout_ms": stage.options.timeout_ms})

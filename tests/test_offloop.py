@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from proxy.exchange import Evidence, Request
-from proxy.offloop import LARGE, Abandoned, Breather, aside, check, each
+from proxy.offloop import LARGE, Abandoned, Allowance, Breather, OverBudget, allowed, aside, check, each
 from proxy.pipeline import Pipeline
 from proxy.ports.stage import Stage
 from proxy.stages.claims import Claims
@@ -128,3 +128,42 @@ async def idle_after(kind: type[Stage]) -> float:
     waited = await all_idle()
     pool.shutdown()
     return waited
+
+
+def busy(seconds: float, done: list[int]) -> int:
+    """Computes so long, in a loop that `check`s; returns the thread."""
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        check()
+    done.append(threading.get_ident())
+    return done[-1]
+
+
+async def test_what_is_small_but_takes_long_is_begun_again_in_a_thread() -> None:
+    done: list[int] = []
+    assert threading.get_ident() != await aside(0, busy, 0.03, done)
+    assert 1 == len(done)
+
+
+async def test_work_past_its_processor_time_ends() -> None:
+    whole, done = Allowance(0.02), list[int]()
+    with pytest.raises(OverBudget), allowed(whole.part(10)):
+        await aside(LARGE, busy, 10.0, done)
+    assert [] == done
+    assert whole.over()
+
+
+async def test_one_stage_cannot_take_what_is_the_exchanges() -> None:
+    whole = Allowance(10)
+    with pytest.raises(OverBudget), allowed(whole.part(0.02)):
+        await aside(0, busy, 10.0, [])
+    with allowed(whole.part(0.5)):
+        await aside(0, busy, 0.001, [])
+    assert 0.02 <= whole.spent_s < 5
+
+
+async def test_waiting_takes_no_processor_time() -> None:
+    whole = Allowance(0.02)
+    with allowed(whole):
+        await aside(LARGE, time.sleep, 0.05)
+    assert not whole.over()

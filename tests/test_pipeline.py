@@ -5,6 +5,7 @@ import pytest
 
 from proxy.errors import ContextLengthExceeded, Overloaded, PolicyBlocked
 from proxy.exchange import Answer, Choice, Evidence, Exchange, Sentence, ToolCall, Verdict
+from proxy.offloop import LARGE, aside, check
 from proxy.pipeline import Pipeline
 from proxy.ports.stage import SentenceStage, Stage, StageOptions
 from proxy.testing import make_exchange, make_ports
@@ -49,6 +50,48 @@ async def test_a_stage_past_its_time_budget_is_an_error() -> None:
     exchange = make_exchange()
     await Pipeline([stage_of(options=StageOptions(timeout_ms=1), on_request=slow)]).request(exchange)
     assert ["check_timeout"] == exchange.warnings
+
+
+def spending(options: StageOptions) -> Stage:
+    """A stage that never ends by itself."""
+
+    def compute() -> None:
+        while True:
+            check()
+
+    async def hook(self: Stage, exchange: Exchange) -> None:
+        await aside(LARGE, compute)
+
+    return stage_of(options=options, on_request=hook, on_answer=hook)
+
+
+async def test_a_check_of_the_request_past_its_processor_time_is_an_error() -> None:
+    exchange = make_exchange()
+    await Pipeline([spending(StageOptions(cpu_ms=5))]).request(exchange)
+    assert ["check_over_budget"] == exchange.warnings
+
+
+async def test_an_answer_past_its_processor_time_is_unchecked() -> None:
+    exchange = make_exchange()
+    exchange.answer = Answer((Choice(0, "It is so."),))
+    await Pipeline([spending(StageOptions(cpu_ms=5))]).answer(exchange)
+    assert [("unchecked", "unchecked_over_budget")] == [(v.outcome, v.code) for v in exchange.verdicts]
+
+
+async def test_closed_is_503_where_the_processor_time_is_used_up() -> None:
+    exchange = make_exchange()
+    exchange.answer = Answer((Choice(0, "It is so."),))
+    with pytest.raises(Overloaded) as caught:
+        await Pipeline([spending(StageOptions(cpu_ms=5, on_error="closed"))]).answer(exchange)
+    assert "check_over_budget" == caught.value.param
+
+
+async def test_the_stages_share_the_exchanges_processor_time() -> None:
+    exchange = make_exchange()
+    exchange.work.spend(1000)
+    exchange.answer = Answer((Choice(0, "It is so."),))
+    await Pipeline([spending(StageOptions(cpu_ms=1e9))]).answer(exchange)
+    assert ["unchecked_over_budget"] == [v.code for v in exchange.verdicts]
 
 
 async def test_on_error_closed_refuses_what_could_not_be_checked() -> None:

@@ -91,7 +91,7 @@ async def _refuses(url: str) -> None:
             await asyncio.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_running_stream_is_drained_and_recorded_before_the_process_ends(tmp_path: Path, number: signal.Signals) -> None:
     go_on = asyncio.Event()
     async with (

@@ -29,6 +29,7 @@ from proxy.admin.sessions import Door
 from proxy.admin.verdicts import ClientAccess, VerdictsApi
 from proxy.config.client_keys import Clients
 from proxy.errors import InternalError, InvalidRequest, NotFound, ProxyError, StoreUnavailable
+from proxy.ledger import Ledger
 from proxy.observe.metrics import CONTENT_TYPE, Metrics
 from proxy.observe.open_exchanges import OpenExchanges
 from proxy.ports.panels import StagePanel
@@ -65,6 +66,8 @@ class AdminParts:
     metrics: Metrics
     ready: Callable[[], dict[str, str]]
     """What is not ready yet and why; empty when everything is."""
+    ledger: Ledger = field(default_factory=Ledger)
+    """Counts wrong keys."""
     figures: PanelFigures | None = None
     """Figures over time; None for those of the records table."""
     failures_of_run: FailuresOfRun | None = None
@@ -91,7 +94,7 @@ def panels_of(stages: Sequence[type[Stage]]) -> tuple[type[StagePanel], ...]:
 def make_admin(parts: AdminParts) -> Starlette:
     """The Starlette application below the proxy's own paths; ``state.stop`` ends what it has open, before the store closes;
     ``state.figures`` are its figures over time."""
-    door = Door(parts.admin_key)
+    door = Door(parts.admin_key, parts.ledger)
     api, quarantine, clashes = Api(parts, door), QuarantineApi(parts.quarantine, parts.metrics), ClashesApi(parts.clashes, parts.metrics)
     panels = panels_of(parts.stages)
     over_time = parts.figures or DatabaseFigures(parts.database, panels)
@@ -273,7 +276,9 @@ def _number(value: str, name: str) -> float:
 
 async def _proxy_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, ProxyError)
-    return json_answer(error.envelope(), error.status)
+    answer = json_answer(error.envelope(), error.status)
+    answer.headers.update(dict(error.headers))
+    return answer
 
 
 async def _not_found(request: Request, error: Exception) -> Response:

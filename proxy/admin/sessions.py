@@ -8,17 +8,16 @@ the browser that was given the page.
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 import time
-from collections import OrderedDict, deque
 from collections.abc import Callable
 from hashlib import sha256
 
 from starlette.requests import HTTPConnection
 
 from proxy.admin.access import check
-from proxy.errors import PolicyNotAllowed
+from proxy.errors import InvalidApiKey, PolicyNotAllowed, ProxyError
+from proxy.ledger import Ledger
 
 COOKIE = "groundwire_session"
 CSRF_HEADER = "x-groundwire-csrf"
@@ -62,10 +61,9 @@ class Sessions:
 class Door:
     """Lets the operator in: by the bearer key, by a session's cookie, or without either on a loopback server that has no key."""
 
-    def __init__(self, admin_key: str, *, clock: Callable[[], float] = time.time) -> None:
-        self._admin_key = admin_key
+    def __init__(self, admin_key: str, ledger: Ledger, *, clock: Callable[[], float] = time.time) -> None:
+        self._admin_key, self._ledger = admin_key, ledger
         self.sessions = Sessions(admin_key, clock=clock)
-        self.failures = SignInFailures(clock=clock)
 
     @property
     def open(self) -> bool:
@@ -80,8 +78,24 @@ class Door:
     def check(self, connection: HTTPConnection) -> None:
         """For the JSON API: as `proxy.admin.access.check`, or a session from our own page; decisions then need its token in a header.
 
-        Raises `InvalidApiKey` or `PolicyNotAllowed`.
+        Raises `InvalidApiKey`, `RateLimited` or `PolicyNotAllowed`.
         """
+        try:
+            self._check(connection)
+        except InvalidApiKey:
+            if "authorization" in connection.headers:
+                self.wrong_key(connection)
+            raise
+
+    def knows(self, connection: HTTPConnection) -> bool:
+        """Whether it is the operator, where others may ask, too, whose keys are no guesses."""
+        try:
+            self._check(connection)
+        except ProxyError:
+            return False
+        return True
+
+    def _check(self, connection: HTTPConnection) -> None:
         cookie = "" if self.open or "authorization" in connection.headers else self.session(connection)
         if not cookie:
             return check(connection, self._admin_key)
@@ -89,6 +103,10 @@ class Door:
         if connection.scope["method"] not in _READING:
             self.check_token(cookie, connection.headers.get(CSRF_HEADER, ""))
         return None
+
+    def wrong_key(self, connection: HTTPConnection) -> None:
+        """It came with one. A right key never waits. Raises `RateLimited` where too many came from its address."""
+        self._ledger.wrong_key(self._ledger.wrong_admin_keys, connection.client.host if connection.client is not None else "")
 
     def check_token(self, cookie: str, token: str) -> None:
         """Raises `PolicyNotAllowed` for a decision that did not come from a page of this session."""
@@ -102,40 +120,3 @@ class Door:
         elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host", "")
         if elsewhere or headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
             raise PolicyNotAllowed("requests from another site's page are refused")
-
-
-class SignInFailures:
-    """Counts wrong keys by address, in this process: after five within a minute an address has to wait."""
-
-    def __init__(self, *, most: int = 5, window_s: float = 60.0, addresses: int = 1024, clock: Callable[[], float] = time.time) -> None:
-        """`addresses` is how many are remembered; the one that failed longest ago is forgotten first."""
-        self._most, self._window_s, self._addresses, self._clock = most, window_s, addresses, clock
-        self._times: OrderedDict[str, deque[float]] = OrderedDict()
-
-    def wait_s(self, address: str) -> float:
-        """Seconds until another try is looked at; 0 for now."""
-        times = self._times.get(_network(address))
-        if times is None or len(times) < self._most:
-            return 0.0
-        return max(0.0, times[0] + self._window_s - self._clock())
-
-    def add(self, address: str) -> None:
-        """A wrong key came from there."""
-        network = _network(address)
-        self._times.setdefault(network, deque(maxlen=self._most)).append(self._clock())
-        self._times.move_to_end(network)
-        while len(self._times) > self._addresses:
-            self._times.popitem(last=False)
-
-    def forget(self, address: str) -> None:
-        """The right key came from there."""
-        self._times.pop(_network(address), None)
-
-
-def _network(address: str) -> str:
-    """What one person holds: an IPv4 address, or a /64 of IPv6."""
-    try:
-        found = ipaddress.ip_address(address)
-    except ValueError:
-        return address
-    return str(ipaddress.ip_network((found, 64), strict=False)) if found.version == 6 else address

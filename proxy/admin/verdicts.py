@@ -24,7 +24,7 @@ from proxy.admin.sessions import Door
 from proxy.admin.verdict_answers import ExchangeVerdict, pending, verdict_of
 from proxy.config.client_keys import Clients
 from proxy.config.settings import Settings
-from proxy.errors import InvalidApiKey, InvalidRequest, NotFound, ProxyError
+from proxy.errors import InvalidApiKey, InvalidRequest, NotFound
 from proxy.observe.metrics import processes
 from proxy.observe.open_exchanges import OpenExchanges
 from proxy.store.records import Record, Records
@@ -120,12 +120,8 @@ class VerdictsApi:
             wait.end()
 
     def _asker(self, request: Request) -> _Asker:
-        """Raises `InvalidApiKey`."""
-        operator = False
-        if not self._door.open:
-            with suppress(ProxyError):
-                self._door.check(request)
-                operator = True
+        """Raises `InvalidApiKey`, `RateLimited`."""
+        operator = not self._door.open and self._door.knows(request)
         keys = client_headers(request.scope["headers"], raw=True).keys
         names, refusal = set[str](), None
         for headers in self._access.key_headers:
@@ -134,6 +130,8 @@ class VerdictsApi:
             except InvalidApiKey as error:
                 refusal = refusal or error
         if refusal is not None and not names and not operator:
+            if keys:
+                self._door.wrong_key(request)
             raise refusal
         return _Asker(operator, frozenset(names), not not_from_here(request.scope))
 

@@ -66,6 +66,10 @@ def explain_all(policy: Policy, columns: int = 80) -> str:
 def _head(policy: Policy, columns: int) -> list[str]:
     lines = [f"{policy.label} ({policy.file})", *textwrap.wrap(purpose(policy.file), columns)]
     lines.append(f"Answers leave {DELIVERIES[policy.delivery]} (delivery: {policy.delivery}).")
+    if policy.writes_anew:
+        rest = "stays behind" if policy.unknown == "drop" else "makes it an error"
+        said = f"An answer is written anew from what is recognised of it; what is not {rest} (unknown: {policy.unknown})."
+        lines += textwrap.wrap(said, columns)
     if not policy.enforce:
         lines += textwrap.wrap("enforce: false: shadow mode, it judges and records everything, and changes and blocks nothing", columns)
     if not policy.stages:

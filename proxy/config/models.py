@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from proxy.errors import ConfigError
 
 Count = Annotated[int, Meta(ge=0)]
+Seconds = Annotated[float, Meta(gt=0)]
 Positive = Annotated[int, Meta(gt=0)]
 
 

@@ -17,44 +17,20 @@ from msgspec import Meta
 
 from proxy.config.conversion import mend, problems, suggested
 from proxy.config.models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
+from proxy.config.models import Seconds as Seconds
 from proxy.config.observability import LoggingSettings, TracingSettings, check_tracing
 from proxy.config.paths import Passthrough, check_passthrough
 from proxy.config.problems import Problems
+from proxy.config.server import ServerSettings as ServerSettings
+from proxy.config.server import server_problems
 from proxy.config.yaml_files import read_yaml
 from proxy.errors import ConfigError
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(:-([^}]*))?\}")
 _RESERVED_PREFIXES = ("/groundwire", "/dashboard", "/health", "/ready", "/metrics", "/v1")
 
-Seconds = Annotated[float, Meta(gt=0)]
 Api = Literal["chat", "responses", "messages"]
 """OpenAI's chat completions and Responses, Anthropic's Messages."""
-
-
-class ServerSettings(Section, frozen=True, kw_only=True):
-    """``server:``"""
-
-    host: str = "127.0.0.1"
-    """Address to listen on; one that other machines can reach needs client keys, or `allow_anonymous`."""
-    port: Annotated[int, Meta(ge=0, le=65535)] = 4000
-    """0 takes any free one."""
-    workers: Positive = 1
-    """Processes that serve, side by side."""
-    admin_key: str = ""
-    """For the dashboard and the operator's API below ``/groundwire``; empty leaves them open on loopback, elsewhere one is made."""
-    allow_anonymous: bool = False
-    """Whether clients without a key of their own may spend the operator's: from other machines, through a proxy, from web pages."""
-    trusted_proxies: tuple[str, ...] = ()
-    """Addresses or ranges of reverse proxies whose ``x-forwarded-for`` is believed, as ``[127.0.0.1, 10.0.0.0/8]``."""
-    max_body_bytes: Positive = 20_000_000
-    """A longer request is a 413, ``request_too_large``."""
-    max_answer_bytes: Positive = 100_000_000
-    """Longest answer that is held in memory."""
-    drain_s: Seconds = 30.0
-    """How long running streams may go on after SIGTERM."""
-    keep_alive_s: Seconds = 10.0
-    """Pause after which a stream gets an SSE comment, whatever the delivery. Where nothing of the answer is there by then, the response
-    begins all the same (200, verdict ``pending``), and what fails afterwards is an event."""
 
 
 class StoreSettings(Section, frozen=True, kw_only=True):
@@ -81,6 +57,8 @@ class Timeouts(Section, frozen=True, kw_only=True):
     """From one piece of an answer to the next."""
     total_s: Seconds = 1800.0
     """For the whole answer; ends one that drips on for ever."""
+    queue_s: Seconds = 600.0
+    """For a place where `max_concurrency` calls run; past it the answer is 503 ``overloaded``."""
 
 
 class Retries(Section, frozen=True, kw_only=True):
@@ -102,7 +80,7 @@ class _Upstream(Section, frozen=True, kw_only=True, tag_field="kind"):
     fallback: tuple[str, ...] = ()
     """Upstreams to try, in order, when this one cannot be had."""
     max_concurrency: Positive = 256
-    """Calls at a time."""
+    """Calls at a time, of which one party may have ``server.party_share``."""
     max_queue: Count = 1024
     """Requests that may wait for a place; past it the answer is 503 ``overloaded``."""
     drop_fields: tuple[str, ...] = ()
@@ -310,6 +288,7 @@ def expand(value: Any, file: str, environ: Mapping[str, str], path: str = "", *,
 
 def check_whole(settings: Settings, file: str, found: Problems) -> None:
     """What no single field shows is added to what was `found`: names that must exist, prefixes, cycles of fallbacks."""
+    found.found += (ConfigError(file, path, problem) for path, problem in server_problems(settings.server))
     found.found += (ConfigError(file, path, problem) for path, problem in _of_routes(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in _of_upstreams(settings))
     found.found += (ConfigError(file, path, problem) for path, problem in _of_keys(settings))

@@ -8,6 +8,7 @@ never an error; every pattern is bounded, so that time is linear in the text's l
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -189,10 +190,11 @@ def _without_link_labels(response: str, found: list[dict[str, Any]]) -> list[dic
 def _numbered(response: str) -> list[dict[str, Any]]:
     """The bare ones, outside of code."""
     code = [match.span() for match in _INLINE_CODE.finditer(response)]
+    starts = [start for start, _ in code]
     return [
         {"type": "passage", "number": number, "span": match.span()}
         for match in _NUMBERED.finditer(response)
-        if not any(start < match.start() < end for start, end in code)
+        if not ((before := bisect_left(starts, match.start())) and match.start() < code[before - 1][1])
         and not _NO_CITATION.search(response, max(0, match.start() - 12), match.start())
         for number in _cited(match["numbers"])
     ]

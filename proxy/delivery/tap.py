@@ -30,6 +30,7 @@ from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
 from proxy.pipeline import Pipeline
 from proxy.ports.upstream import Reply
+from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, Dialect
 from proxy.wire.http.asgi import RawHeaders, Responder
 from proxy.wire.http.forwarding import returned_headers
@@ -179,16 +180,18 @@ async def deliver_tap(d: Delivery) -> None:
         if d.exchange.inline:
             ended = await _tap_with_verdict(d, stream)
         else:
-            size, breather = 0, Breather()
+            size, breather, whole = 0, Breather(), sse.WholeEvents()
             async for chunk in d.reply.chunks():
                 await breather.breathe()
-                await d.responder.write(chunk)
+                await d.responder.write(whole.feed(chunk))
                 size += len(chunk)
                 if size <= d.max_bytes:
                     stream.feed(chunk)
                     if d.keep is not None and stream.complete and not d.responder.said:
                         await _said(d, stream)
             stream.finish()
+            if stream.complete or stream.done or stream.error is not None or size > d.max_bytes:
+                await d.responder.write(bytes(whole.rest))
             if size > d.max_bytes:  # it has left, but nobody can say what it was
                 d.unreadable(f"longer than server.max_answer_bytes ({d.max_bytes} bytes)")
                 await d.responder.end()

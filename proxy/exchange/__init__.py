@@ -39,12 +39,15 @@ from proxy.exchange.verdicts import unchecked_reason as unchecked_reason
 from proxy.exchange.verdicts import warning_codes as warning_codes
 from proxy.exchange.verdicts import worst_outcome
 from proxy.exchange.wishes import Wishes
+from proxy.offloop import Allowance
 
 if TYPE_CHECKING:
     from proxy.exchange.fact_checks import FactVerdict
     from proxy.exchange.judgements import Claim, Judgement
 
 T = TypeVar("T")
+CHECKS_CPU_S = 2.0
+"""Processor time of all checks of one exchange with `LARGE` characters or less."""
 Message = Mapping[str, Any]
 """One chat message in OpenAI's form: ``role``, ``content`` and whatever else the client sent."""
 Tool = Mapping[str, Any]
@@ -288,6 +291,8 @@ class Exchange(Struct):
     ``after_ms`` from the upstream's last byte to the answer's leaving."""
     marks: list[HookMark] | None = None
     """Every run of a hook, in the order of their ends; None where nobody asks for them (they are what a trace is made of)."""
+    work: Allowance = field(default_factory=lambda: Allowance(CHECKS_CPU_S))
+    """Processor time that its stages may take, all together."""
     running: list[Snapshot] = field(default_factory=list)
     """Of each hook that runs now: under gate, the sentences of several choices are judged at once, and tools called meanwhile."""
 

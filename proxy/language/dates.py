@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from proxy.language.clock_words import half_of_day, read_worded_times
 from proxy.language.patterns import LazyPattern
+from proxy.offloop import each
 
 Reading = tuple[int | None, int | None, int | None]
 """Year, month, day; None for what is not said."""
@@ -93,7 +94,7 @@ def read_dates(text: str) -> list[Date]:
 
 
 def _dates(text: str) -> Iterator[Date]:
-    for match in _DATE.finditer(text):
+    for match in each(_DATE.finditer(text)):
         readings = _readings(match)
         if not readings:
             continue
@@ -128,7 +129,7 @@ def _possible(*readings: Reading) -> tuple[Reading, ...]:
 def read_times(text: str) -> list[Time]:
     """The times of day in `text`, in order."""
     found = []
-    for match in _TIME.finditer(text):
+    for match in each(_TIME.finditer(text)):
         hour, minute, half = (
             int(match["hour"]),
             int(match["minute"] or match["minute2"] or 0),

@@ -1,4 +1,8 @@
-"""Regular expressions that are compiled at their first use: the large ones take milliseconds each, and most servers judge no claims."""
+"""Regular expressions that are compiled at their first use: the large ones take milliseconds each, and most servers judge no claims.
+
+A long text is searched in steps, with a `check` before each: an expression has the interpreter for itself until it is done, and some
+read 3 characters a microsecond. No match may be longer than `LONGEST_CHARS`.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,13 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import cached_property
+
+from proxy.offloop import check
+
+_STEP_CHARS = 6_000
+"""About 2 ms of the slowest."""
+LONGEST_CHARS = 4_000
+"""Of a match in a text of more than two steps; patterns are bounded well below."""
 
 
 class LazyPattern:
@@ -28,19 +39,41 @@ class LazyPattern:
 
     def search(self, text: str, at: int = 0, until: int = sys.maxsize) -> re.Match[str] | None:
         """As `re.Pattern.search`."""
+        until = min(until, len(text))
+        while until - at > 2 * _STEP_CHARS:
+            check()
+            found = self._compiled.search(text, at, at + _STEP_CHARS + LONGEST_CHARS)
+            if found is None or found.start() >= at + _STEP_CHARS:
+                at += _STEP_CHARS
+            elif (whole := self._compiled.match(text, found.start(), until)) is not None:
+                return whole
+            else:  # only the end of what was looked at made it one
+                at = found.start() + 1
         return self._compiled.search(text, at, until)
 
     def findall(self, text: str) -> list[str]:
         """As `re.Pattern.findall`, of a pattern with one group at most."""
-        return self._compiled.findall(text)
+        if len(text) <= 2 * _STEP_CHARS:
+            return self._compiled.findall(text)
+        return [match[match.re.groups] or "" for match in self.finditer(text)]
 
     def finditer(self, text: str, at: int = 0, until: int = sys.maxsize) -> Iterator[re.Match[str]]:
         """As `re.Pattern.finditer`."""
-        return self._compiled.finditer(text, at, until)
+        until = min(until, len(text))
+        while until - at > 2 * _STEP_CHARS and (found := self.search(text, at, until)) is not None:
+            yield found
+            at = max(found.end(), found.start() + 1)
+        yield from self._compiled.finditer(text, at, until) if until - at <= 2 * _STEP_CHARS else ()
 
     def sub(self, put: str | Callable[[re.Match[str]], str], text: str) -> str:
         """As `re.Pattern.sub`."""
-        return self._compiled.sub(put, text)
+        if len(text) <= 2 * _STEP_CHARS:
+            return self._compiled.sub(put, text)
+        pieces, at = [], 0
+        for match in self.finditer(text):
+            pieces += [text[at : match.start()], match.expand(put) if isinstance(put, str) else put(match)]
+            at = match.end()
+        return "".join([*pieces, text[at:]])
 
     def split(self, text: str) -> list[str]:
         """As `re.Pattern.split`."""

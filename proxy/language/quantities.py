@@ -16,6 +16,7 @@ from proxy.language.dates import Date, Time, read_dates, read_times
 from proxy.language.halves import read_halves
 from proxy.language.number_words import FRACTIONS, JOINERS, LANGUAGES, magnitude, may_count, ordinal_value, run_value, word_value
 from proxy.language.units import CURRENCY_SIGNS, UNITS, Unit, unit_of
+from proxy.offloop import check, each
 
 TOLERANCE = 0.05
 """By how much of itself a number that is given as "about" may miss."""
@@ -122,12 +123,13 @@ def _is_amount(text: str, date: Date) -> bool:
     after = _AFTER_NUMBER.match(text, date.end)
     if after is not None and after[1].lower() != "an" and text[after.end() : after.end() + 1] not in ("'", "’") and unit_of(after[1]):
         return True
-    return text[: date.start].rstrip()[-1:] in CURRENCY_SIGNS and bool(text[: date.start].strip())
+    before = text[max(0, date.start - _NEAR_CHARS) : date.start].rstrip()
+    return bool(before) and before[-1] in CURRENCY_SIGNS
 
 
 def _digits(text: str, taken: Sequence[tuple[int, int]], languages: Sequence[str]) -> Iterator[Quantity]:
     k = 0
-    for match in _NUMBER.finditer(text):
+    for match in each(_NUMBER.finditer(text)):
         start, end = match.span()
         while k < len(taken) and taken[k][1] <= start:
             k += 1
@@ -181,7 +183,7 @@ def _with_surroundings(text: str, start: int, end: int, readings: list[tuple[flo
     if before[-1:] in CURRENCY_SIGNS:
         unit = UNITS[before[-1:]]
         start = text.rindex(before[-1:], 0, start)
-    negative = before[-1:] in ("-", "−") and (len(before) < 2 or before[-2] in " (") and start == len(text[:start].rstrip())
+    negative = before[-1:] in ("-", "−") and (len(before) < 2 or before[-2] in " (") and not text[start - 1].isspace()
     if ends := _ORDINAL_END.match(text, end):
         end, ordinal = ends.end(), True
     else:
@@ -232,13 +234,13 @@ def _relation(text: str, start: int) -> str:
 
 
 def _spelled(text: str, taken: Sequence[tuple[int, int]], languages: Sequence[str]) -> list[Quantity]:
-    words = [(match[0].lower(), match.start(), match.end()) for match in _WORD.finditer(text)]
-    within = {at for start, end in taken for at in range(start, min(end, start + 60))}
-    starts = [i for i, (word, start, _) in enumerate(words) if may_count(word) and start not in within]
+    words = [(match[0].lower(), match.start(), match.end()) for match in each(_WORD.finditer(text))]
+    within = {at for start, end in each(taken) for at in range(start, min(end, start + 60))}
+    starts = [i for i, (word, start, _) in enumerate(each(words)) if may_count(word) and start not in within]
     found = []
     for language in languages:
         reached = 0
-        for i in starts:
+        for i in each(starts):
             if i >= reached:
                 quantity, used = _spelled_at(text, words, i, language)
                 found += [quantity] if quantity is not None else []
@@ -337,6 +339,7 @@ def derivable(claim: Quantity, said: str, evidence: Sequence[Quantity], years: S
     Without such a cue a wrong number would find two others that make it up by chance. `years` are those of the evidence: a span of
     years is their difference.
     """
+    check()
     wanted = claim.base_values()
     unit = claim.unit.factor if claim.unit else 1.0
     reach = claim.step * unit / 2 if claim.step != 1.0 else TOLERANCE * abs(wanted[0]) if claim.relation == "about" else 0.0

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
-from proxy.offloop import check
+from proxy.offloop import check, each
 
 MAX_HELD_CHARS = 2000
 """A sentence longer than this is cut at white space, so that text without full stops does not wait for ever."""
@@ -60,9 +61,16 @@ _STEP_CHARS = 512
 """Of a long text, taken up at a time: what waits for its sentence's end stays short, and the work linear."""
 _SEARCHED_CHARS = 10_000_000
 """About 10 ms."""
-_STRETCH_CHARS = 4000
+_STRETCH_CHARS, _PHRASE_CHARS = 4000, 200
 _NEXT_WORD = re.compile(r"\s*(\S{1,80})")
 _LIST_NUMBER = re.compile(r"(?:^|\n)[\s>]*\(?\d{1,3}[.)]$")
+
+
+class Searchable(Protocol):
+    """A compiled pattern, or one that will be."""
+
+    def search(self, text: str, at: int, until: int, /) -> re.Match[str] | None:
+        """As `re.Pattern.search`."""
 
 
 class SentenceSplitter:
@@ -186,6 +194,11 @@ def stretches(text: str) -> Iterator[tuple[int, int]]:
         yield start, cut
         start = cut
     yield start, len(text)
+
+
+def occurs(pattern: Searchable, text: str) -> bool:
+    """Whether `pattern` occurs in a text, looked for in `stretches` that overlap by the longest that a phrase may be."""
+    return any(pattern.search(text, start, end + _PHRASE_CHARS) is not None for start, end in each(stretches(text)))
 
 
 def text_of(content: object) -> str:

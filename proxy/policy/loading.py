@@ -67,6 +67,11 @@ class Policy:
         return f"{self.name}@{self.digest}"
 
     @property
+    def writes_anew(self) -> bool:
+        """Whether of an answer what is recognised leaves, and nothing else."""
+        return _writes_anew(self.delivery, self.stages)
+
+    @property
     def judges(self) -> bool:
         """Whether what a request says may make it change or refuse something: then every reader must read the same in it."""
         actions = [action for spec in self.stages for action in spec.stage.actions(spec.options)]
@@ -111,7 +116,7 @@ def load_policy(path: str | Path, stages: Sequence[type[Stage]] = STAGES) -> Pol
     specs = _specs(raw, file, stages, found)
     if specs is not None:
         _check_order(specs, file, said.get("delivery", "hold"), found)
-        if "unknown" in raw and (said.get("delivery") == "tap" or not any(_refuses_unchecked(spec) for spec in specs)):
+        if "unknown" in raw and not _writes_anew(said.get("delivery", "hold"), specs):
             found.found.append(ConfigError(file, "unknown", _OPEN))
     found.raised()
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
@@ -126,10 +131,10 @@ _CHOICES = {"delivery": DELIVERIES, "load_models": get_args(LoadModels), "unknow
 _OPEN = "only where delivery is hold or gate and a stage that looks at answers has on_error: closed; elsewhere bytes leave as they came"
 
 
-def _refuses_unchecked(spec: StageSpec) -> bool:
-    """Whether a stage looks at answers and refuses what it cannot check."""
-    looks = spec.stage.on_answer is not Stage.on_answer or issubclass(spec.stage, SentenceStage)
-    return looks and spec.options.enabled and spec.options.on_error == "closed"
+def _writes_anew(delivery: Delivery, specs: Sequence[StageSpec]) -> bool:
+    """Whether answers wait for a stage that looks at them and refuses what it cannot check."""
+    looking = [spec for spec in specs if spec.stage.on_answer is not Stage.on_answer or issubclass(spec.stage, SentenceStage)]
+    return delivery != "tap" and any(spec.options.enabled and spec.options.on_error == "closed" for spec in looking)
 
 
 def _word(value: Any, key: str, file: str) -> Any:

@@ -9,13 +9,15 @@ Stages, models and the store do not import each other: a stage gets what it need
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal
 
 from msgspec import Meta, Struct
 
-from proxy.exchange import OUTCOMES, Exchange, Request, Sentence, ToolCall, Verdict, tool_name
+from proxy.exchange import CHECKS_CPU_S, OUTCOMES, Exchange, Request, Sentence, ToolCall, Verdict, tool_name
 from proxy.language.text import replaced, split_sentences
+from proxy.offloop import LARGE, Allowance
 from proxy.ports import Ports
 from proxy.ports.headers import StageHeader
 from proxy.ports.panels import StagePanel
@@ -36,6 +38,13 @@ class StageOptions(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     timeout_ms: Annotated[
         float, Meta(gt=0, description="time budget of each of its hooks, in milliseconds; past it the stage is an error")
     ] = 5000
+    cpu_ms: Annotated[
+        float,
+        Meta(
+            gt=0,
+            description="processor time of each of its hooks, in milliseconds, for each 20,000 characters; models' time is not counted",
+        ),
+    ] = 250
 
 
 if TYPE_CHECKING:
@@ -78,6 +87,8 @@ class Stage(Generic[OptionsT]):
     """One step of a policy. Subclasses set the class attributes and override the hooks they need."""
 
     name: ClassVar[str]
+    checks: ClassVar[bool] = True
+    """Whether it looks for what is wrong, so that its processor time is of the exchange's: what makes the prompt fit has to be done."""
     """As in the policy file."""
     Options: ClassVar[type[StageOptions]] = StageOptions
     requires: ClassVar[tuple[str, ...]] = ()
@@ -122,6 +133,17 @@ class Stage(Generic[OptionsT]):
     def __init__(self, options: OptionsT, ports: Ports) -> None:
         self.options = options
         self.ports = ports
+
+    def allowance(self, exchange: Exchange) -> Allowance:
+        """Processor time that a hook may take: of the exchange's own, if the stage checks something. Both grow with what there is to read,
+        since a check takes a time for each character, so that the length of ordinary text never cuts its check short.
+        """
+        if not self.checks:
+            return Allowance(math.inf)
+        answered = sum(len(choice.text) for choice in exchange.answer.choices) if exchange.answer is not None else 0
+        share = 1 + (exchange.original.size + answered) / LARGE
+        exchange.work.limit_s = max(exchange.work.limit_s, CHECKS_CPU_S * share)
+        return exchange.work.part(self.options.cpu_ms / 1000 * share)
 
     def warm(self) -> None:
         """Read and compile what the first request would wait for. Called in a thread when the server starts, which does not wait for it;

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from proxy.ledger import NOBODY, Party
+
 Headers = Sequence[tuple[str, str]]
 
 
@@ -51,6 +53,8 @@ class Call(Struct, frozen=True):
     raw: bool = False
     """Pass-through: the answer's bytes are wanted as they are, content encoding included."""
     past: Past = Past()
+    party: Party = NOBODY
+    """Whose share of the upstream's places it takes."""
 
 
 class Reply(Protocol):

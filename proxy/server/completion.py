@@ -20,20 +20,21 @@ from proxy.delivery.recognised import Recognised
 from proxy.errors import InvalidRequest, StoreUnavailable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
-from proxy.offloop import LARGE, aside
+from proxy.offloop import aside
 from proxy.policy.loading import Delivery
 from proxy.ports.upstream import Call, Past, Reply, is_event_stream
 from proxy.server.continuations import unchanged
 from proxy.server.handler import OWN, Handler
+from proxy.server.owners import OwnedReply
 from proxy.upstreams.resilience import retry_after_s
 from proxy.wire.ambiguous_keys import check_keys
 from proxy.wire.bodies import reading
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.encodings import decoded
 from proxy.wire.http.forwarding import following, returned_headers
 from proxy.wire.http.headers import RequestHints
 from proxy.wire.http.keep_alive import KeepAlive
+from proxy.wire.responses.owned import may_name, named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -41,6 +42,8 @@ UNTOUCHED = 20
 """Of a body in which nothing changed at most the extension is left out, at this many times the speed of writing it anew."""
 SKIMMED = 16
 """To skim a body is so many times as fast as a pass that `aside` counts with: 100 KB take 0.15 ms, of nothing but brackets 1.5 ms."""
+KEEPING = "/responses"
+"""The path of the API whose provider keeps conversations."""
 LINEAGE_TIMEOUT_S = 2.0
 MAX_ERROR_BYTES = 2**20
 """Of an upstream's own error; a longer body is none that a client could read."""
@@ -52,13 +55,15 @@ class Completion(Handler):
     async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
         dialect = self._dialect
         assert dialect is not None
-        body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes)
+        body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes, self.room)
         self.responder.watch()
         if encoding := asgi.encoding_of(self._scope):
-            body = await aside(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
+            body = await self.decoded(body, encoding)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
-        if self._policy.judges:
+        if self._owns:
+            await self._check_owner(dialect, body)
+        elif self._policy.judges:
             await aside(len(body), check_keys, body, dialect.carries)
         pipeline, found = self._policy.pipeline, None
         if pipeline.stages or self._translates:
@@ -71,6 +76,20 @@ class Completion(Handler):
             return
         ask = partial(self._ask, exchange, dialect, forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
+
+    @property
+    def _owns(self) -> bool:
+        """Whether the provider keeps, under the operator's key, what the client may go on from."""
+        return self._dialect is not None and self._dialect.path == KEEPING and self.route.keeps_for_operator and not self._translates
+
+    async def _check_owner(self, dialect: Dialect, body: bytes) -> None:
+        """Raises `NotFound` where it goes on from what is another client's, `InvalidRequest` where that can be read in two ways."""
+        names = await aside(len(body) // SKIMMED, may_name, body)
+        if self._policy.judges or (names and self._s.clients.keyed):
+            await aside(len(body), check_keys, body, dialect.carries)
+        if names:
+            named, brought = await aside(len(body), named_in, body)
+            await self._s.owners.check(self.route.upstream.name, named, self._client, self.party, brought)
 
     async def _begin(self, exchange: Exchange, found: Verdict | None) -> None:
         """The stages look at the request; `found` is what is to be said of its history."""
@@ -157,7 +176,7 @@ class Completion(Handler):
         size = request.size // UNTOUCHED if untouched else request.size
         body = await aside(size, dialect.render_request, exchange)
         past = Past(request.held if request.held_whole else None, request.known_items)
-        call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past)
+        call = Call("POST", self.path, following(headers, later) if later else headers, body, request.stream, past=past, party=self.party)
         now = time.perf_counter()
         if later:
             exchange.timings["between_ms"] = exchange.timings.get("between_ms", 0.0) + (now - started) * 1000
@@ -165,7 +184,10 @@ class Completion(Handler):
             self._before_ms, self._asked_at = (now - self._started) * 1000, now
             if request.stream:
                 self._alive = KeepAlive(self.responder, self._s.server.keep_alive_s, lambda: self._own_headers("pending"))
-        return self._recognised(exchange, dialect, body, await self._call(call))
+        reply = await self._call(call)
+        if self._owns and 200 <= reply.status < 300:
+            reply = OwnedReply(reply, self._s.owners, self.route.upstream.name, self._client)
+        return self._recognised(exchange, dialect, body, reply)
 
     def _recognised(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
         """The reply with what is recognised of it, where the policy refuses what it cannot check; else as it came."""
@@ -237,6 +259,8 @@ class Completion(Handler):
     async def _deliver_own(self, exchange: Exchange, dialect: Dialect) -> None:
         """Send the answer that a stage gave in the model's stead."""
         self._s.metrics.count("answers.own_count")
+        if self._owns and exchange.answer is not None and exchange.answer.id:
+            await self._s.owners.add(self.route.upstream.name, [exchange.answer.id], self._client)
         exchange.upstream = OWN
         exchange.facts.context = None  # nothing was sent upstream
         self._before_ms = (time.perf_counter() - self._started) * 1000

@@ -13,6 +13,7 @@ from proxy.config.client_keys import ANONYMOUS
 from proxy.config.paths import normal
 from proxy.errors import (
     ContextLengthExceeded,
+    InvalidApiKey,
     InvalidRequest,
     PolicyBlocked,
     PolicyNotAllowed,
@@ -22,19 +23,23 @@ from proxy.errors import (
     WebSocketRefused,
 )
 from proxy.exchange import Exchange, Unanswered, Verdict
+from proxy.ledger import NOBODY
 from proxy.observe import logs
 from proxy.observe.finished import Finished, log_line
 from proxy.observe.tracing.context import parent_of
+from proxy.offloop import LARGE, aside
 from proxy.ports.upstream import Call, Reply
 from proxy.server.continuations import Keeping
 from proxy.server.cross_origin import is_preflight
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.dialect import Dialect
+from proxy.wire.http import asgi
 from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
+from proxy.wire.http.encodings import decoded
 from proxy.wire.http.forwarding import client_headers, wants_websocket
 from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
 from proxy.wire.http.keep_alive import KeepAlive
-from proxy.wire.http.peers import not_from_here
+from proxy.wire.http.peers import foreign_name, not_from_here
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -94,6 +99,8 @@ class Handler(ABC):
         """Calls of the upstream so far, without its own retries."""
         self._asked_at = 0.0
         self._client = ""
+        self.party, self.room = NOBODY, services.ledger.body(NOBODY)
+        """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
         self._keeping: Keeping | None = None
@@ -110,18 +117,44 @@ class Handler(ABC):
             raise InvalidRequest("a query that names another method (_method) is not passed on")
         if wants_websocket(self._scope):
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
-        if self.route.own_machine_only and (problem := not_from_here(self._scope)):
+        if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
         headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
-        self._client = ANONYMOUS if is_preflight(self._scope) else self._s.clients.identify(*self._credentials(headers.keys))
+        self._client = ANONYMOUS if is_preflight(self._scope) else self._identified(headers.keys)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
         await self._serve(path, headers.forwarded, hints)
 
+    async def decoded(self, body: bytes, encoding: str) -> bytes:
+        """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""
+        found = await aside(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
+        asgi.take(self.room, len(found))
+        return found
+
+    def _foreign(self) -> str:
+        """Why the request may be none of this machine's own programs', where nothing else tells clients from web pages; else ""."""
+        hosts = self._s.server.hosts
+        if self.route.own_machine_only:
+            return not_from_here(self._scope, hosts)
+        return "" if self._s.clients.keyed or self._s.server.allow_anonymous else foreign_name(self._scope, hosts)
+
     @abstractmethod
     async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
         """What is particular to the request, once it is known who asks and under which policy."""
+
+    def _identified(self, keys: Mapping[str, str]) -> str:
+        """The client; from here on it is charged. Raises `InvalidApiKey`, `RateLimited`, `PolicyNotAllowed`."""
+        address, ledger = (self._scope.get("client") or ("", 0))[0], self._s.ledger
+        try:
+            client = self._s.clients.identify(*self._credentials(keys))
+        except InvalidApiKey:
+            if keys:
+                ledger.wrong_key(ledger.wrong_client_keys, address)
+            raise
+        self.party = ledger.client(client, address, keyed=self._s.clients.keyed)
+        self.room = ledger.body(self.party)
+        return client
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
         """The client's keys, the route they are for, and how the client's API sends one."""
@@ -234,6 +267,7 @@ class Handler(ABC):
         try:
             await self._finish()
         finally:
+            self.room.release()
             self._s.recorder.open.remove(self.id)
 
     async def _finish(self) -> None:

@@ -6,12 +6,16 @@ import ctypes
 import functools
 import gc
 import os
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from proxy.offloop import SWITCH_S
 
+_OTHER_FILES = 1024
+"""Of the store, of models, of everything that is no client's connection."""
 _M_ARENA_MAX = -8
 """`mallopt(3)`"""
 
@@ -24,6 +28,29 @@ def share_memory() -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 2)
+
+
+def open_sockets(connections: int) -> None:
+    """Raise the limit of open files as far as so many `connections` and those to upstreams take, where the system lets it be raised."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        needed = 2 * connections + _OTHER_FILES
+        wanted = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        if soft != resource.RLIM_INFINITY and soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def drain_on_hangup() -> None:
+    """Have SIGHUP to a worker, or to the one process that serves, do what SIGTERM does: end when running answers have left.
+
+    The supervisor of several workers has its own use of the signal. Where it is ignored, as under ``nohup``, it stays so.
+    """
+    if not hasattr(signal, "SIGHUP") or threading.current_thread() is not threading.main_thread():
+        return
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
 
 
 @contextmanager

@@ -10,14 +10,17 @@ from msgspec import structs
 
 from proxy.delivery.buffering import read_whole
 from proxy.errors import InvalidRequest, ProxyError
-from proxy.offloop import LARGE, aside
+from proxy.offloop import aside
 from proxy.ports.upstream import Call
+from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
+from proxy.server.owners import id_in, ids_of, is_collection
+from proxy.wire.ambiguous_keys import check_keys
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
-from proxy.wire.http.encodings import decoded
 from proxy.wire.http.forwarding import NOT_RETURNED_RAW, has_body, returned_headers
 from proxy.wire.http.headers import RequestHints, plain_headers
+from proxy.wire.responses.owned import named_in
 
 log = logging.getLogger("groundwire.endpoint")
 
@@ -25,6 +28,8 @@ ESTIMATED = b"tokens_estimated"
 """Warns of a count of tokens that is this proxy's own."""
 MAX_COUNT_BYTES = 2**20
 """Of an upstream's count, or its error instead."""
+KEPT = ("/responses/", "/conversations")
+"""Paths whose bodies name what was made before."""
 _OF_THE_BYTES = ("accept-encoding", "content-encoding", "content-length")
 _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 
@@ -54,7 +59,12 @@ class Passthrough(Handler):
             body = asgi.body_chunks(self._scope, self._receive, self._s.server.max_body_bytes)
         else:
             self.responder.watch()
-        call = Call(self._scope["method"], self.path, forwarded, body, raw=True)
+        call = Call(self._scope["method"], self.path, forwarded, body, raw=True, party=self.party)
+        if self.route.keeps_for_operator:
+            call = await self._check_owner(call)
+            if call.method in ("GET", "POST") and is_collection(self.path):
+                await self._make(call)
+                return
         self._before_ms = (time.perf_counter() - self._started) * 1000
         if (count := self._counting()) is not None:
             await self._count(count, call)
@@ -74,15 +84,48 @@ class Passthrough(Handler):
         else:
             await self.responder.end()
 
+    async def _check_owner(self, call: Call) -> Call:
+        """The call, with its body if that was read. Raises `NotFound` where it is about, or goes on from, what is another client's."""
+        owners, upstream, one = self._s.owners, self.route.upstream.name, id_in(self.path)
+        if one and not is_preflight(self._scope):
+            await owners.check(upstream, [one], self._client, self.party)
+        if isinstance(call.body, bytes) or not self.path.startswith(KEPT):
+            return call
+        body = await asgi.joined(call.body, self.room)
+        encoding = asgi.encoding_of(self._scope)
+        read = await self.decoded(body, encoding) if encoding else body
+        named, brought = await aside(len(read), named_in, read)
+        if named and self._s.clients.keyed:
+            await aside(len(read), check_keys, read, "input")
+        await owners.check(upstream, named, self._client, self.party, brought)
+        return structs.replace(call, body=body)
+
+    async def _make(self, call: Call) -> None:
+        """Something of an account's own is made, from then on the client's; or a list of what is there, of which it gets its own."""
+        owners, upstream = self._s.owners, self.route.upstream.name
+        self.responder.watch()
+        forwarded = [(name, value) for name, value in call.headers if name != "accept-encoding"]
+        self._before_ms = (time.perf_counter() - self._started) * 1000
+        reply = await self._call(structs.replace(call, headers=[*forwarded, ("accept-encoding", "identity")]))
+        self._replies.append(reply)
+        answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        if 200 <= reply.status < 300:
+            if call.method == "POST":
+                await owners.add(upstream, await aside(len(answer), ids_of, answer), self._client)
+            elif call.method == "GET":
+                answer = await owners.only_own(upstream, answer, self._client)
+        headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
+        await self.responder.whole(reply.status, headers + plain_headers(self.id, "skipped"), answer)
+
     def _counting(self) -> TokenCount | None:
         return self._s.counts.get(self.path.partition("?")[0]) if self._scope["method"] == "POST" else None
 
     async def _count(self, count: TokenCount, call: Call) -> None:
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
-        body = b"".join([piece async for piece in call.body]) if not isinstance(call.body, bytes) else call.body
+        body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
         self.responder.watch()
         if encoding := asgi.encoding_of(self._scope):
-            body = await aside(LARGE, decoded, body, encoding, self._s.server.max_body_bytes)
+            body = await self.decoded(body, encoding)
         forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
         reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
         self._replies.append(reply)

@@ -9,6 +9,7 @@ from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import Api, ServerSettings
 from proxy.context.lineage import Lineages
+from proxy.ledger import Ledger
 from proxy.observe.metrics import Metrics
 from proxy.observe.recording import Recorder
 from proxy.observe.tracing.trace import Tracing
@@ -18,9 +19,11 @@ from proxy.ports import TokenCounter
 from proxy.server.background import Afterwards
 from proxy.server.continuations import Continuations
 from proxy.server.cross_origin import Grants
+from proxy.server.owners import Owners
 from proxy.upstreams.resilience import Resilient
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.headers import ResponseHeaders
+from proxy.wire.http.peers import TrustedProxies
 
 
 @dataclass(slots=True, frozen=True)
@@ -51,6 +54,8 @@ class Route:
     paths: PathRules
     asked_in: Mapping[str, Mapping[str, Api]] = field(default_factory=dict)
     """By the upstream's name, and that of each which stands in for it: paths whose API it does not speak, with the one it is asked in."""
+    keeps_for_operator: bool = True
+    """Whether what its upstream keeps for clients stands under the operator's key, so that ids have owners here."""
     own_machine_only: bool = False
     """Whether only this machine's own programs may use it: clients have no keys, and its upstream's calls cost the operator's."""
     translated: frozenset[str] = field(init=False)
@@ -65,6 +70,7 @@ class Services:
     """What every exchange uses."""
 
     server: ServerSettings
+    ledger: Ledger
     clients: Clients
     upstreams: Mapping[str, Resilient]
     recorder: Recorder
@@ -74,6 +80,7 @@ class Services:
     afterwards: Afterwards
     lineages: Lineages
     continuations: Continuations
+    owners: Owners
     headers: ResponseHeaders
     tokens: TokenCounter
     counts: Mapping[str, TokenCount] = field(default_factory=dict)
@@ -82,3 +89,15 @@ class Services:
     """Which pages may read the upstreams' answers."""
     tracing: Tracing | None = None
     """None where nobody wants traces."""
+
+
+def make_ledger(server: ServerSettings, proxies: TrustedProxies, metrics: Metrics) -> Ledger:
+    """As ``server:`` has it."""
+    return Ledger(
+        max_connections=server.max_connections,
+        max_bodies_bytes=server.bodies_bytes,
+        party_share=server.party_share,
+        write_stall_s=server.write_stall_s,
+        no_address=proxies.trusts,
+        count=metrics.count,
+    )

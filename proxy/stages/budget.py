@@ -88,6 +88,7 @@ class Budget(Stage[BudgetOptions]):
     """Counts the prompt's tokens, warns as the window fills, refuses what cannot fit."""
 
     name = "budget"
+    checks = False
     measures = True
     Options = BudgetOptions
     assigns = ("token_count",)

@@ -122,6 +122,7 @@ class HistoryPanel(StagePanel):
     """Histories that are too long."""
 
     name = "distraction"
+    checks = False
     title = "Long conversations"
     distractions: dict[str, int] = field(default_factory=dict)
     """By severity."""

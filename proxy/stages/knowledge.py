@@ -45,6 +45,7 @@ class Knowledge(Stage[KnowledgeOptions]):
     """Looks up facts for the question, and lets answers and new content be checked against the knowledge base."""
 
     name = "knowledge"
+    checks = False
     Options = KnowledgeOptions
     counters = COUNTERS
     assigns = ("knowledge",)

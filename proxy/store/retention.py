@@ -6,6 +6,10 @@ compactions, clashes, quarantined content that was decided, and what is remember
 too old and what it decided is gone. A failure goes by its last change, and its revisions after it: they also say which turns were counted
 already.
 
+A clock that jumped ahead would make everything old at once. What passes between two rounds is compared with the time that the machine has
+been up for, and the first round of a process with the newest row, which is not to be too old itself; a clock that is further ahead deletes
+nothing by age until it goes back, or has stayed so for a day.
+
 Quarantined content that nobody has decided has no age: it goes only when the store is too large and this content takes more than half of
 the room (or nothing else is left to delete), the oldest first, and the log then names every piece.
 """
@@ -14,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Callable
 
@@ -32,6 +37,7 @@ from proxy.store.tables import (
     first_seen,
     histories,
     lineages,
+    owners,
     quarantine,
     records,
     scratchpad,
@@ -43,6 +49,10 @@ from proxy.store.tables import (
 log = logging.getLogger(__name__)
 
 _DAY_S = 86_400.0
+_JUMP_S = _DAY_S
+"""By so much the clock may be ahead of the time that has passed: of a machine whose sleep nothing counts, too."""
+_DOUBT_S = _DAY_S
+"""After so long a time without a correction the clock is believed."""
 _BATCH_ROWS = 500
 _BETWEEN_BATCHES_S = 0.02
 _UNDECIDED_ROWS = 100
@@ -61,6 +71,7 @@ _TABLES: tuple[tuple[Table, Column[float]], ...] = (
     (first_seen, first_seen.c.used_at),
     (lineages, lineages.c.used_at),
     (histories, histories.c.used_at),
+    (owners, owners.c.used_at),
     (tool_outcomes, tool_outcomes.c.created_at),
     (tool_outcome_versions, tool_outcome_versions.c.changed_at),
     (quarantine, quarantine.c.seen_at),
@@ -81,6 +92,11 @@ _DELETABLE: dict[Table, ColumnElement[bool]] = {
 """Which rows of a table may go, where not all of them may."""
 
 
+def uptime_s() -> float:
+    """Seconds that the machine has been up, its sleep included where that is counted (Linux)."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
 class Retention:
     """Keeps the store within an age and a size."""
 
@@ -92,9 +108,13 @@ class Retention:
         max_mb: float = 2048,
         every_s: float = 600.0,
         clock: Callable[[], float] = time.time,
+        uptime: Callable[[], float] = uptime_s,
     ) -> None:
-        """`max_mb` is in units of 1,000,000 bytes."""
-        self._database, self._clock = database, clock
+        """`max_mb` is in units of 1,000,000 bytes; `uptime` counts seconds from any moment on, and nobody sets it."""
+        self._database, self._clock, self._uptime = database, clock, uptime
+        self._believed_ahead: float | None = None
+        """How far `clock` may be ahead of `uptime`; None before the first round."""
+        self._doubted_at: float | None = None
         self._days, self._max_bytes, self._every_s = days, max_mb * 1e6, every_s
         self._rollups = Rollups(database)
         self._task: asyncio.Task[None] | None = None
@@ -127,7 +147,7 @@ class Retention:
         """Delete what is due; returns the number of rows. Raises `StoreUnavailable`."""
         deleted = 0
         cutoff = self._clock() - self._days * _DAY_S
-        for table, age in _TABLES:
+        for table, age in _TABLES if await self._believes(cutoff + self._days * _DAY_S) else ():
             while count := (await self._delete_oldest(table, age, before=cutoff))[0]:
                 deleted += count
                 await asyncio.sleep(_BETWEEN_BATCHES_S)
@@ -137,6 +157,28 @@ class Retention:
         if deleted and self._database.is_sqlite:
             await self._give_pages_back()
         return deleted
+
+    async def _believes(self, now: float) -> bool:
+        """Whether it can be so late."""
+        uptime = self._uptime()
+        if self._believed_ahead is None:
+            newest = await self._newest()
+            self._believed_ahead = math.inf if newest is None else newest + self._days * _DAY_S - uptime
+        if now - uptime > self._believed_ahead:
+            if self._doubted_at is None:
+                self._doubted_at = uptime
+                late_h, wait_h = (now - uptime - self._believed_ahead) / 3600, _DOUBT_S / 3600
+                log.warning("the clock is %.0f h further than can be: nothing is deleted by age for the next %.0f h", late_h, wait_h)
+            if uptime - self._doubted_at < _DOUBT_S:
+                return False
+        self._believed_ahead, self._doubted_at = now - uptime + _JUMP_S, None
+        return True
+
+    async def _newest(self) -> float | None:
+        """When the store was last written to, or used."""
+        async with self._database.transaction() as connection:
+            times = [await connection.scalar(select(func.max(age))) for _, age in _TABLES]
+        return max((found for found in times if found is not None), default=None)
 
     async def size_bytes(self) -> int:
         """What the store takes on disk, without pages that are free."""

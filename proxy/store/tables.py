@@ -157,6 +157,17 @@ histories = Table(
     Index("histories_client", "client", "used_at"),
 )
 
+owners = Table(
+    "owners",
+    metadata,
+    Column("id", Text, primary_key=True),
+    _text("client"),
+    Column("size_bytes", BigInteger, nullable=False),
+    Column("created_at", Float(53), nullable=False),
+    Column("used_at", Float(53), nullable=False),
+    Index("owners_used_at", "used_at"),
+)
+
 quarantine = Table(
     "quarantine",
     metadata,

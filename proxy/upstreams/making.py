@@ -1,8 +1,18 @@
-"""The upstream that a part of config.yaml describes."""
+"""The upstream that a part of config.yaml describes, and the models that upstreams bring with them."""
 
 from __future__ import annotations
 
-from proxy.config.settings import AnthropicSettings, LiteLLMSettings, OpenAISettings, UpstreamSettings
+from collections.abc import Mapping
+
+from proxy.config.settings import (
+    AnthropicSettings,
+    EmbeddedSettings,
+    LiteLLMSettings,
+    ModelSettings,
+    OpenAISettings,
+    Settings,
+    UpstreamSettings,
+)
 from proxy.ports.upstream import Upstream
 from proxy.upstreams.anthropic import AnthropicUpstream
 from proxy.upstreams.openai import OpenAIUpstream
@@ -21,3 +31,12 @@ def make_upstream(name: str, settings: UpstreamSettings) -> Upstream:
     from proxy.upstreams.embedded import EmbeddedUpstream
 
     return EmbeddedUpstream(name, settings)
+
+
+def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
+    """config.yaml's models, and the embedded ones with their windows."""
+    found = dict(settings.models)
+    for name, upstream in settings.upstreams.items():
+        if isinstance(upstream, EmbeddedSettings):
+            found.setdefault(make_upstream(name, upstream).catalogue_name(""), ModelSettings(window=upstream.window))
+    return found

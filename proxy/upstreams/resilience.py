@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
 from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamUnreachable
+from proxy.ledger import NOBODY, Ledger, Party, Share
 from proxy.ports import Counters, UpstreamFigures
 from proxy.ports.upstream import Call, Headers, Reply, Upstream
 
@@ -23,43 +24,68 @@ RETRIED = frozenset((429, 500, 502, 503, 504))
 
 
 class Slots:
-    """At most `places` at once, at most `queue` waiting, first come first served."""
+    """At most `places` at once and at most `queue` waiting, of both a share for each party. The next place goes to the party with the
+    fewest, and to its call that has waited longest.
+    """
 
-    def __init__(self, places: int, queue: int) -> None:
-        self._free, self._queue = places, queue
-        self._waiting: deque[asyncio.Future[None]] = deque()
+    def __init__(self, places: int, queue: int, *, wait_s: float = 600.0, ledger: Ledger | None = None) -> None:
+        """`wait_s` is how long a call may wait; the `ledger` is told who was refused."""
+        self._places, self._queue, self._wait_s, self._ledger = Share(places), Share(queue), wait_s, ledger or Ledger()
+        self._waiting: dict[Party, deque[asyncio.Future[None]]] = {}
 
-    def take(self) -> bool:
-        """Take a place if one is free and nobody waits."""
-        if self._free > 0 and not self._waiting:
-            self._free -= 1
-            return True
-        return False
+    def take(self, party: Party = NOBODY) -> bool:
+        """Take a place if the party may have one that nobody waits for who could have it."""
+        return not self._ready() and self._places.take(party)
 
-    async def acquire(self, name: str) -> None:
-        """Wait for a place. Raises `Overloaded` when the queue is full."""
-        if len(self._waiting) >= self._queue:
-            message = f"upstream {name} is busy and its queue of {self._queue} is full; try again in a moment"
-            raise Overloaded(message, headers=(("retry-after", "1"),))
+    async def acquire(self, name: str, party: Party = NOBODY) -> None:
+        """Wait for a place. Raises `Overloaded` when the queue is full, and past `wait_s`."""
+        if not self._queue.take(party):
+            problem = f"its queue of {self._queue.total} is full" if not self._queue.free else "too many of your calls wait for it"
+            raise self._refused(party, f"upstream {name} is busy and {problem}")
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        self._waiting.setdefault(party, deque()).append(turn)
         try:
-            await turn
-        except asyncio.CancelledError:
+            async with asyncio.timeout(self._wait_s):
+                await turn
+        except (asyncio.CancelledError, TimeoutError) as error:
             if turn.done() and not turn.cancelled():
-                self.release()  # the place came while we were being cancelled
+                self.release(party)  # the place came while we were being cancelled
             else:
-                self._waiting.remove(turn)
+                self._leave(party, turn)
+            if isinstance(error, TimeoutError):
+                raise self._refused(party, f"upstream {name} is busy: no place within {self._wait_s:g} s") from None
             raise
+        finally:
+            self._queue.release(party)
 
-    def release(self) -> None:
-        """Give a place back, to the first who waits."""
-        while self._waiting:
-            turn = self._waiting.popleft()
+    def release(self, party: Party = NOBODY) -> None:
+        """Give a place back, to the next who waits."""
+        self._places.release(party)
+        while ready := self._ready():
+            party = min(ready, key=self._has)
+            turn = self._waiting[party][0]
+            self._leave(party, turn)
             if not turn.done():
+                self._places.take(party)
                 turn.set_result(None)
-                return
-        self._free += 1
+
+    def _ready(self) -> list[Party]:
+        """Those who wait and may have a place now."""
+        return [party for party in self._waiting if self._places.may_take(party)] if self._waiting else []
+
+    def _has(self, party: Party) -> int:
+        return self._places.of(party[0][0]) if party else 0
+
+    def _leave(self, party: Party, turn: asyncio.Future[None]) -> None:
+        turns = self._waiting.get(party, deque())
+        if turn in turns:  # else its place came, or it was cancelled and passed over
+            turns.remove(turn)
+        if not turns:
+            self._waiting.pop(party, None)
+
+    def _refused(self, party: Party, problem: str) -> Overloaded:
+        self._ledger.refused("place_refused", party, problem)
+        return Overloaded(f"{problem}; try again in a moment", headers=(("retry-after", "1"),))
 
 
 class Resilient:
@@ -123,16 +149,17 @@ class Resilient:
         failed._figures.fell_back()
 
     async def _send(self, call: Call) -> Reply:
-        if not self._slots.take():
+        party = call.party
+        if not self._slots.take(party):
             try:
-                await self._slots.acquire(self.name)
+                await self._slots.acquire(self.name, party)
             except Overloaded as error:
                 self._figures.failed(error.code)
                 raise
         try:
             return await self._with_retries(call)
         except BaseException:
-            self._slots.release()
+            self._slots.release(party)
             raise
 
     async def _with_retries(self, call: Call) -> Reply:
@@ -155,10 +182,10 @@ class Resilient:
                 reply.attempts = attempt
                 self._figures.answered(reply.status, time.perf_counter() - started)
                 if reply.status not in RETRIED or attempt > allowed:
-                    return _Held(reply, self._slots, self._figures, started)
+                    return _Held(reply, self._slots, call.party, self._figures, started)
                 wait = retry_after_s(reply.headers)
                 if wait is not None and wait > self._retries.max_s:
-                    return _Held(reply, self._slots, self._figures, started)
+                    return _Held(reply, self._slots, call.party, self._figures, started)
                 await reply.close()
                 pause = backoff_s(attempt, self._retries) if wait is None else wait
             self._counters.count("upstream.retry_count")
@@ -216,10 +243,10 @@ class _NoFigures:
 class _Held:
     """A reply that keeps its place until it is closed, and tells how long its body took."""
 
-    __slots__ = ("_closed", "_figures", "_reply", "_slots", "_started", "attempts", "headers", "status", "upstream")
+    __slots__ = ("_closed", "_figures", "_party", "_reply", "_slots", "_started", "attempts", "headers", "status", "upstream")
 
-    def __init__(self, reply: Reply, slots: Slots, figures: UpstreamFigures, started: float) -> None:
-        self._reply, self._slots, self._closed = reply, slots, False
+    def __init__(self, reply: Reply, slots: Slots, party: Party, figures: UpstreamFigures, started: float) -> None:
+        self._reply, self._slots, self._party, self._closed = reply, slots, party, False
         self._figures, self._started = figures, started
         self.status, self.headers, self.upstream, self.attempts = reply.status, reply.headers, reply.upstream, reply.attempts
 
@@ -251,4 +278,4 @@ class _Held:
             try:
                 await self._reply.close()
             finally:
-                self._slots.release()
+                self._slots.release(self._party)

@@ -334,11 +334,13 @@ def is_word(value: str) -> bool:
 
 
 def glues(before: str, after: str) -> bool:
-    """Whether two texts that no reader reads as one would make another word, name or number where they are joined with nothing."""
-    if not before or not after or before[-1].isspace() or after[0].isspace():
+    """Whether two texts that no reader reads as one would go on with a word, a number or a sentence where they are joined with nothing."""
+    end, begin = before.rstrip(), after.lstrip()
+    joint = before[len(end) :] + after[: len(after) - len(begin)]
+    if not end or not begin or "\n" in joint:
         return False
-    ends = before[-1] in ".!?:;…\"')]}”»。！？" and not before[-2:-1].isdigit() and len(before.split()[-1]) > 2
-    return not (ends and (after[0].isupper() or after[0] in "#*-`>[\"'“«" or ord(after[0]) > 0x2E80))
+    ends = end[-1] in ".!?:;…\"')]}”»。！？" and len(end.split()[-1]) > 2
+    return not (ends and (joint or begin[0].isupper() or begin[0] in "#*-`>[\"'“«" or ord(begin[0]) > 0x2E80))
 
 
 def _kind(value: object) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import orjson
 from msgspec import Struct
 
 from proxy.errors import UpstreamUnreachable
@@ -18,6 +19,7 @@ MAX_EVENT_BYTES = 32 * 1024 * 1024
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"
 _END = re.compile(rb"(?>\r\n|\r|\n)(?>\r\n|\r|\n)")
+_EVENT_ENDS = (b"\n\n", b"\r\n\r\n", b"\r\r")
 _LINE = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 _LINE_ENDS = ((b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"), (b"\xc2\x85", b"\\u0085"))
@@ -66,11 +68,15 @@ class EventSplitter:
             raise UpstreamUnreachable(f"the upstream sent an event of more than {MAX_EVENT_BYTES} bytes")
 
     def finish(self) -> Event | None:
-        """What is left when the stream has ended; the standard discards it, OpenAI's clients read it."""
+        """What is left when the stream has ended, with a blank line; the standard discards it, OpenAI's clients read it. None for half an
+        event: its data broke off."""
         raw = bytes(self._buffer)
         self._buffer.clear()
         self._searched = 0
-        return self._event(raw) if raw else None
+        event = self._event(raw) if raw else None
+        if event is None or (event.data is not None and not event.done and not _is_json(event.data)):
+            return None
+        return Event(raw.rstrip(b"\r\n") + b"\n\n", event.data)
 
     def _event(self, raw: bytes) -> Event:
         body = raw if self._started else raw.removeprefix(_BOM)
@@ -81,6 +87,33 @@ class EventSplitter:
                 return Event(raw, body[at + 6 : -2])
         values = [value for line in _LINE.split(body) if (value := _data(line)) is not None]
         return Event(raw, b"\n".join(values) if values else None)
+
+
+class WholeEvents:
+    """Lets the bytes of a stream through up to the end of an event: what breaks off in one can then be followed by another."""
+
+    def __init__(self) -> None:
+        self.rest = bytearray()
+        """The beginning of an event."""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What of the stream may leave. An endless event leaves, too."""
+        searched = max(0, len(self.rest) - 3)
+        self.rest += chunk
+        end = max(self.rest.rfind(mark, searched) + len(mark) if mark in self.rest[searched:] else 0 for mark in _EVENT_ENDS)
+        if len(self.rest) - end > MAX_EVENT_BYTES:
+            end = len(self.rest)
+        leaving = bytes(self.rest[:end])
+        del self.rest[:end]
+        return leaving
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    return True
 
 
 def _data(line: bytes) -> bytes | None:

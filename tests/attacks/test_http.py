@@ -69,3 +69,11 @@ async def test_a_body_where_the_method_has_none_goes_nowhere(start: Start, metho
     async with start(reply(completion())) as proxy:
         got = await proxy.request(method, path, b'{"model": "m"}')
     assert (400, []) == (got.status, proxy.upstream.calls)
+
+
+@pytest.mark.parametrize("key", ["forward", "''"])
+async def test_an_unknown_name_on_loopback_is_refused_where_clients_have_no_keys(key: str, start: Start) -> None:
+    async with start(api_key=key) as proxy:
+        refused = await proxy.post(host="evil.example")
+        known = await proxy.post(host="localhost:4000")
+    assert (403, 200, 1) == (refused.status, known.status, len(proxy.upstream.calls))

@@ -148,15 +148,14 @@ async def test_blocks_are_judged_as_clients_join_them(shape: str, delivery: str,
     assert (400, False) == (whole.status, b"ome." in streamed_.body)
 
 
-AROUND_THOUGHTS = [text("It stands in R"), api.THINKING, text("ome.")]
-
-
 @pytest.mark.parametrize("delivery", ["hold", "gate"])
-async def test_texts_around_thoughts_make_no_word_that_was_not_read(delivery: str, start: Start) -> None:
-    async with start(reply(message(*AROUND_THOUGHTS)), stream(streamed(*AROUND_THOUGHTS)), policy=policy(delivery), stages=ALL) as proxy:
+@pytest.mark.parametrize(("one", "other"), [("It stands in R", "ome."), ("It stands in the", " city."), ("It is 3.", "5 m"), ("U.", "S.")])
+async def test_texts_around_thoughts_make_no_word_that_was_not_read(one: str, other: str, delivery: str, start: Start) -> None:
+    blocks = [text(one), api.THINKING, text(other)]
+    async with start(reply(message(*blocks)), stream(streamed(*blocks)), policy=policy(delivery), stages=ALL) as proxy:
         whole, streamed_ = await proxy.post(ASK, PATH), await proxy.post(STREAM, PATH)
-    for blocks in (whole.json["content"], api.read(streamed_.body)["content"]):
-        assert "It stands in R\n\nome." == "".join(block.get("text", "") for block in blocks)
+    for left in (whole.json["content"], api.read(streamed_.body)["content"]):
+        assert f"{one}\n\n{other}" == "".join(block.get("text", "") for block in left)
 
 
 async def test_plain_texts_around_a_call_are_not_changed(start: Start) -> None:

@@ -49,6 +49,17 @@ def test_a_default_may_hold_an_address(tmp_path: Path) -> None:
         (BASE + "server: {prt: 3}", "server: unknown key 'prt'; did you mean 'port'?"),
         (BASE + "server: {port: no}", "server.port: expected `int`, got `bool`"),
         (BASE + "server: {port: 70000}", "server.port: expected `int` <= 65535"),
+        (BASE + "server: {party_share: 0.4}", "server.party_share: expected `float` >= 0.5"),
+        (BASE + "server: {write_stall_s: 0}", "server.write_stall_s: expected `float` > 0.0"),
+        (BASE + "server: {max_connections: 0}", "server.max_connections: expected `int` >= 1"),
+        (
+            BASE + "server: {max_bodies_bytes: 30000000}",
+            "server.max_bodies_bytes: expected at least twice max_body_bytes (20000000), got 30000000",
+        ),
+        (
+            BASE + "server: {hosts: ['http://a.test']}",
+            "server.hosts[0]: expected a name in lower case without port, as groundwire.test, got 'http://a.test'",
+        ),
         (BASE + "folder: x", "folder: unknown key"),
         (BASE + "sever: {}", "unknown key 'sever'; did you mean 'server'?"),
         (BASE.replace("embedded", "embeded"), "upstreams.local.kind: invalid value 'embeded'; known: anthropic, embedded, litellm, openai"),

@@ -28,7 +28,11 @@ scenarios("tool_rag.feature")
 pytestmark = pytest.mark.usefixtures("api")
 
 FIND = "groundwire_find_tools"
-POLICY = "name: agent\ndelivery: tap\nstages: [budget: {}, tool_rag: {above: 30, top_k: 5, min_relevance: 0.7, timeout_ms: 60000}]\n"
+POLICY = """
+name: agent
+delivery: tap
+stages: [budget: {}, tool_rag: {above: 30, top_k: 5, min_relevance: 0.7, when_none: keep, timeout_ms: 60000}]
+"""
 T = TypeVar("T")
 
 
@@ -108,6 +112,12 @@ def a_proxy(world: World, start: Start, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr("proxy.app.make_models", models)
     world.proxy = world.run(world.stack.enter_async_context(start(policy=POLICY)))
     world.run(world.proxy.app.models.load())  # as a server that is ready
+
+
+@given("a policy that keeps all tools where none is sure")
+def all_where_unsure(world: World, start: Start) -> None:
+    world.proxy = world.run(world.stack.enter_async_context(start(policy=POLICY.replace("when_none: keep", "when_none: all"))))
+    world.run(world.proxy.app.models.load())
 
 
 @given(parsers.parse("the agent has only {count:d} of its tools"))

@@ -24,6 +24,16 @@ Feature: An agent's many tools, and the few that its task needs
       | question                                        | tool           | most | others                                 |
       | I need to tell my team by mail that I'll be late | send_email    | 10   | search_flights, book_hotel, get_stock_price |
 
+  Scenario Outline: By default a few tools go where one is sure, and all where none is
+    Given a policy that keeps all tools where none is sure
+    When the user asks "<question>"
+    Then the response says "<tools>"
+
+    Examples:
+      | question                                           | tools         |
+      | book a hotel in Paris                              | 45->3         |
+      | I need to tell my team by mail that I'll be late   | 45->45;unsure |
+
   Scenario: Tools that belong together come together
     When the user asks "book a hotel in Paris"
     Then "search_hotels" is among them

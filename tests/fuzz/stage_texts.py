@@ -109,7 +109,7 @@ class _Stages:
             pipeline.release(exchange)
             for stage in stages:
                 await stage.stop()
-        failed = [v for v in exchange.verdicts if v.code in ("check_failed", "check_timeout")]
+        failed = [v for v in exchange.verdicts if v.code in ("check_failed", "check_timeout", "check_over_budget", "unchecked_over_budget")]
         assert not failed or self._log.records, f"{failed[0].code}: {failed[0].detail}"
         orjson.dumps([[v.stage, v.outcome, v.code, v.score, v.message] for v in exchange.verdicts])
 

@@ -94,6 +94,18 @@ def test_the_hash_follows_the_file(tmp_path: Path) -> None:
             "stages[0].blocks: can hold back or change an answer, which delivery: tap cannot; use hold or gate",
         ),
         ("name: a\nname: b\n", "line 2, column 1: not valid YAML: key 'name' stands here twice"),
+        (
+            "name: a\nunknown: keep\nstages: [{blocks: {on_error: closed}}]",
+            "unknown: expected one of drop, refuse, got 'keep'",
+        ),
+        *(
+            (
+                f"name: a\nunknown: refuse\n{rest}",
+                "unknown: only where delivery is hold or gate and a stage that looks at answers has on_error: closed; "
+                "elsewhere bytes leave as they came",
+            )
+            for rest in ("stages: [blocks]", "stages: [{budget: {on_error: closed}}]", "delivery: tap\nstages: []")
+        ),
         ("name: a\nload_models: never\nstages: []", "load_models: expected one of at_start, at_first_use, got 'never'"),
         ("name: a\nretrieval_tools: search", "retrieval_tools: expected `array`, got `str`"),
         ("name: a\nretrieval_tools: [search, 3]", "retrieval_tools[1]: expected `str`, got `int`"),

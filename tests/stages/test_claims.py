@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 
 from proxy.errors import ModelUnavailable
-from proxy.exchange import Exchange, Sentence, ToolCall
+from proxy.exchange import Choice, Exchange, Sentence, ToolCall
 from proxy.exchange.judgements import Support
 from proxy.grounding.judging.second_opinion import SecondOpinion
 from proxy.stages.claims import Claims, ClaimsOptions
 from proxy.stages.claims.options import Sensitivity
+from proxy.stages.claims.reading import MAX_STATEMENTS, bounded, has_bare_values, read_choice
 from proxy.stages.claims.reporting import MAX_CHARS, MAX_CLAIMS
 from proxy.testing import CountedNames, ScriptedChat, ScriptedVerifiers
 from tests.claims import GOLD, LONDON, PARIS, TALL, TOWER, answering, checked, judged_by_words, labels, make_stage, ports_with, texts_of
+from tests.cost import below
 
 
 async def test_a_supported_answer_passes_with_its_evidence() -> None:
@@ -430,3 +432,21 @@ def test_every_action_but_annotate_can_change_or_hold_back_an_answer() -> None:
 def test_some_options_need_the_whole_answer(options: dict[str, Any]) -> None:
     (name,) = options
     assert f"{name}: {options[name]}" == Claims.needs_hold(ClaimsOptions(**options))
+
+
+def test_statements_beyond_the_bound_are_one_that_nobody_judges() -> None:
+    statements = read_choice(Choice(0, "The tower is old. " * (MAX_STATEMENTS + 5)), "", json=False)
+    kept = bounded(statements)
+    assert (MAX_STATEMENTS + 1, "too_many_statements") == (len(kept), kept[-1].claim.reason)
+    assert (statements[MAX_STATEMENTS].span[0], statements[-1].span[1]) == kept[-1].span
+    assert bounded(statements[:MAX_STATEMENTS]) == statements[:MAX_STATEMENTS]
+
+
+@pytest.mark.cost
+@pytest.mark.parametrize("unit", ['{\\"a\\": 1}, ', '"a', '\\"', '"a\\\n', "\\"])
+def test_quotation_marks_that_never_close_cost_no_more_than_their_text(unit: str) -> None:
+    text = "[" + unit * (400_000 // len(unit))
+    with below(1.0):
+        has_bare_values(text, json=True)
+    with below(8.0):
+        bounded(read_choice(Choice(0, text), "", json=True))

@@ -11,7 +11,7 @@ from proxy.stages.claims.refusals import declines
 from proxy.testing import ScriptedVerifiers, chunk, completion, reply, stream
 from tests.claims import LONDON, PARIS, TOWER, answering, checked, judged_by_words, labels
 from tests.conftest import Start
-from tests.fuzz.client import shown_of_body, shown_of_stream
+from tests.fuzz.client import payloads, shown_of_body, shown_of_stream
 
 BODY: dict[str, Any] = {
     "model": "gpt-4o",
@@ -133,9 +133,10 @@ async def test_a_tapped_refusal_is_judged_for_the_record(start: Start) -> None:
 
 
 @pytest.mark.parametrize("delivery", ["hold", "gate"])
-async def test_a_plain_refusal_leaves_as_it_came(delivery: str, start: Start) -> None:
+async def test_a_plain_refusal_leaves_with_all_its_fields(delivery: str, start: Start) -> None:
     answer = events("I'm sorry, but ", "I can't help with that.")
     verifiers = ScriptedVerifiers(judged_by_words)
     async with start(stream(answer), policy=policy(delivery, "on_error: closed, action: block"), verifiers=verifiers) as proxy:
         got = await proxy.post(STREAM)
-    assert (b"".join(answer), []) == (got.body, verifiers.asked)
+    came, left = ([json.loads(data) for data in payloads(body)] for body in (b"".join(answer), got.body))
+    assert (came, []) == (left, verifiers.asked)

@@ -210,7 +210,7 @@ async def test_tools_none_of_which_can_be_ranked_go_as_they_are() -> None:
 
 
 async def test_names_of_mcp_servers_are_matched_by_patterns() -> None:
-    exchange = asking("nothing", [*TOOLS, tool("github__create_issue")])
+    exchange = asking("nothing", [tool(f"travel__{name}") for name in NAMES] + [tool("github__create_issue")])
     await stage(when_none="none", always=("github__*",)).on_request(exchange)
     assert names(exchange) == [FIND, "github__create_issue"]
 
@@ -417,12 +417,12 @@ async def test_a_search_names_what_is_listed_already() -> None:
 
 
 async def test_an_exact_name_is_found_whatever_the_ranker_says() -> None:
-    reply, _ = await searched('{"query": "the tool delete_events please"}', ports=make_ports(ranker=Fixed(0.0)), top_k=1)
+    reply, _ = await searched('{"query": "the tool delete_events please"}', ports=make_ports(ranker=Fixed(0.0)), top_k=1, when_none="keep")
     assert [t["name"] for t in reply["tools"]] == ["delete_events"]
 
 
 async def test_a_search_without_a_match_lists_close_names() -> None:
-    reply, exchange = await searched('{"query": "mailing of mail"}', ports=make_ports(ranker=Fixed(0.0)), top_k=1)
+    reply, exchange = await searched('{"query": "mailing of mail"}', ports=make_ports(ranker=Fixed(0.0)), top_k=1, when_none="keep")
     assert (reply["tools"], reply["closest_names"][:3]) == ([], ["search_mail", "book_mail", "delete_mail"])
     assert header(exchange) == "15->1"
 

@@ -59,6 +59,7 @@ async def test_the_oldest_go_when_it_has_grown_too_large(database: Database) -> 
 async def test_sqlite_gives_the_room_back(tmp_path: Path) -> None:
     async with opened(f"sqlite:///{tmp_path / 'x.db'}") as database:
         await _fill(database, 1500, 4000)
+        await DatabaseScratchpad(database, clock=lambda: _NOW).put(b"recent", client="a", run_id="r")
         await Retention(database, days=1, clock=lambda: _NOW).run_once()
         async with database.transaction() as connection:
             assert int((await connection.exec_driver_sql("PRAGMA page_count")).scalar_one()) < 100

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,8 +50,25 @@ def test_a_byte_order_mark_is_no_data() -> None:
     assert [b"x"] == [e.data for e in split([b"\xef\xbb\xbfdata: x\n\n"])]
 
 
-def test_what_has_no_blank_line_comes_out_at_the_end() -> None:
-    assert [(b"data: tail", b"tail")] == [(e.raw, e.data) for e in split([b"data: tail"])]
+def test_what_has_no_blank_line_comes_out_at_the_end_with_one() -> None:
+    assert [(b'data: {"a":1}\n\n', b'{"a":1}')] == [(e.raw, e.data) for e in split([b'data: {"a":1}'])]
+    assert [(b"data: [DONE]\n\n", True)] == [(e.raw, e.done) for e in split([b"data: [DONE]\n"])]
+
+
+@pytest.mark.parametrize("half", [b'data: {"a":', b"data: tail", b'event: x\ndata: {"type":"respo', b"data:"])
+def test_half_an_event_is_none(half: bytes) -> None:
+    assert [b'data: {"b":2}\n\n'] == [e.raw for e in split([b'data: {"b":2}\n\n', half])]
+
+
+@given(st.lists(st.sampled_from([raw for raw, _ in EVENTS]), max_size=6), st.data())
+def test_bytes_leave_up_to_the_end_of_an_event(raws: list[bytes], data: st.DataObject) -> None:
+    whole = b"".join(raws)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=8)))
+    gate, left = sse.WholeEvents(), b""
+    for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True):
+        left += gate.feed(whole[a:b])
+        assert not left or left.endswith((b"\n\n", b"\r\n\r\n", b"\r\r"))
+    assert left + gate.rest == whole
 
 
 def test_the_end_mark_is_known_with_white_space_around_it() -> None:

@@ -19,7 +19,7 @@ from proxy.admin.dashboard.frame import View
 from proxy.admin.dashboard.signing_in import local, sign_in_page
 from proxy.admin.dashboard.static import STATIC
 from proxy.admin.sessions import COOKIE, LIFETIME_S, Door
-from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, StoreUnavailable
+from proxy.errors import InvalidApiKey, InvalidRequest, ProxyError, RateLimited, StoreUnavailable
 
 Handler = Callable[[Request, View], Awaitable[Response]]
 Waiting = Callable[[], Awaitable[Mapping[str, int]]]
@@ -79,7 +79,6 @@ class Entrance:
             return _dressed(RedirectResponse("/dashboard", 303))
         if request.method != "POST":
             return _dressed(HTMLResponse(str(sign_in_page(request.query_params.get("then", "")))))
-        address = request.client.host if request.client is not None else ""
         then = ""
         try:
             self._door.check_origin(request)
@@ -87,15 +86,13 @@ class Entrance:
             then = fields.get("then", "")
         except ProxyError as error:
             return _dressed(HTMLResponse(str(sign_in_page("", error.message)), error.status))
-        failures = self._door.failures
-        if wait_s := failures.wait_s(address):
-            seconds = f"{wait_s:.0f}" if wait_s >= 1 else "1"
-            words = f"Too many wrong keys from your address. Wait {seconds} seconds, then try again."
-            return _dressed(HTMLResponse(str(sign_in_page(then, words)), 429, headers={"retry-after": seconds}))
         if not self._door.sessions.opens(fields.get("key", "")):
-            failures.add(address)
+            try:
+                self._door.wrong_key(request)
+            except RateLimited as error:
+                words = error.message[0].upper() + error.message[1:] + "."
+                return _dressed(HTMLResponse(str(sign_in_page(then, words)), 429, headers=dict(error.headers)))
             return _dressed(HTMLResponse(str(sign_in_page(then, "This is not the admin key.")), 401))
-        failures.forget(address)
         response = _dressed(RedirectResponse(local(then), 303))
         _set_cookie(request, response, self._door.sessions.issue())
         return response

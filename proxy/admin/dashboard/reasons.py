@@ -80,6 +80,7 @@ REASONS = {
     "retry_impossible": "a better answer cannot be had here",
     "check_failed": "a check broke",
     "check_timeout": "a check took too long",
+    "check_over_budget": "a check took too much processor time",
     "retry_failed": "a better answer could not be had",
     "store_unavailable": "the store was away",
     "answer_unreadable": "an answer that cannot be read",

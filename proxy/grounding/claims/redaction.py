@@ -18,6 +18,7 @@ from proxy.grounding.claims import claim_texts as texts
 from proxy.grounding.claims.checkable import line_marks
 from proxy.grounding.claims.claims import parts
 from proxy.language.text import split_sentences
+from proxy.offloop import each
 
 Span = tuple[int, int]
 _FENCE = re.compile(r"[> \t]{0,12}(`{3,40}|~{3,40})([^`\n]{0,200})$")
@@ -27,6 +28,7 @@ _BARE_CITATION = re.compile(r"\[\^?\d{1,3}(?:[ ]?[,;–-][ ]?\d{1,3}){0,9}\](?!\
 _PRONOUN = re.compile(rf"\W{{0,3}}(?:(?:and|but|und|aber|sondern|y|pero|et|mais) )?(?:{'|'.join(texts.PRONOUNS.split())})\b", re.I)
 _CONJUNCTION = re.compile(r"(?:and|but|und|aber|sondern|y|pero|et|mais) ", re.I)
 _WORD = re.compile(r"\w")
+_TAIL_CHARS = 2000
 
 
 class _Line(Struct):
@@ -35,6 +37,8 @@ class _Line(Struct):
     kind: str
     """``text``, ``code``, ``head`` (of a table), ``row`` or ``blank``."""
     table: int = 0
+    cut: Sequence[Span] = ()
+    """What is to be taken out of it."""
 
 
 def redacted(text: str, spans: Sequence[Span], marker: str = "") -> str:
@@ -42,11 +46,11 @@ def redacted(text: str, spans: Sequence[Span], marker: str = "") -> str:
     cut = sentence_spans(text, spans)
     if not cut:
         return text
-    lines = _lines(text)
-    if not any(_kept_words(line, cut) for line in lines):
+    lines = _with_cuts(_lines(text), cut)
+    if not any(_kept_words(line) for line in each(lines)):
         return marker
-    alive = {line.table for line in lines if line.kind == "row" and (marker or not _touched(line, cut))}
-    return _joined(lines, _Redactor(cut, marker), alive)
+    alive = {line.table for line in lines if line.kind == "row" and (marker or not line.cut)}
+    return _joined(lines, _Redactor(marker), alive)
 
 
 def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str = "", *, before: str | None = None) -> str:
@@ -62,8 +66,9 @@ def redacted_sentence(sentence: str, spans_within: Sequence[Span], marker: str =
     head_chars = len(sentence) - len(sentence.lstrip())
     tail = sentence[head_chars + len(body) :]
     line = _Line(body, head_chars, "row" if body.startswith("|") and len(_PIPE.findall(body)) > 1 else "text")
+    _with_cuts([line], cut)
     repeated = bool(marker) and (before or "").rstrip(" |\t\n").endswith(marker)
-    said = _Redactor(cut, marker, in_run=repeated).line(line)
+    said = _Redactor(marker, in_run=repeated).line(line)
     if said:
         return sentence[:head_chars] + said + tail
     mid_line = bool(sentence[:head_chars].strip("\n")) if before is None else bool(before) and not before.rstrip(" \t").endswith("\n")
@@ -77,7 +82,7 @@ def _joined(lines: list[_Line], redactor: _Redactor, alive: set[int]) -> str:
     """The lines that are left; a paragraph that vanished takes one of the blank lines around it along."""
     out: list[str] = []
     vanished = False
-    for line in lines:
+    for line in each(lines):
         said = "" if line.kind == "head" and line.table not in alive else redactor.line(line)
         if line.kind == "blank":
             if vanished and (not out or not out[-1].strip()):
@@ -98,14 +103,14 @@ def _joined(lines: list[_Line], redactor: _Redactor, alive: set[int]) -> str:
 class _Redactor:
     """Goes through the lines in order; remembers whether the last thing said was removed."""
 
-    def __init__(self, cut: list[Span], marker: str, *, in_run: bool = False) -> None:
-        self._cut, self._marker, self._in_run = cut, " ".join(marker.split()), in_run
+    def __init__(self, marker: str, *, in_run: bool = False) -> None:
+        self._marker, self._in_run = " ".join(marker.split()), in_run
 
     def line(self, line: _Line) -> str:
         """What is left of a line; "" for none of it."""
         if line.kind == "blank":
             return line.text
-        if line.kind in ("code", "head") or not _touched(line, self._cut):
+        if line.kind in ("code", "head") or not line.cut:
             self._in_run = False
             return line.text
         return self._row(line.text) if line.kind == "row" else self._prose(line)
@@ -128,7 +133,11 @@ class _Redactor:
         body = line.text.rstrip()
         marks = line_marks(body)
         out, at, opened = "", marks, False
-        for start, end in self._spans(line, marks, len(body)):
+        finished: list[str] = []
+        for start, end in each(self._spans(line, marks, len(body))):
+            if len(out) > 2 * _TAIL_CHARS:  # the beginning is finished: what follows looks at the end alone
+                finished.append(out[:-_TAIL_CHARS])
+                out = out[-_TAIL_CHARS:]
             out = _stopped(self._keep(out, body[at:start], opened))
             opened = body[start:end].endswith((",", ";"))
             end += _citations_at(body, end)
@@ -137,7 +146,7 @@ class _Redactor:
             at = end
             while at < len(body) and body[at].isspace() and (not out or out[-1].isspace()):
                 at += 1
-        out = self._keep(out, body[at:], opened).rstrip()
+        out = "".join([*finished, self._keep(out, body[at:], opened)]).rstrip()
         if not _WORD.search(out) and not (self._marker and self._marker in out):
             return ""
         return body[:marks] + _balanced(out) + line.text[len(body) :]
@@ -155,7 +164,7 @@ class _Redactor:
         return out + space + clause[:1].upper() + clause[1:]
 
     def _spans(self, line: _Line, marks: int, length: int) -> list[Span]:
-        found = ((max(start - line.start, marks), min(end - line.start, length)) for start, end in self._cut)
+        found = ((max(start - line.start, marks), min(end - line.start, length)) for start, end in line.cut)
         return [(start, end) for start, end in found if start < end]
 
 
@@ -194,7 +203,7 @@ def sentence_spans(text: str, spans: Sequence[Span]) -> list[Span]:
     wanted = [(start, end) for start, end in wanted if start < end and text[start:end].strip()]
     found: list[Span] = []
     offset = k = 0
-    for sentence in split_sentences(text) if wanted else ():
+    for sentence in each(split_sentences(text) if wanted else ()):
         end = offset + len(sentence)
         while k < len(wanted) and wanted[k][1] <= offset:
             k += 1
@@ -235,20 +244,29 @@ def _merged(spans: list[Span], text: str) -> list[Span]:
     return out
 
 
-def _touched(line: _Line, cut: list[Span]) -> bool:
-    end = line.start + len(line.text)
-    return any(a < end and b > line.start for a, b in cut)
+def _with_cuts(lines: list[_Line], cut: Sequence[Span]) -> list[_Line]:
+    """The lines, each with those of the sorted spans that touch it: one pass over both."""
+    k = 0
+    for line in each(lines):
+        end = line.start + len(line.text)
+        while k < len(cut) and cut[k][1] <= line.start:
+            k += 1
+        until = k
+        while until < len(cut) and cut[until][0] < end:
+            until += 1
+        line.cut = cut[k:until]
+    return lines
 
 
-def _kept_words(line: _Line, cut: list[Span]) -> bool:
+def _kept_words(line: _Line) -> bool:
     """Whether a line keeps words."""
     if line.kind == "code":
         return True
-    if line.kind == "row" and _touched(line, cut):
+    if line.kind == "row" and line.cut:
         return False
     body = line.text
     at = line_marks(body) + line.start
-    for start, end in cut:
+    for start, end in line.cut:
         if end > line.start and start < line.start + len(body):
             if _WORD.search(body[max(0, at - line.start) : max(0, start - line.start)]):
                 return True

@@ -20,6 +20,7 @@ from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
 from proxy.grounding.values.swaps import swaps
 from proxy.language.quantities import read_quantities
+from proxy.offloop import check
 
 LOW = 0.2
 """Support up to which, without a contradiction, a claim is unsupported rather than unsure."""
@@ -42,6 +43,10 @@ TELLS = 0.5
 """The same where the value's place is clear and nothing else need be."""
 NEAREST = 6
 """Sentences of the evidence that a claim's values are compared with."""
+TOO_MANY = "too_many_values"
+"""Reason of a claim with more values than can be compared (`StatedValues.room_for`), or worked out."""
+MAX_RECOMPUTED = 12
+"""Numbers of a claim that nobody has said, up to which it is tried whether they follow."""
 MAX_RECOMPUTED_FROM = 8
 """Numbers up to which a result that can be made of them is no coincidence."""
 
@@ -92,8 +97,16 @@ def plain(matter: ClaimMatter, support: Support | None, base: EvidenceBase, thre
     return None
 
 
+def comparable(matter: ClaimMatter, base: EvidenceBase) -> bool:
+    """Whether the values of a claim can be compared with all that was said: the number of both is bounded, so that the work is."""
+    check()
+    return not base.said.whole or base.said.room_for(matter.text, len(read_quantities(matter.text, matter.language).numbers))
+
+
 def differing(matter: ClaimMatter, base: EvidenceBase, *, also_derived: bool = False) -> Slot | None:
     """Where the nearest evidence has another value than the claim; with `also_derived` also than one that can be worked out."""
+    if not comparable(matter, base):
+        return None
     sentences = [base.sentences[i] for i in matter.nearest[:NEAREST]]
     return slot(matter.text, sentences, base.said, matter.language, matter.asked, also_derived=also_derived)
 
@@ -120,6 +133,8 @@ def decided(
     """What is left when `plain` has said nothing; `found` is what `differing` found, `similarity` the cosine of claim and sentence,
     `gain` by how much the claim is better supported with another value in it.
     """
+    if base.said.whole and not comparable(matter, base):
+        return ClaimDecision("unsure", "model", reason=TOO_MANY)
     if support is None:
         return _recomputed(matter, base) or ClaimDecision("unsupported", "model", reason="no_evidence")
     if found is not None and gain >= CONFIRMS and _is_plain(found, support, similarity):
@@ -182,6 +197,8 @@ def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None
     numbers = unsaid_numbers(matter.text, said, matter.language)
     if not numbers or missing_names(matter.text, said, matter.language):
         return None
+    if len(numbers) > MAX_RECOMPUTED:
+        return ClaimDecision("unsure", "recomputed", reason=TOO_MANY)
     nearest = [base.sentences[i] for i in matter.nearest[:NEAREST]]
     if not all(called_for(n, matter.text, matter.asked, nearest, base.rows, said.texts, matter.language) for n in numbers):
         every = read_quantities(matter.text, matter.language).numbers

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -22,8 +22,7 @@ from proxy.grounding.evidence.gathering import EvidenceBase, Selection, gather
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
 from proxy.grounding.judging.telling import counterpart, missing
 from proxy.language.detection import language
-from proxy.language.text import text_of
-from proxy.offloop import LARGE, aside, each
+from proxy.offloop import OverBudget, aside, each
 from proxy.ports import Embedder, Verifier, knows
 from proxy.ports.deadline import within
 
@@ -36,15 +35,10 @@ if TYPE_CHECKING:
 
     Similarity = NDArray[np.float64]
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 log = logging.getLogger("groundwire.grounding")
 
-LARGE_CHARS = 50_000
-"""More evidence than this is read in a thread: it takes 25 ms on the event loop."""
-LARGE_SEARCH = 50_000
-"""Claims times pieces from which a search leaves the event loop, too: about 20 ms."""
+_CLAIM = 2500
+"""To label a claim takes as long as a pass over so many characters."""
 MIN_COVERAGE = 0.6
 """Where the evidence found by words has less than this share of a claim's terms, similarity is asked, too. Asking always finds no more on
 the development data (gold sentences of German Wikipedia questions in 4,000 characters: 0.94 by words, 0.97 with either) and costs 1 ms a
@@ -122,12 +116,14 @@ class Grounder:
                 await self._ask(cuts, likely)
                 if self._only_certain:
                     await self._decide(cuts, base)
+        except OverBudget:  # to judge what is left is the budget's, too
+            raise
         except TimeoutError:
             _fail(cuts, "timeout")
         except ModelUnavailable as error:
             log.warning("no verifier: %s", error)
             _fail(cuts, "verifier_unavailable")
-        found = await _threaded(len(texts) > 8, self._judgements, cuts, base)
+        found = await aside(len(texts) * _CLAIM, self._judgements, cuts, base)
         return [self._unasked(claim) if not claim.checkable else replace(found[claim.question_and_text], claim=claim) for claim in claims]
 
     async def selections(self, claims: Sequence[Claim], base: EvidenceBase) -> list[Selection]:
@@ -145,16 +141,14 @@ class Grounder:
 
     async def _find(self, cuts: Sequence[_Open], base: EvidenceBase) -> None:
         """Set each claim's selection."""
-        large = len(cuts) * len(base) > LARGE_SEARCH
-        weak = await _threaded(large, self._by_words, cuts, base)
-        if not weak or self._embedder is None:
+        if not (weak := await aside(len(cuts) * len(base), self._by_words, cuts, base)) or self._embedder is None:
             return
         try:
             await self._add_similarity(weak, base, self._embedder)
         except ModelUnavailable as error:  # what was found by words is still evidence
             log.warning("evidence is found by words alone: %s", error)
             return
-        await _threaded(large, self._by_similarity, weak, base)
+        await aside(len(cuts) * len(base), self._by_similarity, weak, base)
 
     def _by_words(self, cuts: Sequence[_Open], base: EvidenceBase) -> list[_Open]:
         """Returns those for which words do not tell enough; none where the evidence is taken whole."""
@@ -171,9 +165,14 @@ class Grounder:
         """Set each claim's cosine with the pieces; 0 for those that are not embedded."""
         import numpy as np
 
-        every = range(len(base))
-        near = {cut.text: every if len(base) <= EMBED_ALL else base.candidates(cut.text, EMBED_BEST) for cut in cuts}
-        wanted = sorted({i for positions in near.values() for i in positions})
+        every: Sequence[int] = range(len(base))
+
+        def nearest() -> tuple[dict[str, Sequence[int]], list[int]]:
+            few = len(base) <= EMBED_ALL
+            near = {cut.text: every if few else base.candidates(cut.text, EMBED_BEST) for cut in each(cuts)}
+            return near, sorted({i for positions in near.values() for i in positions})
+
+        near, wanted = await aside(0, nearest)
         vectors = await embedder.embed([*(cut.text for cut in cuts), *(base.sentences[i] for i in wanted)])
         row = {position: len(cuts) + k for k, position in enumerate(wanted)}
         for vector, cut in zip(vectors, cuts, strict=False):
@@ -188,7 +187,7 @@ class Grounder:
         if len(asked) % 2 == 0:
             return []
         open_ = [cut for cut in asked if base.literal(cut.claim.text) is None]
-        found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, lambda: [self._read(cut, base) for cut in each(open_)])
+        found = await aside(max(base.chars, len(open_) * _CLAIM), lambda: [self._read(cut, base) for cut in each(open_)])
         likely = [(cut, swaps[0]) for cut, (slot, swaps) in zip(open_, found, strict=True) if slot is not None and slot.placed and swaps]
         return [_exchanged(cut, text) for cut, text in likely[:1]]
 
@@ -200,8 +199,7 @@ class Grounder:
         answers = await self._verifier.verify([*(ClaimPair(cut.text, cut.selection.text, cut.tongue) for cut in asked), *beside])
         for cut, support in zip(asked, answers, strict=False):
             cut.support = support
-            if support is None:
-                cut.error = "not_judged" if knows(self._verifier, cut.tongue) else UNKNOWN_LANGUAGE
+            cut.error = cut.error if support is not None else "not_judged" if knows(self._verifier, cut.tongue) else UNKNOWN_LANGUAGE
 
     # ---- deciding ----
 
@@ -210,12 +208,16 @@ class Grounder:
         from proxy.grounding.judging.deciding import ClaimDecision, decided, needs_similarity, plain, told, wanted_gain
 
         thresholds = self._thresholds()
-        for cut in cuts:
-            if cut.error == UNKNOWN_LANGUAGE:
-                said = plain(self._matter(cut, base), None, base, thresholds)
-                cut.decision = said or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
+
+        def without_a_verifier() -> None:
+            for cut in each(cuts):
+                if cut.error == UNKNOWN_LANGUAGE:
+                    said = plain(self._matter(cut, base), None, base, thresholds)
+                    cut.decision = said or ClaimDecision("unsure", "", reason=UNKNOWN_LANGUAGE)
+
+        await aside(0, without_a_verifier)
         open_ = [cut for cut in cuts if not cut.error]
-        found = await _threaded(base.chars > LARGE_CHARS or len(open_) > 8, self._compared, open_, base)
+        found = await aside(max(base.chars, len(open_) * _CLAIM), self._compared, open_, base)
         near = await self._similarities(
             [(cut, slot) for cut, (_, slot, _) in zip(open_, found, strict=True) if needs_similarity(slot)], base
         )
@@ -224,12 +226,16 @@ class Grounder:
             wanted = wanted_gain(cut.decision, cut.support, slot, near.get(cut.text, 0.0))
             asked += [(cut, swaps, wanted)] if swaps and wanted is not None and self._compares else []
         gains = await self._gains(asked)
-        for cut, (matter, slot, _) in zip(open_, found, strict=True):
-            gain = gains.get(cut.text, 0.0)
-            if cut.decision is None:
-                cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), gain)
-            if cut.decision.by == "model":
-                cut.decision = told(matter, slot, gain) or cut.decision
+
+        def decide() -> None:
+            for cut, (matter, slot, _) in each(zip(open_, found, strict=True)):
+                gain = gains.get(cut.text, 0.0)
+                if cut.decision is None:
+                    cut.decision = decided(matter, cut.support, base, thresholds, slot, near.get(cut.text, 0.0), gain)
+                if cut.decision.by == "model":
+                    cut.decision = told(matter, slot, gain) or cut.decision
+
+        await aside(0, decide)
 
     async def _gains(self, open_: Sequence[tuple[_Open, Sequence[str], float]]) -> dict[str, float]:
         """By claim: by how much it is better supported with another value in it. The most of them, or one that is as much as is wanted:
@@ -370,18 +376,12 @@ class Grounder:
 
 async def evidence_of(exchange: Exchange) -> list[Evidence]:
     """All evidence of a request."""
-    messages = (*exchange.conversation, *exchange.messages)
-    size = sum(len(text_of(message.get("content"))) for message in messages) + sum(len(e.content) for e in exchange.evidence)
-    return await _threaded(size > LARGE_CHARS, gather, exchange)
+    return await aside(exchange.original.size + sum(len(one.content) for one in exchange.evidence), gather, exchange)
 
 
 async def searchable(evidence: Sequence[Evidence]) -> EvidenceBase:
     """The pieces of `evidence`."""
-    return await _threaded(sum(len(one.content) for one in evidence) > LARGE_CHARS, EvidenceBase, evidence)
-
-
-async def _threaded(large: bool, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    return await aside(LARGE if large else 0, work, *args, **kwargs)
+    return await aside(sum(len(one.content) for one in evidence), EvidenceBase, evidence)
 
 
 def _set_tongues(cuts: Sequence[_Open], tongue: str) -> None:
@@ -396,5 +396,5 @@ def _exchanged(cut: _Open, text: str) -> ClaimPair:
 
 
 def _fail(cuts: Sequence[_Open], reason: str) -> None:
-    for cut in (cut for cut in cuts if cut.support is None):
-        cut.error = reason
+    for cut in cuts:
+        cut.error = cut.error if cut.support is not None else reason

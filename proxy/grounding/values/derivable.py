@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, permutations
 
 from proxy.language.quantities import Quantities, Quantity
+from proxy.offloop import check
 
 MAX_NUMBERS = 24
 """Numbers that are tried with each other."""
@@ -26,6 +27,7 @@ def reachable(number: Quantity, claim: Quantities, around: Sequence[Quantities])
 
     What is added up has the number's dimension or none (a table's cells have none); what it is multiplied with or divided by may have any.
     """
+    check()
     own = [q for q in claim.numbers if q is not number]
     every = [*own, *(q for one in around for q in one.numbers)]
     share = number.dimension == "ratio"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
@@ -21,6 +22,7 @@ from msgspec import Struct
 
 from proxy.grounding.values.times import MAX_OPERANDS, is_span
 from proxy.language.quantities import TOLERANCE, Quantities, Quantity
+from proxy.offloop import check
 
 MAX_ARRAYS = 60
 """JSON arrays of one text that are counted and summed up."""
@@ -176,9 +178,22 @@ def derived(
         return True
     if any(hits(number, made) for made in _scaled(number, quantities, others)):
         return True
-    same = [q.base_values()[0] for q in quantities.numbers if q.dimension == number.dimension or not q.dimension]
-    values = list(dict.fromkeys(same))[:MAX_OPERANDS]
-    return any(hits(number, made) for made in _made(cues, values, [q.base_values()[0] for q in quantities.numbers], texts, number))
+    check()
+    values = _operands(quantities, number.dimension)
+    asks = tuple(pattern.search(cues) is not None for pattern in (SUM, DIFFERENCE, MEAN, PRODUCT, RATIO))
+    made = _results(asks, values, _operands(quantities, None), tuple(texts), number.dimension == "ratio")
+    return any(hits(number, result) for result in _near(number, made))
+
+
+def _operands(quantities: Quantities, dimension: str | None) -> tuple[float, ...]:
+    """The first distinct numbers of a dimension or none; of every one where it is None."""
+    found: dict[float, None] = {}
+    for q in quantities.numbers:
+        if dimension is None or q.dimension in (dimension, ""):
+            found[q.base_values()[0]] = None
+            if len(found) == MAX_OPERANDS:
+                break
+    return tuple(found)
 
 
 def _scaled(number: Quantity, quantities: Quantities, others: Sequence[Quantity]) -> Iterator[float]:
@@ -191,23 +206,39 @@ def _scaled(number: Quantity, quantities: Quantities, others: Sequence[Quantity]
             yield from (a / n for a in amounts)
 
 
-def _made(cues: str, values: Sequence[float], every: Sequence[float], texts: Sequence[str], number: Quantity) -> Iterator[float]:
-    """What the numbers that were said make, by the operations that `cues` asks for."""
-    yield from of_arrays(cues, texts)
-    if SUM.search(cues):
+@lru_cache(maxsize=16)
+def _results(
+    asks: tuple[bool, ...], values: tuple[float, ...], distinct: tuple[float, ...], texts: tuple[str, ...], share: bool
+) -> list[float]:
+    """What `_made` makes, sorted: each number of a claim is looked up in it."""
+    return sorted(set(_made(asks, values, distinct, texts, share)))
+
+
+def _near(number: Quantity, results: Sequence[float]) -> Iterator[float]:
+    """Those of the sorted `results` that may hit it: none that `hits` would take is left out."""
+    scale = number.unit.factor if number.unit else 1.0
+    for wanted in number.base_values():
+        reach = max(number.step * scale / 2, scale / 2, max(0.2, TOLERANCE) * abs(wanted) if number.relation else 1e-6 * abs(wanted))
+        yield from results[bisect_left(results, wanted - reach) : bisect_right(results, wanted + reach)]
+
+
+def _made(asks: tuple[bool, ...], values: Sequence[float], distinct: Sequence[float], texts: Sequence[str], share: bool) -> Iterator[float]:
+    """What the numbers that were said make, by the operations that a claim asks for."""
+    sums, differences, means, products, ratios = asks
+    yield from _of_arrays(sums, means, texts)
+    if sums:
         yield from (a + b for a, b in combinations(values, 2))
         yield from _running(values)
-    if DIFFERENCE.search(cues):
+    if differences:
         yield from (abs(a - b) for a, b in combinations(values, 2))
         yield from (abs(a - b - c) for a, b, c in combinations(sorted(values, reverse=True)[:8], 3))
-    if MEAN.search(cues):
+    if means:
         yield from ((a + b) / 2 for a, b in combinations(values, 2))
         yield from (sum(values[:n]) / n for n in range(3, len(values) + 1))
-    distinct = list(dict.fromkeys(every))[:MAX_OPERANDS]
-    if PRODUCT.search(cues):
+    if products:
         yield from (a * b for a, b in combinations(distinct, 2))
         yield from (a * n for a in values for n in (2, 3, 4, 7, 12, 24, 30, 52, 60, 365))
-    if number.dimension == "ratio" or RATIO.search(cues):
+    if share or ratios:
         for a in distinct:
             for b in distinct:
                 if b and a != b:
@@ -216,10 +247,14 @@ def _made(cues: str, values: Sequence[float], every: Sequence[float], texts: Seq
 
 def of_arrays(cues: str, texts: Sequence[str]) -> Iterator[float]:
     """Sums and means of the columns of numbers in JSON arrays."""
+    return _of_arrays(SUM.search(cues) is not None, MEAN.search(cues) is not None, texts)
+
+
+def _of_arrays(sums: bool, means: bool, texts: Sequence[str]) -> Iterator[float]:
     columns = [column for text in texts for column in _arrays(text)[1]]
-    if SUM.search(cues):
+    if sums:
         yield from (sum(column) for column in columns)
-    if MEAN.search(cues):
+    if means:
         yield from (sum(column) / len(column) for column in columns if column)
 
 

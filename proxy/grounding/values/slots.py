@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import islice
 
 from msgspec import Struct
 
@@ -104,7 +105,7 @@ def may_differ(
     if not said.whole or supposed(claim):
         return []
     every = unsaid_values(claim, quantities, said, language, asked, also_derived=also_derived)
-    unsaid = [v for v in every if not denied(claim, v)]
+    unsaid = list(islice((v for v in every if not denied(claim, v)), MAX_UNSAID + 1))
     if len(unsaid) > MAX_UNSAID:
         return []
     if also_derived:

@@ -22,10 +22,13 @@ from proxy.language.dates import Date, Time, date_agrees
 from proxy.language.names import Name, NameWords, bare, folded, missing_name, name_words, read_names
 from proxy.language.quantities import Quantities, Quantity, agrees, read_quantities
 from proxy.language.relative_days import tells_days_by_others
+from proxy.offloop import each
 
 Kind = Literal["number", "date", "time", "name"]
 MAX_SAID_CHARS = 60_000
 """Of what was said; where there is more, nobody can tell quickly that a value is not in it, and nothing is exact."""
+MAX_LOOKED, MAX_LOOKED_TOGETHER = 50_000, 500_000
+"""Values of a claim times values that were said, and the sum of it over an answer's claims: 0.1 and 1 s. A claim beyond is not compared."""
 _JOINT = re.compile(
     r"[ \u00a0](?:and|und|y|e|et|&|of|de|del|della|du|von|der)[ \u00a0](?:(?:the|der|die|das|el|la|los|las|le|les|l['’])[ \u00a0]?)?"
 )
@@ -71,9 +74,15 @@ class StatedValues:
     """All that was said in a request, to look values up in; read at the first look."""
 
     def __init__(self, texts: Sequence[str]) -> None:
+        self._looked: dict[str, int] = {}
         self.texts = tuple(texts)
         self.whole = sum(map(len, texts)) <= MAX_SAID_CHARS
         """Whether all of it can be looked through."""
+
+    def room_for(self, claim: str, values: int) -> bool:
+        """Whether so many values of `claim` may still be looked up among those that were said: each is compared with every one of them."""
+        spent = self._looked.setdefault(claim, values * len(self.quantities.numbers))
+        return spent <= MAX_LOOKED and sum(self._looked.values()) <= MAX_LOOKED_TOGETHER
 
     @cached_property
     def text(self) -> str:
@@ -132,7 +141,7 @@ def unsaid_values(
     claim: str, quantities: Quantities, said: StatedValues, language: str, asked: str = "", *, also_derived: bool = False
 ) -> Iterator[Value]:
     """The values of a claim that nobody has said; without those that can be worked out, unless `also_derived`."""
-    for number in quantities.numbers:
+    for number in each(quantities.numbers):
         if says_nothing(number, claim) or _is_said(number, claim, said):
             continue
         if also_derived or not derived(number, claim, asked, said.quantities, said.texts, quantities.numbers):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import date
+from functools import lru_cache
 from itertools import combinations
 from math import inf
 
@@ -14,6 +15,8 @@ from msgspec.structs import replace
 
 from proxy.language.dates import Date, Time
 from proxy.language.quantities import Quantities, Quantity
+from proxy.language.text import stretches
+from proxy.offloop import each
 
 MAX_OPERANDS = 24
 """Numbers of one kind that are tried with each other."""
@@ -53,8 +56,8 @@ def _day(one: Date) -> date | None:
 
 def _days_apart(one: Date, other: Date) -> float:
     """Days between two; where one has no year, within a year."""
-    if any(each.readings[0][0] is None for each in (one, other)):
-        one, other = (replace(each, readings=tuple((None, month, day) for _, month, day in each.readings)) for each in (one, other))
+    if any(day.readings[0][0] is None for day in (one, other)):
+        one, other = (replace(day, readings=tuple((None, m, d) for _, m, d in day.readings)) for day in (one, other))
     mine, theirs = _day(one), _day(other)
     return inf if mine is None or theirs is None else abs((mine - theirs).days)
 
@@ -67,11 +70,17 @@ def time_derived(time: Time, quantities: Quantities) -> bool:
     return not made.isdisjoint(time.minutes)
 
 
+@lru_cache(maxsize=16)
+def _zones(text: str) -> frozenset[str]:
+    """The zones that a text names; what was said is asked about for each time of a claim."""
+    return frozenset(zone for start, end in each(stretches(text)) for zone in _ZONE.findall(text, start, end))
+
+
 def time_in_zone(time: Time, claim: str, said: str, quantities: Quantities) -> bool:
     """Whether a time may be one that was said, in another zone's: a zone is named, the claim is not in that one, and full or half hours lie
     between them.
     """
-    named, own = set(_ZONE.findall(said)), set(_ZONE.findall(claim))
+    named, own = _zones(said), _zones(claim)
     if not (named or own) or (own and own <= named):
         return False
     return any((minute - start) % _ZONE_STEP_MINUTES == 0 for t in quantities.times for start in t.minutes for minute in time.minutes)

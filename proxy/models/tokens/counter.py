@@ -49,6 +49,9 @@ INLINE_CHARACTERS = 20_000
 INLINE_ITEMS = 100
 """Messages and tools: one costs 5 to 20 µs, however little it says."""
 
+MAX_PARTS = 2000
+"""Of a message's content, each counted as itself."""
+
 _SYSTEM = ("system", "developer")
 _REASONING = re.compile(r"(ft:)?(o\d|gpt-5)")
 _UNCOVERED = re.compile(r"audio|search|realtime|deep-research|gpt-oss|instruct|0301|codex|gpt-5-chat|embedding")
@@ -86,7 +89,8 @@ class TiktokenCounter:
 
     async def count_request(self, messages: Sequence[Message], tools: Sequence[Tool], wants: Wishes, model: ModelInfo) -> ContextUse:
         """Tokens of a whole prompt, by component. Large cold texts are counted off the event loop."""
-        large = len(messages) + len(tools) > INLINE_ITEMS
+        parts = sum(len(content) for message in messages[:INLINE_ITEMS] if isinstance(content := message.get("content"), list))
+        large = len(messages) + len(tools) + parts > INLINE_ITEMS
         prompt = await aside(LARGE if large else 0, _Prompt, self._encodings, messages, tools, wants, model)
         return await aside(LARGE if large or prompt.is_large() else 0, prompt.count)
 
@@ -191,7 +195,21 @@ class _Prompt:
             return self.anything(content)
         if sum(1 for part in content if isinstance(part, Mapping) and part.get("type") == "text") > 1:
             self.unless_covered(False)
-        return sum(self.part(part) for part in content)
+        if len(content) > MAX_PARTS:
+            return self.many_parts(content)
+        return sum(self.part(part) for part in each(content))
+
+    def many_parts(self, content: Sequence[Any]) -> int:
+        """Tokens of more parts than anybody has a reason to send: all of their text as one, and the JSON of the others, not exact."""
+        self.unless_covered(False)
+        said, others = list[str](), list[Any]()
+        for part in each(content):
+            text = part.get("text") if isinstance(part, Mapping) else part
+            if isinstance(text, str):
+                said.append(text)
+            else:
+                others.append(part)
+        return self.text("".join(said)) + (self.text(as_json(others)) if others else 0)
 
     def part(self, part: Any) -> int:
         """Tokens of one content part."""

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from proxy.exchange import Tool
 from proxy.language.stop_words import FUNCTION_WORDS
+from proxy.language.tool_names import split_tool_name
 
 MAX_DESCRIPTION_CHARS = 200
 """Of a description that is embedded: what a tool is for stands in its first sentence or two. What comes after (arguments, examples,
@@ -45,8 +46,6 @@ _WHOLE_WORD = re.compile(r"[^\W_]+")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _SEGMENT = re.compile(r"(?<=[.!?;])\s+|[,\n]\s*|\s(?:and|then|also|und|dann|sowie|y|luego|et|puis)\s|[。！？；，、]")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n\s*\n")
-_SERVER = re.compile(r"^(?:mcp__)?(.+?)(?:__|[./:])(?=.)", re.ASCII)
-"""How clients that combine several servers write a tool's name: ``server__tool``, ``mcp__server__tool``, ``server.tool``."""
 _SUFFIXES = ("ations", "ation", "ings", "ing", "ied", "ies", "ers", "er", "ed", "es", "s", "e")
 _STOP_WORDS = frozenset(
     """
@@ -78,8 +77,8 @@ def tool_text(tool: Tool) -> ToolText:
     function = function if isinstance(function, Mapping) else {}
     name, description = _string(function.get("name")), _string(function.get("description"))
     parameters = " ".join(_parameter_words(function.get("parameters"), 0))
-    server = _SERVER.match(name)
-    own = spaced(name[server.end() :] if server else name)
+    server, short = split_tool_name(name)
+    own = spaced(short)
     names = terms(name)
     purpose = first_sentences(description)
     digest = hashlib.blake2b(f"{name}\0{description}\0{parameters}".encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -90,7 +89,7 @@ def tool_text(tool: Tool) -> ToolText:
         words=content_words(f"{name} {purpose}"),
         terms=(*names, *names, *terms(description), *terms(parameters)),
         name_terms=names,
-        family=(server[1] if server else own.partition(" ")[0]).lower(),
+        family=(server or own.partition(" ")[0]).lower(),
     )
 
 

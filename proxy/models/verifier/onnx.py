@@ -46,7 +46,6 @@ from numpy.typing import NDArray
 from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.models.verifier.first_token import for_first_token
-from proxy.offloop import step_back
 
 FOLDER = Path(__file__).with_name("grounding_model")
 """The verifier that this package carries."""
@@ -118,7 +117,8 @@ class OnnxVerifier:
         self.name = folder.name
         self.lanes, self.batch = threads, 1
         self._folder = folder
-        self._beside = ThreadPoolExecutor(threads, thread_name_prefix="reading", initializer=step_back) if threads > 1 else None
+        self._beside = ThreadPoolExecutor(threads, thread_name_prefix="reading") if threads > 1 else None
+        """As nice as the event loop: it holds the interpreter, and the loop would wait for it while others have the core."""
         self._card: Card
         self._session: Any = None
         self._tokenizer: Any = None

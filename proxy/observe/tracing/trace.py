@@ -13,11 +13,12 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from proxy.config.observability import TracingSettings
+from proxy.config.settings import Settings
 from proxy.exchange import HookMark
 from proxy.observe.finished import Finished, LogLine
 from proxy.observe.tracing.calls import TracedReply, UpstreamCall
 from proxy.observe.tracing.context import SpanContext, parent_of, passed_on
-from proxy.observe.tracing.providers import ProviderServer
+from proxy.observe.tracing.providers import ProviderServer, server_of
 from proxy.observe.tracing.spans import Span, Work, spans_of
 from proxy.ports.upstream import Call, Reply
 from proxy.upstreams.resilience import Resilient
@@ -114,3 +115,11 @@ class Trace:
 def new_span_id() -> int:
     """64 random bits, not all 0."""
     return random.getrandbits(_SPAN_BITS) or 1
+
+
+def make_tracing(settings: Settings) -> Tracing | None:
+    """What follows exchanges, where config.yaml wants it."""
+    given = settings.tracing
+    if given is None or not given.enabled:
+        return None
+    return Tracing({name: server_of(upstream) for name, upstream in settings.upstreams.items()}, given)

@@ -8,6 +8,7 @@ from proxy.context.no_answer import no_answer
 from proxy.exchange import Choice, Exchange, Sentence, Verdict
 from proxy.exchange.judgements import Judgement
 from proxy.grounding.evidence.gathering import question_of
+from proxy.offloop import SENTENCES, aside
 from proxy.ports import Counters
 from proxy.stages.claims import refusals
 from proxy.stages.claims.acting import instead_of, sentence_without, without
@@ -40,7 +41,7 @@ class Changes:
     def _no_answer(self, exchange: Exchange, said: str) -> str:
         return no_answer(self._options.replacement, said, question_of(exchange))
 
-    def change(self, exchange: Exchange, acting: Sequence[Choice], failing: Sequence[AnswerStatement]) -> None:
+    async def change(self, exchange: Exchange, acting: Sequence[Choice], failing: Sequence[AnswerStatement]) -> None:
         """Redact or replace in what has not left: of an answer behind the gate, its refusals."""
         if exchange.answer is None or self._options.action not in ("redact", "replace") or not acting:
             return
@@ -51,24 +52,26 @@ class Changes:
         for choice in acting:
             mine = [statement for statement in failing if statement.choice == choice.index]
             in_text, in_refusal = [s for s in mine if not s.refusal], [s for s in mine if s.refusal]
-            text = self._changed(exchange, choice, in_text) if in_text and not exchange.gated else choice.text
-            refusal = self._changed_refusal(exchange, choice, in_refusal) if in_refusal else choice.refusal
+            text = await self._changed(exchange, choice, in_text) if in_text and not exchange.gated else choice.text
+            refusal = await self._changed_refusal(exchange, choice, in_refusal) if in_refusal else choice.refusal
             if (text, refusal) != (choice.text, choice.refusal):
                 exchange.answer = exchange.answer.with_text(choice.index, text).with_refusal(choice.index, refusal)
                 exchange.changes.append({"stage": self._name, "what": self._options.action, "choice": choice.index, "claims": len(mine)})
 
-    def _changed(self, exchange: Exchange, choice: Choice, failing: Sequence[AnswerStatement]) -> str:
+    async def _changed(self, exchange: Exchange, choice: Choice, failing: Sequence[AnswerStatement]) -> str:
         """`choice`'s text as it leaves; of a text of which redaction leaves nothing, the no-answer text."""
         if self._options.action == "replace":
             self._counters.count("claims.replaced_count")
             return instead_of(choice, failing, self._no_answer(exchange, choice.text))
         self._counters.count("claims.redacted_count", sum(statement.editable for statement in failing))
-        text = without(choice, failing, self._options.marker)
+        text = await aside(len(choice.text) * SENTENCES, without, choice, failing, self._options.marker)
         return text if text.strip() or choice.tool_calls else self._no_answer(exchange, choice.text)
 
-    def _changed_refusal(self, exchange: Exchange, choice: Choice, failing: list[AnswerStatement]) -> str:
+    async def _changed_refusal(self, exchange: Exchange, choice: Choice, failing: list[AnswerStatement]) -> str:
         """`choice`'s refusal as it leaves."""
         redacting = self._options.action == "redact"
         self._counters.count("claims.redacted_count" if redacting else "claims.replaced_count", len(failing) if redacting else 1)
-        text = refusals.without(choice, failing, self._options.marker) if redacting else ""
+        text = ""
+        if redacting:
+            text = await aside(len(choice.refusal) * SENTENCES, refusals.without, choice, failing, self._options.marker)
         return text if text.strip() else self._no_answer(exchange, choice.refusal)

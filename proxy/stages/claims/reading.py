@@ -20,8 +20,13 @@ from proxy.language.json.strings import JsonString, looks_json, strings_of
 
 STATEMENT_WORDS = 4
 """A string with as many words is a statement."""
+MAX_STATEMENTS = 5000
+"""Of a choice that are told apart: a book. Each is an entry in lists that the event loop goes through."""
+TOO_MANY_STATEMENTS = "too_many_statements"
+"""Reason of what stands behind them."""
 _FENCED = re.compile(r"\s*```(?:json)?[ \t]*\n(.*)\n[ \t]*```\s*", re.S | re.I)
-_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
+_STRING = re.compile(r'"[^"\\]*(?:\\[\s\S][^"\\]*)*(?:"|\\?\Z)')
+"""One that never ends goes to the text's end: it is not looked for again from each of the quotation marks within."""
 _BARE_VALUE = re.compile(r"[:\[,]\s*(?:-?\d|true|false)")
 _FIXED_VALUE = re.compile(r"(?:[a-z][a-z0-9]*(?:[_-][a-z0-9]+)*|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*|https?://\S+)")
 """``positive``, ``in_progress``, ``HIGH``, an address."""
@@ -50,6 +55,16 @@ def read_choice(choice: Choice, question: str, *, json: bool) -> list[AnswerStat
     if strings is None:
         return [AnswerStatement(claim, choice.index, span=(claim.start, claim.end)) for claim in claims_of(choice.text, question)]
     return [statement for i, string in enumerate(strings) for statement in _of_string(choice.index, i, string, start, question)]
+
+
+def bounded(statements: list[AnswerStatement]) -> list[AnswerStatement]:
+    """At most `MAX_STATEMENTS` of one choice's statements, and one more for all that stands behind them, which nobody judges."""
+    if len(statements) <= MAX_STATEMENTS:
+        return statements
+    first, last = statements[MAX_STATEMENTS], statements[-1]
+    claim = replace(first.claim, end=last.claim.end, checkable=True, reason=TOO_MANY_STATEMENTS)
+    rest = replace(first, claim=claim, span=(first.span[0], last.span[1]), editable=first.string is None)
+    return [*statements[:MAX_STATEMENTS], rest]
 
 
 def has_bare_values(text: str, *, json: bool) -> bool:

@@ -43,7 +43,7 @@ from proxy.stages.claims.changing import Changes
 from proxy.stages.claims.checks import BEYOND, MAX_SAMPLE_CHARS, Checks, FoundClaims, Ground, JudgedAttempt, filled, settled, within
 from proxy.stages.claims.options import ClaimsOptions
 from proxy.stages.claims.panel import QualityPanel
-from proxy.stages.claims.reading import AnswerStatement, has_bare_values, read_choice
+from proxy.stages.claims.reading import TOO_MANY_STATEMENTS, AnswerStatement, bounded, has_bare_values, read_choice
 from proxy.stages.claims.reporting import COUNTERS, counted, detail_of, of_choice, worst_code
 from proxy.stages.claims.retrying import asked_again, rank
 from proxy.stages.claims.verdicts import BLOCKED, CHECKED, MADE_UP, NO_CONTEXT, Verdicts
@@ -203,7 +203,7 @@ class Claims(SentenceStage[ClaimsOptions]):
         acting = [c for c in said if (c in choices or c.refusal.strip()) and self._acts(checks, c.index)]
         if self.options.action == "block" and acting:
             return self._verdicts.blocked(checks)
-        self._changes.change(exchange, acting, failing)
+        await self._changes.change(exchange, acting, failing)
         detail = await aside(len(checks.found) * CLAIM, detail_of, checks.found)
         return self._verdicts.summed_up(exchange, checks, ground, arguments, detail)
 
@@ -231,7 +231,7 @@ class Claims(SentenceStage[ClaimsOptions]):
             base = EvidenceBase(())
         if not skipped and asks_to_make_up(question):
             skipped = MADE_UP
-        words = words_of(" ".join(base.sentences)) if scope == "declared" else frozenset[str]()
+        words = await aside(base.chars, words_of, " ".join(base.sentences)) if scope == "declared" else frozenset[str]()
         if options.embed and not skipped and base.chars > EVIDENCE_CHARS and len(base) <= EMBED_ALL:
             self._of(exchange).warm(self._embed(base))
         return Ground(base, self._grounder(exchange, scope), question, skipped, exchange.knowledge, scope, words)
@@ -258,8 +258,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     ) -> list[Judgement]:
         """The judgement of each claim of `said`, in order; noted in the exchange also when the check breaks off."""
         ground, started = await checks.ground(), time.perf_counter()
-        size = len(claims) * CLAIM
-        judged = await aside(size, self._unasked, checks, ground, claims)
+        judged = await aside(len(claims) * CLAIM, self._unasked, checks, ground, claims)
         open_ = [i for i, judgement in enumerate(judged) if judgement is None]
         try:
             answers = await self._ask(ground, [claims[i][1] for i in open_], said)
@@ -313,7 +312,9 @@ class Claims(SentenceStage[ClaimsOptions]):
         found: list[Judgement | None] = []
         for choice, claim in claims:
             used[choice] += claim.checkable
-            if claim.checkable and used[choice] > self.options.max_claims:
+            if claim.reason == TOO_MANY_STATEMENTS:
+                found.append(Judgement(claim, "unsure", reason=TOO_MANY_STATEMENTS))
+            elif claim.checkable and used[choice] > self.options.max_claims:
                 found.append(Judgement(claim, "unsure", reason=f"more than {self.options.max_claims} claims (max_claims)"))
             else:
                 asked, reason = claim.checkable and ground.speaks_of(claim), claim.reason if not claim.checkable else BEYOND
@@ -340,12 +341,12 @@ class Claims(SentenceStage[ClaimsOptions]):
         """All of `choices` in one batch; the failing statements."""
         question, json = (await checks.ground()).sample, exchange.wants.form == "json"
 
-        def read() -> list[AnswerStatement]:
-            return [statement for choice in choices for statement in each(read_choice(choice, question, json=json))]
+        def read() -> tuple[list[AnswerStatement], bool]:
+            statements = [s for choice in each(choices) for s in bounded(read_choice(choice, question, json=json))]
+            return statements, any(has_bare_values(choice.text, json=json) for choice in choices)
 
-        statements = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
+        statements, checks.values = await aside(sum(len(choice.text) for choice in choices) * SENTENCES, read)
         said = "\n".join(choice.text[:MAX_SAMPLE_CHARS] for choice in choices)
-        checks.values = any(has_bare_values(choice.text, json=json) for choice in choices)
         judged = await self._judge(exchange, checks, [(statement.choice, statement.claim) for statement in statements], said)
         return [s for s, judgement in zip(statements, judged, strict=True) if fails(judgement, self.options.fail_on)]
 
@@ -375,8 +376,7 @@ class Claims(SentenceStage[ClaimsOptions]):
     def _acts(self, checks: Checks, choice: int) -> bool:
         """Whether a choice fails, and by so much that the policy wants it retried, replaced or blocked."""
         judgements, least = of_choice(checks.found, choice), self.options.min_faithfulness
-        share = faithfulness(judgements)
-        below = share is None or share < least or least == 1.0 or self.options.action == "redact"
+        below = (share := faithfulness(judgements)) is None or share < least or least == 1.0 or self.options.action == "redact"
         return below and any(fails(judgement, self.options.fail_on) for judgement in judgements)
 
     def _settled(self, exchange: Exchange, checks: Checks) -> Answer:

@@ -63,6 +63,7 @@ class Compression(Stage[CompressionOptions]):
     """Brings a prompt that nears the window back to a target, losing nothing, and repeats what it decided byte for byte."""
 
     name = "compression"
+    checks = False
     Options = CompressionOptions
     requires = ("token_count",)
     follows = ("history",)

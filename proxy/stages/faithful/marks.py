@@ -15,7 +15,7 @@ from proxy.grounding.citations.citation import Citation
 from proxy.grounding.citations.citing import without_marks
 from proxy.grounding.claims.checkable import is_rating
 from proxy.language.patterns import LazyPattern
-from proxy.language.text import split_sentences
+from proxy.language.text import occurs, split_sentences
 
 _OPEN = re.compile(r"[ \t]{0,4}[\[【](?:(?!\]|】)[^\n]){0,600}$")
 """A mark that is still open after 600 characters is none."""
@@ -50,12 +50,12 @@ _ASKS_RATING = LazyPattern(
 
 def asks_for_citations(texts: Sequence[str]) -> bool:
     """Whether a client's own words ask for citations, or number its passages."""
-    return any(_ASKS_CITATIONS.search(text) is not None for text in texts)
+    return any(occurs(_ASKS_CITATIONS, text) for text in texts)
 
 
 def asks_for_rating(texts: Sequence[str]) -> bool:
     """Whether a client's own words ask how sure the answer is."""
-    return any(_ASKS_RATING.search(text) is not None for text in texts)
+    return any(occurs(_ASKS_RATING, text) for text in texts)
 
 
 class MarkRemover:

@@ -112,6 +112,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
     """Asks for an answer from the context, with citations and rating; numbers the passages that come as hints."""
 
     name = "faithful"
+    checks = False
     Options = FaithfulOptions
     changes = ("messages", "answer")
     follows = ("relevance",)
@@ -186,13 +187,18 @@ class Faithful(SentenceStage[FaithfulOptions]):
     def _suffix(self, wording: str) -> str:
         return texts(wording).suffix(cite="citations" in self.options.ask_for, rate="confidence" in self.options.ask_for)
 
-    def _hide(self, exchange: Exchange) -> None:
+    async def _hide(self, exchange: Exchange) -> None:
         """Note what is to be taken out of the answer: what these rules ask for, and the client does not."""
+        citations, rating = await aside(exchange.original.size, self._own_marks, exchange)
+        if citations or rating:
+            self._hidden[exchange.id] = _Hidden(citations=citations, rating=rating)
+
+    def _own_marks(self, exchange: Exchange) -> tuple[bool, bool]:
+        """Whether citations, and the rating, are in the answer for these rules' sake alone."""
         said = [text_of(m.get("content")) for m in exchange.original.messages if m.get("role") in ("system", "developer", "user")]
         citations = "citations" in self.options.ask_for and not self.options.show_citations and not asks_for_citations(said)
         rating = "confidence" in self.options.ask_for and not self.options.show_confidence and not asks_for_rating(said)
-        if citations or rating:
-            self._hidden[exchange.id] = _Hidden(citations=citations, rating=rating)
+        return citations, rating
 
     async def on_request(self, exchange: Exchange) -> Verdict | None:
         """Add the rules and the passages, each once."""
@@ -210,7 +216,7 @@ class Faithful(SentenceStage[FaithfulOptions]):
         exchange.messages = await aside(size, with_passages, with_rules, shown, template, wording, wrap)
         detail = {"grounds": grounds, "language": wording, "variant": "plain" if plain else "full", "passages": len(shown)}
         if with_rules is not before and not plain:
-            self._hide(exchange)
+            await self._hide(exchange)
         if with_rules is not before:
             exchange.changes.append({"stage": self.name, "what": "rules", "language": wording, "variant": detail["variant"]})
         if exchange.messages is not with_rules:

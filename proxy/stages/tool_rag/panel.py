@@ -11,6 +11,18 @@ from proxy.exchange import Facts
 from proxy.language.amounts import many, share
 from proxy.ports.panels import Bucket, Panel, RecordedVerdict, StagePanel, over_time, ratio, said
 
+COUNTERS = {
+    "context.tool_rag_requests_count": "requests whose tools were selected from",
+    "context.tools_offered_count": "tools of these requests",
+    "context.tools_kept_count": "tools of them that went to the model",
+    "context.tool_tokens_before_count": "tokens of their descriptions",
+    "context.tool_tokens_kept_count": "tokens of what was sent of them",
+    "context.confusion_incidents_count": "requests of them that went with all of too many tools",
+    "context.tool_calls_count": "requests in which the model called a tool, or searched for one, where tools had been left out",
+    "context.tool_calls_found_count": "requests of them whose called tools were all in the first set",
+    "context.tool_searches_count": "searches by the model for a tool",
+}
+
 
 class _Described(Struct, frozen=True):
     """What tool descriptions cost."""

@@ -5,25 +5,30 @@ pass as they are. The choice of a run only grows, in a fixed order, and is store
 the provider's prompt cache keeps hitting. When tools were left out, `groundwire_find_tools` is offered, and answered here.
 
 The verdict tells what showing all tools would cost and risk: a pass with the code CONFUSION where fewer were sent, the warning
-``tool_confusion`` where all had to be, with the reason in the header: ``indexing``, ``no-query``, ``all-needed``.
+``tool_confusion`` where all had to be, with the reason in the header: ``indexing``, ``no-query``, ``all-needed``, ``unsure``.
+
+What is left out are tools that servers add; the client's own stay (`own`). Where names do not tell one from the other, tools are left out
+only where the ranking is sure.
 
 After RAG-MCP (arXiv 2505.03275) and, for what is learned from calls, OATS (arXiv 2603.13426).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from proxy.errors import StoreUnavailable
 from proxy.exchange import Exchange, Facts, Found, Request, Tool, ToolCall, ToolSelection, Verdict
 from proxy.exchange.wishes import Wishes
+from proxy.language.text import text_of
 from proxy.offloop import LARGE, aside
 from proxy.ports import ToolRanking, ToolRun
 from proxy.ports.headers import StageHeader
-from proxy.ports.stage import Positive, Share, Stage, StageOptions, can_answer_tools
+from proxy.ports.stage import Stage, can_answer_tools
 from proxy.stages.tool_rag.find import (
     FIND_TOOLS,
     close_names,
@@ -35,13 +40,18 @@ from proxy.stages.tool_rag.find import (
     search,
     shared_words,
 )
-from proxy.stages.tool_rag.panel import ToolRagPanel
+from proxy.stages.tool_rag.options import ToolRagOptions
+from proxy.stages.tool_rag.own import Ownership, of_servers_in, ownership
+from proxy.stages.tool_rag.panel import COUNTERS, ToolRagPanel
 from proxy.stages.tool_rag.selection import (
+    HIGH_RISK_SHARE,
+    SURE,
     ToolCatalogue,
     best,
     catalogue_of,
     companions,
     confusion_risk,
+    enough_of_servers,
     filled,
     grown,
     kin,
@@ -49,6 +59,7 @@ from proxy.stages.tool_rag.selection import (
     must_keep,
     name_of,
     tools_of,
+    without,
 )
 from proxy.stages.tool_rag.task import task_of
 
@@ -61,36 +72,14 @@ _PLAUSIBLE = 0.1
 run that has tools already when none is relevant enough. Small talk adds nothing, so that the prompt stays cached."""
 
 
-class ToolRagOptions(StageOptions, frozen=True, kw_only=True):
-    """``tool_rag:``"""
-
-    above: Annotated[int, Meta(ge=0, description="number of tools up to which all of them pass untouched")] = 30
-    above_share: Annotated[
-        Share | None, Meta(description="share of the window from which tool descriptions are selected from, however few tools there are")
-    ] = None
-    top_k: Annotated[
-        Positive,
-        Meta(description="most tools that one request adds by their relevance; up to twice as many where none is likely to be the one"),
-    ] = 5
-    min_relevance: Annotated[
-        Share, Meta(description="probability of being needed from which a tool is kept; a tool too many costs less than one that is missed")
-    ] = 0.02
-    kin: Annotated[
-        int, Meta(ge=0, description="tools of the best ones' objects that come with them, beyond top_k: of search_flights, book_flight")
-    ] = 3
-    when_none: Annotated[
-        Literal["keep", "none"],
-        Meta(description="when no tool reaches min_relevance: keep the top_k anyway, or none but those that always stay"),
-    ] = "keep"
-    always: Annotated[tuple[str, ...], Meta(description="names of tools that always stay; * and ? stand for any characters")] = ()
-    find_tools: Annotated[bool, Meta(description="offer groundwire_find_tools, by which the model can get at the tools left out")] = True
-    max_find_results: Annotated[Positive, Meta(description="most tools that one search of the model's adds")] = 5
-    max_tools: Annotated[Positive, Meta(description="tools to which a run's set grows before it is chosen afresh")] = 20
-    learn: Annotated[bool, Meta(description="learn from the tools that the model calls, for this client alone")] = True
-
-    def __post_init__(self) -> None:
-        if self.max_tools < self.top_k:
-            raise ValueError("expected max_tools >= top_k")
+_OF_SERVER = 10
+"""Tools of a server that the user names."""
+_MOST_UNSURE = 128
+"""Tools that go to the model although none of them is sure to be needed: no more do OpenAI's APIs take."""
+_NAME_CHARS = 100
+"""Of text that a tool's name takes as long to look at as."""
+_ALL = "*"
+"""Among a run's names: all tools were sent at first, and stay."""
 
 
 class _Found(Struct, frozen=True):
@@ -100,19 +89,8 @@ class _Found(Struct, frozen=True):
     relevant: dict[str, float]
     ranking: Literal["ok", "shortlist", "indexing"]
     """Of all tools, of the likeliest among tools that are new, or of none."""
-
-
-COUNTERS = {
-    "context.tool_rag_requests_count": "requests whose tools were selected from",
-    "context.tools_offered_count": "tools of these requests",
-    "context.tools_kept_count": "tools of them that went to the model",
-    "context.tool_tokens_before_count": "tokens of their descriptions",
-    "context.tool_tokens_kept_count": "tokens of what was sent of them",
-    "context.confusion_incidents_count": "requests of them that went with all of too many tools",
-    "context.tool_calls_count": "requests in which the model called a tool, or searched for one, where tools had been left out",
-    "context.tool_calls_found_count": "requests of them whose called tools were all in the first set",
-    "context.tool_searches_count": "searches by the model for a tool",
-}
+    stay: frozenset[str]
+    """Those of `wanted` that stay whatever is asked."""
 
 
 def _tools_header(facts: Facts, verdicts: Sequence[Found]) -> str | None:
@@ -124,6 +102,7 @@ class ToolRag(Stage[ToolRagOptions]):
     """Keeps the tools that the task needs, the same ones in the same order throughout a run."""
 
     name = "tool_rag"
+    checks = False
     Options = ToolRagOptions
     changes = ("tools",)
     counters = COUNTERS
@@ -153,12 +132,20 @@ class ToolRag(Stage[ToolRagOptions]):
         if not catalogue.rankable:
             return self._all_kept(exchange, tokens, len(offered), "all-needed")
         run = await self._recall(exchange)
+        owned = await self._owned(exchange, catalogue)
+        may_stay = not owned.by_server and self._can_stay(exchange, offered, tokens)
+        if may_stay and (owned.by_agent or (run is not None and _ALL in run.names)):
+            return self._all_kept(exchange, tokens, len(offered), "unsure")
         ranking = await self.ports.ranker.rank(catalogue.ranked_tools, query, context=context, client=exchange.client)
         known = [key for key in (run.names if run else ()) if key in catalogue.positions]
         if ranking is None and not known:
             return self._all_kept(exchange, tokens, len(offered), "indexing")
-        found = self._wanted(exchange, catalogue, ranking, known)
-        keys, stored = await self._remember(exchange, catalogue, found.wanted, run)
+        if may_stay and not known and not await self._is_sure(exchange, catalogue, None if context else ranking):
+            if run is not None:
+                await self._swap(exchange, (*run.names, _ALL), run.version)
+            return self._all_kept(exchange, tokens, len(offered), "unsure")
+        found = self._wanted(exchange, catalogue, ranking, known, owned)
+        keys, stored = await self._remember(exchange, catalogue, found, run)
         return await self._send(exchange, catalogue, keys, found, tokens, stored=stored)
 
     def broke_off(self, exchange: Exchange, hook: str) -> None:
@@ -227,31 +214,67 @@ class ToolRag(Stage[ToolRagOptions]):
             tokens = await self._tokens(exchange, offered)
         return tokens if many or share is None or self._share(exchange, tokens) >= share else None
 
-    def _wanted(self, exchange: Exchange, catalogue: ToolCatalogue, ranking: ToolRanking | None, known: Sequence[str]) -> _Found:
-        """What should be there now: what must stay, what is relevant, and what these name."""
-        options, relevance = self.options, ranking.relevance if ranking is not None else None
-        kept = must_keep(catalogue, exchange.conversation, exchange.wants.chosen_tools, options.always)
-        relevant = best(catalogue, relevance, options.top_k, options.min_relevance) if relevance is not None else {}
-        most = 0 if relevance is None else likely_enough(relevance, options.top_k)
-        least = min(options.min_relevance, _PLAUSIBLE) if known else -1.0
-        if relevance is not None and relevant:
-            likely = best(catalogue, relevance, most, least) if most > options.top_k else {}
+    async def _owned(self, exchange: Exchange, catalogue: ToolCatalogue) -> Ownership:
+        """Off the event loop where there are many tools or a long conversation."""
+        chars = sum(len(text_of(message.get("content"))) for message in exchange.conversation)
+        return await aside(chars + _NAME_CHARS * len(catalogue.keys), ownership, catalogue, exchange.conversation)
+
+    def _can_stay(self, exchange: Exchange, offered: Sequence[Tool], tokens: int) -> bool:
+        """Whether all tools may go to the model: the policy wants it, and they take no large part of the window."""
+        return self.options.when_none == "all" and len(offered) <= _MOST_UNSURE and self._share(exchange, tokens) < HIGH_RISK_SHARE
+
+    async def _is_sure(self, exchange: Exchange, catalogue: ToolCatalogue, alone: ToolRanking | None = None) -> bool:
+        """Whether the user has just asked for what one tool surely does: "continue" asks for none. `alone` ranks without context."""
+        if exchange.conversation[-1].get("role") != "user":
+            return False
+        query, _ = task_of(exchange.conversation)
+        ranking = alone or await self.ports.ranker.rank(catalogue.ranked_tools, query, client=exchange.client)
+        return ranking is not None and max(ranking.relevance, default=0.0) >= SURE
+
+    def _wanted(
+        self, exchange: Exchange, offered: ToolCatalogue, ranking: ToolRanking | None, known: Sequence[str], owned: Ownership
+    ) -> _Found:
+        """What should be there now: what must stay, what is relevant of the other tools, and what these name."""
+        kept = owned.own | must_keep(offered, exchange.conversation, exchange.wants.chosen_tools, self.options.always)
+        if ranking is None:
+            named = companions(offered, (key for key in offered.positions if key in kept))
+            return _Found(frozenset((*kept, *named)), {}, "indexing", kept)
+        catalogue, relevance = without(offered, ranking.relevance, owned.own)
+        relevant = self._relevant(exchange, catalogue, relevance, bool(known), owned)
+        named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
+        if not relevant and self._fill(exchange, bool(known or kept), bool(known)):
+            most = self.options.top_k if known else likely_enough(relevance, self.options.top_k)
+            relevant = filled(catalogue, relevance, most, self._least(bool(known)))
+            relevant |= {} if known else kin(catalogue, relevance, list(relevant)[:_OBJECTS], self.options.kin)
+        return _Found(frozenset((*relevant, *kept, *named)), relevant, "shortlist" if ranking.shortlist else "ok", kept)
+
+    def _least(self, known: bool) -> float:
+        """Relevance of what joins beyond the best: a run that has tools takes on only what is worth a look."""
+        return min(self.options.min_relevance, _PLAUSIBLE) if known else -1.0
+
+    def _relevant(
+        self, exchange: Exchange, catalogue: ToolCatalogue, relevance: Sequence[float], known: bool, owned: Ownership
+    ) -> dict[str, float]:
+        """The best tools, more where none is sure, their kin, and those of servers that the user names."""
+        options = self.options
+        relevant = best(catalogue, relevance, options.top_k, options.min_relevance)
+        if relevant:
+            most = likely_enough(relevance, options.top_k)
+            likely = best(catalogue, relevance, most, self._least(known)) if most > options.top_k else {}
             relevant |= likely
             relevant |= kin(catalogue, relevance, list(relevant)[: _OBJECTS if likely else 1], options.kin)
-        named = companions(catalogue, (*relevant, *(key for key in catalogue.positions if key in kept)))
-        if relevance is not None and not relevant and self._fill(exchange, bool(known or kept), bool(known)):
-            relevant = filled(catalogue, relevance, options.top_k if known else most, least)
-            relevant |= {} if known else kin(catalogue, relevance, list(relevant)[:_OBJECTS], options.kin)
-        how: Literal["ok", "shortlist", "indexing"] = "indexing" if ranking is None else "shortlist" if ranking.shortlist else "ok"
-        return _Found(frozenset((*relevant, *kept, *named)), relevant, how)
+        if owned.by_server and not known and options.when_none == "all":
+            relevant |= best(catalogue, relevance, enough_of_servers(relevance, options.top_k, options.max_tools))
+        named = of_servers_in(task_of(exchange.conversation)[0], owned.servers)
+        return relevant | (best(*without(catalogue, relevance, owned.servers.keys() - named), _OF_SERVER) if named else {})
 
     def _fill(self, exchange: Exchange, some_stay: bool, some_known: bool) -> bool:
         """Whether to keep the best tools although none is relevant enough.
 
-        With ``when_none: keep`` once a question: an agent's loop goes on with the run's set. With ``none`` only where the request
+        Without ``when_none: none`` once a question: an agent's loop goes on with the run's set. With it only where the request
         would be refused or senseless without: no tool at all, or a call required and nothing of the client's to call.
         """
-        if self.options.when_none == "keep":
+        if self.options.when_none != "none":
             return not some_known or exchange.conversation[-1].get("role") == "user"
         return not some_stay and (not self._can_search(exchange) or exchange.wants.calls == "required")
 
@@ -269,12 +292,18 @@ class ToolRag(Stage[ToolRagOptions]):
             return None
 
     async def _remember(
-        self, exchange: Exchange, catalogue: ToolCatalogue, wanted: Collection[str], run: ToolRun | None
+        self, exchange: Exchange, catalogue: ToolCatalogue, found: _Found, run: ToolRun | None
     ) -> tuple[tuple[str, ...], bool]:
-        """The run's keys with `wanted`; whether they are stored: not when the store is away or others keep being faster."""
+        """The run's keys with those wanted; whether they are stored: not when the store is away or others keep being faster.
+
+        What the run has is given up only where the user asks for something else: "continue" takes no tool away.
+        """
         keys: tuple[str, ...] = ()
         for _ in range(_SWAPS):
-            keys = grown(catalogue, run.names if run else (), wanted, self.options.max_tools)
+            names = run.names if run else ()
+            keys = grown(catalogue, names, found.wanted, self.options.max_tools, found.stay)
+            if not set(keys).issuperset(names) and not await self._is_sure(exchange, catalogue):
+                keys = grown(catalogue, names, found.wanted, math.inf)
             if run is None:
                 break
             stored = True if keys == run.names else await self._swap(exchange, keys, run.version)
@@ -323,7 +352,8 @@ class ToolRag(Stage[ToolRagOptions]):
         exchange.tools = (*exchange.tools, *tools)
         if (selection := exchange.facts.tools) is not None:
             exchange.facts.tools = ToolSelection(selection.offered, selection.kept + len(tools))
-        await self._remember(exchange, catalogue, {*here, *added}, await self._recall(exchange))
+        found = _Found(frozenset((*here, *added)), {}, "ok", frozenset())
+        await self._remember(exchange, catalogue, found, await self._recall(exchange))
 
     def _all_kept(self, exchange: Exchange, tokens: int, offered: int, reason: str) -> Verdict:
         exchange.facts.tools = ToolSelection(offered, offered, reason)

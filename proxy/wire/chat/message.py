@@ -42,6 +42,14 @@ class CallParts:
                 self.arguments.append(arguments if isinstance(arguments, str) else orjson.dumps(arguments).decode())
         self.fields |= {k: v for k, v in delta.items() if k not in ("id", "index", "function") and v is not None}
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether its arguments are there."""
+        try:
+            return bool(self.arguments) and isinstance(orjson.loads("".join(self.arguments)), dict)
+        except orjson.JSONDecodeError:
+            return False
+
     def decide(self, own: frozenset[str], *, final: bool = False) -> None:
         """Tell whose tool it is, as soon as its name says so."""
         if self.own is not None:
@@ -73,10 +81,12 @@ class Calls:
     def _of(self, entry: Mapping[str, Any], position: int, legacy: bool) -> CallParts:
         index, identity, function = entry.get("index"), entry.get("id"), entry.get("function")
         known: CallParts | None = None
+        names = isinstance(function, dict) and bool(function.get("name"))
         if isinstance(index, int):
             known = self._latest.get(index)
+            if known is not None and names and not identity and known.is_whole:  # some count every call as the first
+                known = None
         elif self.parts and not position:
-            names = isinstance(function, dict) and bool(function.get("name"))
             last = self.parts[-1]
             known = None if names and last.arguments and not identity and not legacy else last
         if known is None or (identity and known.id and identity != known.id):

@@ -90,7 +90,7 @@ class ChatCallFilter:
     def finish(self) -> bytes:
         """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
         event = self._splitter.finish()
-        out = b"" if event is None else self._take(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data))
+        out = b"" if event is None else self._take(event)
         self._decide(self._message.calls.parts, final=True)
         return out + self._drain()
 

@@ -19,6 +19,7 @@ from proxy.wire.chat.arguments import rewritten
 from proxy.wire.chat.message import Calls, token_logprobs
 from proxy.wire.chat.unread import delta_text, unread
 from proxy.wire.dialect import StreamPiece
+from proxy.wire.ends import end_of
 from proxy.wire.usage import added_up
 
 
@@ -61,9 +62,7 @@ class ChatStream:
     def finish(self) -> list[StreamPiece]:
         """What was left without a blank line, made whole."""
         event = self._splitter.finish()
-        if event is None:
-            return []
-        return self._pieces(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data))
+        return [] if event is None else self._pieces(event)
 
     @property
     def complete(self) -> bool:
@@ -145,12 +144,12 @@ class ChatStream:
         text = _absorb(state, choice.get("delta"))
         if choice.get("logprobs"):
             state.logprobs += token_logprobs(choice["logprobs"])
-        finish = choice.get("finish_reason")
-        if isinstance(finish, str):
+        finish = end_of(choice.get("finish_reason"))
+        if finish is not None:
             state.finish_reason = finish
         delta = choice.get("delta")
         refusal = isinstance(delta, dict) and bool(delta.get("refusal"))
-        return StreamPiece(raw, index, text, isinstance(finish, str), divisible=not choice.get("logprobs"), refusal=refusal, payload=chunk)
+        return StreamPiece(raw, index, text, finish is not None, divisible=not choice.get("logprobs"), refusal=refusal, payload=chunk)
 
     def with_text(self, piece: StreamPiece, text: str) -> bytes:
         """`piece` as an event that says `text` instead."""
@@ -230,7 +229,7 @@ def _parts(choice: dict[str, Any]) -> list[dict[str, Any]]:
     has_text = bool(text)
     others = {key: value for key, value in delta.items() if key != "content"}
     has_others = any(value for key, value in others.items() if key != "role")
-    ends = isinstance(choice.get("finish_reason"), str)
+    ends = end_of(choice.get("finish_reason")) is not None
     if has_text + has_others + ends <= 1:
         return [choice]
     plain = {**choice, "finish_reason": None}

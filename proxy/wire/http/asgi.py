@@ -9,7 +9,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
-from proxy.errors import InvalidRequest, ProxyError, RequestTooLarge
+from proxy.errors import InvalidRequest, Overloaded, ProxyError, RequestTooLarge
+from proxy.ledger import Holding
 from proxy.wire.http.whole import Whole
 
 Scope = dict[str, Any]
@@ -28,15 +29,35 @@ class ClientGone(Exception):
     """The client closed its connection before its answer was whole."""
 
 
-async def read_body(scope: Scope, receive: Receive, limit_bytes: int) -> bytes:
-    """The whole request body. Raises `RequestTooLarge`, `ClientGone`."""
+async def read_body(scope: Scope, receive: Receive, limit_bytes: int, room: Holding) -> bytes:
+    """The whole request body, which takes `room` as it comes. Raises `RequestTooLarge`, `Overloaded`, `ClientGone`."""
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body", False):  # the common case: one piece
         body: bytes = message.get("body", b"")
         if len(body) > limit_bytes:
             raise _too_large(limit_bytes)
+        take(room, len(body))
         return body
-    return b"".join([chunk async for chunk in body_chunks(scope, receive, limit_bytes, first=message)])
+    return await joined(body_chunks(scope, receive, limit_bytes, first=message), room)
+
+
+async def joined(pieces: AsyncIterator[bytes], room: Holding) -> bytes:
+    """All of a body's pieces, which take `room` as they come. Raises `Overloaded`, and what the iterator raises."""
+    found = list[bytes]()
+    try:
+        async for piece in pieces:
+            take(room, len(piece))
+            found.append(piece)
+        return b"".join(found)
+    finally:
+        found.clear()  # an error's traceback has this frame, until the garbage collector comes by
+
+
+def take(room: Holding, size: int) -> None:
+    """Raises `Overloaded` where there is none."""
+    if not room.take(size):
+        message = "the server has no room for this body beside those of other requests; try again in a moment"
+        raise Overloaded(message, headers=(("retry-after", "1"),))
 
 
 async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first: dict[str, Any] | None = None) -> AsyncIterator[bytes]:

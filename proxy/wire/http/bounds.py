@@ -1,8 +1,9 @@
 """uvicorn's HTTP protocol with what it leaves open: how much a client may send before it is read, how slowly, how many at once.
 
-uvicorn collects a request's line and headers whatever their size, waits for them for ever, and takes every connection. Here headers
-are counted as they come (431), headers and bodies have to make progress (408), and past `MAX_CONNECTIONS` a request is a 503, but for
-those that ask how the server is. RFC 9110 section 15.5, RFC 6585 section 5.
+uvicorn collects a request's line and headers whatever their size, waits for them for ever, takes every connection, and waits for ever
+for a client to read. Here headers are counted as they come (431), headers and bodies have to make progress (408), so does the reading of
+what is written (the connection ends), and past its address's share of the connections (`connections`) a request is a 503, but for those
+that ask how the server is. RFC 9110 section 15.5, RFC 6585 section 5.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
+from proxy.ledger import NOBODY, Ledger
 from proxy.wire.http import whole
+from proxy.wire.http.connections import Connections
 from proxy.wire.http.old_clients import until_closed
 
 log = logging.getLogger("groundwire.http")
@@ -33,11 +36,12 @@ BODY_STALL_S = 30.0
 MIN_BODY_BYTES = 8_192
 _KEPT_BYTES = 4_096
 """Pieces of a body from this size on; of many small ones each would be an object of its own."""
-MAX_CONNECTIONS = 4_096
-RESERVED = 64
-"""Further connections, for `HEALTH_PATHS` alone."""
+STATE = "groundwire.ledger"
+"""In the state that the application's lifespan leaves for its requests: its `Ledger`."""
+_ALL = "groundwire.connections"
 _MESSAGES_TYPES = {408: "timeout_error", 431: "request_too_large", 503: "overloaded_error"}
 HEALTH_PATHS = ("/health", "/ready", "/metrics")
+_HEALTH = tuple(path.encode() for path in HEALTH_PATHS)
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -51,20 +55,79 @@ class BoundedProtocol(HttpToolsProtocol):
         self._in_headers = True
         """Whether what comes next belongs to a request's line or headers."""
         self._waiting: asyncio.TimerHandle | None = None
+        self._reading: asyncio.TimerHandle | None = None
+        """Looks whether the client reads, while something waits to be written."""
+        self._has_read = False
+        """Since that was set."""
         self._refused = False
+        self._ledger, self._all = _accounts(app_state)
+        self.party = NOBODY
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """A client connects."""
         super().connection_made(transport)
-        if len(self.connections) > MAX_CONNECTIONS + RESERVED:
+        self.party = self._ledger.at(self.client[0]) if self.client else NOBODY
+        if not self._all.open(self):
+            self._all.refused(self)
             self._refuse(503, "too many connections")
         else:
+            self._all.idle(self)
             self._wait(HEADERS_S, self._headers_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is over."""
         self._stop_waiting()
+        self._all.close(self)
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
         super().connection_lost(exc)
+
+    def give_way(self) -> None:
+        """Close it for another one: it has no request."""
+        self._refused = True
+        self._stop_waiting()
+        self.transport.abort()
+
+    def pause_writing(self) -> None:
+        """More waits to be written than the transport likes."""
+        super().pause_writing()
+        self._watch_reading(anew=True)
+
+    def resume_writing(self) -> None:
+        """Most of it is read."""
+        super().resume_writing()
+        self._has_read = True
+
+    def on_response_complete(self) -> None:
+        """An answer is whole, if not yet read."""
+        super().on_response_complete()
+        if self.cycle.response_complete:
+            self._all.idle(self)
+        if self.transport.get_write_buffer_size():
+            self._watch_reading()
+
+    def _watch_reading(self, *, anew: bool = False) -> None:
+        if self._reading is not None and anew:
+            self._reading.cancel()
+            self._reading = None
+        if self._reading is None:
+            self._has_read = False
+            self._reading = self.loop.call_later(self._ledger.write_stall_s, self._reads, self.transport.get_write_buffer_size())
+
+    def _reads(self, before: int) -> None:
+        """It has read on since `before` bytes waited, or it goes: what waits for it, and whoever writes that, would wait for ever."""
+        self._reading = None
+        left = self.transport.get_write_buffer_size()
+        if not left:
+            return
+        writing = self.cycle is not None and not self.cycle.response_complete and not self.flow.write_paused
+        if self._has_read or left < before or writing:
+            self._watch_reading()
+            return
+        words = f"reads nothing of its answer for {self._ledger.write_stall_s:g} s, and is let go"
+        self._ledger.refused("reader_stalled", self.party, words)
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         """Bytes came."""
@@ -97,7 +160,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.headers) > MAX_HEADERS:
             self._refuse(431, f"more than {MAX_HEADERS} headers")
             return
-        if len(self.connections) > MAX_CONNECTIONS and not self.url.startswith(tuple(path.encode() for path in HEALTH_PATHS)):
+        self._all.busy(self)
+        self._has_read = True  # who asks anew has most likely read what was answered; if not, the pause of writing tells
+        if not self.url.startswith(_HEALTH) and not self._all.admit(self):
+            self._all.refused(self)
             self._refuse(503, "too many connections")
             return
         super().on_headers_complete()
@@ -168,9 +234,17 @@ class BoundedProtocol(HttpToolsProtocol):
         body = orjson.dumps(error)
         head = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
         retry = "retry-after: 1\r\n" if status == 503 else ""
-        log.warning("%s: refused with %d: %s", self.client[0] if self.client else "a client", status, message)
+        if status != 503:  # the ledger has said so
+            log.warning("%s: refused with %d: %s", self.client[0] if self.client else "a client", status, message)
         self.transport.write(f"{head}{retry}connection: close\r\n\r\n".encode() + body)
         self.transport.close()
+
+
+def _accounts(state: dict[str, Any]) -> tuple[Ledger, Connections]:
+    """The application's ledger and its connections; of an application that has none, one of its server's own."""
+    if _ALL not in state:
+        state[_ALL] = Connections(state.setdefault(STATE, Ledger()))
+    return state[STATE], state[_ALL]
 
 
 def _ends_within(data: bytes, room: int) -> bool:

@@ -8,6 +8,7 @@ what comes through one has its address and not its client's. ``server.trusted_pr
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ _FORWARDING = frozenset(
     (b"forwarded", b"via", b"x-real-ip", *(b"x-forwarded-" + name for name in (b"for", b"host", b"port", b"prefix", b"proto", b"server")))
 )
 """What reverse proxies add: RFC 7239, RFC 9110 section 7.6.3, and custom."""
+_UNKNOWN_NAME = "this is open only under a loopback name: use http://127.0.0.1 or http://localhost (server.hosts adds a name)"
 _TOLD = (b"host", b"origin", b"sec-fetch-site")
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -33,8 +35,23 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def not_from_here(scope: Mapping[str, Any]) -> str:
-    """Why a request may have come from elsewhere than this machine's own programs; "" when it cannot."""
+def foreign_name(scope: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
+    """Why a request over loopback may be a web page's that rebinds a name of its own; "" when it cannot. `hosts` are further names."""
+    client, server = scope.get("client"), scope.get("server")
+    if client is None or server is None or scope.get(_KNOWN) or not is_loopback(client[0]) or not is_loopback(server[0]):
+        return ""
+    host = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"host"), None)
+    return "" if host is None or _is_own(_host_name(host), hosts) else _UNKNOWN_NAME  # every browser names one
+
+
+def _is_own(name: str, hosts: Sequence[str]) -> bool:
+    """Whether it cannot be a name that somebody else gives this machine."""
+    plain = name.lower().removesuffix(".")
+    return is_loopback(plain) or plain.endswith(".localhost") or plain in hosts or plain == socket.gethostname().lower()
+
+
+def not_from_here(scope: Mapping[str, Any], hosts: Sequence[str] = ()) -> str:
+    """Why a request may have come from elsewhere than this machine's own programs; "" when it cannot. `hosts` are further names of it."""
     client = scope.get("client")
     if client is None or not is_loopback(client[0]):
         return "this is open to the server's own machine only"
@@ -46,8 +63,9 @@ def not_from_here(scope: Mapping[str, Any]) -> str:
             told.setdefault(name, value.decode("latin-1"))
     if proxied and not scope.get(_KNOWN):
         return "this is open to the server's own machine only, and the request came through a proxy (server.trusted_proxies)"
-    if not is_loopback(_host_name(told.get(b"host", ""))):
-        return "this is open only under a loopback name: use http://127.0.0.1 or http://localhost"
+    host = _host_name(told.get(b"host", ""))
+    if not is_loopback(host) and host.lower() not in hosts:
+        return _UNKNOWN_NAME
     origin = told.get(b"origin")
     if told.get(b"sec-fetch-site") == "cross-site" or (origin and not is_loopback(_host_name(origin.partition("://")[2]))):
         return "requests from another site's page are refused"
@@ -79,17 +97,18 @@ class TrustedProxies:
     def resolved(self, scope: dict[str, Any]) -> dict[str, Any]:
         """`scope` with the client's own address: the last one of ``x-forwarded-for`` that is no trusted proxy's."""
         client = scope.get("client")
-        if client is None or not self._trusts(client[0]):
+        if client is None or not self.trusts(client[0]):
             return scope
         lines = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
         passed = [address.strip() for line in lines for address in line.split(",")]
         if not passed:
             return scope
-        while len(passed) > 1 and self._trusts(passed[-1]):
+        while len(passed) > 1 and self.trusts(passed[-1]):
             passed.pop()
         return {**scope, "client": (passed[-1], 0), _KNOWN: True}
 
-    def _trusts(self, address: str) -> bool:
+    def trusts(self, address: str) -> bool:
+        """Whether many clients come from there."""
         try:
             found = ipaddress.ip_address(address)
         except ValueError:

@@ -78,7 +78,7 @@ class MessagesCallFilter:
     def finish(self) -> bytes:
         """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
         event = self._splitter.finish()
-        return b"" if event is None else self._take(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data))
+        return b"" if event is None else self._take(event)
 
     def _take(self, event: sse.Event) -> bytes:
         payload = events.read(event.data) if event.data is not None else None

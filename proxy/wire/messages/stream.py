@@ -76,7 +76,7 @@ class MessagesStream:
     def finish(self) -> list[StreamPiece]:
         """What was left without a blank line, made whole."""
         event = self._splitter.finish()
-        return [] if event is None else [self._piece(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data))]
+        return [] if event is None else [self._piece(event)]
 
     @property
     def complete(self) -> bool:

@@ -111,7 +111,7 @@ class ResponsesCallFilter:
     def finish(self) -> bytes:
         """The stream is over: what still may leave, but for the end of an answer with own calls (`close`)."""
         event = self._round.splitter.finish()
-        out = [] if event is None else list(self._take(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data)))
+        out = [] if event is None else list(self._take(event))
         if not self._round.mine:
             out += self._show_thoughts()
         return b"".join(out)

@@ -63,7 +63,7 @@ class ResponsesStream:
     def finish(self) -> list[StreamPiece]:
         """What was left without a blank line, made whole."""
         event = self._splitter.finish()
-        return [] if event is None else list(self._pieces(sse.Event(event.raw.rstrip(b"\r\n") + b"\n\n", event.data)))
+        return [] if event is None else list(self._pieces(event))
 
     @property
     def complete(self) -> bool:

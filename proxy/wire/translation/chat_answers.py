@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 
 from proxy.wire import sse
+from proxy.wire.chat.message import Calls, call_entries
+from proxy.wire.ends import end_of
 from proxy.wire.translation.pieces import (
     Begun,
     CallBegun,
@@ -40,8 +42,9 @@ class ChatReader:
 
     def __init__(self) -> None:
         self._begun = False
-        self._calls: dict[int, str] = {}
-        """The names of the calls that have begun."""
+        self._calls = Calls()
+        self._begun_calls: set[int] = set()
+        """Their places among `_calls`."""
 
     def event(self, event: sse.Event) -> Iterator[Piece]:
         """The pieces of a chunk."""
@@ -62,29 +65,31 @@ class ChatReader:
         for choice in listed(chunk.get("choices")):
             if number(choice, "index") == 0:
                 delta = choice.get("delta")
-                yield from self._delta(delta if isinstance(delta, Mapping) else {})
+                yield from self._delta(delta if isinstance(delta, Mapping) else {}, whole=False)
                 yield from _end(choice)
         yield from used(chunk.get("usage"))
 
-    def _delta(self, delta: Mapping[str, Any]) -> Iterator[Piece]:
+    def _delta(self, delta: Mapping[str, Any], *, whole: bool) -> Iterator[Piece]:
         if thought := words(delta.get("reasoning_content")) or words(delta.get("reasoning")):
             yield Thinking(thought)
         if text := text_in(delta.get("content")):
             yield Said(text)
         if refusal := words(delta.get("refusal")):
             yield Refused(refusal)
-        for position, call in enumerate(listed(delta.get("tool_calls"))):
-            yield from self._call(number(call, "index") if "index" in call else position, call)
+        entries = call_entries(delta)
+        for (call, _), part in zip(entries, self._calls.absorb(delta, whole=whole) if entries else (), strict=True):
+            yield from self._call(next(i for i, known in enumerate(self._calls.parts) if known is part), call)
 
     def _call(self, key: int, call: Mapping[str, Any]) -> Iterator[Piece]:
         custom = call.get("type") == "custom" or isinstance(call.get("custom"), Mapping)
         inner = call.get("custom" if custom else "function")
         inner = inner if isinstance(inner, Mapping) else {}
-        if key not in self._calls:
-            self._calls[key] = words(inner.get("name"))
-            yield CallBegun(key, words(call.get("id")) or made_call_id(), self._calls[key], custom)
-        if given := words(inner.get("input" if custom else "arguments")):
-            yield CallGiven(key, given)
+        if key not in self._begun_calls:
+            self._begun_calls.add(key)
+            yield CallBegun(key, words(call.get("id")) or made_call_id(), words(inner.get("name")), custom)
+        given = inner.get("input" if custom else "arguments")
+        if given:
+            yield CallGiven(key, given if isinstance(given, str) else orjson.dumps(given).decode())
 
     def whole(self, body: Mapping[str, Any]) -> Iterator[Piece]:
         """The pieces of a completion."""
@@ -93,16 +98,15 @@ class ChatReader:
             raise ValueError("not a chat completion")
         yield Begun(words(body.get("id")), words(body.get("model")))
         message = choices[0].get("message")
-        yield from self._delta(message if isinstance(message, Mapping) else {})
-        yield from _end({"finish_reason": "stop", **choices[0]})
+        yield from self._delta(message if isinstance(message, Mapping) else {}, whole=True)
+        yield from _end({**choices[0], "finish_reason": choices[0].get("finish_reason") or "stop"})
         yield from used(body.get("usage"))
         yield Closed()
 
 
 def _end(choice: Mapping[str, Any]) -> Iterator[Piece]:
-    if isinstance(reason := choice.get("finish_reason"), str):
+    if (reason := end_of(choice.get("finish_reason"))) is not None:
         stop = choice.get("stop_reason")  # vLLM's
-        reason = {"function_call": "tool_calls"}.get(reason, reason)
         yield Finished(reason, stop if isinstance(stop, str) and reason == "stop" else None)
 
 

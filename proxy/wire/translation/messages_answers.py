@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 
 from proxy.wire.big_numbers import exact
+from proxy.wire.ends import end_of
 from proxy.wire.messages import events
-from proxy.wire.messages.answers import FINISHES
 from proxy.wire.sse import Event
 from proxy.wire.translation.neutral import sealed
 from proxy.wire.translation.pieces import (
@@ -35,7 +35,7 @@ from proxy.wire.translation.pieces import (
     words,
 )
 
-_REASONS: Mapping[str, str] = {"length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
+_REASONS: Mapping[str, str] = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
 
 class MessagesReader:
@@ -50,7 +50,7 @@ class MessagesReader:
 
     def event(self, event: Event) -> Iterator[Piece]:
         """The pieces of an event."""
-        payload = payload_of(event)
+        payload = payload_of(event) if not event.done else None  # vLLM ends with the mark of chat's API
         kind = payload.get("type") if payload is not None else None
         if payload is None or kind == "ping":
             return
@@ -112,8 +112,8 @@ class MessagesReader:
     def _end(self, delta: object, usage: object) -> Iterator[Piece]:
         self._add_usage(usage)
         given = delta if isinstance(delta, Mapping) else {}
-        if isinstance(reason := given.get("stop_reason"), str):
-            yield Finished(FINISHES.get(reason, "stop"), words(given.get("stop_sequence")) or None)
+        if (reason := end_of(given.get("stop_reason"))) is not None:
+            yield Finished(reason, words(given.get("stop_sequence")) or None)
         read, written = number(self._usage, "cache_read_input_tokens"), number(self._usage, "cache_creation_input_tokens")
         thought = number(self._usage, "output_tokens_details", "thinking_tokens")
         yield Used(number(self._usage, "input_tokens") + read + written, number(self._usage, "output_tokens"), read, written, thought)
@@ -250,7 +250,7 @@ class MessagesWriter:
             return "refusal"
         if self._calls and self._finished.reason == "stop":
             return "tool_use"
-        return _REASONS.get(self._finished.reason, "end_turn")
+        return _REASONS.get(self._finished.reason, self._finished.reason)
 
     def whole(self) -> bytes:
         """The message."""

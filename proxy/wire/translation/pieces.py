@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -233,13 +234,22 @@ def listed(given: object) -> list[Mapping[str, Any]]:
 
 
 def payload_of(event: Event) -> dict[str, Any] | None:
-    """An event's data; None for a comment. Raises `ValueError` for what is no object."""
+    """An event's data; None for a comment, a sign of life, and what cannot be read: one of them does not spoil an answer."""
     if event.data is None:
         return None
-    found = orjson.loads(event.data)
-    if not isinstance(found, dict):
-        raise ValueError("not an object")
-    return found
+    try:
+        found = orjson.loads(event.data)
+    except orjson.JSONDecodeError:
+        found = _nearly_json(event.data)
+    return found if isinstance(found, dict) else None
+
+
+def _nearly_json(data: bytes) -> Any:
+    """What Python's own parser makes of it, which reads half an emoji (the other half comes with the next event) and no-numbers."""
+    try:
+        return json.loads(data, parse_constant=lambda constant: None)
+    except (ValueError, RecursionError):
+        return None
 
 
 def prefixed(identity: str, prefix: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 
+from proxy.wire.ends import GOOD
 from proxy.wire.responses import events
 from proxy.wire.responses.own_answer import ECHOED
 from proxy.wire.translation.neutral import sealed
@@ -84,7 +85,7 @@ class ResponsesWriter:
             yield {"type": "response.failed", "response": {**self._told("failed"), "error": error}}
         elif isinstance(piece, Closed):
             yield from self._close()
-            status = "incomplete" if self._finished.reason in _INCOMPLETE else "completed"
+            status = "completed" if self._finished.reason in GOOD else "incomplete"
             self._response = self._told(status)
             yield {"type": f"response.{status}", "response": self._response}
 
@@ -93,7 +94,7 @@ class ResponsesWriter:
         self._head = {"id": prefixed(piece.id, "resp_"), "object": "response", "created_at": self._created, "model": piece.model, **echoed}
 
     def _told(self, status: str) -> Payload:
-        reason = _INCOMPLETE.get(self._finished.reason) if status == "incomplete" else None
+        reason = _INCOMPLETE.get(self._finished.reason, self._finished.reason) if status == "incomplete" else None
         usage = _usage(self._usage) if self._usage is not None and status in ("completed", "incomplete") else None
         return {
             **self._head,

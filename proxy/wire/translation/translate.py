@@ -20,6 +20,7 @@ from proxy.wire.bodies import EXTENSION, load
 from proxy.wire.sse import EventSplitter
 from proxy.wire.translation import chat_requests, errors, messages_requests, responses_requests
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
+from proxy.wire.translation.halves import Halves
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
 from proxy.wire.translation.neutral import Ask, Bounds
 from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, InTurn, Piece
@@ -62,6 +63,9 @@ class Exchange:
         self._writer: AnswerWriter | None = None
         self._in_turn = InTurn() if client != "chat" else None
         self._finished = self._closed = False
+        self._halves = Halves()
+        self._problem: UpstreamUnreachable | None = None
+        """What ends a stream of which there was still something to tell."""
         self._asked_bytes = 0
 
     def request(self, body: bytes, past: Past) -> bytes:
@@ -114,23 +118,36 @@ class Exchange:
 
     def feed(self, chunk: bytes) -> bytes:
         """Some of a streamed answer: the client's events for what it completes. Raises `UpstreamUnreachable`."""
+        if self._problem is not None:
+            raise self._problem
+        found = []
         try:
-            return b"".join(self._put(piece) for event in self._splitter.feed(chunk) for piece in self._reader.event(event))
+            for event in self._splitter.feed(chunk):
+                for piece in self._reader.event(event):
+                    found.append(self._put(piece))
         except ValueError as error:
-            raise self._unreadable(error) from error
+            self._problem = self._unreadable(error)
+            if not any(found):
+                raise self._problem from error
+        return b"".join(found)
 
     def finish(self) -> bytes:
         """The stream is over: what is left of it, and its end where the server left that out. One that broke off gets none."""
+        if self._problem is not None:
+            raise self._problem
         try:
             last = self._splitter.finish()
             left = b"".join(self._put(piece) for piece in self._reader.event(last)) if last is not None else b""
-        except ValueError:  # half an event
+        except ValueError:
             left = b""
         return left + (self._put(Closed()) if self._finished else b"")
 
     def _put(self, piece: Piece) -> bytes:
-        if self._closed or (isinstance(piece, Closed) and not self._finished):
+        if self._closed:
             return b""
+        if isinstance(piece, Closed) and not self._finished:  # its end mark is there, and no reason
+            return self._put(Finished("stop")) + self._put(piece)
+        piece = self._halves.mended(piece)
         begun = b""
         if self._writer is None and not isinstance(piece, Begun):
             begun = self._made_writer().feed(Begun("", ""))

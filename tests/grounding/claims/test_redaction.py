@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.claims.redaction import redacted, redacted_sentence
+from tests.cost import below
 
 
 def _document(kinds: list[int]) -> str:
@@ -151,3 +152,23 @@ def test_an_untouched_sentence_stays(sentence: str) -> None:
 )
 def test_what_stays_stands_by_itself(text: str, gone: str, left: str) -> None:
     assert left == cut(text, gone)
+
+
+@pytest.mark.cost
+@pytest.mark.parametrize("line", ["{i}. The tower in Rome has {i} steps.\n", "1. a\n", "The tower in Rome has {i} steps. "])
+def test_redaction_takes_time_that_grows_with_the_text(line: str) -> None:
+    text = "".join(line.format(i=i) for i in range(8000))
+    spans = [(claim.start, claim.end) for claim in claims_of(text)]
+    with below(3.0):
+        assert redacted(text, spans).strip() == ""
+    with below(3.0):
+        assert redacted(text, spans[::2], "[removed]").count("[removed]") >= 1
+
+
+def test_a_long_line_is_redacted_as_its_sentences_are() -> None:
+    said = [f"The tower has {i} steps. " for i in range(600)]
+    text, spans, at = "".join(said), list[tuple[int, int]](), 0
+    for i, sentence in enumerate(said):
+        spans += [(at, at + len(sentence.rstrip()))] if i % 3 == 0 else []
+        at += len(sentence)
+    assert redacted(text, spans).rstrip() == "".join(sentence for i, sentence in enumerate(said) if i % 3).rstrip()

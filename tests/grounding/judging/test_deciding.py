@@ -120,3 +120,10 @@ async def test_a_value_said_of_something_else_is_unsure_where_the_right_one_is_n
     claim = "The Garden plan costs 40 euros a month."
     (found,) = await grounder.judge([Claim(claim, 0, len(claim))], EvidenceBase([Evidence(PLANS)]), tongue="en")
     assert ("unsure", "model") == (found.label, found.decided_by)
+
+
+async def test_more_values_than_can_be_compared_are_undecided_and_it_is_said() -> None:
+    said = ", ".join(str(i) for i in range(1000, 1900))
+    claim = f"The numbers of the tower are {', '.join(str(i) for i in range(2000, 2300))}."
+    found = await judged(claim, AGAINST, f"The tower has these numbers: {said}.")
+    assert ("unsure", "too_many_values") == (found.label, found.reason)

@@ -11,7 +11,8 @@ from proxy.exchange import Evidence
 from proxy.exchange.judgements import Claim, ClaimPair, Judgement, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.evidence.retrieval import EVIDENCE_CHARS
-from proxy.grounding.judging.grounder import LARGE_CHARS, Grounder, evidence_of, searchable
+from proxy.grounding.judging.grounder import Grounder, evidence_of, searchable
+from proxy.offloop import LARGE
 from proxy.testing import HashEmbedder, ScriptedVerifiers, make_exchange
 
 PARIS = "The Eiffel Tower is in Paris. It was finished in 1889."
@@ -243,7 +244,7 @@ async def test_the_language_is_that_of_the_answer() -> None:
     assert verifiers.asked[0][0].language == "de"
 
 
-@pytest.mark.parametrize("times", [1, LARGE_CHARS // 20])
+@pytest.mark.parametrize("times", [1, LARGE // 10])
 async def test_the_base_of_a_request_holds_what_it_said(times: int) -> None:
     exchange = make_exchange([{"role": "user", "content": "My number is 4711. " * times}])
 

@@ -1,11 +1,14 @@
 """What follows from the evidence in one step."""
 
 import json
+import random
 
 import pytest
 
-from proxy.grounding.values.recomputing import calculation, derived, follows
+from proxy.grounding.values import recomputing
+from proxy.grounding.values.recomputing import calculation, derived, follows, hits
 from proxy.language.quantities import read_quantities
+from tests.cost import below
 
 ORDERS = json.dumps(
     {"orders": [{"id": i, "total": total, "status": s} for i, (total, s) in enumerate([(10, "open"), (20, "open"), (45, "paid")])]}
@@ -101,3 +104,30 @@ def test_nothing_found_and_all_passed_follow(claim: str, text: str) -> None:
 )
 def test_what_does_not_follow(claim: str, text: str) -> None:
     assert not follows(claim, [text])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_looking_results_up_finds_what_going_through_all_of_them_finds(seed: int) -> None:
+    r = random.Random(seed)
+    said = " ".join(f"{r.randint(1, 90)}{r.choice(('', ' km', ' euros', '%'))}," for _ in range(30))
+    quantities = read_quantities(said)
+    claim = " ".join(
+        f"{r.choice(('', 'about ', 'at least ', 'at most '))}{r.choice((r.randint(1, 200), round(r.random() * 90, 1)))}{r.choice(('', ' km', '%'))};"
+        for _ in range(60)
+    )
+    for number in read_quantities(claim).numbers:
+        values = recomputing._operands(quantities, number.dimension)
+        results = recomputing._results((True,) * 5, values, recomputing._operands(quantities, None), (), False)
+        every = any(hits(number, made) for made in results)
+        assert every == any(hits(number, made) for made in recomputing._near(number, results))
+
+
+@pytest.mark.cost
+def test_a_list_of_numbers_costs_no_more_than_its_length() -> None:
+    r = random.Random(5)
+    said = read_quantities(", ".join(str(round(r.uniform(1, 99), 1)) for _ in range(400)))
+    claim = "In total, on average and by difference " + ", ".join(str(r.randint(100, 9999)) for _ in range(800))
+    numbers = read_quantities(claim).numbers
+    with below(2.0):
+        for number in numbers:
+            derived(number, claim, "What is the total share?", said, [], [])

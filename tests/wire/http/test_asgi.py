@@ -2,14 +2,17 @@
 
 import asyncio
 import json
+import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import orjson
 import pytest
 
+from proxy.errors import Overloaded
+from proxy.ledger import NOBODY, Holding, Share
 from proxy.testing import completion, hang, reply, stream, streamed
-from proxy.wire.http.asgi import Departures, Responder
+from proxy.wire.http.asgi import Departures, Responder, joined
 from tests.conftest import CHAT, Running, Start
 
 BODY = json.dumps(CHAT).encode()
@@ -224,3 +227,15 @@ async def test_only_answers_that_take_a_while_are_listened_for(monkeypatch: pyte
     async with asyncio.timeout(5):
         while not later.listens:
             await asyncio.sleep(0.005)
+
+
+async def test_a_body_that_has_no_room_is_not_kept_by_its_error() -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(9):
+            yield b"x" * 100
+
+    share = Share(500)
+    with pytest.raises(Overloaded) as raised:
+        await joined(pieces(), Holding(share, NOBODY, lambda: None))
+    kept = [value for frame, _ in traceback.walk_tb(raised.tb) for value in frame.f_locals.values() if isinstance(value, list)]
+    assert (0, [[]]) == (share.free, kept)

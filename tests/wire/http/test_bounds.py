@@ -5,12 +5,13 @@ import json
 import resource
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
 from proxy.testing import completion, hang, reply, stream, streamed
 from proxy.wire.http import bounds as http_bounds
+from proxy.wire.http import connections as http_connections
 from tests.conftest import CHAT, Running, Start
 
 BODY = json.dumps(CHAT).encode()
@@ -116,11 +117,13 @@ async def test_a_slow_answer_is_not_a_slow_request(start: Start, monkeypatch: py
         assert 200 == await status_of(reader)
 
 
-async def test_past_the_most_connections_only_questions_after_its_health_are_answered(
-    start: Start, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(http_bounds, "MAX_CONNECTIONS", 3)
-    async with start(hang) as proxy, connected(proxy), connected(proxy), connected(proxy):
+async def test_past_the_most_connections_only_questions_after_its_health_are_answered(start: Start) -> None:
+    async with AsyncExitStack() as stack:
+        proxy = await stack.enter_async_context(start(hang, config="server: {max_connections: 3, party_share: 1}"))
+        for _ in range(3):
+            (await stack.enter_async_context(connected(proxy)))[1].write(head() + BODY)
+        while len(proxy.upstream.calls) < 3:
+            await asyncio.sleep(0.002)
         async with connected(proxy) as (reader, writer):
             writer.write(head() + BODY)
             assert 503 == await status_of(reader)
@@ -130,10 +133,13 @@ async def test_past_the_most_connections_only_questions_after_its_health_are_ans
 
 
 async def test_past_the_reserve_a_connection_is_refused_at_once(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_bounds, "MAX_CONNECTIONS", 1)
-    monkeypatch.setattr(http_bounds, "RESERVED", 1)
-    async with start() as proxy, connected(proxy), connected(proxy), connected(proxy) as (reader, _):
-        assert 503 == await status_of(reader)
+    monkeypatch.setattr(http_connections, "RESERVED", 0)
+    async with start(hang, config="server: {max_connections: 1, party_share: 1}") as proxy, connected(proxy) as (_, first):
+        first.write(head() + BODY)
+        while not proxy.upstream.calls:
+            await asyncio.sleep(0.002)
+        async with connected(proxy) as (reader, _):
+            assert 503 == await status_of(reader)
 
 
 async def test_a_client_of_messages_is_refused_in_its_own_envelope(start: Start) -> None:

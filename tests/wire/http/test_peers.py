@@ -3,7 +3,7 @@
 import pytest
 
 from proxy.errors import ConfigError
-from proxy.wire.http.peers import TrustedProxies, not_from_here
+from proxy.wire.http.peers import TrustedProxies, foreign_name, not_from_here
 
 
 def scope(peer: str, *forwarded: str, **headers: str) -> dict[str, object]:
@@ -45,3 +45,16 @@ def test_a_proxy_that_says_nothing_of_its_client_is_not_believed() -> None:
 def test_a_network_that_is_none_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"server\.trusted_proxies\[1\]"):
         TrustedProxies(["10.0.0.0/8", "10.0.0.0/99"])
+
+
+@pytest.mark.parametrize(
+    ("host", "foreign"),
+    [
+        *[(host, False) for host in ("127.0.0.1:4000", "localhost", "LOCALHOST:4000", "[::1]:4000", "app.localhost", "named.test:4000")],
+        *[(host, True) for host in ("evil.example", "evil.example:4000", "127.0.0.1.evil.example", "", "localhost.evil.example")],
+    ],
+)
+def test_a_name_that_a_web_page_could_have_rebound_is_foreign_on_loopback(host: str, foreign: bool) -> None:
+    found = {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 4000), "headers": [(b"host", host.encode())]}
+    elsewhere = {**found, "client": ("10.0.0.5", 1), "server": ("10.0.0.1", 4000)}
+    assert (foreign, "") == (foreign_name(found, ("named.test",)) != "", foreign_name(elsewhere))

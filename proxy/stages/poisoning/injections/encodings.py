@@ -14,25 +14,27 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import unquote
 
+from proxy.language.patterns import LazyPattern
+
 MAX_LAYER_CHARS = 20_000
 """What is read of one hidden text."""
 Encoded = tuple[str, str, int, int]
 """Its kind, what it says, and its place."""
-_BASE64 = re.compile(
+_BASE64 = LazyPattern(
     r"(?<![A-Za-z0-9+/_=-])(?:(?:[A-Za-z0-9+/]{24,76}\r?\n){1,400}[A-Za-z0-9+/]{4,76}={0,2}|[A-Za-z0-9+/_-]{24,20000}={0,2})"
 )
 """Also in lines, as mails have it."""
 _MIN_BASE64_CHARS = 24
 _MAX_NESTED = 3
 """Base64 of base64 is opened so often."""
-_HEX = re.compile(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :]?){24,10000}|(?:\\x[0-9a-fA-F]{2}){12,5000}")
-_ESCAPES = re.compile(r"(?:\\u(?:00|\{)[0-9a-fA-F]{2}\}?[^\\\w]{0,2}){8,5000}")
-_DECIMALS = re.compile(r"(?<![\w.])(?:(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])[ ,;]{1,2}){12,5000}\d{2,3}(?![\w.])")
-_BITS = re.compile(r"(?<!\w)(?:0[01]{7}[ ,]?){12,5000}(?!\w)")
-_PERCENT = re.compile(r"(?:(?:%[0-9A-Fa-f]{2}){1,9}[\w.!'-]{0,30}){5,2000}")
-_WORD_BEFORE = re.compile(r"[\w.!'-]{1,30}$")
+_HEX = LazyPattern(r"(?<![0-9A-Za-z])(?:0x)?(?:[0-9a-fA-F]{2}[ :]?){24,10000}|(?:\\x[0-9a-fA-F]{2}){12,5000}")
+_ESCAPES = LazyPattern(r"(?:\\u(?:00|\{)[0-9a-fA-F]{2}\}?[^\\\w]{0,2}){8,5000}")
+_DECIMALS = LazyPattern(r"(?<![\w.])(?:(?:3[2-9]|[4-9]\d|1[01]\d|12[0-6])[ ,;]{1,2}){12,5000}\d{2,3}(?![\w.])")
+_BITS = LazyPattern(r"(?<!\w)(?:0[01]{7}[ ,]?){12,5000}(?!\w)")
+_PERCENT = LazyPattern(r"(?:(?:%[0-9A-Fa-f]{2}){1,9}[\w.!'-]{0,30}){5,2000}")
+_WORD_BEFORE = LazyPattern(r"[\w.!'-]{1,30}$")
 _SAMPLE = 96
-_MIXED = re.compile(r"(?<![\w./:=@$%#-])(?=[a-z]{0,12}[0134578@$])[a-z0134578@$]{2,16}(?![\w/:=@%#-]|\.\w)", re.I)
+_MIXED = LazyPattern(r"(?<![\w./:=@$%#-])(?=[a-z]{0,12}[0134578@$])[a-z0134578@$]{2,16}(?![\w/:=@%#-]|\.\w)", re.I)
 """A word with digits in it, which may stand for letters."""
 
 
@@ -90,7 +92,7 @@ def decoded(text: str, *, changed: bool = True) -> Iterator[Encoded]:
         yield from _changed(text)
 
 
-def _perhaps(text: str) -> Iterator[tuple[re.Pattern[str], Callable[[str], str | None], str]]:
+def _perhaps(text: str) -> Iterator[tuple[LazyPattern, Callable[[str], str | None], str]]:
     """The writings that `text` may hold: of each, a row of its characters as long as its pattern wants, what may stand between left out.
 
     What is no character of ASCII stands for any.

@@ -16,9 +16,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from proxy.language.patterns import LazyPattern
 from proxy.stages.poisoning.injections.encodings import MAX_LAYER_CHARS, decoded
 
-INVISIBLE = re.compile(
+INVISIBLE = LazyPattern(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u206f\ufeff\U000e0000-\U000e0fff]"
 )
 _UNSEEN = INVISIBLE.pattern[1:-1] + "\u0300-\u036f\u20d0-\u20f0"
@@ -29,7 +30,7 @@ _MARKED = (
 """An HTML element within a line of text, behind its "<"; what a style or a class may hide is left for `_HIDDEN_ELEMENT`."""
 _LETTER = r"[^\W\d_]"
 _NEXT_LINE = rf"[ \t]{{0,40}}(?:>[ \t]{{0,2}}){{0,3}}(?={_LETTER})"
-_GAPS = re.compile(
+_GAPS = LazyPattern(
     rf"[ \t\r\n<{_UNSEEN}](?:(?P<nothing>(?<=[{_UNSEEN}])|(?<=\w<){_MARKED}|(?<=<){_MARKED}(?=\w))"
     rf"|(?<={_LETTER}\n|,\n){_NEXT_LINE}|(?<={_LETTER}[ \t\r]|,[ \t\r])[ \t]{{0,2}}\r?\n{_NEXT_LINE}"
     r"|(?<=\S[ \t])[ \t]{1,40}(?=\S)|(?<=\S\t)(?=\S))",
@@ -39,36 +40,36 @@ _GAPS = re.compile(
 sentence (in a quoted mail, too) and of a row of blanks one blank."""
 _GAP_MARKS = ("<", "\n", "\t", "  ", "\r")
 """In plain ASCII each gap has one of them."""
-_TAGS = re.compile("[\U000e0020-\U000e007e]{4,20000}")
+_TAGS = LazyPattern("[\U000e0020-\U000e007e]{4,20000}")
 _FLAG = "\U0001f3f4"
 """Before tag characters it makes a flag (England, Scotland, Wales): ordinary text."""
-_BINARY = re.compile("[\u200b-\u200f\u2060-\u2064\ufeff]{24,20000}")
+_BINARY = LazyPattern("[\u200b-\u200f\u2060-\u2064\ufeff]{24,20000}")
 """So many zero-width characters in a row carry bits, not typography."""
 _COMMENTS = (("<!--", "-->"), ("/*", "*/"))
-_LINK_COMMENT = re.compile(r"\[//\]: ?#[ (\"']{1,3}([^\n]{1,2000})")
-_HIDDEN_ELEMENT = re.compile(
+_LINK_COMMENT = LazyPattern(r"\[//\]: ?#[ (\"']{1,3}([^\n]{1,2000})")
+_HIDDEN_ELEMENT = LazyPattern(
     r"<(?!input\b)\w{1,12}\b[^<>]{0,300}?(?:display ?: ?none|visibility ?: ?hidden|font-size ?: ?[01](?:px|pt|em)?\b|"
     r"opacity ?: ?0(?:\.0\d?)?[;\"']|"
     r"(?<!-)color ?: ?(?:white\b|#fff\b|#ffffff\b|transparent\b|rgba?\(255, ?255, ?255)|text-indent ?: ?-\d{3,5}|left ?: ?-\d{3,5}px|"
     r"\shidden(?=[\s>=])|aria-hidden=.true)[^<>]{0,300}>([^<]{1,20000})",
     re.I,
 )
-_ATTRIBUTE = re.compile(
+_ATTRIBUTE = LazyPattern(
     r"\b(?:alt|title|aria-label|data-[\w-]{1,30}|content|placeholder)\s?=\s?(?:\"([^\"<>]{30,2000})\"|'([^'<>]{30,2000})')", re.I
 )
-_ENTITIES = re.compile(r"(?:&#x?[0-9a-fA-F]{2,6};[ ]?){8,5000}")
-_LETTER_ENTITIES = re.compile(
+_ENTITIES = LazyPattern(r"(?:&#x?[0-9a-fA-F]{2,6};[ ]?){8,5000}")
+_LETTER_ENTITIES = LazyPattern(
     r"[^&<>\n]{0,80}(?:&#(?:6[5-9]|[78]\d|9[07-9]|1[01]\d|12[0-2]|x[46][1-9a-f]|x[57][0-9a]);[^&<>\n]{0,80}){3,500}", re.I
 )
 """Plain letters, which nobody has to write so."""
-_SPACED = re.compile(r"(?<!\w)(?:\w([ .·_*-]))(?:\w\1){6,2000}\w(?!\w)|(?<!\w)(?:\w ){3,40}\w(?:  +(?:\w ){1,40}\w){1,200}(?!\w)")
+_SPACED = LazyPattern(r"(?<!\w)(?:\w([ .·_*-]))(?:\w\1){6,2000}\w(?!\w)|(?<!\w)(?:\w ){3,40}\w(?:  +(?:\w ){1,40}\w){1,200}(?!\w)")
 """Letters set apart: "i g n o r e   a l l"."""
 _MANY_MARKS, _FOUR_APART = 7, b"w w w w"
 _APART = bytes(
     ord("w") if char.isalnum() or char in "_?" else ord(" ") if char in " .\u00b7*-" else ord(".") for char in map(chr, range(256))
 )
 """Bytes of Latin-1 as letters, what may stand between letters that are set apart, and all else."""
-_JOINED = re.compile("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
+_JOINED = LazyPattern("\\w{1,30}(?:[\u200b\u2060\ufeff]{1,4}\\w{1,30}){3,200}")
 """Words with zero-width spaces between them: a person sees one long word, or nothing of note."""
 _LOOKALIKES = str.maketrans(
     # Cyrillic, Greek and small capital letters that look like Latin ones (Unicode confusables), and letters that decomposition does not
@@ -175,7 +176,7 @@ def _comments(text: str) -> Iterator[Layer]:
             start = text.find(opening, end)
 
 
-def _groups(text: str, pattern: re.Pattern[str], kind: str) -> Iterator[Layer]:
+def _groups(text: str, pattern: LazyPattern, kind: str) -> Iterator[Layer]:
     for match in pattern.finditer(text):
         inner = next((group for group in match.groups() if group), "")
         if inner.strip():

@@ -10,6 +10,8 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from proxy.offloop import each
+
 AROUND = 320
 """How far from a hint a phrase may begin or end."""
 STEP = 100
@@ -24,6 +26,7 @@ MAX_KNOWN = 20_000
 """Words of texts whose hints are remembered, 2 MB of ordinary ones: a text costs its cut at white space, and the words that are new."""
 MAX_WORD_CHARS = 64
 """Longer words are not remembered."""
+_LONG_CHARS = 2000
 
 
 class PhraseHints:
@@ -46,10 +49,10 @@ class PhraseHints:
 
     def present(self, text: str) -> set[str]:
         """The hints that stand in `text`, and perhaps some of which only a word does."""
-        new = set(text.split()).difference(self._plain)
+        new = {piece for word in text.split() for piece in _pieces(word)}.difference(self._plain)
         found: set[str] = set()
         plain: list[str] = []
-        for word in new:
+        for word in each(new):
             hints = self._known.get(word)
             if hints is None:
                 hints = self._of_word(word)
@@ -90,6 +93,15 @@ class PhraseHints:
             pattern = self._also[hint]
             return [match.start() for match in pattern.finditer(text)] if pattern is not None else []
         return _all(text, hint)
+
+
+def _pieces(word: str) -> Iterator[str]:
+    """Of a word that is longer than any: pieces that overlap by more than a hint's word, so that none is looked through for long."""
+    if len(word) <= _LONG_CHARS:
+        yield word
+        return
+    for start in range(0, len(word), _LONG_CHARS):
+        yield word[start : start + _LONG_CHARS + MAX_WORD_CHARS]
 
 
 class _Parts:
