@@ -268,7 +268,7 @@ def url(value: Any, reading: Reading) -> Any:
 _NAMING = frozenset(
     str.split("""type id model status state object role name code reason format version ttl encoding severity effort verbosity summary
         quality size
-    background moderation action service_tier inference_geo speed signature thought_signature ranker search_context_size require_approval
+    background moderation service_tier inference_geo speed signature thought_signature ranker search_context_size require_approval
     input_fidelity output_format server_label country timezone""")
 )
 """Fields in objects of no fixed form that hold a name, a state or a seal, which is one word: elsewhere many such make a sentence."""
