@@ -48,7 +48,9 @@ def unread(seen: Seen) -> list[Unread]:
         for name, text in shown["texts"].items():
             said = spaced(text)
             missing = [mark for mark in marks(said) if mark not in known]
-            if said and (missing or not any(said in one for one in read)):
+            paragraphs = [spaced(one) for one in text.split("\n\n")]  # a client may show a refusal and a text as one
+            shown_as_read = any(said in one for one in read) or all(any(part in one for one in read) for part in paragraphs)
+            if said and (missing or not shown_as_read):
                 found.setdefault((client, name), Unread(client, name, text, "word" if missing else "joined"))
     return sorted(found.values())
 
