@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from math import inf
@@ -47,6 +48,8 @@ class Limits:
     """From one piece of the answer to the next."""
     idle_s: float = 75.0
     """How long a connection is kept for another request."""
+    max_age_s: float = 300.0
+    """After which it gets no other request, so that a change of DNS is followed."""
     tick_s: float = field(init=False)
     """The shortest that may be waited for once a connection is there."""
 
@@ -62,12 +65,21 @@ def _name(raw: bytes) -> str:
     return name
 
 
+def _said_goodbye(tls: ssl.SSLObject) -> bool:
+    """Whether close_notify came: asyncio, unlike uvloop, tells of an end without it in the same way."""
+    try:
+        return tls.read(1) == b""
+    except ssl.SSLError:  # it would read on
+        return False
+
+
 class Connection(asyncio.Protocol):
     """Implements the callbacks of a transport and of `HttpResponseParser`; to its user `ask`, `piece`, `take`, `release`, `abort`."""
 
     __slots__ = (
         "_between_s",
         "_bodiless",
+        "_born_at",
         "_buffered",
         "_deadline",
         "_error",
@@ -173,8 +185,7 @@ class Connection(asyncio.Protocol):
 
     def take(self) -> bytes:
         """What has come of the body and was not taken yet."""
-        pieces, self._pieces = self._pieces, []
-        self._buffered = 0
+        pieces, self._pieces, self._buffered = self._pieces, [], 0
         if self._paused and not self._gone:
             self._paused = False
             self._clock()
@@ -183,12 +194,14 @@ class Connection(asyncio.Protocol):
 
     def release(self) -> None:
         """The answer is complete and taken: keep the connection where it can serve another request, or drop it."""
+        now = self._loop.time()
+        until = min(now + self._idle_s, self._born_at + self._limits.max_age_s)
         unsent = self._full or (self._writing is not None and not self._writing.done)
-        if unsent or self._paused or self._gone or not self._keep or self._idle_s <= 0:
+        if unsent or self._paused or self._gone or not self._keep or until <= now:
             self.abort()
-            return
-        self._deadline = self._loop.time() + self._idle_s
-        self._idle[self] = None
+        else:
+            self._deadline = until
+            self._idle[self] = None
 
     def abort(self) -> None:
         """Drop the connection at once."""
@@ -265,18 +278,20 @@ class Connection(asyncio.Protocol):
         """It is open."""
         self._transport = cast(asyncio.Transport, transport)
         self._open.add(self)
-        self._deadline = self._loop.time() + self._limits.idle_s  # should nobody come for it
+        self._born_at = self._loop.time()
+        self._deadline = self._born_at + self._limits.idle_s  # should nobody come for it
         self._timer = self._loop.call_later(self._limits.tick_s, self._tick)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is closed, by whomever."""
-        self._end(clean=exc is None and not self._gone)
+        self._end(clean=False)
         del self._parser  # which knows this connection, as its writing does: without circles nothing is left for the garbage collector
         self._writing = None
 
     def eof_received(self) -> None:
-        """The server has said all."""
-        self._end(clean=True)
+        """The server has said all; over TLS only if it says so itself, as anyone on the way can end a connection (RFC 8446 section 6.1)."""
+        tls = self._transport.get_extra_info("ssl_object")
+        self._end(clean=tls is None or _said_goodbye(tls))
 
     def pause_writing(self) -> None:
         """The server reads too slowly."""
@@ -316,8 +331,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
         else:
             self._deadline = now + (self._between_s if self.status else self._first_byte_s)
-        if self._waiter is not None:
-            self._wake()
+        self._wake()
 
     def _malformed(self, reason: str) -> None:
         self._keep = False
