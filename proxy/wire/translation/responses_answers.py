@@ -71,7 +71,7 @@ class ResponsesReader:
         elif kind in events.ENDS:
             yield from self._end(events.response_of(payload))
         elif kind == "error":
-            yield failed(payload.get("error") or payload)
+            yield failed(payload)
 
     def _begin(self, response: Mapping[str, Any]) -> Begun:
         self._begun = True
@@ -105,7 +105,7 @@ class ResponsesReader:
 
     def _end(self, response: Mapping[str, Any]) -> Iterator[Piece]:
         if response.get("status") == "failed" or response.get("error"):
-            yield failed(response.get("error"))
+            yield failed(response)
             return
         yield Finished(finish_reason(response, bool(self._given)) or "stop")
         if isinstance(usage := response.get("usage"), Mapping):
