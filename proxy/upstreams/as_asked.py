@@ -28,6 +28,8 @@ from proxy.wire.translation.pieces import payload_of
 from proxy.wire.upstream_errors import Failure, instead_of_answer, is_own
 
 _EVENTS, _JSON = "text/event-stream; charset=utf-8", "application/json"
+_BLANK = b" \t\r\n\xef\xbb\xbf"
+"""What may stand in front of JSON, or of a stream."""
 _FIRST_LINE = re.compile(rb"(?:data|event|id|retry)?:")
 """What a stream of events begins with."""
 _ERROR = re.compile(rb'"(?:error|errors|detail)"\s*:\s*[{\["]')
@@ -91,10 +93,13 @@ class _AsAsked:
     async def open(self) -> None:
         """Find out what it is; a body is read to its end."""
         self._pieces = self._reply.chunks()
+        blank = bytearray()
         async for piece in self._pieces:
-            self._first += piece
-            if self._first.strip(b" \t\r\n\xef\xbb\xbf"):
+            blank += piece
+            self._limit(len(blank))
+            if piece.strip(_BLANK):
                 break
+        self._first = bytes(blank)
         if not self._streams:
             await self._open_body()
         elif _begins_stream(self._first):
@@ -123,12 +128,16 @@ class _AsAsked:
     async def _rest(self) -> bytes:
         assert self._pieces is not None
         pieces, size = [self._first], len(self._first)
+        self._first = b""
         async for piece in self._pieces:
             size += len(piece)
-            if size > self._max_bytes:
-                raise UpstreamUnreachable(f"the upstream's answer is longer than {self._max_bytes} bytes (server.max_answer_bytes)")
+            self._limit(size)
             pieces.append(piece)
         return b"".join(pieces)
+
+    def _limit(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise UpstreamUnreachable(f"the upstream's answer is longer than {self._max_bytes} bytes (server.max_answer_bytes)")
 
     # ---- what it is ----
 
@@ -203,7 +212,7 @@ class _AsAsked:
 
 
 def _begins_stream(body: bytes) -> bool:
-    return _FIRST_LINE.match(body.lstrip(b" \t\r\n\xef\xbb\xbf")[:16]) is not None
+    return _FIRST_LINE.match(body.lstrip(_BLANK)[:16]) is not None
 
 
 def _payloads(body: bytes) -> Iterable[Any]:
