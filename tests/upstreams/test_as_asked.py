@@ -106,7 +106,13 @@ ERROR = {"error": {"message": "Too many", "code": 429}}
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(ERROR, 429), ([ERROR], 429), ({"detail": "Too many"}, 502), ({"choices": [], "error": "Too many"}, 502), ({**ERROR, "choices": None}, 429)],
+    [
+        (ERROR, 429),
+        ([ERROR], 429),
+        ({"detail": "Too many"}, 502),
+        ({"choices": [], "error": "Too many"}, 502),
+        ({**ERROR, "choices": None}, 429),
+    ],
 )
 @pytest.mark.parametrize("rule", ["name: p\ndelivery: tap\nstages: []\n", "name: p\ndelivery: hold\nstages: [looks: {on_error: closed}]\n"])
 @pytest.mark.parametrize("streams", [False, True])

@@ -14,7 +14,10 @@ BODIES: list[tuple[Any, Failure]] = [
     ({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}, Failure("Overloaded", "overloaded_error")),
     ([{"error": {"code": 429, "message": "Quota", "status": "RESOURCE_EXHAUSTED"}}], Failure("Quota", "RESOURCE_EXHAUSTED", 429)),
     ({"detail": "Not Found"}, Failure("Not Found")),
-    ({"detail": [{"loc": ["body", "model"], "msg": "field required", "type": "missing"}]}, Failure("body.model: field required", "missing")),
+    (
+        {"detail": [{"loc": ["body", "model"], "msg": "field required", "type": "missing"}]},
+        Failure("body.model: field required", "missing"),
+    ),
     ({"success": False, "errors": [{"code": 7000, "message": "No route"}, {"message": "Twice"}]}, Failure("No route; Twice")),
     ({"errors": {"message": "No", "code": "bad"}}, Failure("No", "bad")),
     ({"Message": "Denied"}, Failure("Denied")),
