@@ -21,7 +21,9 @@ from proxy.offloop import aside
 from proxy.ports.upstream import Headers, Reply, is_event_stream
 from proxy.wire import sse
 from proxy.wire.dialect import Recogniser
+from proxy.wire.error_envelopes import envelope
 from proxy.wire.shapes import ABSENT
+from proxy.wire.upstream_errors import failure_in
 
 UNREADABLE = "answer_unreadable"
 _HEADERS = frozenset(
@@ -109,7 +111,7 @@ class Recognised:
         return made
 
     def _written(self, made: list[dict[str, Any]]) -> bytes:
-        named = self._recogniser.named
+        named = self._recogniser.api != "chat"
         return b"".join([(b"event: " + event["type"].encode() + b"\n" if named else b"") + sse.encode(_dumped(event)) for event in made])
 
     # ---- whole ----
@@ -136,15 +138,14 @@ class Recognised:
         return written
 
     def _error(self, body: bytes) -> bytes:
-        """The upstream's own error; of what is none of this API, its status."""
+        """The upstream's own error; of one in another form, its words."""
         try:
             made = self._recogniser.error(_loaded(body))
             _dumped(made if made is not ABSENT else None)
         except (ValueError, RecursionError):
             made = ABSENT
         if made is ABSENT or not isinstance(made.get("error"), dict):
-            told = {"message": f"the upstream answered with status {self.status}", "type": "upstream_error", "param": None, "code": None}
-            made = {"type": "error", "error": told} if self._recogniser.named else {"error": told}
+            made = envelope(self._recogniser.api, failure_in(body), self.status)
         return sse.one_line(_dumped(made))
 
     # ---- what stayed behind ----

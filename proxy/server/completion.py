@@ -17,7 +17,7 @@ from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold
 from proxy.delivery.own_tools import Rounds
 from proxy.delivery.recognised import Recognised
-from proxy.errors import InvalidRequest, StoreUnavailable
+from proxy.errors import InvalidRequest, StoreUnavailable, UpstreamUnreachable
 from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
 from proxy.offloop import aside
@@ -242,6 +242,8 @@ class Completion(Handler):
         if not 200 <= reply.status < 300:
             await self._pass_error(reply)
         elif not is_event_stream(reply.headers):
+            if self.responder.early:  # it is a stream that has begun, and this cannot become one
+                raise UpstreamUnreachable("the upstream's answer is none of the API that it was asked in")
             await (delivery.deliver_body if self._delivery(exchange) == "tap" else deliver_hold)(d)
         else:
             await {"tap": delivery.deliver_tap, "gate": deliver_gate, "hold": deliver_hold}[self._delivery(exchange)](d)

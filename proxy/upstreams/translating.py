@@ -1,7 +1,8 @@
 """An upstream for clients of every API: what its server does not speak itself is translated (`proxy.wire.translation`).
 
-In: a `Call` in the client's API. Out: a reply in the same. A call in an API that the server speaks goes on as it is, and so does every
-path that belongs to none. What the server's API has no form for is a 400 that names the client's field.
+In: a `Call` in the client's API. Out: a reply in the same, in the form asked for (`proxy.upstreams.as_asked`). A call in an API that the
+server speaks goes on as it is, and so does every path that belongs to none. What the server's API has no form for is a 400 that names the
+client's field.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, NotFound, UpstreamUnreachable
 from proxy.offloop import aside
 from proxy.ports.upstream import Call, Headers, Reply, Upstream, is_event_stream
+from proxy.upstreams.as_asked import as_asked
 from proxy.wire.translation.translate import PATHS, TITLES, Exchange, Server
 
 _MAX_ERROR_BYTES = 2**20
@@ -94,15 +96,18 @@ class Translating:
             return self._send_translated(call, client)
         if "responses" not in self._speaks and call.path.startswith(_KEPT):
             raise NotFound(f"upstream {self.name} keeps no responses: it is asked in the API {TITLES[self._server.api]}")
-        return self.inner.send(call)
+        api = _APIS.get(call.path.partition("?")[0]) if call.method == "POST" and isinstance(call.body, bytes) and not call.raw else None
+        return self.inner.send(call) if api is None else self._send_own(call, api)
+
+    async def _send_own(self, call: Call, api: Api) -> Reply:
+        return await as_asked(await self.inner.send(call), api, call, self._max_bytes)
 
     async def _send_translated(self, call: Call, client: Api) -> Reply:
         body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
         exchange = Exchange(client, self._server, int(time.time()))
         asked = await aside(len(body), exchange.request, body, call.past)
-        reply = await self.inner.send(
-            replace(call, path=PATHS[self._server.api], body=asked, headers=_headers(call.headers, self._server.api))
-        )
+        headers = _headers(call.headers, self._server.api)
+        reply = await self._send_own(replace(call, path=PATHS[self._server.api], body=asked, headers=headers), self._server.api)
         return _Translated(reply, exchange, self._max_bytes)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import msgspec
 from msgspec import DecodeError, Struct
 
+from proxy.config.settings import Api
 from proxy.errors import ProxyError
 from proxy.exchange import Answer, Exchange, Message, Request, ToolCall
 from proxy.wire.shapes import Reading
@@ -118,8 +119,7 @@ class Recogniser(Protocol):
     """What was left out."""
     says: bool
     """Whether anything of it has words, or calls a tool."""
-    named: bool
-    """Whether events have names."""
+    api: Api
     end_mark: bytes
     """What the last event's data is where that is no JSON."""
 

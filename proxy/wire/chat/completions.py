@@ -27,8 +27,8 @@ from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
 from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.chat.wishes import wishes_of
-from proxy.wire.http.forwarding import error_code
 from proxy.wire.skimming import Skim
+from proxy.wire.upstream_errors import failure_in
 from proxy.wire.usage import added_up
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -48,8 +48,8 @@ class ChatDialect:
         return orjson.dumps(error.envelope())
 
     def error_code(self, body: bytes) -> str:
-        """``error.code``, else ``error.type``."""
-        return error_code(body)
+        """Its code, else its type."""
+        return failure_in(body).code
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""

@@ -21,6 +21,8 @@ from proxy.wire import sse
 from proxy.wire.bodies import as_raw
 from proxy.wire.chat.message import CallParts, MessageParts, call_entries, continued, tool_calls
 from proxy.wire.dialect import OwnToolTurn
+from proxy.wire.error_envelopes import envelope
+from proxy.wire.upstream_errors import failure_in, is_own
 from proxy.wire.usage import summed
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -254,9 +256,8 @@ class ChatCallFilter:
 
     def failed(self, status: int, body: bytes) -> bytes:
         """An upstream's refusal as the event that tells a client after bytes have left."""
-        fields = _object(body) or {}
-        own = {"message": f"the upstream answered {status} in mid-answer", "type": "server_error", "param": None, "code": None}
-        return sse.encode(orjson.dumps({"error": fields["error"] if isinstance(fields.get("error"), dict) else own}))
+        error = (_object(body) or {}).get("error") if is_own("chat", body) else envelope("chat", failure_in(body), status)["error"]
+        return sse.encode(orjson.dumps({"error": error}))
 
     def _stripped_body(self, body: bytes) -> bytes:
         if not self._stripping and (self._before is None or self._usage is None):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.config.settings import Api
 from proxy.exchange import Request, tool_name
 from proxy.wire.chat.message import CallParts, Calls
 from proxy.wire.shapes import (
@@ -222,7 +223,7 @@ class _Choice:
 class ChatShapes:
     """Implements `proxy.wire.dialect.Recogniser`."""
 
-    named = False
+    api: Api = "chat"
     end_mark = b"[DONE]"
 
     def __init__(self, asked: Asked) -> None:

@@ -20,6 +20,7 @@ from proxy.wire.chat.message import Calls, token_logprobs
 from proxy.wire.chat.unread import delta_text, unread
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.ends import end_of
+from proxy.wire.upstream_errors import error_event
 from proxy.wire.usage import added_up
 
 
@@ -89,8 +90,10 @@ class ChatStream:
             chunk = orjson.loads(event.data)
         except orjson.JSONDecodeError:
             chunk = None
+        if not isinstance(chunk, dict) or not ("choices" in chunk or isinstance(chunk.get("error"), dict)):
+            self.error = error_event(event.data) or self.error
         if not isinstance(chunk, dict):
-            self._strange += 1
+            self._strange += self.error is None
             return [StreamPiece(event.raw)]
         return self._chunk(event.raw, chunk)
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from itertools import chain
 from urllib.parse import quote
 
-import orjson
-
 from proxy.errors import RequestTooLarge
 from proxy.ports.upstream import Reply
 from proxy.wire.http.asgi import RawHeaders, Scope
@@ -169,16 +167,6 @@ def wants_websocket(scope: Scope) -> bool:
 def has_body(scope: Scope) -> bool:
     """Whether the request says that a body follows."""
     return any(name == b"transfer-encoding" or (name == b"content-length" and value != b"0") for name, value in scope["headers"])
-
-
-def error_code(body: bytes) -> str:
-    """The code inside an upstream's error body, if it is a plain word."""
-    try:
-        error = orjson.loads(body)["error"]
-        code = error.get("code") or error.get("type")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return ""
-    return code if isinstance(code, str) and code.isascii() and code.replace("_", "").isalnum() else ""
 
 
 def _connection_names(headers: Sequence[tuple[bytes, bytes]]) -> frozenset[bytes]:

@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
 from proxy.errors import ContextLengthExceeded, ProxyError
-from proxy.wire.http.forwarding import error_code
+from proxy.wire.upstream_errors import Failure, failure_in
 
 TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
@@ -41,8 +39,10 @@ def envelope(error: ProxyError) -> dict[str, Any]:
 
 def code_of(body: bytes) -> str:
     """The type of an upstream's error; ``context_length_exceeded`` where it says that the prompt is too long."""
-    try:
-        message = str(orjson.loads(body)["error"]["message"]).lower()
-    except (ValueError, LookupError, TypeError):
-        return error_code(body)
-    return ContextLengthExceeded.code if any(words in message for words in _TOO_LONG) else error_code(body)
+    found = failure_in(body)
+    return ContextLengthExceeded.code if is_too_long(found) else found.code
+
+
+def is_too_long(failure: Failure) -> bool:
+    """Whether an upstream refuses a prompt for its length."""
+    return failure.code == ContextLengthExceeded.code or any(words in failure.message.lower() for words in _TOO_LONG)

@@ -19,8 +19,10 @@ from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
 from proxy.wire.bodies import as_raw
 from proxy.wire.dialect import OwnToolTurn
+from proxy.wire.error_envelopes import envelope
 from proxy.wire.messages import events
 from proxy.wire.messages.blocks import THINKING, input_of
+from proxy.wire.upstream_errors import failure_in, is_own
 from proxy.wire.usage import summed
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -195,9 +197,8 @@ class MessagesCallFilter:
 
     def failed(self, status: int, body: bytes) -> bytes:
         """An upstream's refusal as the event that tells a client after bytes have left."""
-        fields = events.read(body)
-        own = {"type": "error", "error": {"type": "api_error", "message": f"the upstream answered {status} in mid-answer"}}
-        return events.encode(fields if fields is not None and fields["type"] == "error" else own)
+        fields = events.read(body) if is_own("messages", body) else None
+        return events.encode(fields or envelope("messages", failure_in(body), status))
 
     def _stripped(self, body: bytes) -> bytes:
         if not self._has_own and (self._before is None or self._usage is None):

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.config.settings import Api
 from proxy.exchange import Request, tool_name
 from proxy.wire.messages.answers import PARTED
 from proxy.wire.shapes import (
@@ -182,7 +183,7 @@ _EVENT = tagged(
 class MessagesShapes:
     """Implements `proxy.wire.dialect.Recogniser`."""
 
-    named = True
+    api: Api = "messages"
     end_mark = b""
 
     def __init__(self, asked: Asked) -> None:

@@ -23,6 +23,7 @@ from proxy.wire.messages.answers import FINISHES, PARTED, unread, usage_of
 from proxy.wire.messages.blocks import THINKING
 from proxy.wire.messages.errors import envelope
 from proxy.wire.messages.rewriting import with_arguments, with_texts
+from proxy.wire.upstream_errors import error_event
 from proxy.wire.usage import added_up
 
 
@@ -112,6 +113,9 @@ class MessagesStream:
             return StreamPiece(event.raw, done=True)
         payload = events.read(event.data)
         if payload is None:
+            if (error := error_event(event.data)) is not None:
+                self.error = error
+                return self._waiting(StreamPiece(event.raw))
             self._strange += 1
             return StreamPiece(event.raw)
         return self._event(StreamPiece(event.raw, payload=payload), payload)

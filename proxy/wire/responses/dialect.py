@@ -20,7 +20,6 @@ from proxy.exchange import Answer, Exchange, Request, Tool, tool_name
 from proxy.exchange.histories import CONVERSATION, RESPONSE, History
 from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
 from proxy.wire.chat.own_answer import own_answer
-from proxy.wire.http.forwarding import error_code
 from proxy.wire.responses import skimming
 from proxy.wire.responses.items import Origin, Reading, read
 from proxy.wire.responses.output import answer_of, rendered
@@ -32,6 +31,7 @@ from proxy.wire.responses.shapes import asked_of
 from proxy.wire.responses.stream import ResponsesStream
 from proxy.wire.responses.wishes import wishes_of
 from proxy.wire.skimming import Skim
+from proxy.wire.upstream_errors import failure_in
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _RAW_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
@@ -57,8 +57,8 @@ class ResponsesDialect:
         return orjson.dumps(told)
 
     def error_code(self, body: bytes) -> str:
-        """``error.code``, else ``error.type``."""
-        return error_code(body)
+        """Its code, else its type."""
+        return failure_in(body).code
 
     def parse_request(self, body: bytes) -> Request:
         """Raises `InvalidRequest`: not JSON, not an object, or a field of the wrong type."""

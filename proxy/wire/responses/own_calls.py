@@ -19,11 +19,13 @@ import orjson
 from proxy.exchange import Message, ToolCall
 from proxy.wire import sse
 from proxy.wire.dialect import OwnToolTurn
+from proxy.wire.error_envelopes import envelope
 from proxy.wire.responses import events
 from proxy.wire.responses.events import encode, event_of, index_of, response_of
 from proxy.wire.responses.items import chat_call, is_call
 from proxy.wire.responses.output import joined, texts_of
 from proxy.wire.responses.rendering import OUTPUT_ITEMS
+from proxy.wire.upstream_errors import failure_in
 from proxy.wire.usage import summed
 
 _RAW_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -289,11 +291,9 @@ class ResponsesCallFilter:
 
     def failed(self, status: int, body: bytes) -> bytes:
         """An upstream's refusal as the events that tell a client after bytes have left."""
-        error = (event_of(b'{"type":"error","body":' + body + b"}") or {}).get("body")
-        error = error.get("error") if isinstance(error, dict) else None
-        error = error if isinstance(error, dict) else {"message": f"the upstream answered {status} in mid-answer", "code": "server_error"}
-        told = {"type": "error", "code": error.get("code"), "message": str(error.get("message")), "param": error.get("param")}
-        return encode({**told, "sequence_number": self._next or 0}, named=self._named)
+        failure = failure_in(body)
+        told = {"type": "error", **envelope("responses", failure, status)["error"], "code": failure.code or "server_error"}
+        return encode({**told, "type": "error", "sequence_number": self._next or 0}, named=self._named)
 
     def _stripped(self, body: bytes) -> bytes:
         turn = self._round

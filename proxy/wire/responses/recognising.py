@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from proxy.config.settings import Api
 from proxy.wire.responses import events
 from proxy.wire.responses.output import GAP, Place
 from proxy.wire.responses.shapes import ERROR, EVENT, NEEDS, RESPONSE
@@ -25,7 +26,7 @@ Item = dict[str, Any]
 class ResponsesShapes:
     """Implements `proxy.wire.dialect.Recogniser`."""
 
-    named = True
+    api: Api = "responses"
     end_mark = b""
 
     def __init__(self, asked: Asked) -> None:

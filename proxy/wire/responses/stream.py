@@ -22,6 +22,7 @@ from proxy.wire.responses import events
 from proxy.wire.responses.events import event_of, index_of, place_of, response_of
 from proxy.wire.responses.leaving import GAP_MARK, TOLD_MARK, Leaving
 from proxy.wire.responses.output import GAP, Place, finish_reason, is_read, items_of, joined, parted, token_logprobs, usage
+from proxy.wire.upstream_errors import error_event
 
 _PLACED = (events.TEXT, events.TEXT_DONE, events.REFUSAL, events.REFUSAL_DONE, events.PART_DONE)
 """Events of a text, or refusal, that name its item's and its part's positions."""
@@ -97,6 +98,10 @@ class ResponsesStream:
             yield StreamPiece(event.raw, done=True)
             return
         payload = event_of(event.data)
+        if payload is None and (error := error_event(event.data)) is not None:
+            self.error = error
+            yield StreamPiece(event.raw)
+            return
         if payload is None:
             self.unreadable = self.unreadable or "an event is none of this API's"
             yield StreamPiece(event.raw)

@@ -13,6 +13,7 @@ import orjson
 from proxy.wire import sse
 from proxy.wire.chat.message import Calls, call_entries
 from proxy.wire.ends import end_of
+from proxy.wire.messages.errors import TYPES
 from proxy.wire.translation.pieces import (
     Begun,
     CallBegun,
@@ -32,6 +33,7 @@ from proxy.wire.translation.pieces import (
     prefixed,
     words,
 )
+from proxy.wire.upstream_errors import Failure, failure_of, instead_of_answer
 
 _PARTED = "\n\n"
 """Between two texts that another API keeps apart."""
@@ -56,8 +58,8 @@ class ChatReader:
             yield from self._chunk(chunk)
 
     def _chunk(self, chunk: Mapping[str, Any]) -> Iterator[Piece]:
-        if chunk.get("error") is not None:
-            yield failed(chunk["error"])
+        if instead_of_answer("chat", chunk) is not None:
+            yield failed(chunk)
             return
         if not self._begun:
             self._begun = True
@@ -68,6 +70,8 @@ class ChatReader:
                 yield from self._delta(delta if isinstance(delta, Mapping) else {}, whole=False)
                 yield from _end(choice)
         yield from used(chunk.get("usage"))
+        if chunk.get("error"):
+            yield failed(chunk)
 
     def _delta(self, delta: Mapping[str, Any], *, whole: bool) -> Iterator[Piece]:
         if thought := words(delta.get("reasoning_content")) or words(delta.get("reasoning")):
@@ -127,12 +131,10 @@ def used(usage: object) -> Iterator[Piece]:
         )
 
 
-def failed(error: object) -> Failed:
-    """An ``error`` object, or its words."""
-    if not isinstance(error, Mapping):
-        return Failed(words(error) or "the server failed")
-    code = words(error.get("code")) or words(error.get("type")) or "server_error"
-    return Failed(words(error.get("message")) or "the server failed", code)
+def failed(found: object) -> Failed:
+    """An error in parsed JSON, whatever its form."""
+    failure = failure_of(found) or Failure("")
+    return Failed(failure.message or "the server failed", failure.code or TYPES.get(failure.status) or "server_error")
 
 
 class ChatWriter:

@@ -14,6 +14,7 @@ from proxy.wire.big_numbers import exact
 from proxy.wire.ends import end_of
 from proxy.wire.messages import events
 from proxy.wire.sse import Event
+from proxy.wire.translation.chat_answers import failed
 from proxy.wire.translation.neutral import sealed
 from proxy.wire.translation.pieces import (
     Begun,
@@ -69,7 +70,7 @@ class MessagesReader:
         elif kind == "message_stop":
             yield Closed()
         elif kind == "error":
-            yield failed(payload.get("error"))
+            yield failed(payload)
 
     def _block(self, index: int, block: Mapping[str, Any], *, whole: bool) -> Iterator[Piece]:
         kind, before = words(block.get("type")), self._seen[-1] if self._seen else ""
@@ -127,12 +128,6 @@ class MessagesReader:
             yield from self._block(index, block, whole=True)
         yield from self._end(body, body.get("usage"))
         yield Closed()
-
-
-def failed(error: object) -> Failed:
-    """An ``error`` object."""
-    given = error if isinstance(error, Mapping) else {}
-    return Failed(words(given.get("message")) or "the server failed", words(given.get("code")) or words(given.get("type")) or "api_error")
 
 
 class MessagesWriter:

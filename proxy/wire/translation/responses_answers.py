@@ -75,7 +75,7 @@ class ResponsesReader:
         elif kind in events.ENDS:
             yield from self._end(events.response_of(payload))
         elif kind == "error":
-            yield failed(payload.get("error") or payload)
+            yield failed(payload)
 
     def _begin(self, response: Mapping[str, Any]) -> Begun:
         self._begun = True
@@ -129,7 +129,7 @@ class ResponsesReader:
                     yield from self._item(index, item)
                 yield from self._item_done(index, item)
         if response.get("status") == "failed" or response.get("error"):
-            yield failed(response.get("error"))
+            yield failed(response)
             return
         yield Finished(finish_reason(response, bool(self._given)) or "stop")
         if isinstance(usage := response.get("usage"), Mapping):

@@ -18,8 +18,9 @@ from proxy.errors import UpstreamUnreachable
 from proxy.ports.upstream import Past
 from proxy.wire.big_numbers import exact
 from proxy.wire.bodies import EXTENSION, load
+from proxy.wire.error_envelopes import envelope
 from proxy.wire.sse import EventSplitter
-from proxy.wire.translation import chat_requests, errors, messages_requests, responses_requests
+from proxy.wire.translation import chat_requests, messages_requests, responses_requests
 from proxy.wire.translation.chat_answers import ChatReader, ChatWriter
 from proxy.wire.translation.halves import Halves
 from proxy.wire.translation.messages_answers import MessagesReader, MessagesWriter
@@ -27,6 +28,7 @@ from proxy.wire.translation.neutral import Ask, Bounds
 from proxy.wire.translation.pieces import AnswerReader, AnswerWriter, Begun, Closed, Failed, Finished, InTurn, Piece
 from proxy.wire.translation.responses_answers import ResponsesReader
 from proxy.wire.translation.responses_writing import ResponsesWriter
+from proxy.wire.upstream_errors import failure_in, is_own
 
 APIS: tuple[Api, ...] = get_args(Api)
 PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses", "messages": "/messages"}
@@ -166,9 +168,8 @@ class Exchange:
 
     def error(self, status: int, body: bytes) -> bytes:
         """The server's error."""
-        if (self._client == "messages") == (self._server.api == "messages"):
-            return body
-        return errors.to_messages(status, body) if self._client == "messages" else errors.to_openai(status, body)
+        related = (self._client == "messages") == (self._server.api == "messages")
+        return body if related and is_own(self._client, body) else orjson.dumps(envelope(self._client, failure_in(body), status))
 
     def _unreadable(self, error: ValueError) -> UpstreamUnreachable:
         return UpstreamUnreachable(f"upstream {self._server.name}: its answer cannot be told in the client's API ({error})")

@@ -1,0 +1,89 @@
+"""A message as events, and events as a message: nothing of it is lost on the way.
+
+For upstreams that answer in one form though the other was asked for. Reference: https://docs.anthropic.com/en/api/messages-streaming
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from proxy.wire.big_numbers import exact
+from proxy.wire.messages import events
+
+_TEXTS: Mapping[str, str] = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+"""The field of a block that a delta adds to."""
+
+
+def to_events(message: Mapping[str, Any], asked: bytes) -> bytes:
+    """The events of a message. Raises `ValueError` for what is none."""
+    if not isinstance(message.get("content"), list):
+        raise ValueError("not a message")
+    return b"".join(events.encode(payload) for payload in _payloads(message))
+
+
+def _payloads(message: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    usage = message["usage"] if isinstance(message.get("usage"), dict) else {}
+    begun = {**message, "content": [], "stop_reason": None, "stop_sequence": None, "usage": {**usage, "output_tokens": 0}}
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(block for block in message["content"] if isinstance(block, dict)):
+        yield from _block(index, block)
+    end = {"stop_reason": message.get("stop_reason") or "end_turn", "stop_sequence": message.get("stop_sequence")}
+    yield {"type": "message_delta", "delta": end, "usage": usage}
+    yield {"type": events.STOP}
+
+
+def _block(index: int, block: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    deltas: list[dict[str, Any]] = []
+    start = dict(block)
+    for kind, name in _TEXTS.items():
+        if isinstance(text := block.get(name), str):
+            start[name] = ""
+            deltas += [{"type": kind, name: text}] if text else []
+    if isinstance(block.get("input"), dict):
+        start["input"] = {}
+        deltas.append({"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()})
+    if isinstance(cited := block.get("citations"), list) and block.get("type") == "text":
+        start["citations"] = []
+        deltas += [{"type": "citations_delta", "citation": one} for one in cited]
+    yield events.started(index, start)
+    for delta in deltas:
+        yield {"type": "content_block_delta", "index": index, "delta": delta}
+    yield events.stopped(index)
+
+
+def to_whole(payloads: Iterable[Mapping[str, Any]], *, marked: bool) -> dict[str, Any] | None:
+    """The message that a stream's events come to; None where it broke off, or is none."""
+    message: dict[str, Any] = {}
+    blocks: dict[Any, dict[str, Any]] = {}
+    given: dict[Any, list[str]] = {}
+    for payload in payloads:
+        kind, index, delta = payload.get("type"), payload.get("index"), payload.get("delta")
+        if kind == "message_start" and isinstance(payload.get("message"), dict):
+            message = dict(payload["message"])
+        elif kind == "content_block_start" and isinstance(payload.get("content_block"), dict):
+            blocks[index] = dict(payload["content_block"])
+        elif kind == "content_block_delta" and isinstance(delta, dict) and index in blocks:
+            _absorb(blocks[index], delta, given.setdefault(index, []))
+        elif kind == "message_delta" and isinstance(delta, dict):
+            used = payload.get("usage")
+            message |= {**delta, "usage": {**(message.get("usage") or {}), **(used if isinstance(used, dict) else {})}}
+    if not message or not message.get("stop_reason"):
+        return None
+    for index, pieces in given.items():
+        if told := "".join(pieces):
+            blocks[index]["input"] = exact(told)
+    return {"type": "message", "role": "assistant", "stop_sequence": None, **message, "content": list(blocks.values())}
+
+
+def _absorb(block: dict[str, Any], delta: Mapping[str, Any], given: list[str]) -> None:
+    kind = str(delta.get("type"))
+    name = _TEXTS.get(kind)
+    if name is not None:
+        block[name] = (block.get(name) or "") + str(delta.get(name) or "")
+    elif kind == "input_json_delta":
+        given.append(str(delta.get("partial_json") or ""))
+    elif kind == "citations_delta":
+        block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]

@@ -1,0 +1,194 @@
+"""What an upstream's error says, in whatever form its server writes one.
+
+In: an error's body, or an object that came in place of an answer. Out: its words, its code and the status that it names. OpenAI's and
+Anthropic's own envelopes; Google's list of them; FastAPI's ``detail`` (https://fastapi.tiangolo.com/tutorial/handling-errors/); ``errors``
+and a ``message`` at the top, as gateways write; the provider's own words in OpenRouter's ``metadata.raw``
+(https://openrouter.ai/docs/api-reference/errors); a stream's event; HTML and plain text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from html import unescape
+from typing import Any, Literal
+
+import orjson
+from msgspec import Struct
+
+MAX_CHARS = 2000
+"""Of a message: it is for a person."""
+_MAX_DEPTH = 6
+"""Of errors in errors."""
+_WORDS = ("message", "Message", "msg", "detail", "error_message", "error_description", "title", "reason")
+_CODES = ("code", "type", "status", "error_type", "__type", "Code")
+_STATUSES = ("code", "status", "status_code", "statusCode", "http_code", "error_code")
+_TITLE = re.compile(r"<(title|h1)\b[^>]*>([^<]+)</\1", re.I)
+_TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
+_DATA = re.compile(rb"^data: ?(.+)$", re.M)
+_SAYS = {"chat": "choices", "responses": "output", "messages": "content"}
+"""The list that an answer's words and calls stand in, by the API."""
+Speech = Literal["chat", "responses", "messages"]
+
+
+class Failure(Struct, frozen=True):
+    """An upstream's error."""
+
+    message: str
+    """"" where it says nothing."""
+    code: str = ""
+    """A plain word."""
+    status: int = 0
+    """An HTTP status, 400 to 599, where it names one; else 0."""
+
+
+def failure_of(found: object, depth: int = 0) -> Failure | None:
+    """The error in parsed JSON; None where there is none."""
+    if depth > _MAX_DEPTH:
+        return None
+    if isinstance(found, list):
+        every = [one for item in found[:8] if (one := _of_item(item, depth + 1)) is not None]
+        told = "; ".join(one.message for one in every if one.message)[:MAX_CHARS]
+        return Failure(told, _first(one.code for one in every), next((one.status for one in every if one.status), 0)) if every else None
+    if not isinstance(found, Mapping):
+        return None
+    for name in ("error", "errors", "detail", "fault"):
+        inner = found.get(name)
+        if inner and (one := _of_item(inner, depth + 1)) is not None:
+            return _with_outer(one, found)
+    message = _message(found)
+    return Failure(message, _code(found), _status(found)) if message else None
+
+
+def _of_item(item: object, depth: int) -> Failure | None:
+    """An error that stands where one is expected: an object may then have a code alone, and a text be its words."""
+    if isinstance(item, str):
+        return Failure(item.strip()[:MAX_CHARS]) if item.strip() else None
+    if isinstance(item, list):
+        return failure_of(item, depth)
+    if not isinstance(item, Mapping) or not item:
+        return None
+    inner = failure_of(item, depth)
+    raw = _raw_of(item, depth)
+    if raw is not None and raw.message:
+        outer = inner or Failure("")
+        told = raw.message if raw.message in outer.message or not outer.message else f"{outer.message}: {raw.message}"
+        return Failure(told[:MAX_CHARS], _code(item) or raw.code, outer.status or raw.status)
+    return inner or Failure("", _code(item), _status(item))
+
+
+def _raw_of(item: Mapping[str, Any], depth: int) -> Failure | None:
+    """What the provider behind a gateway said."""
+    metadata = item.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, Mapping) else None
+    if isinstance(raw, str):
+        try:
+            raw = orjson.loads(raw)
+        except orjson.JSONDecodeError:
+            return Failure(_plain(raw))
+    return _of_item(raw, depth + 1)
+
+
+def _with_outer(inner: Failure, outer: Mapping[str, Any]) -> Failure:
+    """An error with what stands beside it."""
+    message = inner.message
+    beside = next((text for name in _WORDS if name != "detail" and isinstance(text := outer.get(name), str) and text.strip()), "")
+    where = outer.get("loc")
+    if isinstance(where, list) and message:
+        message = f"{'.'.join(map(str, where))}: {message}"
+    elif beside and (not message or not (inner.code or inner.status)):
+        message = beside.strip()  # {"error": "Not Found", "message": "what there is to say of it"}
+    return Failure(message[:MAX_CHARS], inner.code or _code(outer), inner.status or _status(outer))
+
+
+def _message(found: Mapping[str, Any]) -> str:
+    for name in _WORDS:
+        text = found.get(name)
+        if isinstance(text, str) and text.strip():
+            where = found.get("loc")
+            return (f"{'.'.join(map(str, where))}: " if isinstance(where, list) else "") + text.strip()[:MAX_CHARS]
+    return ""
+
+
+def _code(found: Mapping[str, Any]) -> str:
+    return _first(value for name in _CODES if is_word(value := found.get(name)) and value != "error")
+
+
+def _status(found: Mapping[str, Any]) -> int:
+    for name in _STATUSES:
+        value = found.get(name)
+        if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) == 3:
+            value = int(value)
+        if isinstance(value, int) and 400 <= value <= 599:
+            return value
+    return 0
+
+
+def _first(values: Any) -> str:
+    return next((str(value) for value in values if value), "")
+
+
+def is_word(value: object) -> bool:
+    """Whether it can be a code: no number, no sentence."""
+    return isinstance(value, str) and value.isascii() and value.replace("_", "").isalnum() and not value.isdecimal() and len(value) < 100
+
+
+def failure_in(body: bytes) -> Failure:
+    """The error that a body with an error's status tells of."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        event = _DATA.search(body[:65_536])
+        if event is None:
+            return Failure(_plain(body[:65_536].decode("utf-8", "replace")))
+        try:
+            found = orjson.loads(event[1])
+        except orjson.JSONDecodeError:
+            return Failure(_plain(event[1].decode("utf-8", "replace")))
+    return _of_item(found, 0) or Failure("")
+
+
+def _plain(text: str) -> str:
+    """The words of a text; of HTML its title, or what is left without its marks."""
+    if text.lstrip()[:1] == "<":
+        title = _TITLE.search(text)
+        text = unescape(title[2] if title is not None else _TAGS.sub(" ", text))
+    return " ".join(text.split())[:500]
+
+
+def instead_of_answer(api: Speech, found: object) -> Failure | None:
+    """The error that an upstream sent with a status of success in place of an answer; None where there is an answer, or no error."""
+    said = found.get(_SAYS[api]) if isinstance(found, Mapping) else None
+    if not isinstance(found, Mapping) or not isinstance(said, list):
+        return failure_of(found)
+    if api == "responses" or (said and (api != "chat" or not all(map(_is_silent, said)))):  # a response that failed is one of the API's
+        return None
+    errors = [found.get("error"), *(choice.get("error") for choice in said if isinstance(choice, Mapping))]
+    return next((one for error in errors if error and (one := failure_of({"error": error})) is not None), None)
+
+
+def error_event(data: bytes) -> dict[str, object] | None:
+    """What a stream's event that is none of its API tells of an error; None for any other."""
+    try:
+        failure = failure_of(orjson.loads(data))
+    except orjson.JSONDecodeError:
+        return None
+    return None if failure is None else {"message": failure.message, "code": failure.code or None}
+
+
+def _is_silent(choice: object) -> bool:
+    """Whether a choice, or its part in a chunk, has neither words nor a call."""
+    given = (choice.get("message") or choice.get("delta") or {}) if isinstance(choice, Mapping) else {}
+    return not isinstance(given, Mapping) or not any(value for name, value in given.items() if name != "role")
+
+
+def is_own(api: Speech, body: bytes) -> bool:
+    """Whether an error's body is in the API's envelope already."""
+    try:
+        found = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return False
+    if not isinstance(found, dict) or not isinstance(error := found.get("error"), dict):
+        return False
+    fine = isinstance(error.get("message"), str) and bool(error["message"])
+    return fine and (api != "messages" or (found.get("type") == "error" and isinstance(error.get("type"), str)))
