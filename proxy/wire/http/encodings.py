@@ -6,8 +6,10 @@ RFC 9110 section 8.4.1; RFC 1950 to 1952 (deflate, gzip), 7932 (br), 8878 (zstd)
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any, Protocol
 
 from proxy.errors import InvalidRequest, RequestTooLarge, UnsupportedEncoding
@@ -178,11 +180,7 @@ class _Zstd:
 
 def zstandard() -> Any:
     """Python's own module of that format, or its backport."""
-    try:
-        from compression import zstd  # rare; Python 3.14 and later
-    except ImportError:
-        from backports import zstd
-    return zstd
+    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")  # rare
 
 
 _MAKERS: dict[str, Callable[[], _Undo]] = {"gzip": _Zlib, "deflate": _Zlib, "br": _Brotli, "zstd": _Zstd}
