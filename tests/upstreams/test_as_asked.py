@@ -151,4 +151,5 @@ async def test_a_body_by_the_name_of_a_stream(start: Start) -> None:
         async with start(reply(body, headers={"content-type": "text/event-stream"})) as proxy:
             got = await proxy.post(STREAM)
         assert expected in got.body
-        assert got.body.startswith(b"data: ") and got.body.endswith(b"data: [DONE]\n\n")
+        assert got.body.startswith(b"data: ")
+        assert got.body.endswith(b"data: [DONE]\n\n")
