@@ -103,6 +103,8 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     """Under which the model catalogue lists this server's models, as ``azure/``; never sent."""
     headers: Mapping[str, str] = {}
     """Extra headers for every call."""
+    proxy: str = ""
+    """``http://USER:PASSWORD@HOST:PORT`` of a forward proxy, ``none``, or empty for ``HTTPS_PROXY`` and its like of the environment."""
     apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("chat", "responses")
     """What the server speaks itself, byte for byte: ``chat``, ``responses``, ``messages``; other clients are translated to the first."""
 
@@ -328,6 +330,8 @@ def _of_upstreams(settings: Settings) -> _Found:
                 yield f"upstreams.{name}.fallback", "an upstream cannot be its own fallback"
         if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
+        if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"(?:none|http://[^/\s]+/?)?", upstream.proxy):
+            yield f"upstreams.{name}.proxy", "expected http://HOST:PORT, none, or nothing for the environment's"
         if not isinstance(upstream, LiteLLMSettings) or upstream.model_prefix:
             continue
         if upstream.api_key not in ("", "forward"):

@@ -85,6 +85,7 @@ class Gate:
         tail = self._ending(refusals)
         end = self._stream.end(self._d.inline() if exchange.inline else None)
         self.close()
+        await self._d.leaving()
         await self._d.responder.end(b"".join([*tail, end]))
 
     def _ending(self, refusals: Mapping[int, str]) -> list[bytes]:

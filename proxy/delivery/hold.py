@@ -75,6 +75,7 @@ class _Hold:
         inline = d.inline() if exchange.inline else None
         body = await aside(held.size, held.render, exchange.answer, inline, self._others(held))
         exchange.timings["after_ms"] = (time.perf_counter() - self._since) * 1000
+        await d.leaving()
         if held.streamed:
             await d.responder.start(d.reply.status, d.headers(d.verdict))
             await d.responder.end(body)

@@ -71,8 +71,8 @@ class Delivery:
         """Whether any stage looks at the answer."""
         return self.pipeline.judges_answers(self.exchange)
 
-    async def left(self) -> None:
-        """All of the answer is with the client, though its connection is open, or checks go on: the client may go on from it."""
+    async def leaving(self) -> None:
+        """The last of the answer is about to leave: from then on the client may go on from it."""
         if self.keep is not None:
             await self.keep()
 
@@ -97,10 +97,16 @@ PATIENCE_S = 0.5
 
 
 async def deliver_own(
-    exchange: Exchange, dialect: Dialect, responder: Responder, headers: Callable[[], RawHeaders], inline: Callable[[], dict[str, Any]]
+    exchange: Exchange,
+    dialect: Dialect,
+    responder: Responder,
+    headers: Callable[[], RawHeaders],
+    inline: Callable[[], dict[str, Any]],
+    keep: Callable[[], Awaitable[None]],
 ) -> None:
     """An answer that a stage gave in the model's stead: it leaves at once, whatever the policy's delivery, and is not checked."""
     exchange.answer = dialect.own_answer(exchange)
+    await keep()
     content_type, body = dialect.render_own(exchange, inline() if exchange.inline else None)
     fields = [(b"content-type", content_type.encode("ascii")), *headers()]
     if exchange.original.stream:
@@ -124,8 +130,8 @@ async def deliver_body(d: Delivery) -> None:
             d.unreadable(f"text in {exchange.answer.unread} is not read")
     judged = d.judged
     if judged and not exchange.inline and not d.pipeline.enforces:  # shadow mode: nobody waits for what changes nothing
+        await d.leaving()
         await d.responder.whole(d.reply.status, d.headers("pending"), body)
-        await d.left()
         await _check(d)
         return
     if exchange.answer is None:
@@ -146,7 +152,6 @@ async def deliver_body(d: Delivery) -> None:
             await _leave(d, body, last_byte, d.verdict)
         else:  # nobody waits long for what changes nothing: the record will have it
             await _leave(d, body, last_byte, "pending")
-            await d.left()
         await checking
     finally:
         if not checking.done():  # the client has gone
@@ -156,6 +161,7 @@ async def deliver_body(d: Delivery) -> None:
 
 async def _leave(d: Delivery, body: bytes, last_byte: float, verdict: str) -> None:
     d.exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
+    await d.leaving()
     await d.responder.whole(d.reply.status, d.headers(verdict), body)
 
 
@@ -183,12 +189,13 @@ async def deliver_tap(d: Delivery) -> None:
             size, breather, whole = 0, Breather(), sse.WholeEvents()
             async for chunk in d.reply.chunks():
                 await breather.breathe()
-                await d.responder.write(whole.feed(chunk))
                 size += len(chunk)
                 if size <= d.max_bytes:
                     stream.feed(chunk)
-                    if d.keep is not None and stream.complete and not d.responder.said:
-                        await _said(d, stream)
+                    if d.keep is not None and stream.complete:
+                        d.exchange.upstream_answer = d.exchange.answer = stream.answer
+                        await d.leaving()
+                await d.responder.write(whole.feed(chunk))
             stream.finish()
             if stream.complete or stream.done or stream.error is not None or size > d.max_bytes:
                 await d.responder.write(bytes(whole.rest))
@@ -202,16 +209,9 @@ async def deliver_tap(d: Delivery) -> None:
     finally:
         d.exchange.upstream_answer = d.exchange.answer = stream.answer
     if not await end_broken(d, stream):
+        await d.leaving()
         await d.responder.end(b"" if stream.done or ended else stream.end())
-        await d.left()
         await _check(d)
-
-
-async def _said(d: Delivery, stream: AnswerStream) -> None:
-    """The last event has left; what may follow says nothing."""
-    d.responder.said = True
-    d.exchange.upstream_answer = d.exchange.answer = stream.answer
-    await d.left()
 
 
 async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:
@@ -233,6 +233,7 @@ async def _tap_with_verdict(d: Delivery, stream: AnswerStream) -> bool:
     if not stream.complete and not stream.done:
         return False
     await _check(d)
+    await d.leaving()
     await d.responder.write(stream.end(d.inline(), mark))
     return True
 

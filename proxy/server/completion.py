@@ -101,8 +101,7 @@ class Completion(Handler):
 
     async def _continued(self, request: Request) -> tuple[Request, Verdict | None]:
         """The request with what it only names of its conversation."""
-        if request.keeps:
-            self._keeping = self._s.continuations.begin(self._client, lambda: self.responder.said or self.responder.ended)
+        self._keeps = request.keeps
         return await self._s.continuations.joined(request, self._client)
 
     async def _parse(self, dialect: Dialect, body: bytes) -> Request:
@@ -236,7 +235,7 @@ class Completion(Handler):
             again=again,
             asked_at=self._asked_at,
             total_s=self.route.upstream.total_s,
-            keep=partial(self._keep, exchange) if self._keeping is not None else None,
+            keep=partial(self._keep, exchange) if self._keeps else None,
         )
         if self._policy.pipeline.owes(exchange):
             await self._told(exchange)
@@ -272,6 +271,7 @@ class Completion(Handler):
             self.responder,
             lambda: self._own_headers(self._verdict()),
             lambda: inline_detail(exchange, self._verdict()),
+            partial(self._keep, exchange),
         )
 
     async def _pass_error(self, reply: Reply) -> None:

@@ -29,7 +29,6 @@ from proxy.observe.finished import Finished, log_line
 from proxy.observe.tracing.context import parent_of
 from proxy.offloop import LARGE, aside
 from proxy.ports.upstream import Call, Reply
-from proxy.server.continuations import Keeping
 from proxy.server.cross_origin import is_preflight
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.dialect import Dialect
@@ -103,7 +102,8 @@ class Handler(ABC):
         """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
-        self._keeping: Keeping | None = None
+        self._keeps = False
+        """Whether its turn is to be kept."""
         self._alive: KeepAlive | None = None
         """Of a stream, since its upstream was asked."""
         self._trace = services.tracing.begin(scope["headers"]) if services.tracing is not None else None
@@ -197,14 +197,9 @@ class Handler(ABC):
 
     async def _keep(self, exchange: Exchange) -> None:
         """The client may go on from this answer by its name alone; once is enough."""
-        keeping, self._keeping = self._keeping, None
-        if keeping is None:
-            return
-        try:
-            if self._error is None and exchange.unanswered is None and (self._translates or self._policy.pipeline.ran(exchange)):
-                await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
-        finally:
-            self._s.continuations.end(self._client, keeping)
+        keeps, self._keeps = self._keeps, False
+        if keeps and self._error is None and exchange.unanswered is None and (self._translates or self._policy.pipeline.ran(exchange)):
+            await self._s.continuations.keep(exchange, self._client, own=exchange.upstream == OWN)
 
     def _own_headers(self, verdict: str) -> RawHeaders:
         if self.exchange is None:
@@ -273,8 +268,7 @@ class Handler(ABC):
     async def _finish(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
-            if self._keeping is not None:
-                await self._keep(exchange)
+            await self._keep(exchange)
             if pipeline.stages:
                 await pipeline.conclude(exchange)
                 pipeline.release(exchange)

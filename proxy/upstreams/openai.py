@@ -7,6 +7,7 @@ measurement: ``python -m benchmarks.http_clients``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
@@ -51,7 +52,9 @@ class OpenAIUpstream:
     async def start(self) -> None:
         """Make ready; no connection is made yet. Raises `ConfigError`."""
         try:
-            origin = http1.Origin(self._settings.base_url, self._host)
+            origin = http1.Origin(self._settings.base_url, self._host, proxy=self._settings.proxy, environment=os.environ)
+        except http1.BadProxy as error:
+            raise ConfigError("config.yaml", f"upstreams.{self.name}.proxy", str(error)) from error
         except ValueError as error:
             raise ConfigError("config.yaml", f"upstreams.{self.name}.base_url", f"expected a URL: {error}") from error
         times = self._settings.timeouts
@@ -76,6 +79,9 @@ class OpenAIUpstream:
         if 300 <= connection.status < 400 and connection.status != 304:
             connection.abort()
             raise self._redirected(connection)
+        if connection.status == 407:
+            connection.abort()
+            raise _final(UpstreamUnreachable(f"upstream {self.name} ({self._where}): a proxy on the way asks for credentials"))
         try:
             return _OpenAIReply(self, connection, decode=not call.raw)
         except Undecodable as error:
@@ -106,6 +112,7 @@ class OpenAIUpstream:
             try:
                 await connection.ask(head, body, length, total_s, bodiless=bodiless)
             except http1.Closed as error:
+                pool.forget()
                 if not error.stale or call.method not in _REPEATED or not isinstance(body, bytes):
                     raise
             else:

@@ -1,6 +1,6 @@
 """Keeps one upstream usable: a cap on concurrent calls, retries before the first byte, and fallbacks.
 
-Wraps any `Upstream`. A reply with a status that may pass (429, 500, 502, 503, 504) or a connection error is tried again after a pause
+Wraps any `Upstream`. A reply with a status that may pass (`RETRIED`) or a connection error is tried again after a pause
 (exponential backoff with full jitter, or the server's own ``retry-after``), then at the fallbacks in turn. What still fails goes to
 the client unchanged. Backoff: M. Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015.
 """
@@ -18,9 +18,11 @@ from proxy.config.settings import Retries
 from proxy.errors import Overloaded, ProxyError, UpstreamUnreachable
 from proxy.ledger import NOBODY, Ledger, Party, Share
 from proxy.ports import Counters, UpstreamFigures
-from proxy.ports.upstream import Call, Headers, Reply, Upstream
+from proxy.ports.upstream import Call, Headers, Reply, Upstream, header_of
 
-RETRIED = frozenset((429, 500, 502, 503, 504))
+RETRIED = frozenset((408, 429, 500, 502, 503, 504, *range(520, 525), 529))
+"""Statuses of what may be over a moment later: those of HTTP, Cloudflare's for a server behind it (520 to 524), Anthropic's "overloaded"
+(529). ``x-should-retry`` of OpenAI and Anthropic has the last word."""
 
 
 class Slots:
@@ -181,7 +183,7 @@ class Resilient:
             else:
                 reply.attempts = attempt
                 self._figures.answered(reply.status, time.perf_counter() - started)
-                if reply.status not in RETRIED or attempt > allowed:
+                if attempt > allowed or not _is_repeatable(reply):
                     return _Held(reply, self._slots, call.party, self._figures, started)
                 wait = retry_after_s(reply.headers)
                 if wait is not None and wait > self._retries.max_s:
@@ -191,6 +193,12 @@ class Resilient:
             self._counters.count("upstream.retry_count")
             self._figures.retried()
             await asyncio.sleep(pause)
+
+
+def _is_repeatable(reply: Reply) -> bool:
+    """Whether the same server should be asked once more."""
+    said = header_of(reply.headers, "x-should-retry").strip().lower()
+    return reply.status >= 400 and (said == "true" or (reply.status in RETRIED and said != "false"))
 
 
 def _taking(call: Call, waiting: list[Resilient]) -> Resilient | None:

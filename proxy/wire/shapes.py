@@ -5,7 +5,7 @@ there. A shape is a function ``(value, reading) -> value | ABSENT | SILENT``: `A
 `SILENT` is left out without being counted (padding, say). ``null`` is of every type. The tables are `proxy.wire.*.shapes`; they parse
 nothing: what leaves is read by the dialects' readers.
 
-Text that nobody judges is recognised in three forms only: a word (`word`), what the client itself sent (`quoted`), and figures (`figures`).
+Text that nobody judges is recognised in three forms only: a word (`word`), what the client itself sent (`quoted`), and `figures`.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Asked:
         self._names = {"function": frozenset(functions), "custom": frozenset(customs)}
         self.kinds, self.any_tool = tuple(kinds), any_tool
         self._text: str | None = None
+        self._texts: frozenset[str] = frozenset()
         self._left = _MAX_SEARCHED
 
     def offers(self, name: str, kind: str = "function") -> bool:
@@ -62,7 +63,10 @@ class Asked:
     def holds(self, text: str) -> bool:
         """Whether `text` stands in the request as it was sent."""
         if self._text is None:
-            self._text = "\0".join(_strings(orjson.loads(self._body)))
+            texts = [*_strings(orjson.loads(self._body))]
+            self._texts, self._text = frozenset(texts), "\0".join(texts)
+        if text in self._texts:
+            return True
         self._left -= len(self._text)
         return self._left >= 0 and text in self._text
 
@@ -173,6 +177,22 @@ def either(*shapes: Shape) -> Shape:
     return one
 
 
+def among(*words: str) -> Shape:
+    """One of these words."""
+    return lambda value, reading: value if value.__class__ is str and value in words else ABSENT
+
+
+def constant(made: str) -> Shape:
+    """A field that always says the same: libraries leave out what says otherwise there."""
+
+    def one(value: Any, reading: Reading) -> Any:
+        if value != made:
+            reading.leave_out("a name that is another")
+        return made
+
+    return one
+
+
 def text(value: Any, reading: Reading) -> Any:
     """Words that are read by whoever reads what leaves."""
     return value if value.__class__ is str else ABSENT
@@ -245,9 +265,18 @@ def url(value: Any, reading: Reading) -> Any:
     return value if value.startswith(("https://", "http://")) or reading.asked.holds(value) else ABSENT
 
 
+_NAMING = frozenset(
+    str.split("""type id model status state object role name code reason format version ttl encoding severity effort verbosity summary
+        quality size
+    background moderation service_tier inference_geo speed signature thought_signature ranker search_context_size require_approval
+    input_fidelity output_format server_label country timezone""")
+)
+"""Fields in objects of no fixed form that hold a name, a state or a seal, which is one word: elsewhere many such make a sentence."""
+
+
 def figures(value: Any, reading: Reading) -> Any:
-    """Numbers, flags and words, in objects and lists of any form; of keys and texts only words."""
-    return _tree(value, reading, word)
+    """Numbers and flags in objects and lists of any form; of keys, words; of texts, names and what stands in the request."""
+    return _tree(value, reading, "")
 
 
 def data(value: Any, reading: Reading) -> Any:
@@ -255,16 +284,17 @@ def data(value: Any, reading: Reading) -> Any:
     return value
 
 
-def _tree(value: Any, reading: Reading, leaf: Shape) -> Any:
+def _tree(value: Any, reading: Reading, field: str) -> Any:
     if value is None or value.__class__ in (bool, int, float):
         return value
     if value.__class__ is str:
-        return leaf(value, reading)
+        named = (field in _NAMING or field.endswith("_id")) and is_word(value)
+        return value if named or reading.asked.holds(value) else ABSENT
     made: Any
     if value.__class__ is list:
-        made = [new for item in value if (new := _tree(item, reading, leaf)) is not ABSENT]
+        made = [new for item in value if (new := _tree(item, reading, "")) is not ABSENT]
     else:
-        pairs = ((key, _tree(item, reading, leaf)) for key, item in value.items() if leaf(key, reading) is not ABSENT)
+        pairs = ((key, _tree(item, reading, key)) for key, item in value.items() if word(key, reading) is not ABSENT)
         made = {key: new for key, new in pairs if new is not ABSENT}
     if len(made) != len(value):
         reading.leave_out("a text that nobody reads")

@@ -74,6 +74,8 @@ class EventSplitter:
         self._buffer.clear()
         self._searched = 0
         event = self._event(raw) if raw else None
+        if raw.endswith(b"\r\r"):  # whole: only a LF might have come behind it
+            return event
         if event is None or (event.data is not None and not event.done and not _is_json(event.data)):
             return None
         return Event(raw.rstrip(b"\r\n") + b"\n\n", event.data)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +17,8 @@ import pytest
 
 from proxy.app import App
 from proxy.config.settings import load_settings
+from proxy.ports.stage import Stage
+from proxy.stages.registry import STAGES
 from proxy.testing import ScriptedReply, ScriptedUpstream, serving
 
 ROOT = Path(__file__).parents[2]
@@ -49,14 +51,21 @@ class Servers(threading.Thread):
     """Use with ``with``: `url` is the proxy's address, `provider_url` the provider's own."""
 
     def __init__(
-        self, folder: Path, provider: ScriptedReply, config: str, policies: Mapping[str, str], *, provider_only: bool = False
+        self,
+        folder: Path,
+        provider: ScriptedReply,
+        config: str,
+        policies: Mapping[str, str],
+        *,
+        provider_only: bool = False,
+        stages: Sequence[type[Stage]] = STAGES,
     ) -> None:
-        """`config` is config.yaml with ``{folder}`` and ``{upstream}`` to be filled in; `policies` are files by name.
+        """`config` is config.yaml with ``{folder}`` and ``{upstream}`` to be filled in; `policies` are files by name, of these `stages`.
 
         With `provider_only` both are written, and the proxy is left to a process of its own.
         """
         super().__init__(name="servers", daemon=True)
-        self.provider = provider
+        self.provider, self._stages = provider, stages
         self._folder, self._config, self._policies, self._provider_only = folder, config, policies, provider_only
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -84,7 +93,7 @@ class Servers(threading.Thread):
                 self._ready.set()
                 await self._stopped.wait()
                 return
-            self.app = App(load_settings(self._folder / "config.yaml", {}))
+            self.app = App(load_settings(self._folder / "config.yaml", {}), self._stages)
             async with serving(self.app) as self.url:
                 self._ready.set()
                 await self._stopped.wait()

@@ -33,6 +33,16 @@ TARGETS: dict[str, Callable[[], Target]] = {
 }
 
 
+def _clients() -> Target:
+    from tests.fuzz.clients import Clients  # what it needs is not everywhere
+
+    return Clients()
+
+
+APART: dict[str, Callable[[], Target]] = {"clients": _clients}
+"""Those that run only where they are named."""
+
+
 def fuzz(target: Target, seconds: float, rng: random.Random, most: int = 20) -> tuple[int, float, list[Failure]]:
     """Executions, CPU seconds of the slowest, and failures, each kind of them once and at `most` so many."""
     kept = list(corpus.load(target.folder).values()) or [b""]
@@ -60,7 +70,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together")
     parser.add_argument("--seed", type=int, default=None, help="of the mutations; without one, the time")
-    parser.add_argument("--target", action="append", choices=sorted(TARGETS), help="may stand several times; without it, all")
+    parser.add_argument(
+        "--target", action="append", choices=sorted(TARGETS | APART), help="may stand several times; without it, all but those of clients"
+    )
     given = parser.parse_args()
     seed = given.seed if given.seed is not None else time.time_ns() % 2**32
     names = given.target or list(TARGETS)
@@ -68,7 +80,7 @@ def main() -> int:
     logging.getLogger("groundwire").addHandler(logging.NullHandler())
     failed = 0
     for name in names:
-        target = TARGETS[name]()
+        target = (TARGETS | APART)[name]()
         try:
             attempt(target, next(iter(corpus.load(target.folder).values()), b""))  # what starts late starts now
             runs, slowest, failures = fuzz(target, given.seconds / len(names), random.Random(f"{seed} {name}"))

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from proxy.wire import sse
 from proxy.wire.dialect import Dialect
 from proxy.wire.messages.dialect import MessagesDialect
 from proxy.wire.responses.dialect import ResponsesDialect
@@ -227,7 +228,7 @@ class ApiStream(_ApiTarget):
         self._check_cuts(data, rng)
         self.proxy.upstream.kind, self.proxy.upstream.pieces = "text/event-stream", cut(data, rng)
         inline = rng.random() < 0.3
-        assert self._post("tap").body.startswith(data), "tap changed bytes"
+        assert self._post("tap").body.startswith(sse.WholeEvents().feed(data)), "tap changed bytes"
         whole = self._whole(data)
         for route in ("hold", "gate"):
             got = self._post(route, inline=inline)

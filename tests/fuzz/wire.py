@@ -1,4 +1,4 @@
-"""The HTTP client's target: an upstream's bytes on the wire, cut anywhere, held against a second, strict reader of RFC 9112."""
+"""The HTTP client's target: an upstream's bytes on the wire, cut anywhere, held against a second, strict reader of RFC 9112, and h11."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from dataclasses import replace
 from tests.fuzz import mutate
 from tests.fuzz.targets import cut, rng_of
 from tests.upstreams.http1.memory import Outcome, outcome
+from tests.upstreams.http1.reference import said
 
 _STATUS = re.compile(rb"(?:HTTP|RTSP|ICE)/1\.[01] ([1-9][0-9]{2})(?: [^\r\n]*)?")
 """llhttp takes its three protocols for one, and whatever stands behind the status."""
+_OTHER_PROTOCOL = re.compile(rb"(?:RTSP|ICE)/1")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]+) *(?:;[^\r\n]*)?\r\n")
 _SMALL_BYTES = 60_000
@@ -106,6 +108,11 @@ class Wire:
         whole, parts = asyncio.run(self._both([data], cut(data, rng)))
         for found in (whole, parts):
             self._check(found, exact(data))
+        if not whole.failure and len(data) < _SMALL_BYTES and not _OTHER_PROTOCOL.search(data):
+            judged = said(data)
+            assert judged is not None, "whole, and none that is to h11"
+            assert (judged.status, judged.body) == (whole.status, whole.body), "another answer than h11 reads"
+            assert not (whole.kept and judged.behind), "a connection is kept that h11 would not keep"
         if len(data) < _SMALL_BYTES:
             assert replace(whole, kept=False) == replace(parts, kept=False), "another cut gives another answer"
 

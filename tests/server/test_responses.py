@@ -18,7 +18,7 @@ from tests.delivery.test_delivery import ALL as JUDGES
 from tests.delivery.test_delivery import policy
 from tests.delivery.test_retry import AGAIN, Chooser
 from tests.own_tools import FIND, GATE, HOLD, TAP, Finder, Listening, Passing
-from tests.responses_api import Item, call_item, decoded, events, reasoning_item, refusal_item, response, text_item
+from tests.responses_api import Item, call_item, decoded, encode, events, reasoning_item, refusal_item, response, text_item
 
 ADAPTER: TypeAdapter[Any] = TypeAdapter(ResponseStreamEvent)
 ASK = {"model": "gpt-5", "input": "Hi"}
@@ -73,6 +73,26 @@ async def test_a_redaction_is_told_the_same_everywhere(start: Start, kind: str) 
         found = checked((await proxy.post(STREAM, PATH)).body)
     assert {"[removed] This is fine. The end."} == told(found, 1)
     assert [reasoning_item(), call_item("weather", '{"a": 1}')] == [found[-1]["response"]["output"][i] for i in (0, 2)]
+
+
+@pytest.mark.parametrize(("kind", "last"), [("gate", "A LIE. Fine."), ("hold", "A LIE. Fine."), ("gate", "Fine. Here is POISON.")])
+async def test_a_text_that_the_last_event_repeats_is_the_one_that_left(start: Start, kind: str, last: str) -> None:
+    """Some servers say the whole text beside ``output``, as SDKs derive it."""
+    parts = [text_item("I look. ", identity="msg_0"), text_item(last)]
+    *chunks, end = events(*parts)
+    repeated = encode({**decoded(end)[0], "response": response(*parts, output_text="I look. " + last)})
+    async with start(stream([*chunks, repeated]), policy=policy(kind, "censor"), stages=ALL) as proxy:
+        got = await proxy.post(STREAM, PATH)
+    ended = decoded(got.body)[-1]["response"]
+    assert "".join(part["text"] for item in ended["output"] for part in item["content"]) == ended["output_text"]
+    assert not any(word in got.body for word in (b"LIE", b"POISON"))
+
+
+async def test_a_text_that_a_whole_body_repeats_is_the_one_that_left(start: Start) -> None:
+    body = response(text_item("I look. ", identity="msg_0"), LONG, output_text="I look. " + LONG["content"][0]["text"])
+    async with start(reply(body), policy=policy("hold", "censor"), stages=ALL) as proxy:
+        got = await proxy.post(ASK, PATH)
+    assert "I look. [removed] This is fine. The end." == got.json["output_text"]
 
 
 async def test_a_redaction_changes_a_whole_body(start: Start) -> None:

@@ -83,7 +83,7 @@ async def test_a_call_that_the_server_has_read_is_not_made_again() -> None:
     assert [CALL] == upstream.calls
 
 
-@pytest.mark.parametrize("status", [429, 500, 502, 503, 504])
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 520, 524, 529])
 async def test_a_status_that_may_pass_is_tried_again(status: int) -> None:
     refused, good = FakeReply(status), FakeReply(200)
     upstream, counters = FakeUpstream("a", refused, good), CountedNames()
@@ -256,3 +256,18 @@ async def test_places_are_given_back_along_the_chain() -> None:
     assert (True, False) == (slots_a.take(), slots_b.take())
     await reply.close()
     assert slots_b.take()
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "calls"), [(503, "false", 1), (503, "true", 3), (503, "", 3), (409, "true", 3), (409, "", 1), (200, "true", 1)]
+)
+async def test_a_server_says_itself_whether_to_ask_again(status: int, said: str, calls: int) -> None:
+    upstream = FakeUpstream("a", FakeReply(status, (("x-should-retry", said),) if said else ()))
+    await resilient(upstream).send(CALL, {})
+    assert calls == len(upstream.calls)
+
+
+async def test_what_is_not_asked_again_may_still_be_anothers() -> None:
+    others = {"b": resilient(FakeUpstream("b", FakeReply(200)))}
+    reply = await resilient(FakeUpstream("a", FakeReply(529, (("x-should-retry", "false"),))), fallback=("b",)).send(CALL, others)
+    assert (200, "b", 2) == (reply.status, reply.upstream, reply.attempts)

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 from math import inf
 from typing import cast
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from proxy.upstreams.http1.failures import BadAnswer, Broken, Closed, Overdue, Silent
+from proxy.upstreams.http1.limits import Limits
 from proxy.upstreams.http1.sending import AT_ONCE_BYTES, Writing
 
 Body = bytes | AsyncIterator[bytes]
@@ -32,26 +33,9 @@ _JOINED_BYTES = 2**14
 """Of a body that is copied to its head for one write."""
 _LOOKED_AT = frozenset(("content-length", "transfer-encoding", "content-encoding", "keep-alive"))
 _KEEP_ALIVE = re.compile(r"\btimeout\s*=\s*\"?([0-9]{1,6})\b", re.I)
+_CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 _MAX_NAMES = 512
 _names: dict[bytes, str] = {}
-
-
-@dataclass(slots=True, frozen=True)
-class Limits:
-    """Seconds."""
-
-    connect_s: float
-    first_byte_s: float
-    """From the request being sent to the answer's head."""
-    between_s: float
-    """From one piece of the answer to the next."""
-    idle_s: float = 75.0
-    """How long a connection is kept for another request."""
-    tick_s: float = field(init=False)
-    """The shortest that may be waited for once a connection is there."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "tick_s", min(self.first_byte_s, self.between_s, self.idle_s))
 
 
 def _name(raw: bytes) -> str:
@@ -62,12 +46,21 @@ def _name(raw: bytes) -> str:
     return name
 
 
+def _said_goodbye(tls: ssl.SSLObject) -> bool:
+    """Whether close_notify came: asyncio, unlike uvloop, tells of an end without it in the same way."""
+    try:
+        return tls.read(1) == b""
+    except ssl.SSLError:  # it would read on
+        return False
+
+
 class Connection(asyncio.Protocol):
     """Implements the callbacks of a transport and of `HttpResponseParser`; to its user `ask`, `piece`, `take`, `release`, `abort`."""
 
     __slots__ = (
         "_between_s",
         "_bodiless",
+        "_born_at",
         "_buffered",
         "_deadline",
         "_error",
@@ -173,8 +166,7 @@ class Connection(asyncio.Protocol):
 
     def take(self) -> bytes:
         """What has come of the body and was not taken yet."""
-        pieces, self._pieces = self._pieces, []
-        self._buffered = 0
+        pieces, self._pieces, self._buffered = self._pieces, [], 0
         if self._paused and not self._gone:
             self._paused = False
             self._clock()
@@ -183,12 +175,14 @@ class Connection(asyncio.Protocol):
 
     def release(self) -> None:
         """The answer is complete and taken: keep the connection where it can serve another request, or drop it."""
+        now = self._loop.time()
+        until = min(now + self._idle_s, self._born_at + self._limits.max_age_s)
         unsent = self._full or (self._writing is not None and not self._writing.done)
-        if unsent or self._paused or self._gone or not self._keep or self._idle_s <= 0:
+        if unsent or self._paused or self._gone or not self._keep or until <= now:
             self.abort()
-            return
-        self._deadline = self._loop.time() + self._idle_s
-        self._idle[self] = None
+        else:
+            self._deadline = until
+            self._idle[self] = None
 
     def abort(self) -> None:
         """Drop the connection at once."""
@@ -265,18 +259,20 @@ class Connection(asyncio.Protocol):
         """It is open."""
         self._transport = cast(asyncio.Transport, transport)
         self._open.add(self)
-        self._deadline = self._loop.time() + self._limits.idle_s  # should nobody come for it
+        self._born_at = self._loop.time()
+        self._deadline = self._born_at + self._limits.idle_s  # should nobody come for it
         self._timer = self._loop.call_later(self._limits.tick_s, self._tick)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is closed, by whomever."""
-        self._end(clean=exc is None and not self._gone)
+        self._end(clean=False)
         del self._parser  # which knows this connection, as its writing does: without circles nothing is left for the garbage collector
         self._writing = None
 
     def eof_received(self) -> None:
-        """The server has said all."""
-        self._end(clean=True)
+        """The server has said all; over TLS only if it says so itself, as anyone on the way can end a connection (RFC 8446 section 6.1)."""
+        tls = self._transport.get_extra_info("ssl_object")
+        self._end(clean=tls is None or _said_goodbye(tls))
 
     def pause_writing(self) -> None:
         """The server reads too slowly."""
@@ -316,8 +312,7 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
         else:
             self._deadline = now + (self._between_s if self.status else self._first_byte_s)
-        if self._waiter is not None:
-            self._wake()
+        self._wake()
 
     def _malformed(self, reason: str) -> None:
         self._keep = False
@@ -329,6 +324,11 @@ class Connection(asyncio.Protocol):
         """Of an answer; behind one it spoils the connection."""
         if self.complete:
             self._keep = False
+
+    def on_status(self, reason: bytes) -> None:
+        """Or a part of it."""
+        if _CONTROL.search(reason):
+            self._refusal = "a control character in the status line"
 
     def on_header(self, raw: bytes, value: bytes) -> None:
         """Of the head, or a trailer, which nobody looks at."""
@@ -360,6 +360,8 @@ class Connection(asyncio.Protocol):
             self._refusal = "too many headers"
         elif status < 100 or status == 101 or status > 599:
             self._refusal = f"status {status}"
+        elif self._parser.get_http_version() not in ("1.1", "1.0"):
+            self._refusal = "another version of HTTP"
         if self._refusal:
             self._malformed(self._refusal)
         elif status < 200:

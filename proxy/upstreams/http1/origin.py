@@ -7,12 +7,12 @@ name or value with a line break or a NUL is refused: it would be another header,
 from __future__ import annotations
 
 import re
-from base64 import b64encode
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from yarl import URL
 
 from proxy.upstreams.http1.failures import Unsendable
+from proxy.upstreams.http1.proxies import Proxy, basic, from_environment, proxy_of
 
 CHUNKED = "Transfer-Encoding: chunked\r\n\r\n"
 _METHOD = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -23,8 +23,11 @@ _MAX_STARTS = 256
 class Origin:
     """One server, as its base URL names it."""
 
-    def __init__(self, base_url: str, host_header: str = "") -> None:
-        """`host_header` is sent instead of the URL's own host. Raises `ValueError` for a URL that is none."""
+    def __init__(self, base_url: str, host_header: str = "", *, proxy: str = "none", environment: Mapping[str, str] | None = None) -> None:
+        """`host_header` is sent instead of the URL's own host; `proxy` is a URL, ``none``, or empty for the one of the `environment`.
+
+        Raises `BadProxy`, and `ValueError` for a URL that is none.
+        """
         self._base = base_url.rstrip("/")
         url = URL(self._base, encoded=True)
         if not url.raw_host:
@@ -32,11 +35,19 @@ class Origin:
         self.host = url.raw_host
         self.port = url.port or 80
         self.tls = url.scheme == "https"
+        self.proxy: Proxy | None = None
+        """Through which it is reached."""
+        if proxy and proxy != "none":
+            self.proxy = proxy_of(proxy)
+        elif not proxy:
+            self.proxy = from_environment(url, environment or {})
         self.signed = bool(url.raw_user or url.raw_password)
         """Whether the URL brings its own credentials."""
         same = f"Host: {host_header or url.host_port_subcomponent}\r\n"
         if self.signed:
-            same += f"Authorization: Basic {_basic(url.user or '', url.password or '')}\r\n"
+            same += f"Authorization: Basic {basic(url.user or '', url.password or '')}\r\n"
+        if self.proxy is not None and not self.tls:
+            same += self.proxy.header
         self._same = same
         self._lines = 1 + same.count("\n")
         self._starts: dict[tuple[str, str], str] = {}
@@ -57,19 +68,13 @@ class Origin:
 
     def _start(self, method: str, path: str) -> str:
         """The request line and what is the same for every request."""
-        target = URL(self._base + path, encoded=True).raw_path_qs
+        url = URL(self._base + path, encoded=True)
+        target = url.raw_path_qs
+        if self.proxy is not None and not self.tls:
+            target = f"http://{url.host_port_subcomponent}{target}"
         if not _METHOD.fullmatch(method) or _NO_TARGET.search(target):
             raise Unsendable("a method or path that is none")
         start = f"{method.upper()} {target} HTTP/1.1\r\n{self._same}"
         if "?" not in path and len(self._starts) < _MAX_STARTS:
             self._starts[method, path] = start
         return start
-
-
-def _basic(user: str, password: str) -> str:
-    """RFC 7617, in Latin-1 where that has all of its letters."""
-    both = f"{user}:{password}"
-    try:
-        return b64encode(both.encode("latin-1")).decode()
-    except UnicodeEncodeError:
-        return b64encode(both.encode()).decode()

@@ -1,7 +1,8 @@
 """Connections to one origin: those that are kept, and how another is made.
 
-The one that was used last is used next, so that those a burst has left run out. Addresses are looked up once in a minute, and tried one
-after the other before the first has failed (RFC 8305).
+The one that was used last is used next, so that those a burst has left run out. New ones look up their addresses anew (a burst once); all
+addresses are tried, the next before the one in front has failed (RFC 8305), and each new connection begins with another one, so that
+servers that stand behind one name share the load.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import functools
 import ipaddress
 import socket
 import ssl
+from collections.abc import Sequence
 from typing import Any
 
 from aiohappyeyeballs import start_connection
 
-from proxy.upstreams.http1.connection import Connection, Limits
+from proxy.upstreams.http1.connection import Connection
 from proxy.upstreams.http1.failures import ConnectTimeout, NotConnected
+from proxy.upstreams.http1.limits import Limits
 from proxy.upstreams.http1.origin import Origin
+from proxy.upstreams.http1.proxies import tunnel
 
 _NEXT_ADDRESS_S = 0.25
 """RFC 8305 section 5."""
-_ADDRESSES_S = 60.0
+_ADDRESSES_S = 5.0
+"""For how long a look-up serves: a burst of connections."""
 
 
 @functools.cache
@@ -30,6 +35,14 @@ def _verified() -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def turned(addresses: Sequence[Any], by: int) -> list[Any]:
+    """As `getaddrinfo` lists them, of each family another one first: which family comes first is the resolver's to say (RFC 6724)."""
+    families: dict[int, list[Any]] = {}
+    for address in addresses:
+        families.setdefault(address[0], []).append(address)
+    return [one for same in families.values() for one in same[by % len(same) :] + same[: by % len(same)]]
 
 
 class Pool:
@@ -46,6 +59,7 @@ class Pool:
         self._looking_up = asyncio.Lock()
         self._addresses: list[Any] = []
         self._addresses_until = 0.0
+        self._turns = 0
 
     def kept(self) -> Connection | None:
         """One that has served before, if any is left."""
@@ -55,6 +69,11 @@ class Pool:
                 return connection
             connection.abort()
         return None
+
+    def forget(self) -> None:
+        """Drop those that are kept: where one was closed the others may be, and a call made again goes out once more only."""
+        for connection in list(self._idle):
+            connection.abort()
 
     async def connect(self) -> Connection:
         """A new one. Raises `NotConnected`, `ConnectTimeout`."""
@@ -72,16 +91,27 @@ class Pool:
         return connection
 
     async def _connect(self) -> Connection:
-        sock = await start_connection(await self._looked_up(), happy_eyeballs_delay=_NEXT_ADDRESS_S, interleave=1)
+        sock = await start_connection(turned(await self._looked_up(), self._turn()), happy_eyeballs_delay=_NEXT_ADDRESS_S, interleave=1)
+        if self.origin.proxy is not None and self._tls is not None:
+            try:
+                await tunnel(sock, self.origin.proxy, self.origin.host, self.origin.port)
+            except BaseException:
+                sock.close()
+                raise
         name = self.origin.host.rstrip(".") if self._tls is not None else None
         made = functools.partial(Connection, self._loop, self._limits, self._idle, self._open, keep=self._keep)
         _, connection = await self._loop.create_connection(made, sock=sock, ssl=self._tls, server_hostname=name)
         return connection
 
+    def _turn(self) -> int:
+        self._turns += 1
+        return self._turns - 1
+
     async def _looked_up(self) -> list[Any]:
         async with self._looking_up:  # a burst asks once
             if self._loop.time() >= self._addresses_until:
-                self._addresses = await self._look_up(self.origin.host, self.origin.port)
+                first = self.origin.proxy or self.origin
+                self._addresses = await self._look_up(first.host, first.port)
                 self._addresses_until = self._loop.time() + _ADDRESSES_S
             return self._addresses
 

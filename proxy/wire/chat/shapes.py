@@ -20,6 +20,7 @@ from proxy.wire.shapes import (
     Fields,
     Reading,
     Shape,
+    constant,
     either,
     figures,
     label,
@@ -131,12 +132,12 @@ _CHOICE = Fields(
     },
 )
 ERROR = Fields(
-    "error", {"message": text, "type": word, "param": word, "code": either(word, number), "status": figures, "innererror": figures}
+    "error",
+    {"message": text, "type": word, "param": word, "code": either(word, number), "status": either(word, number), "innererror": figures},
 )
 """The API's own error."""
 _HEAD: Mapping[str, Shape] = {
     "id": label,
-    "object": label,
     "created": number,
     "model": label,
     "usage": figures,
@@ -152,8 +153,11 @@ _HEAD: Mapping[str, Shape] = {
     "obfuscation": padding,
     "kv_transfer_params": padding,
 }
-_BODY = Fields("completion", {**_HEAD, "choices": listed(_CHOICE, "choices")})
-_CHUNK = Fields("chunk", {**_HEAD, "choices": listed(_CHOICE.but(message=nothing, delta=_MESSAGE), "choices")})
+_BODY = Fields("completion", {**_HEAD, "object": constant("chat.completion"), "choices": listed(_CHOICE, "choices")})
+_CHUNK = Fields(
+    "chunk",
+    {**_HEAD, "object": constant("chat.completion.chunk"), "choices": listed(_CHOICE.but(message=nothing, delta=_MESSAGE), "choices")},
+)
 _SAYS = ("choices", "usage", "error", "prompt_filter_results", "timings", "moderation")
 """What a chunk may come for."""
 

@@ -142,7 +142,6 @@ class Responder:
         "early",
         "ended",
         "last_sent",
-        "said",
         "started",
         "status",
     )
@@ -153,8 +152,8 @@ class Responder:
         self._departures = departures if departures is not None else Departures()
         self._watcher: asyncio.Task[None] | None = None
         self._task: asyncio.Task[Any] | None = None
-        self.started = self.said = self.ended = self.client_gone = self.early = False
-        """`said`: all of a streamed answer has left, though its connection is open. `early`: it began before the upstream answered."""
+        self.started = self.ended = self.client_gone = self.early = False
+        """`early`: a stream that began before the upstream answered."""
         self.between_events = True
         """Of a stream, whether what has left ends with an event's end."""
         self.last_sent = 0.0

@@ -15,12 +15,16 @@ TYPES: Mapping[int, str] = {
     400: "invalid_request_error",
     401: "authentication_error",
     403: "permission_error",
+    402: "billing_error",
     404: "not_found_error",
+    408: "timeout_error",
     409: "invalid_request_error",
     413: "request_too_large",
     429: "rate_limit_error",
     503: "overloaded_error",
     504: "timeout_error",
+    524: "timeout_error",
+    529: "overloaded_error",
 }
 """The API's word for an error, by its status."""
 _TOO_LONG = ("prompt is too long", "exceed context limit", "exceeds the context")

@@ -14,7 +14,7 @@ from proxy.wire.dialect import StreamPiece
 from proxy.wire.responses import events
 from proxy.wire.responses.annotations import moved
 from proxy.wire.responses.events import encode, index_of, place_of, response_of
-from proxy.wire.responses.output import GAP, Place, changed_item, changed_part
+from proxy.wire.responses.output import GAP, Place, changed_item, changed_part, once_more
 from proxy.wire.usage import added_up
 
 GAP_MARK, TOLD_MARK = "_gap", "_told"
@@ -138,6 +138,10 @@ class Leaving:
         came = self._texts if kind == events.TEXT else self._refusals
         return "".join(self._sent[kind].get(place, ())) if place in came else None
 
+    def _is_changed(self) -> bool:
+        """Whether a text has left as another than it came."""
+        return self._judged and any("".join(came) != self._said(events.TEXT, place) for place, came in self._texts.items())
+
     def _said_in(self, kind: str, item: Event, position: int) -> dict[Place, str]:
         content = item.get("content")
         places = [(position, j) for j in range(len(content) if isinstance(content, list) else 0)]
@@ -207,6 +211,8 @@ class Leaving:
             "output": [item for _, item in sorted(self._closed.items())],
             "usage": usage,
         }
+        if "output_text" in response:
+            response["output_text"] = once_more(response["output"])
         self._open.clear()
         self.behind = [(raw, mark) for raw, mark in self.behind if mark]  # what else came there has not been judged
         self._end = b"", {"type": "response.incomplete", "response": response, "sequence_number": 0}
@@ -244,6 +250,9 @@ class Leaving:
             output = [self._item(item, i) if isinstance(item, dict) else item for i, item in enumerate(response["output"])]
             if any(now is not old for now, old in zip(output, response["output"], strict=True)):
                 new["output"] = output
+        if raw and isinstance(response.get("output_text"), str) and self._is_changed():
+            sent = self._sent[events.TEXT]
+            new["output_text"] = "".join("".join(sent[place]) for place in sorted(sent))
         if self.others and isinstance(response.get("usage"), dict):
             new["usage"] = added_up([*self.others, response["usage"]])
         if verdict is not None:

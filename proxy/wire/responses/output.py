@@ -44,6 +44,11 @@ def refusals_of(output: Sequence[Any]) -> dict[Place, str]:
     return texts_of(output, "refusal", "refusal")
 
 
+def once_more(output: Sequence[Any]) -> str:
+    """What some servers say beside `output` as ``output_text``: its texts, joined as the SDKs join them."""
+    return "".join(texts_of(output).values())
+
+
 def joined(texts: Mapping[Any, str]) -> str:
     """The answer's text."""
     return GAP.join(text for text in texts.values() if text)
@@ -166,8 +171,8 @@ def rendered(
         for i in {place[0] for place in (*said, *refused)} | arguments.keys():
             items[i] = _raw(changed_item(output[i], i, said, refused, arguments))
         raw["output"] = msgspec.Raw(msgspec.json.encode(items))
-        if texts and bytes(raw.get("output_text", b"")).startswith(b'"'):  # some servers say it once more
-            raw["output_text"] = _raw(texts[0])
+        if texts and bytes(raw.get("output_text", b"")).startswith(b'"'):
+            raw["output_text"] = _raw(once_more(orjson.loads(bytes(raw["output"]))))
     if isinstance(own, dict) and others:
         raw["usage"] = _raw(added_up([*others, own]))
     if verdict is not None:

@@ -16,8 +16,8 @@ from proxy.wire.responses import events
 from proxy.wire.shapes import (
     Asked,
     Fields,
-    Reading,
     Shape,
+    among,
     data,
     either,
     emptied,
@@ -148,11 +148,6 @@ NEEDS: Mapping[str, tuple[str, ...]] = {
 """Items that a client acts on, with the tools of the provider's that they are calls of."""
 
 
-def _echo(value: Any, reading: Reading) -> Any:
-    """What repeats the request: figures and words, and texts that stand in it."""
-    return figures(value, reading)
-
-
 ERROR = Fields("error", {"type": word, "code": either(word, number), "message": text, "param": word})
 """Of a response that failed, or of none."""
 _RESPONSE = Fields(
@@ -166,8 +161,8 @@ _RESPONSE = Fields(
         "background": flag,
         "error": ERROR,
         "incomplete_details": Fields("incomplete_details", {"reason": word}),
-        "instructions": _echo,
-        "metadata": _echo,
+        "instructions": figures,
+        "metadata": figures,
         "model": label,
         "max_output_tokens": number,
         "max_tool_calls": number,
@@ -175,25 +170,25 @@ _RESPONSE = Fields(
         "parallel_tool_calls": flag,
         "previous_response_id": word,
         "conversation": figures,
-        "prompt": _echo,
-        "prompt_cache_key": word,
+        "prompt": figures,
+        "prompt_cache_key": quoted,
         "prompt_cache_options": figures,
         "prompt_cache_retention": word,
         "reasoning": figures,
-        "safety_identifier": word,
+        "safety_identifier": quoted,
         "service_tier": word,
         "store": flag,
         "temperature": number,
-        "text": _echo,
-        "tool_choice": _echo,
-        "tools": _echo,
+        "text": figures,
+        "tool_choice": either(among("auto", "none", "required"), figures),
+        "tools": figures,
         "top_logprobs": number,
         "top_p": number,
         "frequency_penalty": number,
         "presence_penalty": number,
         "truncation": word,
         "usage": figures,
-        "user": word,
+        "user": quoted,
         "content_filters": figures,
         "content_filter_results": figures,
         "moderation": figures,

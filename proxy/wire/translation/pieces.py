@@ -253,5 +253,6 @@ def _nearly_json(data: bytes) -> Any:
 
 
 def prefixed(identity: str, prefix: str) -> str:
-    """An answer's id as an API writes them, always the same for the same id."""
+    """An answer's id as an API writes them, always the same for the same id; a new one for none."""
+    identity = identity or os.urandom(12).hex()
     return identity if identity.startswith(prefix) else prefix + identity

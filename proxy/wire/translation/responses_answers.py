@@ -44,7 +44,10 @@ class ResponsesReader:
         self._thoughts: set[tuple[int, ...]] = set()
         self._given: dict[int, bool] = {}
         """The calls that have begun, by their item, and whether any of their arguments have come."""
-        self._refused = False
+        self._settled: set[int] = set()
+        """The items that have ended, or are told whole."""
+        self._refused: set[tuple[int, ...]] = set()
+        """The places of the refusals so far."""
 
     def event(self, event: Event) -> Iterator[Piece]:
         """The pieces of an event."""
@@ -59,6 +62,7 @@ class ResponsesReader:
         elif kind == events.TEXT:
             yield self._said((index, number(payload, "content_index")), words(payload.get("delta")))
         elif kind == events.REFUSAL:
+            self._refused.add((index, number(payload, "content_index")))
             yield Refused(words(payload.get("delta")))
         elif kind in events.THOUGHTS:
             place = (index, number(payload, "summary_index"), number(payload, "content_index"))
@@ -97,13 +101,33 @@ class ResponsesReader:
             raise ValueError(f"an item of the type {kind[:60]!r}")
 
     def _item_done(self, index: int, item: Mapping[str, Any]) -> Iterator[Piece]:
+        """An item has ended: what no delta has told of it comes now, for some servers tell a text at its end alone."""
         kind = words(item.get("type"))
+        self._settled.add(index)
+        yield from self._untold(index, item)
         if kind == "reasoning" and (seal := words(item.get("encrypted_content"))):
             yield Sealed("responses", seal)
         elif kind in _CALLS and self._given.get(index) is False:
             yield CallGiven(index, words(item.get(_CALLS[kind])) or ("{}" if kind == "function_call" else ""))
 
+    def _untold(self, index: int, item: Mapping[str, Any]) -> Iterator[Piece]:
+        for position, part in enumerate(listed(item.get("content")) if item.get("type") == "message" else ()):
+            place = (index, position)
+            if part.get("type") == "refusal" and place not in self._refused:
+                self._refused.add(place)
+                yield Refused(words(part.get("refusal")))
+            elif part.get("type") == "output_text" and place not in self._texts and words(part.get("text")):
+                yield self._said(place, words(part.get("text")))
+        if item.get("type") == "reasoning" and not any(place[0] == index for place in self._thoughts):
+            for position, part in enumerate([*listed(item.get("summary")), *listed(item.get("content"))]):
+                yield self._thought((index, position), words(part.get("text")))
+
     def _end(self, response: Mapping[str, Any]) -> Iterator[Piece]:
+        for index, item in enumerate(listed(response.get("output"))):
+            if index not in self._settled and words(item.get("type")) in ("message", "reasoning", *_CALLS):
+                if index not in self._given:
+                    yield from self._item(index, item)
+                yield from self._item_done(index, item)
         if response.get("status") == "failed" or response.get("error"):
             yield failed(response)
             return
@@ -125,13 +149,5 @@ class ResponsesReader:
         yield self._begin(body)
         for index, item in enumerate(listed(body["output"])):
             yield from self._item(index, item)
-            for position, part in enumerate(listed(item.get("content")) if item.get("type") == "message" else ()):
-                if part.get("type") == "refusal":
-                    yield Refused(words(part.get("refusal")))
-                elif part.get("type") == "output_text":
-                    yield self._said((index, position), words(part.get("text")))
-            if item.get("type") == "reasoning":
-                for position, part in enumerate([*listed(item.get("summary")), *listed(item.get("content"))]):
-                    yield self._thought((index, position), words(part.get("text")))
             yield from self._item_done(index, item)
         yield from self._end(body)

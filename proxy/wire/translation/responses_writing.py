@@ -24,7 +24,6 @@ from proxy.wire.translation.pieces import (
     Sealed,
     Thinking,
     Used,
-    prefixed,
 )
 from proxy.wire.translation.responses_requests import spaces_of
 
@@ -36,9 +35,11 @@ _SUMMARY = "response.reasoning_summary_"
 class ResponsesWriter:
     """Implements `proxy.wire.translation.pieces.AnswerWriter`."""
 
-    def __init__(self, created: int, asked: Mapping[str, Any]) -> None:
-        """`created` in seconds since the epoch; `asked` are the fields of the client's request, of which the response repeats some."""
-        self._created, self._asked = created, asked
+    def __init__(self, created: int, asked: Mapping[str, Any], identity: str) -> None:
+        """`created` in seconds since the epoch; `asked` are the fields of the client's request, of which the response repeats some.
+        `identity` names the response: a client goes on from it by that alone, so nobody else may guess it, and no server repeat it.
+        """
+        self._created, self._asked, self._id = created, asked, f"resp_{identity}"
         self._spaces = spaces_of(asked.get("tools"))
         self._number = 0
         self._head: Payload = {}
@@ -91,7 +92,13 @@ class ResponsesWriter:
 
     def _begin(self, piece: Begun) -> None:
         echoed = {name: self._asked[name] if self._asked.get(name) is not None else value for name, value in ECHOED.items()}
-        self._head = {"id": prefixed(piece.id, "resp_"), "object": "response", "created_at": self._created, "model": piece.model, **echoed}
+        self._head = {
+            "id": self._id,
+            "object": "response",
+            "created_at": self._created,
+            "model": piece.model,
+            **echoed,
+        }
 
     def _told(self, status: str) -> Payload:
         reason = _INCOMPLETE.get(self._finished.reason, self._finished.reason) if status == "incomplete" else None

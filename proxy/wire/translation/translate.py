@@ -6,6 +6,7 @@ the client's API writes it, whole, or event by event as it comes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, get_args
 
@@ -55,9 +56,12 @@ class Server(Struct, frozen=True):
 class Exchange:
     """One request with its answer."""
 
-    def __init__(self, client: Api, server: Server, created: int) -> None:
-        """`created` is the time of the answer, in seconds since the epoch."""
+    def __init__(self, client: Api, server: Server, created: int, identity: str = "") -> None:
+        """`created` is the time of the answer, in seconds since the epoch; `identity` its name where that is this proxy's to give, a
+        random one by default.
+        """
         self._client, self._server, self._created = client, server, created
+        self._identity = identity or os.urandom(18).hex()
         self._fields: dict[str, Any] = {}
         self._usage = False
         self._splitter = EventSplitter()
@@ -98,7 +102,7 @@ class Exchange:
             if self._client == "chat":
                 self._writer = ChatWriter(self._created, usage=self._usage)
             elif self._client == "responses":
-                self._writer = ResponsesWriter(self._created, self._fields)
+                self._writer = ResponsesWriter(self._created, self._fields, self._identity)
             else:
                 self._writer = MessagesWriter(self._asked_bytes // BYTES_PER_TOKEN)
         return self._writer

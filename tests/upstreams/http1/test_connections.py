@@ -1,6 +1,8 @@
 """Connections of the HTTP client: kept or not, limits, bodies that wait for the other side, addresses, TLS."""
 
 import asyncio
+import os
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -12,6 +14,7 @@ from proxy.config.settings import Timeouts
 from proxy.errors import UpstreamTimeout, UpstreamUnreachable
 from proxy.ports.upstream import Call
 from proxy.upstreams import http1
+from proxy.upstreams.http1.pool import turned
 from tests.upstreams.http1.raw_server import GET, OK, POST, read_request, said, saying, talking
 from tests.upstreams.test_openai import opened
 
@@ -101,6 +104,30 @@ async def test_what_was_answered_in_part_is_not_sent_again() -> None:
         with pytest.raises(UpstreamUnreachable, match="the connection was closed before an answer"):
             await answering
     assert 1 == server.connections
+
+
+async def test_a_post_that_is_read_and_dropped_is_not_sent_over_one_kept_connection_after_the_other() -> None:
+    """Of a kept connection nobody knows whether its server closed it before the request; of a new one everybody does."""
+    together, dropping, dropped = asyncio.Barrier(3), False, 0
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal dropped
+        while await read_request(reader):
+            if dropping:
+                dropped += 1
+                return
+            await together.wait()
+            writer.write(OK)
+
+    async with talking(talk) as server, opened(server.url) as upstream:
+        await asyncio.gather(*(said(upstream) for _ in range(3)))
+        dropping = True
+        ends = []
+        while not ends or ends[-1]:
+            with pytest.raises(UpstreamUnreachable) as raised:
+                await said(upstream)
+            ends.append(raised.value.repeatable)
+    assert ([True, False], 2, 4) == (ends, dropped, server.connections)
 
 
 async def test_a_new_connection_that_is_closed_is_not_tried_again() -> None:
@@ -308,6 +335,52 @@ async def test_the_next_address_is_tried_when_one_does_not_answer(monkeypatch: p
     assert 1 == asked
 
 
+def test_each_connection_begins_with_another_address_of_each_family() -> None:
+    six, four = [(10, "a"), (10, "b")], [(2, "c"), (2, "d"), (2, "e")]
+    assert [six + four, [*six[::-1], *four[1:], four[0]], [*six, four[2], *four[:2]]] == [turned(six + four, by) for by in range(3)]
+
+
+async def test_servers_behind_one_name_share_the_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with saying(OK, close=True) as one, saying(OK, close=True) as other:
+
+        async def both(self: http1.Pool, host: str, port: int) -> list[object]:
+            found = await asyncio.get_running_loop().getaddrinfo("127.0.0.1", port, type=1)
+            return [(*found[0][:4], ("127.0.0.1", int(server.url.split(":")[2].removesuffix("/v1")))) for server in (one, other)]
+
+        monkeypatch.setattr(http1.Pool, "_look_up", both)
+        async with opened("http://many.test/v1", headers={"connection": "close"}) as upstream:
+            for _ in range(6):
+                assert b"ok" == await said(upstream)
+    assert (3, 3) == (one.connections, other.connections)
+
+
+async def test_a_change_of_dns_is_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By new connections, and by all of them once those of before are old."""
+    async with saying(OK) as before, saying(OK) as after:
+        now = before
+
+        async def there(self: http1.Pool, host: str, port: int) -> list[object]:
+            return list(await asyncio.get_running_loop().getaddrinfo("127.0.0.1", now.url.split(":")[2].removesuffix("/v1"), type=1))
+
+        monkeypatch.setattr(http1.Pool, "_look_up", there)
+        monkeypatch.setattr("proxy.upstreams.http1.pool._ADDRESSES_S", 0.0)
+        pool = http1.Pool(http1.Origin("http://moved.test/v1"), http1.Limits(5.0, 5.0, 5.0, max_age_s=0.2))
+
+        async def ask() -> None:
+            connection = pool.kept() or await pool.connect()
+            await connection.ask(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"", None, 5.0)
+            assert b"ok" == connection.take()
+            connection.release()
+
+        await ask()
+        await ask()
+        now = after
+        await asyncio.sleep(0.25)
+        await ask()
+        assert (1, 1) == (before.connections, after.connections)
+        await pool.close()
+
+
 def _server_tls() -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(CERTIFICATE)
@@ -347,3 +420,27 @@ async def test_a_certificate_that_nobody_signed_is_refused() -> None:
     ):
         with pytest.raises(UpstreamUnreachable, match=r"cannot connect: .*CERTIFICATE_VERIFY_FAILED"):
             await upstream.send(POST)
+
+
+@pytest.mark.parametrize("goodbye", [True, False])
+async def test_over_tls_an_answer_without_a_length_is_whole_only_after_close_notify(goodbye: bool) -> None:
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nhalf of")
+        await asyncio.sleep(0.05)
+        if not goodbye:  # the end of the TCP connection, as anyone on the way can make it
+            with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as same:
+                same.shutdown(socket.SHUT_WR)
+            await asyncio.sleep(1)
+
+    async with talking(talk, ssl=_server_tls()) as server:
+        trusting = ssl.create_default_context(cafile=str(CERTIFICATE))
+        pool, connection = await connected(server.url.replace("http://127.0.0.1", "https://localhost"), tls=trusting)
+        await connection.ask(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n", b"", None, 5.0)
+        assert b"half of" == await connection.piece()
+        if goodbye:
+            assert b"" == await connection.piece()
+        else:
+            with pytest.raises(http1.Broken):
+                await connection.piece()
+        await pool.close()

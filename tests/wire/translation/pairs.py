@@ -22,7 +22,7 @@ def asked(client: Api, server: Api, body: dict[str, Any], past: Past | None = No
 
 
 def exchange(client: Api, server: Api, **more: Any) -> Exchange:
-    return Exchange(client, Server("main", server, **more), 1700000000)
+    return Exchange(client, Server("main", server, **more), 1700000000, "1")
 
 
 def chat(*messages: dict[str, Any], **more: Any) -> dict[str, Any]:
