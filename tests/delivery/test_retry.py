@@ -308,7 +308,9 @@ FAILURES = [
 ]
 IN_EVENTS = [  # for a client that wants a body, the first is an error with its status, and the second an answer
     pytest.param(stream([b'data: {"error": {"code": 529}}\n\n', b"data: [DONE]\n\n"]), {"error": "upstream_error"}, True, id="error event"),
-    pytest.param(stream([b'data: {"error": {"code": 529}}\n\n']), {"error": "upstream_server_error", "status": 529}, False, id="error for a body"),
+    pytest.param(
+        stream([b'data: {"error": {"code": 529}}\n\n']), {"error": "upstream_server_error", "status": 529}, False, id="error for a body"
+    ),
     pytest.param(stream([b"data: {\n\n", *streamed(["Good."])]), {"error": "answer_unreadable"}, True, id="garbage"),
 ]
 EVERY = [pytest.param(*one.values, streams, id=f"{one.id}-{streams}") for one in FAILURES for streams in (True, False)]
