@@ -367,8 +367,9 @@ async def test_headers_are_those_of_a_list(start: Start) -> None:
     ("sent", "message"),
     [
         ({"error": {"message": "Too many.", "type": "requests", "code": "rate_limit_exceeded"}, "text": FALSE}, "Too many."),
-        ({"detail": FALSE}, "the upstream answered with status 429"),
-        (FALSE, "the upstream answered with status 429"),
+        ({"detail": "Too many.", "text": FALSE, "x": [{"detail": FALSE}]}, "Too many."),
+        ([{"error": {"code": 429, "message": "Too many.", "details": [FALSE]}}], "Too many."),
+        ({"text": FALSE}, "the upstream answered with status 429"),
     ],
 )
 async def test_errors_are_those_of_the_api(sent: Any, message: str, start: Start) -> None:

@@ -305,13 +305,18 @@ FAILURES = [
     pytest.param(reply(b"<html>"), {"error": "answer_unreadable"}, id="unreadable"),
     pytest.param(stream(streamed(["half"])[:2], broken=True), {"error": "upstream_unreachable"}, id="broken stream"),
     pytest.param(stream(streamed(["half"])[:2]), {"error": "upstream_unreachable"}, id="short stream"),
-    pytest.param(stream([b'data: {"error": {"code": 529}}\n\n', b"data: [DONE]\n\n"]), {"error": "upstream_error"}, id="error event"),
-    pytest.param(stream([b"data: {\n\n", *streamed(["Good."])]), {"error": "answer_unreadable"}, id="garbage"),
 ]
+IN_EVENTS = [  # for a client that wants a body, the first is an error with its status, and the second an answer
+    pytest.param(stream([b'data: {"error": {"code": 529}}\n\n', b"data: [DONE]\n\n"]), {"error": "upstream_error"}, True, id="error event"),
+    pytest.param(
+        stream([b'data: {"error": {"code": 529}}\n\n']), {"error": "upstream_server_error", "status": 529}, False, id="error for a body"
+    ),
+    pytest.param(stream([b"data: {\n\n", *streamed(["Good."])]), {"error": "answer_unreadable"}, True, id="garbage"),
+]
+EVERY = [pytest.param(*one.values, streams, id=f"{one.id}-{streams}") for one in FAILURES for streams in (True, False)]
 
 
-@pytest.mark.parametrize(("failure", "detail"), FAILURES)
-@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize(("failure", "detail", "streams"), [*EVERY, *IN_EVENTS])
 async def test_when_another_attempt_fails_the_one_before_it_leaves(start: Start, failure: Any, detail: Any, streams: bool) -> None:
     first, events = json.dumps(body_of("BAD a"), indent=1).encode(), streamed(["BAD a"])
     async with start(stream(events) if streams else reply(first), failure, policy=HOLD, stages=ALL) as proxy:

@@ -59,7 +59,6 @@ BODIES = {
     "content that is an object": json.dumps(body({"text": FALSE})).encode(),  # type: ignore[arg-type]
     "a part of a strange type that is one word": json.dumps(body([{"type": "summary", "text": "Rome"}])).encode(),  # type: ignore[arg-type]
     "a choice that is text": json.dumps({**body(""), "choices": [FALSE, *body("")["choices"]]}).encode(),
-    "events under a JSON content type": b"".join(streamed([FALSE])),
 }
 EVENTS = {
     "a message instead of a delta": [chunk({}).replace(b'"delta": {}', b'"message": ' + json.dumps({"content": FALSE}).encode())],
