@@ -23,7 +23,7 @@ from proxy.wire import sse
 from proxy.wire.dialect import Recogniser
 from proxy.wire.error_envelopes import envelope
 from proxy.wire.shapes import ABSENT
-from proxy.wire.upstream_errors import failure_in
+from proxy.wire.upstream_errors import failure_in, failure_of
 
 UNREADABLE = "answer_unreadable"
 _HEADERS = frozenset(
@@ -104,11 +104,21 @@ class Recognised:
             self._over = bool(self._recogniser.end_mark)
             return sse.DONE if self._over else b""
         try:
-            made = self._written(self._recogniser.events(_loaded(event.data or b"")))
+            made = self._written(self._recogniser.events(self._own_form(_loaded(event.data or b""))))
         except (ValueError, RecursionError) as error:
             self._refuse(f"an event is not JSON, or nested too deep: {error}")
         self._check()
         return made
+
+    def _own_form(self, fields: Any) -> Any:
+        """An event; of an error in another form than the API's, the API's own."""
+        if isinstance(fields, dict) and (fields.keys() & {"choices", "type"} or isinstance(fields.get("error"), dict)):
+            return fields
+        failure = failure_of(fields)
+        if failure is None:
+            return fields
+        api, told = self._recogniser.api, envelope(self._recogniser.api, failure, failure.status or 502)
+        return {**told["error"], "type": "error"} if api == "responses" else told
 
     def _written(self, made: list[dict[str, Any]]) -> bytes:
         named = self._recogniser.api != "chat"

@@ -153,3 +153,13 @@ async def test_a_body_by_the_name_of_a_stream(start: Start) -> None:
         assert expected in got.body
         assert got.body.startswith(b"data: ")
         assert got.body.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.parametrize("event", [[{"error": {"message": "Gone", "code": 503}}], {"error": "Gone"}, {"detail": "Gone"}])
+async def test_an_error_among_events_in_another_form_under_a_closed_policy(event: Any, start: Start) -> None:
+    events = [*streamed(["Half "])[:2], b"data: " + json.dumps(event).encode() + b"\n\n"]
+    rule = "name: p\ndelivery: hold\nstages: [looks: {on_error: closed}]\n"
+    async with start(stream(events), policy=rule, stages=ALL) as proxy:
+        got = await proxy.post(STREAM)
+    assert b'"message":"Gone"' in got.body
+    assert "upstream_error" == got.verdict
