@@ -97,6 +97,8 @@ class ProxyError(GroundwireError):
         """Extra response headers, such as ``retry-after``."""
         self.attempts = 0
         """Calls to the upstream that it took to come to this."""
+        self.answered_status = 0
+        """Of an answer that had begun and did not end."""
 
     def envelope(self) -> dict[str, Any]:
         """The body: ``{"error": {"message", "type", "param", "code"}}``."""

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 
 from proxy.config.settings import Api
-from proxy.errors import UpstreamUnreachable
+from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.offloop import aside
 from proxy.ports.upstream import Call, Headers, Reply, is_event_stream
 from proxy.wire.big_numbers import exact
@@ -57,6 +57,8 @@ async def as_asked(reply: Reply, api: Api, call: Call, max_bytes: int) -> Reply:
             await found.open()
         except BaseException as error:
             await reply.close()
+            if isinstance(error, ProxyError):
+                error.answered_status = reply.status
             if isinstance(error, UpstreamUnreachable):
                 error.repeatable = False  # the server has answered once
             raise

@@ -173,7 +173,11 @@ class Resilient:
             try:
                 reply = await self.upstream.send(call)
             except ProxyError as error:
-                self._figures.failed(error.code)
+                if error.answered_status:
+                    self._figures.answered(error.answered_status, time.perf_counter() - started)
+                    self._figures.broke(error.code)
+                else:
+                    self._figures.failed(error.code)
                 if not isinstance(error, UpstreamUnreachable):
                     raise
                 error.attempts = attempt

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import tempfile
 from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -95,7 +97,7 @@ class RequestBody(Through):
     def run(self, data: bytes) -> None:
         """Through a policy without stages, and one that judges."""
         for route in ("tap", "closed-hold"):
-            self.proxy.upstream.kind, self.proxy.upstream.pieces = "application/json", [b'{"choices":[]}']
+            self.proxy.upstream.kind, self.proxy.upstream.pieces = "application/json", [ANSWER]
             self.proxy.upstream.calls.clear()
             got = self.proxy.post(route, data)
             assert got.ended, "the response has no end"
@@ -122,6 +124,15 @@ class RequestBody(Through):
         assert exact(sent) == before, "more than the extension is gone"
 
 
+_TELLS_ERROR = re.compile(rb'"(?:error|errors|detail|message|Message|msg|title)"\s*:\s*[^{\s]|"error"\s*:\s*\{')
+ANSWER = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}]}'
+
+
+def told_otherwise(data: bytes) -> bool:
+    """Whether an answer with status 200 is none: an error, or an event stream that nobody asked for."""
+    return _TELLS_ERROR.search(data) is not None or data.lstrip()[:1] in (b"d", b"e", b":", b"i", b"r", b"\xef")
+
+
 class AnswerBody(Through):
     """A provider's answer that is not streamed."""
 
@@ -131,6 +142,9 @@ class AnswerBody(Through):
     def run(self, data: bytes) -> None:
         """Untouched, read, refused where it cannot be read, marked, changed."""
         self.proxy.upstream.kind, self.proxy.upstream.pieces = "application/json", [data]
+        if told_otherwise(data):  # an error, or events: told in the form that was asked for
+            self._post("tap", known=range(200, 600))
+            return
         assert self._post("tap").body == data, "tap changed bytes"
         assert self._post("hold").body == data, "a policy that only reads changed bytes"
         got = self._post("closed-hold")
@@ -146,10 +160,10 @@ class AnswerBody(Through):
                 self._check_kept(before, after, changed=route == "shout")
         self._written()
 
-    def _post(self, route: str, *, inline: bool = False) -> Response:
+    def _post(self, route: str, *, inline: bool = False, known: Container[int] = (200, 400)) -> Response:
         got = self.proxy.post(route, CHAT, inline=inline)
         assert got.ended, "the response has no end"
-        assert got.status in (200, 400), f"status {got.status} through {route}"
+        assert got.status in known, f"status {got.status} through {route}"
         return got
 
     @staticmethod
