@@ -47,7 +47,8 @@ def failure_of(found: object, depth: int = 0) -> Failure | None:
     if depth > _MAX_DEPTH:
         return None
     if isinstance(found, list):
-        every = [one for item in found[:8] if (one := _of_item(item, depth + 1)) is not None]
+        items = found[:8] if depth else [item for item in found[:8] if isinstance(item, Mapping) and "error" in item]  # Google's
+        every = [one for item in items if (one := _of_item(item, depth + 1)) is not None and (one.message or one.status)]
         told = "; ".join(one.message for one in every if one.message)[:MAX_CHARS]
         return Failure(told, _first(one.code for one in every), next((one.status for one in every if one.status), 0)) if every else None
     if not isinstance(found, Mapping):
