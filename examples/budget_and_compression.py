@@ -27,7 +27,7 @@ def conversation(share: float) -> list[Body]:
         age_s = 7200 if day < turns // 5 else 300
         hint = {"groundwire": {"timestamp": time.time() - age_s}}
         seen = f"On day {day} see the quays, the market hall and the small museum behind it; then rest in the gardens until late. " * 2
-        talk += [{"role": "user", "content": said, **hint}, {"role": "assistant", "content": seen, **hint}]
+        talk += [{"role": "user", "content": f"Of {turns} days: {said}", **hint}, {"role": "assistant", "content": seen, **hint}]
         if day == turns // 2:
             call = {"id": "c1", "type": "function", "function": {"name": "list_hotels", "arguments": "{}"}}
             talk.append({"role": "assistant", "content": None, "tool_calls": [call]})

@@ -96,7 +96,7 @@ async def cpu_s(app: App, upstream: MemoryUpstream, policy: str, case: Case) -> 
     body, upstream.kind, upstream.pieces = case
     gc.collect()
     started = time.process_time()
-    assert await ask(app, policy, body) in (200, 400)
+    assert await ask(app, policy, body) in (200, 400, 503)
     while app.afterwards._tasks:  # what is learned from it
         await asyncio.wait(app.afterwards._tasks)
     await app.records_writer.flush()
@@ -158,7 +158,7 @@ async def looks(app: App, make: Make, policy: str, tmp_path: Path) -> float:
     print(
         f"{make.__name__} {policy}: {status}, {len(waited)} looks, worst {waited[-1] * 1000:.0f} ms{' (goal missed)' * (waited[-1] >= GOAL_S)}"
     )
-    assert status in (200, 400)
+    assert status in (200, 400, 503)
     return float(waited[-1 - len(waited) // 50])
 
 
