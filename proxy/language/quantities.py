@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from proxy.language.dates import Date, Time, read_dates, read_times
 from proxy.language.halves import read_halves
-from proxy.language.number_words import FRACTIONS, JOINERS, LANGUAGES, magnitude, may_count, ordinal_value, run_value, word_value
+from proxy.language.number_words import EVERY_LANGUAGE, FRACTIONS, JOINERS, magnitude, may_count, ordinal_value, run_value, word_value
 from proxy.language.units import CURRENCY_SIGNS, UNITS, Unit, unit_of
 from proxy.offloop import check, each
 
@@ -94,12 +94,12 @@ class Quantities(Struct, frozen=True):
 
 
 def read_quantities(text: str, language: str = "en", *, any_language: bool = False) -> Quantities:
-    """Numbers, dates and times of day in `text`; with `any_language` number words of all four languages, for evidence."""
+    """Numbers, dates and times of day in `text`; with `any_language` number words of all six languages, for evidence."""
     times = read_times(text)
     clock = {at for time in times for at in range(time.start, time.end)}
     dates = [date for date in read_dates(text) if not (date.start in clock or date.end - 1 in clock or _is_amount(text, date))]
     taken = sorted([(d.start, d.end) for d in dates] + [(t.start, t.end) for t in times])
-    languages = LANGUAGES if any_language else (language if language in LANGUAGES else "en",)
+    languages = EVERY_LANGUAGE if any_language else (language if language in EVERY_LANGUAGE else "en",)
     numbers = [_with_half(text, *half) for half in read_halves(text) if half[1] not in clock]
     taken = sorted([*taken, *((n.start, n.end) for n in numbers)])
     numbers += _digits(text, taken, languages)

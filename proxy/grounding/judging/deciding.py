@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from proxy.exchange.judgements import DecidedBy, Label, Support
+from proxy.exchange.judgements import Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.records.deciding import decide
 from proxy.grounding.values.operations import called_for
 from proxy.grounding.values.recomputing import calculation, derived, follows
 from proxy.grounding.values.slots import Slot, slot
@@ -78,6 +79,18 @@ class ClaimMatter(Struct, frozen=True):
     nearest: Sequence[int]
     """Positions of the pieces, the nearest first."""
     language: str
+
+
+def by_records(claim: Claim, base: EvidenceBase, language: str) -> ClaimDecision | None:
+    """What the cells of the evidence's tables say to a claim; None where they say nothing that decides it."""
+    found = decide(claim.text, base.records, language)
+    if found is None:
+        return None
+    position = base.position_of(found.place.text, found.place.table.rows[found.row].start)
+    if found.supported:
+        return ClaimDecision("supported", "exact", position)
+    reason = f"{found.kind} {found.claim} (evidence: {found.evidence})"
+    return ClaimDecision("contradicted", "exact", position, found.evidence if found.replaces else "", reason)
 
 
 def plain(matter: ClaimMatter, support: Support | None, base: EvidenceBase, thresholds: ClaimThresholds) -> ClaimDecision | None:
