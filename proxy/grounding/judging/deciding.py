@@ -15,8 +15,9 @@ from msgspec import Struct
 from proxy.exchange.judgements import Claim, DecidedBy, Label, Support
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.records.deciding import decide
-from proxy.grounding.values.operations import called_for
-from proxy.grounding.values.recomputing import calculation, derived, follows
+from proxy.grounding.values.arithmetic import is_derived
+from proxy.grounding.values.belonging import called_for
+from proxy.grounding.values.recomputing import calculation, follows
 from proxy.grounding.values.slots import Slot, slot
 from proxy.grounding.values.stated import missing_names, unsaid_numbers
 from proxy.grounding.values.swaps import swaps
@@ -215,7 +216,7 @@ def _recomputed(matter: ClaimMatter, base: EvidenceBase) -> ClaimDecision | None
     nearest = [base.sentences[i] for i in matter.nearest[:NEAREST]]
     if not all(called_for(n, matter.text, matter.asked, nearest, base.rows, said.texts, matter.language) for n in numbers):
         every = read_quantities(matter.text, matter.language).numbers
-        possible = all(derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers)
+        possible = all(is_derived(number, matter.text, matter.asked, said.quantities, said.texts, every) for number in numbers)
         return ClaimDecision("unsure", "recomputed", reason="nothing calls for the calculation") if possible else None
     few = len({q.base_values()[0] for q in said.quantities.numbers}) <= MAX_RECOMPUTED_FROM
     differs = few and differing(matter, base, also_derived=True)

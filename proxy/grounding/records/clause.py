@@ -16,7 +16,7 @@ from proxy.grounding.records.binding import Bound, Statement, names_column
 from proxy.grounding.records.cells import Row, Table, names_any
 from proxy.grounding.records.evidence import Records
 from proxy.grounding.records.lexicon import State, lexicon, listed
-from proxy.grounding.values.recomputing import DIFFERENCE, MEAN, RATIO, SUM
+from proxy.grounding.values.arithmetic import asked_for
 from proxy.language.units import unit_of
 
 MAX_ROWS = 3
@@ -119,7 +119,8 @@ class Clause:
     def computed(self) -> bool:
         """Whether its number may be worked out of others, or two things are compared."""
         compares = set(self.said) & (listed("more") | listed("less"))
-        return bool(compares) or any(pattern.search(self.statement.text) for pattern in (SUM, DIFFERENCE, MEAN, RATIO))
+        operations = asked_for(self.statement.text)
+        return bool(compares) or operations.sums or operations.differences or operations.means or operations.ratios
 
     def says_only(self, found: Sequence[Finding]) -> bool:
         """Whether it says what was found right of one row, and nothing else: each value is one of them, and no word is left."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, is_name
 from proxy.grounding.records.lexicon import listed
-from proxy.grounding.values.recomputing import DIFFERENCE, MEAN, SUM
+from proxy.grounding.values.cues import DIFFERENCE, MEAN, SUM
 from proxy.language.quantities import Quantity, agrees
 
 _SCALES = (1.0, 1e3, 1e6)

@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from proxy.grounding.records.cells import MAX_VALUE_CHARS, Row, Table, names_any, read_value, words
 from proxy.grounding.records.clause import MAX_EXTRA, MAX_EXTRA_WEAK, NAMED, Clause, Finding, is_name
 from proxy.grounding.records.lexicon import concepts_of, listed
+from proxy.grounding.values.arithmetic import may_follow
 from proxy.grounding.values.consistency import says_nothing
-from proxy.grounding.values.derivable import reachable
 from proxy.language.dates import date_agrees
 from proxy.language.quantities import Quantity, agrees
 from proxy.language.units import MONEY, unit_of
@@ -227,7 +227,7 @@ def _reachable(clause: Clause, value: _Value) -> bool:
     tables = [place.table for place in clause.records.places if place.table is not clause.table]
     others = [row for table in tables if len(table.rows) <= MAX_AROUND for row in table.rows]
     around = [read_value(v) for row in [*rows, *others] for v in row.values.values() if len(v) <= MAX_VALUE_CHARS]
-    return reachable(mine, clause.statement.quantities, around)
+    return may_follow(mine, clause.statement.quantities, around)
 
 
 def _foreign_noun(clause: Clause, value: _Value, named: Sequence[int]) -> bool:
