@@ -29,7 +29,7 @@ def _extremes(clause: Clause) -> Iterator[Finding]:
         return
     columns, plain = _measures(clause)
     subject, domain = _subject(clause)
-    free = [q for q in clause.statement.quantities.numbers if not clause.statement.at(q.start, q.end) & clause.bound.used]
+    free = clause.numbers
     verdicts = []
     for c in columns:
         column = {r: value for r in sorted(domain) if (value := order_of(clause.table, r, c)) is not None}
@@ -113,7 +113,7 @@ def order_of(table: Table, r: int, c: int) -> float | None:
 def _numbers_of(clause: Clause) -> list[Quantity]:
     """The clause's numbers that are no names, and do not only say how many rows there are."""
     rows = {len(clause.table.rows), len(clause.bound.rows)}
-    free = [q for q in clause.statement.quantities.numbers if not clause.statement.at(q.start, q.end) & clause.bound.used]
+    free = clause.numbers
     return [q for q in free if not (q.spelled and q.values[0] in rows)] if len(free) > 1 else free
 
 

@@ -390,7 +390,9 @@ def _of_free(lines: Sequence[_Line]) -> Iterator[Table]:
     if len(stamped) > 1:
         rows = [{"": line.strip(), STAMP: _stamp(line), **_named(line)} for line, _ in stamped[:MAX_ROWS]]
         yield _table(rows, [(start, start + len(line)) for line, start in stamped[:MAX_ROWS]], "")
-    others = [line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip())]
+    others = [
+        line for line in lines if not _STAMPED.match(line[0]) and not _is_prose(line[0].strip()) and not line[0].rstrip().endswith(":")
+    ]
     if len(others) > 1:
         yield _unnamed(others[:MAX_ROWS])
 

@@ -30,7 +30,7 @@ MAX_AROUND = 12
 """Rows of another table whose numbers a statement may have calculated with."""
 _WHICH = re.compile(
     r"\b(?:day|week|room|row|no\.|nr\.?|tag|woche|raum|zimmer|día|semana|sala|jour|semaine|giorno|settimana|dia|kw"
-    r"|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
+    r"|by|by only|by just|um|um nur|of the|of these|of those|der|de los|de las|des|dei|delle|degli|dos|das) $",
     re.I,
 )
 """Before a number that says which one, and not how many."""
@@ -152,7 +152,7 @@ def _beside(clause: Clause, value: _Value) -> Finding | None:
         return None
     if value.kind == "number" and clause.bounded:
         return None
-    if value.loose or value.bound or clause.hedged or not cells or clause.computed:
+    if value.loose or value.bound or clause.hedged or not cells or (clause.computed and value.kind == "number"):
         return None
     cells = {c: found for c, found in cells.items() if c not in clause.satisfied and _of_a_size(value, found[0][1])}
     several = sum(getattr(found[0][1], "dimension", "") == value.dimension != "" for found in cells.values()) > 1
