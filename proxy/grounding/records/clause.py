@@ -55,12 +55,20 @@ class Clause:
     """A clause within a table, with what it says of columns."""
 
     def __init__(
-        self, statement: Statement, bound: Bound, records: Records, mentioned: frozenset[int] = frozenset(), whole: Statement | None = None
+        self,
+        statement: Statement,
+        bound: Bound,
+        records: Records,
+        mentioned: frozenset[int] = frozenset(),
+        whole: Statement | None = None,
+        slack: int = 0,
     ) -> None:
         self.statement, self.bound, self.table, self.records = statement, bound, bound.table, records
         self.whole = whole or statement
         self.mentioned = mentioned | bound.rows
         """Rows that any clause of the statement names."""
+        self.slack = slack
+        """Words that name nothing, which it may have beyond what is plain."""
         self.alone = whole is None
         """Whether the clause is the whole statement."""
         self.satisfied: set[int] = set()
@@ -95,9 +103,9 @@ class Clause:
             for word in left
         )
 
-    def says_more(self, most: int) -> bool:
-        """Whether it has more words that name nothing than so many; of a clause among others none may be left."""
-        return self.extra > (most if self.alone else 0)
+    def says_more(self, most: int, apart: int = 0) -> bool:
+        """Whether it has more words that name nothing than so many; than `apart`, where it is a clause among others."""
+        return self.extra > (most if self.alone else apart) + self.slack
 
     @cached_property
     def hedged(self) -> bool:

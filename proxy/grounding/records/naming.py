@@ -23,7 +23,7 @@ def relations(clause: Clause) -> Iterator[Finding]:
     together = [c for c, rows in bound.groups.items() if rows & bound.rows]
     if len(together) > 1 and not statement.negated and clause.rows:
         yield Finding(True, "", "", min(bound.rows), bound.used, "relation")
-    if statement.negated or clause.hedged or clause.says_more(MAX_EXTRA) or not any(_sure(bound, c) for c in together):
+    if statement.negated or clause.hedged or clause.says_more(MAX_EXTRA, apart=1) or not any(_sure(bound, c) for c in together):
         return
     for column, rows in bound.groups.items():
         if rows & bound.rows or not _sure(bound, column):
