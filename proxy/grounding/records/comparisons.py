@@ -89,13 +89,18 @@ def _measures(clause: Clause) -> tuple[list[int], bool]:
     ordered = [
         c
         for c in range(len(table.columns))
-        if not is_name(table, c) and sum(order_of(table, r, c) is not None for r in range(len(table.rows))) >= 2
+        if not is_name(table, c) and sum(order_of(table, r, c) is not None for r in range(len(table.rows))) >= 2 and _of_one_unit(table, c)
     ]
     named = [c for c in clause.named(lambda c: c in ordered) if clause.score(c) >= 0.8]
     if named:
         return named, True
     measured = [c for c in ordered if any((n := row.number(c, table.unit(c))) is not None and n.dimension for row in table.rows)]
     return (measured, True) if len(measured) == 1 else (ordered, False)
+
+
+def _of_one_unit(table: Table, c: int) -> bool:
+    """Whether all numbers of a column are counted in the same."""
+    return len({n.dimension for row in table.rows if (n := row.number(c, table.unit(c))) is not None}) <= 1
 
 
 def order_of(table: Table, r: int, c: int) -> float | None:

@@ -83,7 +83,7 @@ def _values(clause: Clause) -> Iterator[_Value]:
             q.text,
             frozenset(statement.at(q.start, q.end)),
             "number",
-            lambda row, c, q=q: None if is_name(table, c) else _fitting(q, row.number(c, table.unit(c)) or _none(row, c)),  # type: ignore[misc]
+            lambda row, c, q=q: None if is_name(table, c) else _fitting(q, table.number(row, c) or _none(row, c)),  # type: ignore[misc]
             lambda cell, q=q: agrees(q, cell) or agrees(q, _absolute(cell)) or _roughly(q, cell),  # type: ignore[misc]
             records.has_number(q),
             not q.spelled and (bool(q.dimension) or sum(c.isdigit() for c in q.text.rstrip("0")) > 1),
