@@ -160,6 +160,8 @@ def _content(value: str) -> tuple[str, ...]:
 
 def _is_key(table: Table, column: int) -> bool:
     """Whether the numbers of a column are names: of orders, years, tickets."""
+    if column in table.years:
+        return True
     values = [row.values.get(column) for row in table.rows]
     distinct = len(set(values)) == len(values) and all(value and value.isdigit() and len(value) > 2 for value in values)
     return distinct and (column == 0 or bool(listed("id_columns") & set(table.columns[column].words)))
