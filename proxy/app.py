@@ -78,7 +78,8 @@ from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.chat_model import UpstreamChat
-from proxy.upstreams.making import make_upstream, model_settings
+from proxy.upstreams.decision_model import UpstreamDecisions
+from proxy.upstreams.making import decision_apis, make_upstream, model_settings
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.upstreams.translating import Translating, is_openai, translated_paths
 from proxy.wire.chat.completions import ChatDialect
@@ -133,6 +134,7 @@ class App:
             scratchpad=scratchpad,
             embedder=self.models,
             chat=UpstreamChat(self.upstreams, forwarding(settings)),
+            decisions=UpstreamDecisions(self.upstreams, decision_apis(settings), self.tokens, forwarding(settings)),
             ranker=self.models,
             tool_runs=DatabaseToolRuns(self.database),
             compactions=DatabaseCompactions(self.database),
