@@ -10,9 +10,35 @@ from __future__ import annotations
 import json
 import random
 
-_NAMES = "order batch ledger client retry window queue cursor payload session token record index worker result config shard offset".split()
-_TYPES = "int str float bytes bool list[str] dict[str,int] Path".split()
-_FILES = "src/ledger/reader.py app/queue.ts internal/store/rows.go lib/retry.py web/components/Table.tsx cmd/server/main.go".split()
+_NAMES = [
+    "order",
+    "batch",
+    "ledger",
+    "client",
+    "retry",
+    "window",
+    "queue",
+    "cursor",
+    "payload",
+    "session",
+    "token",
+    "record",
+    "index",
+    "worker",
+    "result",
+    "config",
+    "shard",
+    "offset",
+]
+_TYPES = ["int", "str", "float", "bytes", "bool", "list[str]", "dict[str,int]", "Path"]
+_FILES = [
+    "src/ledger/reader.py",
+    "app/queue.ts",
+    "internal/store/rows.go",
+    "lib/retry.py",
+    "web/components/Table.tsx",
+    "cmd/server/main.go",
+]
 _LEVELS = ("INFO", "WARN", "ERROR", "DEBUG")
 _PROSE = (
     "The second run reads every order twice, because the cursor isn't stored until the batch is done.",
@@ -59,7 +85,12 @@ def _typescript(rng: random.Random) -> str:
 def diff(rng: random.Random) -> str:
     """A unified diff of one file."""
     file = rng.choice(_FILES)
-    lines = [f"diff --git a/{file} b/{file}", f"index {rng.randrange(16**7):07x}..{rng.randrange(16**7):07x} 100644", f"--- a/{file}", f"+++ b/{file}"]
+    lines = [
+        f"diff --git a/{file} b/{file}",
+        f"index {rng.randrange(16**7):07x}..{rng.randrange(16**7):07x} 100644",
+        f"--- a/{file}",
+        f"+++ b/{file}",
+    ]
     for _ in range(rng.randint(2, 4)):
         start = rng.randint(1, 600)
         lines.append(f"@@ -{start},{rng.randint(3, 9)} +{start},{rng.randint(3, 9)} @@ class {rng.choice(_NAMES).title()}:")
@@ -89,9 +120,13 @@ def logs(rng: random.Random) -> str:
     lines = []
     for _ in range(rng.randint(8, 14)):
         at = f"2026-11-{rng.randint(1, 28):02d}T{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}:{rng.randint(0, 59):02d}.{rng.randrange(1000):03d}Z"
-        lines.append(f'{at} {rng.choice(_LEVELS):<5} [{rng.choice(_NAMES)}] {{"took_ms": {rng.randint(1, 900)}}} {rng.choice(_FILES)}:{rng.randint(1, 400)}')
+        lines.append(
+            f'{at} {rng.choice(_LEVELS):<5} [{rng.choice(_NAMES)}] {{"took_ms": {rng.randint(1, 900)}}} {rng.choice(_FILES)}:{rng.randint(1, 400)}'
+        )
         if rng.random() < 0.15:
-            lines.append(f'Traceback (most recent call last):\n  File "/srv/{rng.choice(_FILES)}", line {rng.randint(1, 400)}, in {rng.choice(_NAMES)}')
+            lines.append(
+                f'Traceback (most recent call last):\n  File "/srv/{rng.choice(_FILES)}", line {rng.randint(1, 400)}, in {rng.choice(_NAMES)}'
+            )
             lines.append(f"KeyError: '{rng.choice(_NAMES)}'\n")
     return "\x1b[32m$ make test\x1b[0m\n" + "\n".join(lines) + "\n"
 
