@@ -18,18 +18,17 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from msgspec import Struct
 
-from proxy.delivery.buffering import read_whole
 from proxy.delivery.recognised import UNREADABLE, refuse_unreadable
 from proxy.errors import ProxyError, UpstreamUnreachable
 from proxy.exchange import Exchange, Outcome, Verdict
 from proxy.offloop import Breather, aside
 from proxy.pipeline import Pipeline
-from proxy.ports.upstream import Reply
+from proxy.ports.upstream import Reply, read_whole
 from proxy.wire import sse
 from proxy.wire.dialect import AnswerStream, Dialect
 from proxy.wire.http.asgi import RawHeaders, Responder
@@ -38,8 +37,7 @@ from proxy.wire.http.forwarding import returned_headers
 log = logging.getLogger("groundwire.delivery")
 
 
-@dataclass(slots=True)
-class Delivery:
+class Delivery(Struct):
     """Everything that the delivery of one answer needs."""
 
     exchange: Exchange

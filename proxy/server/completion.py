@@ -12,7 +12,6 @@ from functools import partial
 from proxy.config.settings import SHADOW
 from proxy.context.lineage import beginnings_of, opening_of
 from proxy.delivery import tap as delivery
-from proxy.delivery.buffering import read_whole
 from proxy.delivery.gate import deliver_gate
 from proxy.delivery.hold import deliver_hold
 from proxy.delivery.own_tools import Rounds
@@ -22,7 +21,7 @@ from proxy.exchange import Exchange, Prompt, Request, Unanswered, Verdict
 from proxy.observe.recording import inline_detail
 from proxy.offloop import aside
 from proxy.policy.loading import Delivery
-from proxy.ports.upstream import Call, Past, Reply, is_event_stream
+from proxy.ports.upstream import Call, Past, Reply, is_event_stream, read_whole
 from proxy.server.continuations import unchanged
 from proxy.server.handler import OWN, Handler
 from proxy.server.owners import OwnedReply
@@ -183,7 +182,7 @@ class Completion(Handler):
 
     def _recognised(self, exchange: Exchange, dialect: Dialect, body: bytes, reply: Reply) -> Reply:
         """The reply with what is recognised of it, where the policy refuses what it cannot check; else as it came."""
-        if self._delivery(exchange) == "tap" or not self._policy.pipeline.closed(exchange):
+        if not self._policy.refuses or self._delivery(exchange) == "tap" or not self._policy.pipeline.closed(exchange):
             return reply
         return Recognised(
             reply,
@@ -289,4 +288,7 @@ class Completion(Handler):
 
 def _answered(request: Request) -> int:
     """How often the assistant has spoken."""
-    return [message.get("role") for message in request.messages].count("assistant")
+    try:
+        return [message["role"] for message in request.messages].count("assistant")
+    except KeyError:  # of another API's items
+        return [message.get("role") for message in request.messages].count("assistant")

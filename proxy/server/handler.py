@@ -7,7 +7,7 @@ import os
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 
 from proxy.config.client_keys import ANONYMOUS
 from proxy.config.paths import normal
@@ -23,13 +23,13 @@ from proxy.errors import (
     WebSocketRefused,
 )
 from proxy.exchange import Exchange, Unanswered, Verdict
-from proxy.ledger import NOBODY
+from proxy.ledger import NOBODY, Holding
 from proxy.observe import logs
 from proxy.observe.finished import Finished, log_line
 from proxy.observe.tracing.context import parent_of
 from proxy.offloop import LARGE, aside
 from proxy.ports.upstream import Call, Reply
-from proxy.server.cross_origin import is_preflight
+from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
@@ -98,7 +98,7 @@ class Handler(ABC):
         """Calls of the upstream so far, without its own retries."""
         self._asked_at = 0.0
         self._client = ""
-        self.party, self.room = NOBODY, services.ledger.body(NOBODY)
+        self.party, self.room = NOBODY, Holding(services.ledger)
         """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
@@ -113,7 +113,7 @@ class Handler(ABC):
         path = self.path.partition("?")[0]
         if self._dialect is None:  # a dialect's own path is the one that it was found by
             normal(path)
-        if _METHOD_IN_QUERY.search(self.path):
+        if ("?" in self.path or "&" in self.path) and _METHOD_IN_QUERY.search(self.path):
             raise InvalidRequest("a query that names another method (_method) is not passed on")
         if wants_websocket(self._scope):
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
@@ -153,7 +153,7 @@ class Handler(ABC):
                 ledger.wrong_key(ledger.wrong_client_keys, address)
             raise
         self.party = ledger.client(client, address, keyed=self._s.clients.keyed)
-        self.room = ledger.body(self.party)
+        self.room.party = self.party
         return client
 
     def _credentials(self, keys: Mapping[str, str]) -> tuple[list[tuple[str, str]], str, str]:
@@ -177,14 +177,12 @@ class Handler(ABC):
             raise PolicyNotAllowed(f"this route does not allow the policy {hints.policy!r}", param=PREFIX + "policy")
         return policy
 
-    async def _call(self, call: Call) -> Reply:
+    def _call(self, call: Call) -> Awaitable[Reply]:
         """Make the call, within a span of its own where there are any."""
-        if self._trace is not None:
-            reply = await self._trace.send(self.route.upstream, call, self._s.upstreams)
-        else:
-            reply = await self.route.upstream.send(call, self._s.upstreams)
-        self._s.grants.note(self.route.prefix, self._scope, reply.headers)
-        return reply
+        upstream, others = self.route.upstream, self._s.upstreams
+        sending = upstream.send(call, others) if self._trace is None else self._trace.send(upstream, call, others)
+        origin = origin_of(self._scope)
+        return self._s.grants.noted(self.route.prefix, origin, sending) if origin else sending
 
     @property
     def _translates(self) -> bool:
@@ -268,7 +266,8 @@ class Handler(ABC):
     async def _finish(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
         if exchange is not None:
-            await self._keep(exchange)
+            if self._keeps:
+                await self._keep(exchange)
             if pipeline.stages:
                 await pipeline.conclude(exchange)
                 pipeline.release(exchange)

@@ -8,10 +8,9 @@ from typing import Any
 
 from msgspec import structs
 
-from proxy.delivery.buffering import read_whole
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.offloop import aside
-from proxy.ports.upstream import Call
+from proxy.ports.upstream import Call, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection

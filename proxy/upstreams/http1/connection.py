@@ -327,7 +327,7 @@ class Connection(asyncio.Protocol):
 
     def on_status(self, reason: bytes) -> None:
         """Or a part of it."""
-        if _CONTROL.search(reason):
+        if reason != b"OK" and _CONTROL.search(reason):
             self._refusal = "a control character in the status line"
 
     def on_header(self, raw: bytes, value: bytes) -> None:

@@ -83,7 +83,11 @@ async def body_chunks(scope: Scope, receive: Receive, limit_bytes: int, *, first
 
 def encoding_of(scope: Scope) -> str:
     """The ``content-encoding`` of a request's body, "" without one."""
-    return ",".join(value.decode("latin-1") for name, value in scope["headers"] if name == b"content-encoding")
+    found = ""
+    for name, value in scope["headers"]:
+        if name == b"content-encoding":
+            found += ("," if found else "") + value.decode("latin-1")
+    return found
 
 
 def declared_length(scope: Scope) -> int:

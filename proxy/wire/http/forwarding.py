@@ -6,9 +6,10 @@ Specification: RFC 9110 section 7.6.1 (hop-by-hop headers).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from urllib.parse import quote
+
+from msgspec import Struct
 
 from proxy.errors import RequestTooLarge
 from proxy.ports.upstream import Reply
@@ -86,8 +87,7 @@ _MAX_NAMES = 512
 _names: dict[bytes, tuple[str, bool]] = {}
 
 
-@dataclass(slots=True)
-class ClientHeaders:
+class ClientHeaders(Struct):
     """A request's headers, sorted."""
 
     forwarded: list[tuple[str, str]]
@@ -161,7 +161,10 @@ def tail(scope: Scope, path: str, prefix: str) -> str:
 
 def wants_websocket(scope: Scope) -> bool:
     """Whether the request asks for another protocol than HTTP, which is one of the two that it may."""
-    return b"websocket" in [value.lower() for name, value in scope["headers"] if name == b"upgrade"]
+    for name, value in scope["headers"]:  # noqa: SIM110 (a generator costs more than what it does here)
+        if name == b"upgrade" and value.lower() == b"websocket":
+            return True
+    return False
 
 
 def has_body(scope: Scope) -> bool:
