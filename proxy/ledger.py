@@ -60,10 +60,13 @@ class Share:
 
     def take(self, party: Party, amount: int = 1) -> bool:
         """Charge the party; False, and nothing is charged, where it may not have that."""
-        if not self.may_take(party, amount):
+        free, of = self.free, self._of
+        if amount > free:
             return False
-        self.free -= amount
-        of = self._of
+        for name, share in party:  # as in `may_take`, which would be one more call of each request's
+            if name in of and of[name] * (1 - share) >= share * free:
+                return False
+        self.free = free - amount
         for name, _ in party:
             of[name] = of[name] + amount if name in of else amount
         return True
@@ -143,7 +146,7 @@ class Ledger:
         max_bodies_bytes: int = MAX_BODIES_BYTES,
         party_share: float = SHARE,
         write_stall_s: float = 60.0,
-        no_address: Callable[[str], bool] = lambda address: False,
+        no_address: Callable[[str], bool] | None = None,
         count: Callable[[str], None] = lambda name: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -158,12 +161,14 @@ class Ledger:
 
     def at(self, address: str) -> Party:
         """Who connects from there, before it has said who it is."""
-        return NOBODY if self._no_address(address) else ((network_of(address), self._share),)
+        return NOBODY if self._no_address and self._no_address(address) else ((network_of(address), self._share),)
 
     def client(self, name: str, address: str, *, keyed: bool) -> Party:
         """A client; `keyed` where it needs a key of this server's, and so cannot make up another name."""
         named = ("client " + name, self._share)
-        return (named,) if keyed or self._no_address(address) else (named, (network_of(address), (1 + self._share) / 2))
+        if keyed or (self._no_address and self._no_address(address)):
+            return (named,)
+        return (named, (network_of(address), (1 + self._share) / 2))
 
     def wrong_key(self, guesses: Guesses, address: str) -> None:
         """One came from there. Raises `RateLimited` where that were too many."""

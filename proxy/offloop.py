@@ -113,19 +113,14 @@ class _Work(Struct):
     look_at: float = 0.0
     began: float = 0.0
 
-    def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work` returns; its processor time is taken from the allowance."""
-        before, _here.work = _here.work, self
-        if self.allowance is not None:
-            self.began = time.thread_time()
-        if self.on_loop:
-            self.look_at = time.perf_counter() + SLICE_S
+    def run(self, work: Callable[[], T]) -> T:
+        """What `work` returns, in a thread; its processor time is taken from the allowance."""
+        _here.work, self.began = self, time.thread_time()
         try:
-            if not self.on_loop:
-                self.check()  # it may have waited for a thread until nobody waited for it
-            return work(*args, **kwargs)
+            self.check()  # it may have waited for a thread until nobody waited for it
+            return work()
         finally:
-            _here.work = before
+            _here.work = None
             if self.allowance is not None:
                 self.allowance.spend(time.thread_time() - self.began)
 
@@ -151,10 +146,16 @@ async def aside(size: int, work: Callable[P, T], *args: P.args, **kwargs: P.kwar
     """
     allowance = _allowance.get()
     if size < LARGE:
+        before, _here.work = _here.work, _Work(allowance, on_loop=True, look_at=time.perf_counter() + SLICE_S)
+        began = time.thread_time() if allowance is not None else 0.0
         try:
-            return _Work(allowance, on_loop=True).run(work, *args, **kwargs)
+            return work(*args, **kwargs)
         except _TooLong:
             pass
+        finally:
+            _here.work = before
+            if allowance is not None:
+                allowance.spend(time.thread_time() - began)
     piece = _Work(allowance, on_loop=False)
     try:
         return await asyncio.to_thread(piece.run, partial(work, *args, **kwargs))

@@ -159,7 +159,8 @@ async def deliver_body(d: Delivery) -> None:
 
 async def _leave(d: Delivery, body: bytes, last_byte: float, verdict: str) -> None:
     d.exchange.timings["after_ms"] = (time.perf_counter() - last_byte) * 1000
-    await d.leaving()
+    if d.keep is not None:
+        await d.keep()
     await d.responder.whole(d.reply.status, d.headers(verdict), body)
 
 

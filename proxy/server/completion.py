@@ -30,7 +30,7 @@ from proxy.wire.ambiguous_keys import check_keys
 from proxy.wire.bodies import reading
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
-from proxy.wire.http.forwarding import following, returned_headers
+from proxy.wire.http.forwarding import ClientHeaders, following, returned_headers
 from proxy.wire.http.headers import RequestHints
 from proxy.wire.http.keep_alive import KeepAlive
 from proxy.wire.responses.owned import may_name, named_in
@@ -51,13 +51,13 @@ MAX_ERROR_BYTES = 2**20
 class Completion(Handler):
     """A request that the policy's stages see, and its answer."""
 
-    async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
+    async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         dialect = self._dialect
         assert dialect is not None
         body = await asgi.read_body(self._scope, self._receive, self._s.server.max_body_bytes, self.room)
         self.responder.watch()
-        if encoding := asgi.encoding_of(self._scope):
-            body = await self.decoded(body, encoding)
+        if headers.encoding:
+            body = await self.decoded(body, headers.encoding)
         request = await self._parse(dialect, body)
         dialect = self._dialect or dialect
         if self._owns:
@@ -73,7 +73,7 @@ class Completion(Handler):
         if exchange.answer is not None:
             await self._deliver_own(exchange, dialect)
             return
-        ask = partial(self._ask, exchange, dialect, forwarded)
+        ask = partial(self._ask, exchange, dialect, headers.forwarded)
         await self._deliver(exchange, dialect, await ask(), ask)
 
     @property

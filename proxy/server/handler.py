@@ -35,7 +35,7 @@ from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
 from proxy.wire.http.encodings import decoded
-from proxy.wire.http.forwarding import client_headers, wants_websocket
+from proxy.wire.http.forwarding import ClientHeaders, client_headers
 from proxy.wire.http.headers import PREFIX, RequestHints, parse_hints, plain_headers
 from proxy.wire.http.keep_alive import KeepAlive
 from proxy.wire.http.peers import foreign_name, not_from_here
@@ -115,16 +115,16 @@ class Handler(ABC):
             normal(path)
         if ("?" in self.path or "&" in self.path) and _METHOD_IN_QUERY.search(self.path):
             raise InvalidRequest("a query that names another method (_method) is not passed on")
-        if wants_websocket(self._scope):
+        headers = client_headers(self._scope["headers"], raw=self._dialect is None)
+        if headers.websocket:
             raise WebSocketRefused("there is no WebSocket here: use HTTP, with server-sent events", headers=(("upgrade", "HTTP/1.1"),))
         if problem := self._foreign():
             raise PolicyNotAllowed(f"without keys (keys:, or server.allow_anonymous, in config.yaml) {problem}")
-        headers = client_headers(self._scope["headers"], raw=self._dialect is None)
         hints = parse_hints(headers.hints)
-        self._client = ANONYMOUS if is_preflight(self._scope) else self._identified(headers.keys)
+        self._client = ANONYMOUS if self._scope["method"] == "OPTIONS" and is_preflight(self._scope) else self._identified(headers.keys)
         self._s.recorder.open.add(self.id, self._client, self.route.prefix)
         self._policy = self._choose_policy(hints)
-        await self._serve(path, headers.forwarded, hints)
+        await self._serve(path, headers, hints)
 
     async def decoded(self, body: bytes, encoding: str) -> bytes:
         """A compressed body, which takes its room as it is read. Raises `UnsupportedEncoding`, `RequestTooLarge`, `Overloaded`."""
@@ -140,7 +140,7 @@ class Handler(ABC):
         return "" if self._s.clients.keyed or self._s.server.allow_anonymous else foreign_name(self._scope, hosts)
 
     @abstractmethod
-    async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
+    async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         """What is particular to the request, once it is known who asks and under which policy."""
 
     def _identified(self, keys: Mapping[str, str]) -> str:
@@ -191,7 +191,8 @@ class Handler(ABC):
 
     def _asked_in(self, upstream: str) -> str:
         """The API in which an upstream was asked where it does not speak the client's; else ""."""
-        return "" if self._dialect is None else self.route.asked_in.get(upstream, {}).get(self._dialect.path, "")
+        asked_in = self.route.asked_in
+        return "" if self._dialect is None or upstream not in asked_in else asked_in[upstream].get(self._dialect.path, "")
 
     async def _keep(self, exchange: Exchange) -> None:
         """The client may go on from this answer by its name alone; once is enough."""

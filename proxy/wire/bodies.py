@@ -7,6 +7,7 @@ In: a client's bytes. Out: its fields, or an `InvalidRequest` that names the fie
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -19,7 +20,6 @@ from proxy.offloop import LARGE
 
 EXTENSION = "groundwire"
 _DEPTH = 254
-_ONE_BY_ONE = 8
 _COUNTED_BYTES = 2**18
 """Looked at in one go: a count may be over after a few bytes, and the rest of the piece is then copied in vain."""
 _NUMBERS, _CONTAINERS = frozenset((int, float)), frozenset((dict, list))
@@ -48,19 +48,16 @@ def reading(body: bytes) -> int:
 def count_up_to(body: bytes, mark: bytes, most: int) -> int:
     """How often `mark`, one byte, stands in it, if that is less often than `most`.
 
-    A few are looked for one by one, more are taken out and the lengths compared: of 204 KB with 200 of them that takes 12 µs. To go on
-    from one to the next takes 47, `bytes.count`, which looks at each byte, 100.
+    They are taken out and the lengths compared: of 204 KB with 200 of them that takes 6 to 12 µs, and `bytes.count`, which looks at each
+    byte, 50 to 100.
     """
-    at = 0
-    for found in range(min(most, _ONE_BY_ONE)):
-        if not (at := body.find(mark, at) + 1):
-            return found
+    if len(body) <= _COUNTED_BYTES:
+        return len(body) - len(body.replace(mark, b"", most))
     found = 0
     for start in range(0, len(body), _COUNTED_BYTES):
-        piece = body[start : start + _COUNTED_BYTES]
-        found += len(piece) - len(piece.replace(mark, b"", most - found))
         if found >= most:
             break
+        found += count_up_to(body[start : start + _COUNTED_BYTES], mark, most - found)
     return found
 
 
@@ -72,11 +69,12 @@ def _check_depth(body: bytes, fields: dict[str, Any]) -> None:
 
 def _is_deep(fields: dict[str, Any]) -> bool:
     """Whether more than `_DEPTH` objects and lists stand in each other: level by level, as most of a body are texts."""
-    level: list[Any] = [fields]
+    objects, lists = [fields], list[list[Any]]()
     for _ in range(_DEPTH):
-        level = [value for one in level for value in (one.values() if type(one) is dict else one) if type(value) in _CONTAINERS]
-        if not level:
+        inside = [value for value in chain(*map(dict.values, objects), *lists) if type(value) in _CONTAINERS]
+        if not inside:
             return False
+        objects, lists = [value for value in inside if type(value) is dict], [value for value in inside if type(value) is list]
     return True
 
 

@@ -332,7 +332,7 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, raw: bytes, value: bytes) -> None:
         """Of the head, or a trailer, which nobody looks at."""
-        name, text = _names.get(raw) or _name(raw), value.decode("utf-8", "surrogateescape").rstrip(" \t")
+        name, text = _names[raw] if raw in _names else _name(raw), value.decode("utf-8", "surrogateescape").rstrip(" \t")
         self._fields.append((name, text))
         if name in _LOOKED_AT and not self.status:
             self._look_at(name, text)

@@ -96,9 +96,6 @@ class TrustedProxies:
             except ValueError as error:
                 raise ConfigError("config.yaml", f"server.trusted_proxies[{i}]", str(error)) from None
 
-    def __bool__(self) -> bool:
-        return bool(self._networks)
-
     def resolved(self, scope: dict[str, Any]) -> dict[str, Any]:
         """`scope` with the client's own address: the last one of ``x-forwarded-for`` that is no trusted proxy's."""
         client = scope.get("client")
@@ -114,8 +111,6 @@ class TrustedProxies:
 
     def trusts(self, address: str) -> bool:
         """Whether many clients come from there."""
-        if not self._networks:
-            return False
         try:
             found = ipaddress.ip_address(address)
         except ValueError:
