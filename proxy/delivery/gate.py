@@ -57,7 +57,8 @@ class Gate:
         self._d, self._stream = d, stream
         self._lines: dict[int, _Line] = {}
         self._tail: list[StreamPiece | Leave] = []
-        """Choices' ends, refusals, the usage chunk, and calls that a client would act on: what waits for the checks of the whole answer."""
+        """Choices' ends, refusals, the usage chunk, an error, and calls that a client would act on: what waits for the checks of the whole
+        answer."""
         self._waits = False
         """Whether such a call, or a refusal that stands between texts, is in it: then what was judged behind it waits, too."""
         self._answer: Answer | None = None
@@ -157,8 +158,8 @@ class Gate:
         if piece.done:
             return
         if piece.choice is None:
-            if self._lines and all(line.closed for line in self._lines.values()):
-                self._tail.append(piece)
+            if self._lines and (self._stream.error is not None or all(line.closed for line in self._lines.values())):
+                self._tail.append(piece)  # an error leaves behind the text that came before it
             else:
                 await self.send(self._stream.leaving(piece))
             return

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.config.settings import Api
 from proxy.testing import ReceivedCall, ScriptedReply, reply, stream
@@ -19,6 +21,8 @@ from tests.wire.translation import chat_api
 
 _PIECE_BYTES = 61
 """Of a stream: events are cut wherever this falls, also in the middle of a character."""
+_OPENAI_TYPES = {"rate_limit": "requests", "api": "server_error", "overloaded": "server_error"}
+"""Of OpenAI's errors, by Anthropic's."""
 _JSON, _EVENTS = "application/json", "text/event-stream"
 _DONE = b"data: [DONE]\n\n"
 _USAGE = {"prompt_tokens": 21, "completion_tokens": 9, "total_tokens": 30, "prompt_tokens_details": {"cached_tokens": 2}}
@@ -32,6 +36,8 @@ class UpstreamAnswer(Struct, frozen=True):
     headers: tuple[tuple[str, str], ...] = (("content-type", _JSON),)
     pauses: tuple[asyncio.Event, ...] = ()
     """Waited for before the first byte, and in the middle."""
+    at_once: bool = False
+    """Whether a stream comes in one piece: what ends it in the middle must not find less of it on a slow machine."""
 
     @property
     def streams(self) -> bool:
@@ -42,6 +48,8 @@ class UpstreamAnswer(Struct, frozen=True):
         """As the upstream writes it."""
         if not self.streams:
             return reply(self.body, self.status, dict(self.headers))
+        if self.at_once:
+            return stream([self.body])
         pieces = [self.body[i : i + _PIECE_BYTES] for i in range(0, len(self.body), _PIECE_BYTES)]
         middle = {len(pieces) // 2: self.pauses[1]} if self.pauses else None
         return stream(pieces, wait=middle)
@@ -78,9 +86,9 @@ def _with_usage(answer: UpstreamAnswer, call: ReceivedCall) -> UpstreamAnswer:
         return answer
     if not (call.json.get("stream_options") or {}).get("include_usage") or not answer.body.endswith(_DONE):
         return answer
-    head = {"id": "chatcmpl-A", "object": "chat.completion.chunk", "created": 1700000000, "model": "gpt-4o-2024-08-06"}
-    usage = b"data: " + json.dumps({**head, "choices": [], "usage": _USAGE}).encode() + b"\n\n"
-    return UpstreamAnswer(answer.body.removesuffix(_DONE) + usage + _DONE, answer.status, answer.headers, answer.pauses)
+    first = json.loads(answer.body.partition(b"\n\n")[0].removeprefix(b"data: "))
+    usage = b"data: " + json.dumps({**first, "choices": [], "usage": _USAGE}).encode() + b"\n\n"
+    return replace(answer, body=answer.body.removesuffix(_DONE) + usage + _DONE)
 
 
 def whole(body: object, status: int = 200, **headers: str) -> UpstreamAnswer:
@@ -90,20 +98,21 @@ def whole(body: object, status: int = 200, **headers: str) -> UpstreamAnswer:
     return UpstreamAnswer(payload, status, (("content-type", _JSON), *more))
 
 
-def events(body: bytes | Sequence[bytes], pauses: tuple[asyncio.Event, ...] = ()) -> UpstreamAnswer:
+def events(body: bytes) -> UpstreamAnswer:
     """As an event stream."""
-    joined = body if isinstance(body, bytes) else b"".join(body)
-    return UpstreamAnswer(joined, headers=(("content-type", _EVENTS),), pauses=pauses)
+    return UpstreamAnswer(body, headers=(("content-type", _EVENTS),))
 
 
+_ID = re.compile(rb'((?:chatcmpl-|msg_|resp_))1(?=")')
 Call = tuple[str, str, str]
 """Name, arguments, id."""
 
 
-def saying(api: Api, streams: bool, text: str, *calls: Call, pauses: tuple[asyncio.Event, ...] = ()) -> UpstreamAnswer:
-    """An answer of text and calls."""
+def saying(api: Api, streams: bool, text: str, *calls: Call, number: int = 1) -> UpstreamAnswer:
+    """An answer of text and calls; the answers of one exchange have a `number` each, which is in all of their ids."""
     made = _MAKERS[api](text, calls)
-    return events(_EVENTS_OF[api](made), pauses) if streams else whole(made)
+    found = events(b"".join(_EVENTS_OF[api](made))) if streams else whole(made)
+    return replace(found, body=_ID.sub(rb"\g<1>%d" % number, found.body))
 
 
 def error(api: Api, status: int, kind: str, message: str, **headers: str) -> UpstreamAnswer:
@@ -111,7 +120,8 @@ def error(api: Api, status: int, kind: str, message: str, **headers: str) -> Ups
     if api == "messages":
         body: dict[str, Any] = {"type": "error", "error": {"type": kind + "_error", "message": message}, "request_id": "req_1"}
     else:
-        body = {"error": {"message": message, "type": kind, "param": None, "code": kind + "_exceeded" if "limit" in kind else None}}
+        code = "rate_limit_exceeded" if kind == "rate_limit" else None
+        body = {"error": {"message": message, "type": _OPENAI_TYPES[kind], "param": None, "code": code}}
     return whole(body, status, **headers)
 
 

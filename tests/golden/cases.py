@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.config.settings import Api
 from proxy.testing import ReceivedCall
@@ -19,6 +20,7 @@ from tests.claims import LONDON, PARIS, TALL, TOWER, WHERE
 from tests.exchanges import Exchanged, recorded
 from tests.golden.answers import Reply, error, events, saying, whole
 from tests.own_tools import FIND, function
+from tests.wire.translation.pairs import AGENT, SEEN
 
 SPOKEN: tuple[Api, ...] = ("chat", "responses", "messages")
 EXCHANGES = {api: {one.name: one for one in recorded(api)} for api in SPOKEN}
@@ -51,6 +53,8 @@ class Kind(Struct, frozen=True):
     policies: tuple[str, ...] = _PASSES
     clients: tuple[Api, ...] = SPOKEN
     streams: tuple[bool, ...] = (False, True)
+    alone: bool = False
+    """Whether each exchange has a client of its own: what one run of a client's has archived, its others use again."""
     slow: bool = False
     """Whether the upstream pauses, before its first byte and in the middle, until the client has had signs of life."""
 
@@ -89,9 +93,13 @@ def _asking(*messages: dict[str, Any], **more: Any) -> Callable[[Api, bool], byt
 
     def request(client: Api, streams: bool) -> bytes:
         chat = {"model": "m", "messages": list(messages), "stream": streams, **more}
-        return json.dumps(APIS[client].request(chat), ensure_ascii=False).encode()
+        return _encoded(APIS[client].request(chat))
 
     return request
+
+
+def _encoded(body: Any) -> bytes:
+    return json.dumps(body, ensure_ascii=False).encode()
 
 
 def _failing(status: int, kind: str, message: str, **headers: str) -> Kind:
@@ -109,7 +117,11 @@ _WRONG = f"{PARIS} {LONDON} {TALL}"
 def _judged(*policies: str, then: str = "") -> Kind:
     """An answer that contradicts its context; asked again, the upstream says what is right."""
     texts = (_WRONG, then) if then else (_WRONG,)
-    return Kind(_ABOUT_THE_TOWER, lambda server, streams: [saying(server, streams, text) for text in texts], policies)
+
+    def replies(server: Api, streams: bool) -> list[Reply]:
+        return [replace(saying(server, streams, text, number=i), at_once=True) for i, text in enumerate(texts, 1)]
+
+    return Kind(_ABOUT_THE_TOWER, replies, policies)
 
 
 def _thinking_before(client: Api, streams: bool) -> bytes:
@@ -133,9 +145,10 @@ def _thinking_before(client: Api, streams: bool) -> bytes:
         turn = next(one for one in chat["messages"] if one["role"] == "assistant")
         turn["reasoning_content"] = "I must look."
         body = chat | {"stream": streams}
-    return json.dumps(body, ensure_ascii=False).encode()
+    return _encoded(body)
 
 
+_BOTH = [("read", '{"path":"c.txt"}', "call_3"), ("read", '{"path":"d.txt"}', "call_4")]
 _TOOLS = [function("search_flights")]
 _SEARCH = (FIND, '{"q":"hotel"}', "call_own")
 _THEIRS = ("search_flights", '{"to":"Oslo"}', "call_theirs")
@@ -143,7 +156,7 @@ _FINDING = ("find-tap", "find-gate", "find-hold")
 _AGENT = _asking({"role": "user", "content": "Book me a hotel."}, tools=_TOOLS)
 
 _ARCHIVE_ID = re.compile(r"groundwire_read_archive ([0-9a-f]+)")
-_TURNS = [{"role": "user" if i % 2 == 0 else "assistant", "content": f"Turn {i}: the ferry {i} leaves at {i + 6} o'clock."} for i in range(9)]
+_TURNS = [{"role": "user" if i % 2 == 0 else "assistant", "content": f"Turn {i}. " + f"Ferry {i} leaves at {i + 6} o'clock, unless the wind is strong. " * 6} for i in range(9)]
 
 
 def _reading_archive(server: Api, streams: bool) -> list[Reply]:
@@ -154,7 +167,7 @@ def _reading_archive(server: Api, streams: bool) -> list[Reply]:
         arguments = json.dumps({"id": found[1] if found else "none", "search": "ferry 2"})
         return saying(server, streams, "", ("groundwire_read_archive", arguments, "call_own"))
 
-    return [reads, saying(server, streams, "Ferry 2 leaves at 8 o'clock.")]
+    return [reads, saying(server, streams, "Ferry 2 leaves at 8 o'clock.", number=2)]
 
 
 KINDS: dict[str, Kind] = {
@@ -163,6 +176,16 @@ KINDS: dict[str, Kind] = {
         for name in ("text", "tools", "tool-result", "parallel-tools", "reasoning", "refusal", "unicode", "json", "unknown")
     },
     "thinking": Kind(_thinking_before, _recorded("reasoning").replies),
+    "agent": Kind(
+        lambda client, streams: _encoded(AGENT[client] | {"stream": streams}),
+        lambda server, streams: [saying(server, streams, "I go on.", *_BOTH)],
+        ("tap",),
+    ),
+    "pictures": Kind(
+        lambda client, streams: _encoded(SEEN[client] | {"stream": streams}),
+        lambda server, streams: [saying(server, streams, '{"path": "a.png"}')],
+        ("tap",),
+    ),
     "usage": Kind(
         _asking({"role": "user", "content": "Hi"}, stream_options={"include_usage": True}),
         lambda server, streams: [saying(server, streams, "Hello there. Bye.")],
@@ -177,12 +200,14 @@ KINDS: dict[str, Kind] = {
     "replace": _judged("replace-hold", "replace-gate"),
     "retry": _judged("retry-hold", then=f"{PARIS} {TALL}"),
     "own-tool": Kind(
-        _AGENT, lambda server, streams: [saying(server, streams, "I look.", _SEARCH), saying(server, streams, "Booked.")], _FINDING
+        _AGENT,
+        lambda server, streams: [saying(server, streams, "I look.", _SEARCH), saying(server, streams, "Booked.", number=2)],
+        _FINDING,
     ),
     "own-tool-and-theirs": Kind(
-        _AGENT, lambda server, streams: [saying(server, streams, "I look.", _THEIRS, _SEARCH), saying(server, streams, "Booked.")], _FINDING
+        _AGENT, lambda server, streams: [saying(server, streams, "I look.", _THEIRS, _SEARCH)], _FINDING
     ),
-    "archive": Kind(_asking(*_TURNS), _reading_archive, ("archive",)),
+    "archive": Kind(_asking(*_TURNS), _reading_archive, ("archive",), alone=True),
     "keep-alive": Kind(
         _asking({"role": "user", "content": "Hi"}),
         lambda server, streams: [saying(server, streams, "It turns at noon. Mind the current.")],

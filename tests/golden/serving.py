@@ -1,6 +1,6 @@
 """One proxy for all cases, before one scripted upstream that speaks every API: what an exchange was, as a golden file's text.
 
-Every case is a client of its own, so that no case sees what another has left in the store.
+Every exchange is a run of its own, so that none sees what another has left in the store, and all are one client's: their answers have the same ids.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any
 
 import aiohttp
 from msgspec import Struct
+from msgspec.structs import replace
 
 from proxy.app import App
 from proxy.config.settings import load_settings
@@ -31,6 +32,7 @@ from tests.own_tools import Finder
 
 _KEEP_ALIVE_S = {False: 3600.0, True: 0.02}
 """Between two signs of life, for the cases that do without and for those with a slow upstream."""
+_HEADERS = {"content-type": "application/json", "accept": "*/*", "user-agent": "golden"}
 
 
 class Passing(SentenceStage):
@@ -62,13 +64,14 @@ class Goldens(Struct):
         pauses = (asyncio.Event(), asyncio.Event()) if slow else ()
         replies = kind.replies(case.server, case.streams)
         if pauses:
-            replies = [UpstreamAnswer(one.body, one.status, one.headers, pauses) for one in replies if isinstance(one, UpstreamAnswer)]
+            replies = [replace(one, pauses=pauses) for one in replies if isinstance(one, UpstreamAnswer)]
         script = Script(*replies)
         self.upstream.say(script)
         self.upstream.calls.clear()
         path, sent = "/v1" + PATHS[case.client], kind.request(case.client, case.streams)
-        key = f"key-of-{case.name}-{policy}"
-        given = {"content-type": "application/json", "accept": "*/*", "user-agent": "golden", "authorization": f"Bearer {key}"}
+        run = f"{case.name}-{policy}"
+        key = f"key-of-{run}" if kind.alone else "key-of-client"
+        given = _HEADERS | {"x-groundwire-run-id": run, "authorization": f"Bearer {key}"}
         if case.client == "messages":
             given |= {"x-api-key": key, "anthropic-version": "2023-06-01"}
         async with self.session.post(f"{url}/{policy}-{case.server}{path}", data=sent, headers=given) as response:
