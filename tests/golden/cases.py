@@ -26,7 +26,8 @@ SPOKEN: tuple[Api, ...] = ("chat", "responses", "messages")
 EXCHANGES = {api: {one.name: one for one in recorded(api)} for api in SPOKEN}
 
 _CLAIMS = "name: {name}\ndelivery: {delivery}\nstages: [claims: {{action: {action}, embed: false, on_error: closed}}]\n"
-_PASSES = ("tap", "gate", "hold")
+PASSING = ("tap", "gate", "hold")
+"""Policies that change nothing, one a delivery."""
 POLICIES = {
     "tap": "name: tap\ndelivery: tap\nstages: []\n",
     "gate": "name: gate\ndelivery: gate\nstages: [passing]\n",
@@ -40,7 +41,7 @@ POLICIES = {
         for name in ("block-hold", "block-gate", "redact-hold", "redact-gate", "retry-hold", "replace-hold", "replace-gate")
     },
 }
-"""By name; a policy that changes nothing is run in all three deliveries."""
+"""By name."""
 
 
 class Kind(Struct, frozen=True):
@@ -50,7 +51,7 @@ class Kind(Struct, frozen=True):
     """The client's body, by its API and whether it streams."""
     replies: Callable[[Api, bool], Sequence[Reply]]
     """The upstream's answers, by its API and whether the client streams."""
-    policies: tuple[str, ...] = _PASSES
+    policies: tuple[str, ...] = PASSING
     clients: tuple[Api, ...] = SPOKEN
     streams: tuple[bool, ...] = (False, True)
     alone: bool = False
@@ -155,8 +156,14 @@ _THEIRS = ("search_flights", '{"to":"Oslo"}', "call_theirs")
 _FINDING = ("find-tap", "find-gate", "find-hold")
 _AGENT = _asking({"role": "user", "content": "Book me a hotel."}, tools=_TOOLS)
 
-_ARCHIVE_ID = re.compile(r"groundwire_read_archive ([0-9a-f]+)")
-_TURNS = [{"role": "user" if i % 2 == 0 else "assistant", "content": f"Turn {i}. " + f"Ferry {i} leaves at {i + 6} o'clock, unless the wind is strong. " * 6} for i in range(9)]
+_ARCHIVE_ID = re.compile(r"groundwire_read_archive (sp_[0-9a-f]+)")
+_TURNS = [
+    {
+        "role": "user" if i % 2 == 0 else "assistant",
+        "content": f"Turn {i}. " + f"Ferry {i} leaves at {i + 6} o'clock, unless the wind is strong. " * 6,
+    }
+    for i in range(9)
+]
 
 
 def _reading_archive(server: Api, streams: bool) -> list[Reply]:
@@ -179,7 +186,6 @@ KINDS: dict[str, Kind] = {
     "agent": Kind(
         lambda client, streams: _encoded(AGENT[client] | {"stream": streams}),
         lambda server, streams: [saying(server, streams, "I go on.", *_BOTH)],
-        ("tap",),
     ),
     "pictures": Kind(
         lambda client, streams: _encoded(SEEN[client] | {"stream": streams}),
@@ -204,9 +210,7 @@ KINDS: dict[str, Kind] = {
         lambda server, streams: [saying(server, streams, "I look.", _SEARCH), saying(server, streams, "Booked.", number=2)],
         _FINDING,
     ),
-    "own-tool-and-theirs": Kind(
-        _AGENT, lambda server, streams: [saying(server, streams, "I look.", _THEIRS, _SEARCH)], _FINDING
-    ),
+    "own-tool-and-theirs": Kind(_AGENT, lambda server, streams: [saying(server, streams, "I look.", _THEIRS, _SEARCH)], _FINDING),
     "archive": Kind(_asking(*_TURNS), _reading_archive, ("archive",), alone=True),
     "keep-alive": Kind(
         _asking({"role": "user", "content": "Hi"}),
