@@ -31,7 +31,7 @@ from proxy.config.settings import (
     load_settings,
     spends,
 )
-from proxy.errors import ConfigError, NotFound
+from proxy.errors import ConfigError, NotFound, StoreUnavailable
 from proxy.grounding.judging.options import local_models
 from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
@@ -78,7 +78,8 @@ from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
 from proxy.upstreams.chat_model import UpstreamChat
-from proxy.upstreams.making import make_upstream, model_settings
+from proxy.upstreams.decision_model import UpstreamDecisions
+from proxy.upstreams.making import decision_apis, make_upstream, model_settings
 from proxy.upstreams.resilience import Resilient, Slots
 from proxy.upstreams.translating import Translating, is_openai, translated_paths
 from proxy.wire.chat.completions import ChatDialect
@@ -115,9 +116,10 @@ class App:
         self.tokens = TiktokenCounter(model_settings(settings))
         self.metrics = Metrics(self.tokens.model)
         self.database = Database(settings.store.url)
+        self.pages_database = self.database.for_pages()
         self.records_writer = RecordWriter(self.database, self.metrics)
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
-        records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
+        records, scratchpad = Records(self.pages_database, self.records_writer), DatabaseScratchpad(self.database)
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
         self._proxies = TrustedProxies(settings.server.trusted_proxies)
         self.ledger = make_ledger(settings.server, self._proxies, self.metrics)
@@ -133,6 +135,7 @@ class App:
             scratchpad=scratchpad,
             embedder=self.models,
             chat=UpstreamChat(self.upstreams, forwarding(settings)),
+            decisions=UpstreamDecisions(self.upstreams, decision_apis(settings), self.tokens, forwarding(settings)),
             ranker=self.models,
             tool_runs=DatabaseToolRuns(self.database),
             compactions=DatabaseCompactions(self.database),
@@ -173,7 +176,17 @@ class App:
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
-        parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
+        parts = AdminParts(
+            admin_key,
+            self.pages_database,
+            *kept,
+            self.metrics,
+            self.missing,
+            self.store_problem,
+            stages=used,
+            routes=prefixes,
+            shadow=shadow,
+        )
         access = client_access(settings, services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
@@ -217,6 +230,8 @@ class App:
         one_thread_a_product()
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await self.database.start()
+        if self.pages_database is not self.database:
+            await self.pages_database.start()
         self.records_writer.start()
         self.retention.start()
         self.rollups.start()
@@ -260,6 +275,8 @@ class App:
         await self.retention.stop()
         await self.rollups.stop()
         await self.records_writer.stop()
+        if self.pages_database is not self.database:
+            await self.pages_database.stop()
         await self.database.stop()
         await self.metrics.stop()
 
@@ -298,8 +315,6 @@ class App:
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
         found = {name: "still loading" for name, task in self._warming.items() if not task.done()}
-        if self.records_writer.problem:
-            found["records"] = f"{len(self.records_writer)} wait to be written: {self.records_writer.problem}"
         if self.models.problem:
             found["embedding model"] = self.models.problem
         if self.knowledge.problem:
@@ -307,6 +322,16 @@ class App:
         if self.verifiers.problem:
             found["verifier"] = self.verifiers.problem
         return found
+
+    async def store_problem(self) -> str:
+        """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
+        problem = self.records_writer.problem
+        found = [f"{len(self.records_writer)} records wait to be written: {problem}"] if problem else []
+        try:
+            await self.database.ping()
+        except StoreUnavailable as error:
+            found.insert(0, str(error))
+        return "; ".join(found)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()

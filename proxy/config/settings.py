@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Meta
 
 from proxy.config.conversion import mend, problems, suggested
+from proxy.config.decisions import DecisionsSettings
 from proxy.config.models import Count, EmbeddingSettings, GroundingSettings, Positive, Section, check_models
 from proxy.config.models import Seconds as Seconds
 from proxy.config.observability import LoggingSettings, TracingSettings, check_tracing
@@ -107,6 +108,8 @@ class OpenAISettings(_Upstream, frozen=True, kw_only=True, tag="openai"):
     """``http://USER:PASSWORD@HOST:PORT`` of a forward proxy, ``none``, or empty for ``HTTPS_PROXY`` and its like of the environment."""
     apis: Annotated[tuple[Api, ...], Meta(min_length=1)] = ("chat", "responses")
     """What the server speaks itself, byte for byte: ``chat``, ``responses``, ``messages``; other clients are translated to the first."""
+    decisions: DecisionsSettings | None = None
+    """How it answers decision models' questions, where that is not as its host, or most servers, have it."""
 
     @property
     def spoken(self) -> tuple[Api, ...]:

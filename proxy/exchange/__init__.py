@@ -128,9 +128,6 @@ class Request(Struct, frozen=True):
     """Whether the provider keeps it and its answer, so that a later request can go on from them by name."""
     size: int = 0
     """Bytes of its body: how much a pass over all of it has to read (`proxy.offloop.aside`)."""
-    answered: int | None = None
-    """How often the assistant has spoken, where the request was only skimmed because nobody looks at its conversation: `messages` are then
-    those that it opens with, up to the user's first, and `tools` and `params` are empty."""
 
 
 class FactCheck(Protocol):

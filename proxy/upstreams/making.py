@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from proxy.config.decisions import DecisionApi, decision_api
 from proxy.config.settings import (
     AnthropicSettings,
     EmbeddedSettings,
@@ -39,4 +40,13 @@ def model_settings(settings: Settings) -> Mapping[str, ModelSettings]:
     for name, upstream in settings.upstreams.items():
         if isinstance(upstream, EmbeddedSettings):
             found.setdefault(make_upstream(name, upstream).catalogue_name(""), ModelSettings(window=upstream.window))
+    return found
+
+
+def decision_apis(settings: Settings) -> Mapping[str, DecisionApi]:
+    """Of the upstreams that may answer decision models' questions, what each offers; Anthropic's API does where config.yaml says so."""
+    found = {}
+    for name, upstream in settings.upstreams.items():
+        if isinstance(upstream, OpenAISettings) and (upstream.decisions or not isinstance(upstream, AnthropicSettings)):
+            found[name] = decision_api(upstream.base_url, upstream.decisions)
     return found

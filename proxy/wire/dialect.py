@@ -197,9 +197,6 @@ class Dialect(Protocol):
     def parse_request(self, body: bytes) -> Request:
         """With `wants` and `read_wants`, by which stages know the parameters. Raises `InvalidRequest` with the field in ``param``."""
 
-    def skim(self, body: bytes) -> Request | None:
-        """Of a body whose conversation nobody looks at, as much as `Request.answered` says; None where it has to be parsed."""
-
     def render_request(self, exchange: Exchange) -> bytes:
         """The body to send upstream: the client's own bytes wherever no stage changed anything."""
 

@@ -17,7 +17,6 @@ from proxy.errors import InvalidRequest, ProxyError
 from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, ToolCall
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
-from proxy.wire.chat import skimming
 from proxy.wire.chat.arguments import with_arguments
 from proxy.wire.chat.message import token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
@@ -27,7 +26,6 @@ from proxy.wire.chat.stream import ChatStream, usage
 from proxy.wire.chat.unread import unread
 from proxy.wire.chat.usual_answer import usual_answer
 from proxy.wire.chat.wishes import wishes_of
-from proxy.wire.skimming import Skim
 from proxy.wire.upstream_errors import failure_in
 from proxy.wire.usage import added_up
 
@@ -75,10 +73,6 @@ class ChatDialect:
             wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=EXTENSION in fields),
             size=len(body),
         )
-
-    def skim(self, body: bytes) -> Request | None:
-        """None for Groundwire's own extension, and for what is not as it should be."""
-        return skimming.skimmed(body, wire=_Wire(body, legacy=False, extended=False)) or _SKIM.request(body)
 
     def render_request(self, exchange: Exchange) -> bytes:
         """The client's body when nothing changed; otherwise its pieces with the changed ones written anew."""
@@ -199,17 +193,6 @@ class _Wire:
 
     def __init__(self, body: bytes, *, legacy: bool, extended: bool) -> None:
         self.body, self.legacy, self.extended = body, legacy, extended
-
-
-_SKIM = Skim(
-    "messages",
-    skimming.items,
-    skimming.answered,
-    skimming.opening,
-    wire=lambda body: _Wire(body, legacy=False, extended=False),
-    read_wants=wishes_of,
-    tools=("tools", "functions"),
-)
 
 
 def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Mapping[str, Any]]]:
