@@ -56,11 +56,13 @@ class Goldens(Struct):
         """The text of the case's file."""
         kind = KINDS[case.kind]
         runs = [await self._exchange(case, policy, kind.slow) for policy in kind.policies]
+        for run in runs:
+            run.record = await self._record(*self.apps[kind.slow], dict(run.headers)["x-groundwire-id"])
         title = f"{case.kind}: client {case.client}, upstream {case.server}, {'streamed' if case.streams else 'whole'}\n"
         return title + _text_of(runs)
 
     async def _exchange(self, case: Case, policy: str, slow: bool) -> _Run:
-        kind, (app, url) = KINDS[case.kind], self.apps[slow]
+        kind, (_, url) = KINDS[case.kind], self.apps[slow]
         pauses = (asyncio.Event(), asyncio.Event()) if slow else ()
         replies = kind.replies(case.server, case.streams)
         if pauses:
@@ -76,18 +78,17 @@ class Goldens(Struct):
             given |= {"x-api-key": key, "anthropic-version": "2023-06-01"}
         async with self.session.post(f"{url}/{policy}-{case.server}{path}", data=sent, headers=given) as response:
             got = await _read_slowly(response, script, pauses) if pauses else await response.read()
-        record = await self._record(app, url, response.headers["x-groundwire-id"])
         calls = [(call.path, dict(call.headers), call.body) for call in self.upstream.calls]
-        return _Run(policy, path, sent, calls, script.answers, response.status, list(response.headers.items()), got, record)
+        return _Run(policy, path, sent, calls, script.answers, response.status, list(response.headers.items()), got)
 
     async def _record(self, app: App, url: str, name: str) -> Any:
         """A tapped answer's comes to be when its checks are done."""
         async with asyncio.timeout(10):
             while True:
-                await app.records_writer.flush()
                 async with self.session.get(f"{url}/groundwire/v1/records/{name}") as found:
                     if found.status == 200:
                         return await found.json()
+                await app.records_writer.flush()
                 await asyncio.sleep(0.002)
 
 
@@ -117,7 +118,7 @@ class _Run(Struct):
     status: int
     headers: list[tuple[str, str]]
     got: bytes
-    record: dict[str, Any]
+    record: dict[str, Any] = {}
 
     def sections(self) -> list[tuple[str, str]]:
         """Title and text of each: what the client sends, each call's two, what the client gets, the record's verdict."""

@@ -8,11 +8,15 @@ line end; and what stands in the file already is named instead: ``⟨the client'
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 
 _LONG_CHARS = 200
 _NESTED = re.compile(r"(?<=[\[,:])(?<!data:)(?=\s*\{)")
+
+_HIDDEN = re.compile(
+    "[\\x00-\\x09\\x0b-\\x1f\\x7f-\\x9f\\u00ad\\u0300-\\u036f\\u0600-\\u0605\\u061c\\u200b-\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ufe00-\\ufe0f\\ufeff]"
+)
+"""Controls but the line end, formats, joiners, direction marks, variation selectors, and the marks that combine with Latin letters."""
 
 _RANDOM = (
     (re.compile(r"gw_[0-9a-f]{28}"), "gw_ID"),  # a record's id
@@ -40,7 +44,7 @@ class ExchangeText:
     def body(self, found: bytes) -> str:
         """A body as it stands in the file, without its last line end."""
         text, signs = _SIGNS.subn("", self._stable(found.decode("utf-8", "backslashreplace")))
-        shown = "".join(map(_visible, text))
+        shown = _HIDDEN.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
         if signs:
             first = "before the first event" if found.startswith(b":") else "not before the first event"
             shown = f"⟨signs of life: {first}{', and between events' if signs > 1 else ''}⟩\n{shown}"
@@ -50,8 +54,3 @@ class ExchangeText:
         for pattern, word in _RANDOM:
             text = pattern.sub(word, text)
         return _RESPONSE_ID.sub(lambda found: self._ids.setdefault(found[0], f"ID{len(self._ids) + 1}"), text)
-
-
-def _visible(character: str) -> str:
-    hidden = unicodedata.category(character) in ("Cc", "Cf") or "\u0300" <= character <= "\u036f"
-    return f"⟨U+{ord(character):04X}⟩" if hidden and character != "\n" else character
