@@ -19,7 +19,7 @@ from proxy.exchange import Answer, Choice, ToolCall
 from proxy.wire import sse
 from proxy.wire.dialect import StreamPiece
 from proxy.wire.messages import events
-from proxy.wire.messages.answers import FINISHES, PARTED, unread, usage_of
+from proxy.wire.messages.answers import FINISHES, PARTED, PROVIDERS_CALLS, unread, usage_of
 from proxy.wire.messages.blocks import THINKING
 from proxy.wire.messages.errors import envelope
 from proxy.wire.messages.rewriting import with_arguments, with_texts
@@ -104,6 +104,7 @@ class MessagesStream:
             reasoning="".join(block.text for block in blocks if block.kind in THINKING),
             tool_calls=tuple(ToolCall(block.id, block.name, block.text or "{}", i) for i, block in enumerate(uses)),
             finish_reason=FINISHES.get(self._reason, self._reason) if self._reason is not None else None,
+            inputs=tuple(block.text for block in blocks if block.kind in PROVIDERS_CALLS and block.said),
         )
         return Answer((choice,) if self._blocks or self._reason is not None else (), self._model, usage_of(self.usage))
 
@@ -150,7 +151,10 @@ class MessagesStream:
 
     def _waiting(self, piece: StreamPiece, *, parts: bool = False) -> StreamPiece:
         """A piece that may not leave before the text in front of it."""
-        return piece if self._reason is not None else replace(piece, choice=0, waits=True, parts=parts)
+        if self._reason is not None:
+            return piece
+        block = self._blocks.get(_index(piece.payload)) if piece.payload is not None and "index" in piece.payload else None
+        return replace(piece, choice=0, waits=True, parts=parts, called=block is not None and block.kind == "tool_use")
 
     def _message(self, message: object) -> None:
         if isinstance(message, dict):
