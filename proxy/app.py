@@ -22,8 +22,8 @@ from proxy.admin.verdicts import client_access
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
-    EmbeddedSettings,
-    OpenAISettings,
+    BuiltinSettings,
+    LocalSettings,
     RouteSettings,
     Settings,
     UpstreamSettings,
@@ -77,11 +77,12 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
+from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.decision_model import UpstreamDecisions
-from proxy.upstreams.making import decision_apis, make_upstream, model_settings
-from proxy.upstreams.resilience import Resilient, Slots
-from proxy.upstreams.translating import Translating, is_openai, translated_paths
+from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
+from proxy.upstreams.resilience import Resilient
+from proxy.upstreams.translating import translated_paths
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
@@ -111,8 +112,10 @@ class App:
         verifiers: Verifiers | None = None,
     ) -> None:
         """Build every part; `make` builds the upstreams, `verifiers` take the place of this process's own. Raises `ConfigError`."""
-        self._make_upstream = make or make_upstream
+        self._make_upstream = make or self._own_upstream
         self.settings = settings
+        self.verifiers = make_verifiers(settings)
+        self._verifiers: Verifiers = verifiers or self.verifiers
         self.tokens = TiktokenCounter(model_settings(settings))
         self.metrics = Metrics(self.tokens.model)
         self.database = Database(settings.store.url)
@@ -128,7 +131,6 @@ class App:
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
         self.knowledge = FolderKnowledgeBases(Path(settings.folder), self.models)
-        self.verifiers = make_verifiers(settings)
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
@@ -140,7 +142,7 @@ class App:
             tool_runs=DatabaseToolRuns(self.database),
             compactions=DatabaseCompactions(self.database),
             first_seen=DatabaseFirstSeen(self.database),
-            verifiers=verifiers or self.verifiers,
+            verifiers=self._verifiers,
             knowledge=self.knowledge,
             quarantine=quarantine,
             clashes=clashes,
@@ -150,7 +152,7 @@ class App:
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
-        named = {n: None if isinstance(s, EmbeddedSettings) else s.model_prefix for n, s in settings.upstreams.items()}
+        named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
         services = Services(
             server=settings.server,
@@ -242,7 +244,8 @@ class App:
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
-        if self.has_stages:
+        judges = any(isinstance(upstream, BuiltinSettings) for upstream in self.settings.upstreams.values())
+        if self.has_stages or judges:
             counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
             self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
         stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
@@ -250,6 +253,8 @@ class App:
             self._loading.append(asyncio.create_task(self.models.load()))
         verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
         verifiers = dict.fromkeys(name for stage in verifies for name in local_models(stage.options))
+        if judges and self._verifiers is self.verifiers:
+            verifiers[""] = None
         if self.knowledge:
             self._loading.append(asyncio.create_task(self.knowledge.load()))
         if verifiers:
@@ -350,19 +355,13 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
-        slots = Slots(settings.max_concurrency, settings.max_queue, wait_s=settings.timeouts.queue_s, ledger=self.ledger)
-        upstream = Translating(
-            self._make_upstream(name, settings),
-            settings.spoken,
-            newest=isinstance(settings, OpenAISettings) and is_openai(settings.base_url),
-            limit_of=lambda model: self.tokens.model(upstream.catalogue_name(model)).max_output_tokens,
-            dropped=settings.drop_fields,
-            max_bytes=self.settings.server.max_answer_bytes,
-        )
-        figures = self.metrics.upstream(name)
-        return Resilient(
-            upstream, settings.retries, slots, settings.fallback, self.metrics, settings.timeouts.total_s, figures, upstream.takes
-        )
+        made, most = self._make_upstream(name, settings), self.settings.server.max_answer_bytes
+        return make_resilient(made, settings, self.tokens, self.ledger, self.metrics, self.metrics.upstream(name), most)
+
+    def _own_upstream(self, name: str, settings: UpstreamSettings) -> Upstream:
+        if isinstance(settings, BuiltinSettings):
+            return BuiltinUpstream(name, settings, self._verifiers, self.tokens, self.settings.server.max_body_bytes)
+        return make_upstream(name, settings)
 
     def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
         active: dict[tuple[int, bool], ActivePolicy] = {}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from proxy.config.problems import Problems
-from proxy.config.settings import RouteSettings, Settings, read_settings
+from proxy.config.settings import BuiltinSettings, RouteSettings, Settings, read_settings
 from proxy.errors import ConfigError
 from proxy.policy.loading import Policy, PolicyReading, RoutePolicies, load_policy
 from proxy.policy.precision import below_floor
@@ -84,7 +84,8 @@ def _translations(settings: Settings) -> Iterator[str]:
     """Which clients an upstream that routes lead to is asked for in another API than their own."""
     named = [name for route in settings.routes for name in (route.upstream, *_fallback(route, settings))]
     for name in dict.fromkeys(name for name in named if name in settings.upstreams):
-        spoken = settings.upstreams[name].spoken
+        upstream = settings.upstreams[name]
+        spoken = APIS if isinstance(upstream, BuiltinSettings) else upstream.spoken  # which is asked in none of them
         if others := [TITLES[api] for api in APIS if api not in spoken]:
             yield f"  {name}: {' and '.join(others)} translated to {TITLES[spoken[0]]}"
 

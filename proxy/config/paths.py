@@ -74,6 +74,8 @@ PASSED: tuple[Passed, ...] = (
     Passed("moderations", _POST),
     Passed("rerank", _POST),
     Passed("messages/count_tokens", _POST),
+    Passed("decisions", _POST),
+    Passed("systemone", _POST),
     Passed("completions", _POST, answers=True),
     Passed("responses/input_tokens", _POST),
     Passed("responses/compact", _POST),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from proxy.config.settings import EmbeddedSettings, OpenAISettings, ServerSettings, Settings, UpstreamSettings
+from proxy.config.settings import BuiltinSettings, EmbeddedSettings, OpenAISettings, ServerSettings, Settings, UpstreamSettings
 from proxy.policy.loading import load_policies
 
 log = logging.getLogger("groundwire")
@@ -79,11 +79,14 @@ def _entrance(server: ServerSettings) -> str:
 def _curl(settings: Settings, address: str) -> str:
     """A line to paste, for the last route."""
     last = settings.routes[-1]
-    body = """'{"model": "MODEL", "messages": [{"role": "user", "content": "Which planet is the largest?"}]}'"""
-    model = "smollm2" if isinstance(settings.upstreams[last.upstream], EmbeddedSettings) else "gpt-4o-mini"
+    upstream, path = settings.upstreams[last.upstream], "chat/completions"
+    model = "smollm2" if isinstance(upstream, EmbeddedSettings) else "gpt-4o-mini"
+    body = f"""'{{"model": "{model}", "messages": [{{"role": "user", "content": "Which planet is the largest?"}}]}}'"""
+    if isinstance(upstream, BuiltinSettings):
+        path, asked = "systemone", '{"q": {"type": "noul", "instructions": "It has come."}}'
+        body = f"""'{{"model": "builtin", "state": "The parcel has come.", "questions": {asked}}}'"""
     key = " -H 'authorization: Bearer KEY'" if settings.keys else ""
-    url = f"{address}{last.prefix}/v1/chat/completions"
-    return f"curl {url} -H 'content-type: application/json'{key} -d {body.replace('MODEL', model)}"
+    return f"curl {address}{last.prefix}/v1/{path} -H 'content-type: application/json'{key} -d {body}"
 
 
 def log_page(page: StartPage) -> None:

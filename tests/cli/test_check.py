@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 def test_all_problems_come_at_once_in_the_order_of_their_lines(folder: Path, capsys: Captured) -> None:
     assert [
         "config.yaml:4: upstreams.openai: unknown key 'api_base'; did you mean 'base_url'?",
-        "config.yaml:5: upstreams.local.kind: invalid value 'embeded'; known: anthropic, embedded, litellm, openai",
+        "config.yaml:5: upstreams.local.kind: invalid value 'embeded'; known: anthropic, builtin, embedded, litellm, openai",
         "config.yaml:6: logging.level: expected one of debug, info, warning, error, got 'verbos'",
         "config.yaml:7: unknown key 'port'; it belongs below server:",
     ] == problems(capsys, folder)

@@ -1,8 +1,12 @@
-"""An operator's session in a browser: a signed cookie that the admin key is exchanged for, and the token that every decision must carry.
+"""Who may use the operator's surface, and an operator's session in a browser.
 
-Nothing is kept on the server: the signature's key is derived from the admin key, so that every worker knows every session, and another
-admin key ends them all. On a server without an admin key the cookie proves nothing, and needs not: it only ties the decision's token to
-the browser that was given the page.
+With an admin key: whoever sends it as a bearer token, or a browser that has exchanged it for a signed cookie, whose forms carry a token.
+Without one, a server on loopback is open to its own machine's programs (`proxy.wire.http.peers`). A server on any other address always has
+a key; `proxy.__main__` makes one where none is set.
+
+Nothing of a session is kept on the server: the signature's key is derived from the admin key, so that every worker knows every session,
+and another admin key ends them all. On a server without an admin key the cookie proves nothing, and needs not: it only ties the decision's
+token to the browser that was given the page.
 """
 
 from __future__ import annotations
@@ -15,15 +19,27 @@ from hashlib import sha256
 
 from starlette.requests import HTTPConnection
 
-from proxy.admin.access import check
 from proxy.errors import InvalidApiKey, PolicyNotAllowed, ProxyError
 from proxy.ledger import Ledger
+from proxy.wire.http.peers import not_from_here
 
 COOKIE = "groundwire_session"
 CSRF_HEADER = "x-groundwire-csrf"
 LIFETIME_S = 12 * 3600
 """A working day; then the key is asked for again."""
 _READING = ("GET", "HEAD")
+
+
+def check_admin_key(connection: HTTPConnection, admin_key: str) -> None:
+    """Raises `InvalidApiKey` or `PolicyNotAllowed`."""
+    if admin_key:
+        scheme, _, token = connection.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), admin_key.encode()):
+            raise InvalidApiKey("the admin key is needed here: send it as 'Authorization: Bearer KEY'")
+        return
+    problem = not_from_here(connection.scope)
+    if problem:
+        raise PolicyNotAllowed(f"without an admin key {problem}; server.admin_key sets one")
 
 
 class Sessions:
@@ -58,7 +74,7 @@ class Sessions:
         return hmac.new(self._key, f"{purpose}:{value}".encode(), sha256).hexdigest()
 
 
-class Door:
+class AdminAuth:
     """Lets the operator in: by the bearer key, by a session's cookie, or without either on a loopback server that has no key."""
 
     def __init__(self, admin_key: str, ledger: Ledger, *, clock: Callable[[], float] = time.time) -> None:
@@ -76,7 +92,7 @@ class Door:
         return cookie if cookie and self.sessions.valid(cookie) else ""
 
     def check(self, connection: HTTPConnection) -> None:
-        """For the JSON API: as `proxy.admin.access.check`, or a session from our own page; decisions then need its token in a header.
+        """For the JSON API: as `check_admin_key`, or a session from our own page; decisions then need its token in a header.
 
         Raises `InvalidApiKey`, `RateLimited` or `PolicyNotAllowed`.
         """
@@ -98,7 +114,7 @@ class Door:
     def _check(self, connection: HTTPConnection) -> None:
         cookie = "" if self.open or "authorization" in connection.headers else self.session(connection)
         if not cookie:
-            return check(connection, self._admin_key)
+            return check_admin_key(connection, self._admin_key)
         self.check_origin(connection)
         if connection.scope["method"] not in _READING:
             self.check_token(cookie, connection.headers.get(CSRF_HEADER, ""))
