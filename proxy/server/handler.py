@@ -288,6 +288,9 @@ class Handler(ABC):
         exchange, place = self.exchange, self._trace.context if self._trace is not None else parent_of(self._scope["headers"])
         answered_by = self._replies[-1].upstream if self._replies else self.route.upstream.name
         upstream = exchange.upstream if exchange is not None else answered_by
+        tries = 0
+        for reply in self._replies:
+            tries += reply.attempts
         return Finished(
             id=self.id,
             exchange=exchange,
@@ -300,7 +303,7 @@ class Handler(ABC):
             client=self._client,
             upstream=upstream,
             asked_in=self._asked_in(upstream) if self._replies else "",
-            tries=sum([reply.attempts for reply in self._replies]),
+            tries=tries,
             error=self._error,
             received_at=self.received_at,
             started=self._started,
