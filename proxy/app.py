@@ -31,7 +31,7 @@ from proxy.config.settings import (
     load_settings,
     spends,
 )
-from proxy.errors import ConfigError, NotFound
+from proxy.errors import ConfigError, NotFound, StoreUnavailable
 from proxy.grounding.judging.options import local_models
 from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
@@ -119,11 +119,12 @@ class App:
         self.tokens = TiktokenCounter(model_settings(settings))
         self.metrics = Metrics(self.tokens.model)
         self.database = Database(settings.store.url)
+        self.pages_database = self.database.for_pages()
         self.records_writer = RecordWriter(self.database, self.metrics)
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
-        records, scratchpad = Records(self.database, self.records_writer), DatabaseScratchpad(self.database)
+        records, scratchpad = Records(self.pages_database, self.records_writer), DatabaseScratchpad(self.database)
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
-        self._proxies = TrustedProxies(settings.server.trusted_proxies)
+        self._proxies = TrustedProxies(settings.server.trusted_proxies) if settings.server.trusted_proxies else None
         self.ledger = make_ledger(settings.server, self._proxies, self.metrics)
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
@@ -177,7 +178,17 @@ class App:
         kept = records, scratchpad, outcomes, quarantine, clashes, failures
         prefixes = tuple(route.prefix for route in settings.routes)
         shadow = tuple(route.prefix or "/" for route in self.routes if not route.default.pipeline.enforces)
-        parts = AdminParts(admin_key, self.database, *kept, self.metrics, self.missing, stages=used, routes=prefixes, shadow=shadow)
+        parts = AdminParts(
+            admin_key,
+            self.pages_database,
+            *kept,
+            self.metrics,
+            self.missing,
+            self.store_problem,
+            stages=used,
+            routes=prefixes,
+            shadow=shadow,
+        )
         access = client_access(settings, services.clients, DIALECTS, [route.prefix for route in self.routes if route.own_machine_only])
         more: dict[str, Any] = {"access": access, "exchanges": services.recorder.open, "ledger": self.ledger}
         self._admin = make_admin(replace(parts, bodies=settings.store.bodies, **more))
@@ -192,7 +203,8 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
         elif scope["type"] == "http":
-            scope = self._proxies.resolved(scope) if self._proxies else scope
+            if self._proxies is not None:
+                scope = self._proxies.resolved(scope)
             await (self._for_pages if self._for_pages and is_api(scope) else self._http)(scope, receive, send)
         elif scope["type"] == "websocket":  # the realtime API is not proxied
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
@@ -221,6 +233,8 @@ class App:
         one_thread_a_product()
         self.knowledge.check(lambda: make_embedder(self.settings).name)
         await self.database.start()
+        if self.pages_database is not self.database:
+            await self.pages_database.start()
         self.records_writer.start()
         self.retention.start()
         self.rollups.start()
@@ -267,6 +281,8 @@ class App:
         await self.retention.stop()
         await self.rollups.stop()
         await self.records_writer.stop()
+        if self.pages_database is not self.database:
+            await self.pages_database.stop()
         await self.database.stop()
         await self.metrics.stop()
 
@@ -305,8 +321,6 @@ class App:
     def missing(self) -> dict[str, str]:
         """What is not ready yet, and why."""
         found = {name: "still loading" for name, task in self._warming.items() if not task.done()}
-        if self.records_writer.problem:
-            found["records"] = f"{len(self.records_writer)} wait to be written: {self.records_writer.problem}"
         if self.models.problem:
             found["embedding model"] = self.models.problem
         if self.knowledge.problem:
@@ -314,6 +328,16 @@ class App:
         if self.verifiers.problem:
             found["verifier"] = self.verifiers.problem
         return found
+
+    async def store_problem(self) -> str:
+        """Why the store takes nothing now; "" where it does. Requests are answered all the same."""
+        problem = self.records_writer.problem
+        found = [f"{len(self.records_writer)} records wait to be written: {problem}"] if problem else []
+        try:
+            await self.database.ping()
+        except StoreUnavailable as error:
+            found.insert(0, str(error))
+        return "; ".join(found)
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()

@@ -40,7 +40,7 @@ def check(path: Path) -> int:
         folders = {file.parent.resolve() for file in used} | {Path(settings.folder) / "policies"}
     else:
         used, folders = set(), {path.resolve().parent / "policies"}
-    lines += _unused([file for file in _policy_files(folders, path) if file not in used], found)
+    lines += _unused([file for file in _policy_files(folders, path) if file not in used])
     try:
         found.raised()
     except ConfigError as refused:
@@ -66,10 +66,14 @@ def _policy_files(folders: set[Path], config: Path) -> Iterator[Path]:
                 yield file
 
 
-def _unused(files: list[Path], found: Problems) -> Iterator[str]:
+def _unused(files: list[Path]) -> Iterator[str]:
+    """Policies that no route names; what is wrong with one keeps nothing from starting."""
     for file in files:
-        with found.caught():
+        try:
             yield f"  {file.name}: no route uses it; {_in_short(load_policy(file))}"
+        except ConfigError as error:
+            yield f"  {file.name}: no route uses it, and none could:"
+            yield from (f"    {one.located()}" for one in error)
 
 
 def _in_short(policy: Policy) -> str:

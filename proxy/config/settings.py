@@ -335,6 +335,8 @@ def _of_upstreams(settings: Settings) -> _Found:
                 yield f"upstreams.{name}.fallback", "an upstream cannot be its own fallback"
         if isinstance(upstream, OpenAISettings) and not re.match(r"https?://[^/]", upstream.base_url):
             yield f"upstreams.{name}.base_url", f"expected http://… or https://…, got {upstream.base_url!r}"
+        elif isinstance(upstream, OpenAISettings) and (wanted := _mended(upstream.base_url)) is not None:
+            yield f"upstreams.{name}.base_url", f"expected it up to and with /v1, and no further: did you mean {wanted!r}?"
         if isinstance(upstream, OpenAISettings) and not re.fullmatch(r"(?:none|http://[^/\s]+/?)?", upstream.proxy):
             yield f"upstreams.{name}.proxy", "expected http://HOST:PORT, none, or nothing for the environment's"
         if not isinstance(upstream, LiteLLMSettings) or upstream.model_prefix:
@@ -345,6 +347,19 @@ def _of_upstreams(settings: Settings) -> _Found:
         elif not upstream.models:
             problem = "is needed, or a list of models: else a client could choose any provider whose key lies in the environment"
             yield f"upstreams.{name}.model_prefix", problem
+
+
+_OPERATION = re.compile(r"/(?:chat/completions|completions|responses|messages|embeddings|models)/*$")
+_ROOTS = ("https://api.openai.com", "https://api.anthropic.com")
+"""Nothing answers there without ``/v1``."""
+
+
+def _mended(base_url: str) -> str | None:
+    """What was meant where a base URL cannot work: it ends in an operation, or without the ``/v1`` that its server wants."""
+    bare = _OPERATION.sub("", base_url)
+    if bare.rstrip("/") in _ROOTS:
+        return f"{bare.rstrip('/')}/v1"
+    return bare if bare != base_url else None
 
 
 def _of_keys(settings: Settings) -> _Found:

@@ -144,7 +144,7 @@ def log_line(finished: Finished) -> LogLine:
         step=step,
         model=model,
         stream=exchange is not None and exchange.original.stream,
-        warnings=tuple(exchange.warnings) if exchange is not None else (),
+        warnings=tuple(exchange.warnings) if exchange is not None and exchange.verdicts else (),
         upstream=finished.upstream,
         asked_in=finished.asked_in,
         error=error.code if error is not None else "",

@@ -154,7 +154,7 @@ def _detail(
         attempts=attempts,
         asked_in=asked_in,
         enforced=exchange.enforced,
-        verdicts=[_verdict(verdict) for verdict in findings.verdicts],
+        verdicts=[_verdict(verdict) for verdict in findings.verdicts] if findings.verdicts else [],
         facts=copy(findings.facts) if findings.facts != _NO_FACTS else None,
         timings_ms={name: round(ms, 3) for name, ms in exchange.timings.items()},
         changes=findings.changes[:],

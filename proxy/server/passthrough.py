@@ -9,10 +9,9 @@ from typing import Any
 from msgspec import structs
 
 from proxy.config.decisions import DECISION_PATHS
-from proxy.delivery.buffering import read_whole
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.offloop import aside
-from proxy.ports.upstream import Call, header_of
+from proxy.ports.upstream import Call, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
@@ -20,7 +19,7 @@ from proxy.wire.ambiguous_keys import check_keys
 from proxy.wire.decisions.answers import billed
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
-from proxy.wire.http.forwarding import NOT_RETURNED_RAW, has_body, returned_headers
+from proxy.wire.http.forwarding import NOT_RETURNED_RAW, ClientHeaders, has_body, returned_headers
 from proxy.wire.http.headers import RequestHints, plain_headers
 from proxy.wire.responses.owned import named_in
 
@@ -39,9 +38,13 @@ _WITHOUT_BODY = ("GET", "HEAD", "OPTIONS", "TRACE")
 class Passthrough(Handler):
     """A request that is passed on where its route allows that."""
 
-    async def _serve(self, path: str, forwarded: list[tuple[str, str]], hints: RequestHints) -> None:
+    _encoding = ""
+    """Of its body."""
+
+    async def _serve(self, path: str, headers: ClientHeaders, hints: RequestHints) -> None:
         self._check_passes(path)
-        await self._pass_through(forwarded)
+        self._encoding = headers.encoding
+        await self._pass_through(headers.forwarded)
 
     def _check_passes(self, path: str) -> None:
         """Raises `ProxyError` for what this route does not pass on."""
@@ -97,8 +100,7 @@ class Passthrough(Handler):
         if isinstance(call.body, bytes) or not self.path.startswith(KEPT):
             return call
         body = await asgi.joined(call.body, self.room)
-        encoding = asgi.encoding_of(self._scope)
-        read = await self.decoded(body, encoding) if encoding else body
+        read = await self.decoded(body, self._encoding) if self._encoding else body
         named, brought = await aside(len(read), named_in, read)
         if named and self._s.clients.keyed:
             await aside(len(read), check_keys, read, "input")
@@ -141,8 +143,8 @@ class Passthrough(Handler):
         """The upstream's count of a prompt's tokens, or this proxy's own, which says that it is an estimate."""
         body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
         self.responder.watch()
-        if encoding := asgi.encoding_of(self._scope):
-            body = await self.decoded(body, encoding)
+        if self._encoding:
+            body = await self.decoded(body, self._encoding)
         forwarded = [(name, value) for name, value in call.headers if name not in _OF_THE_BYTES]
         reply = await self._call(structs.replace(call, headers=forwarded, body=body, raw=False))
         self._replies.append(reply)

@@ -173,6 +173,9 @@ def _final(error: UpstreamUnreachable) -> UpstreamUnreachable:
     return error
 
 
+_NOTHING: Iterator[bytes] = iter(())
+
+
 class _OpenAIReply:
     """Implements `proxy.ports.upstream.Reply`."""
 
@@ -183,8 +186,9 @@ class _OpenAIReply:
         self._upstream = upstream
         self._connection: http1.Connection | None = connection
         """None once all of the body was taken: then it may serve another call."""
-        self._decoder = Decoder(connection.encoding) if decode and connection.encoding.lower() not in ("identity", "") else None
-        self._decoded: Iterator[bytes] = iter(())
+        encoding = connection.encoding
+        self._decoder = Decoder(encoding) if decode and encoding and encoding.lower() != "identity" else None
+        self._decoded = _NOTHING
         self.status = connection.status
         self.headers: Headers = connection.headers
         if self._decoder is not None:
@@ -194,9 +198,12 @@ class _OpenAIReply:
 
     async def read(self) -> bytes:
         """The whole body."""
+        connection = self._connection
+        if self._decoder is None and connection is not None and connection.complete:  # most answers come in one piece, with their head
+            self._connection, body = None, connection.take()
+            connection.release()
+            return body
         first = await self._piece()
-        if self._decoder is None and self._connection is None:  # most answers come in one piece
-            return first
         pieces = [first]
         while piece := await self._piece():
             pieces.append(piece)

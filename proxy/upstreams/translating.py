@@ -97,23 +97,22 @@ class Translating:
 
     def send(self, call: Call) -> Coroutine[Any, Any, Reply]:
         """Make the call. Raises `InvalidRequest` for what cannot be translated, `UpstreamUnreachable`, `UpstreamTimeout`."""
-        client = self._client(call)
-        if client is not None:
-            return self._send_translated(call, client)
+        api = _APIS.get(call.path.partition("?")[0]) if call.method == "POST" else None
+        if api is not None and api not in self._speaks:
+            return self._send_translated(call, api)
         if "responses" not in self._speaks and call.path.startswith(_KEPT):
             raise NotFound(f"upstream {self.name} keeps no responses: it is asked in the API {TITLES[self._server.api]}")
-        api = _APIS.get(call.path.partition("?")[0]) if call.method == "POST" and isinstance(call.body, bytes) and not call.raw else None
-        return self.inner.send(call) if api is None else self._send_own(call, api)
-
-    async def _send_own(self, call: Call, api: Api) -> Reply:
-        return await as_asked(await self.inner.send(call), api, call, self._max_bytes)
+        if call.raw or not isinstance(call.body, bytes):
+            api = None
+        return self.inner.send(call) if api is None else as_asked(self.inner.send(call), api, call, self._max_bytes)
 
     async def _send_translated(self, call: Call, client: Api) -> Reply:
         body = call.body if isinstance(call.body, bytes) else b"".join([piece async for piece in call.body])
         exchange = Exchange(client, self._server, int(time.time()))
         asked = await aside(len(body), exchange.request, body, call.past)
         headers = _headers(call.headers, self._server.api)
-        reply = await self._send_own(replace(call, path=PATHS[self._server.api], body=asked, headers=headers), self._server.api)
+        translated = replace(call, path=PATHS[self._server.api], body=asked, headers=headers)
+        reply = await as_asked(self.inner.send(translated), self._server.api, translated, self._max_bytes)
         return _Translated(reply, exchange, self._max_bytes)
 
 
