@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -219,13 +219,30 @@ async def test_errors_are_in_each_shape_s_envelope_with_the_path(judge: Callable
 
 
 async def test_work_is_bounded(judge: Callable[..., Any]) -> None:
-    many = {f"q{i}": {"type": "choice", "criteria": {f"It is option {j} of {i}.": None for j in range(5)}} for i in range(81)}
+    many = {f"q{i}": {"type": "choice", "criteria": {f"It is option {j} of {i}.": None for j in range(5)}} for i in range(26)}
     async with judge(upstream=", window: 50") as post:
         status, _, told = await post("/v1/systemone", {**noul("It has."), "state": "word " * 60})
         assert (400, "context_length_exceeded") == (status, told["error"]["code"])
     async with judge() as post:
         status, _, told = await post("/v1/systemone", {**noul("It has."), "questions": many})
-        assert (400, "405 statements") == (status, told["error"]["message"][19:33])
+        assert (400, "130 statements") == (status, told["error"]["message"][19:33])
+
+
+async def test_what_takes_too_long_is_a_503(judge: Callable[..., Any]) -> None:
+    class Slow(ScriptedVerifiers):
+        async def verify(self, pairs: Sequence[ClaimPair]) -> list[Support | None]:
+            await asyncio.Event().wait()
+            return []
+
+    async with judge(verifiers=Slow(), upstream=", answer_s: 0.05") as post:
+        assert 503 == (await post("/v1/systemone", noul("Somebody else came.")))[0]
+
+
+async def test_processor_time_is_bounded(judge: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.upstreams.builtin.CHECKS_CPU_S", 0.0)
+    async with judge() as post:
+        status, _, told = await post("/v1/systemone", {**noul("It has come on 5 March."), "state": FACTS * 1000})
+    assert (400, True) == (status, "several calls" in told["error"]["message"])
 
 
 async def test_a_verifier_that_is_overloaded_is_a_503(judge: Callable[..., Any]) -> None:
