@@ -22,6 +22,12 @@ _NAME = 15
 """Columns of a stage's number and name."""
 
 
+def purposes(policies: Sequence[Policy], columns: int) -> str:
+    """When to take which, in lines of at most `columns`."""
+    texts = (textwrap.fill(f"{policy.name}: {purpose(policy.file)}", columns, subsequent_indent="  ") for policy in policies)
+    return "\n".join((*texts, "", textwrap.fill("groundwire explain NAME shows what a policy does.", columns)))
+
+
 def purpose(file: str | Path) -> str:
     """When to take a policy: the sentence with which its file begins; "" where no comment stands there."""
     said = []

@@ -29,7 +29,6 @@ from proxy.language.text import text_of
 from proxy.ports import ClashRecord, Ports
 from proxy.ports.headers import StageHeader, count_text
 from proxy.ports.stage import Action, Stage
-from proxy.stages.clash.asking.questions import as_sentence
 from proxy.stages.clash.context import Context, Spoken, Stated
 from proxy.stages.clash.dialogue import Dialogue, dialogue_about, is_task, may_ask
 from proxy.stages.clash.finding import MAX_RUNS, Finder, FoundClashes, Pairs
@@ -57,8 +56,8 @@ from proxy.stages.clash.reporting import (
 )
 from proxy.stages.clash.resolution import resolve_clash
 
-_RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both", "neither": "merged", "other": "merged"}
-"""What the user's reply means for the record. With neither, both leave and nothing takes their place."""
+_RESOLUTIONS = {"older": "keep_older", "newer": "keep_newer", "both": "keep_both"}
+"""What the user's reply means for the record."""
 _DEADLINE = 0.8
 """Share of the stage's time after which pairs that are still open wait for the next turn."""
 STORE_AWAY = "store_unavailable"
@@ -197,12 +196,11 @@ class Clash(Stage[ClashOptions]):
             ledger.replies.setdefault(heard.message, []).append(entry)
             if not entry.is_open:
                 continue
-            resolution = _RESOLUTIONS[heard.reply.choice]
-            await self._answered(ledger, entry.record, resolution, as_sentence(heard.reply.text))
+            await self._answered(ledger, entry.record, _RESOLUTIONS[heard.reply])
 
-    async def _answered(self, ledger: Ledger, record: ClashRecord, resolution: str, merged: str) -> None:
+    async def _answered(self, ledger: Ledger, record: ClashRecord, resolution: str) -> None:
         kept = await self.ports.clashes.resolve(
-            record.id, resolution, client=record.client, by=USER, reason="the user was asked", merged=merged, version=record.version
+            record.id, resolution, client=record.client, by=USER, reason="the user was asked", version=record.version
         )
         if kept is None:
             return
@@ -309,7 +307,7 @@ def _can_reply(exchange: Exchange, entry: LedgerEntry) -> bool:
 
 
 def _dialogue(exchange: Exchange, entry: LedgerEntry) -> Dialogue:
-    return dialogue_about(exchange.conversation, entry.question, (entry.older.statement, entry.newer.statement))
+    return dialogue_about(exchange.conversation, entry.question)
 
 
 def _language(exchange: Exchange) -> str:
