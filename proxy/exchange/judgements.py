@@ -118,7 +118,7 @@ class Judged(Protocol):
         """As `Judgement.score`."""
 
     @property
-    def decided_by(self) -> DecidedBy:
+    def decided_by(self) -> str:
         """As `Judgement.decided_by`."""
 
 
