@@ -130,15 +130,21 @@ def figures(result: Result) -> dict[str, Any]:
 
 
 def causes(result: Result) -> Counter[str]:
-    """What became of the wrong statement in each answer that was not flagged: how it was labelled, by whom and why."""
+    """What became of the wrong statement in each wrong answer that was not flagged, and of what failed in each right one that was: how it
+    was labelled, and by whom.
+    """
     found = Counter[str]()
     for one in result.judged:
-        if one.wrong.flagged:
-            continue
-        planted = [claim for claim in one.wrong.claims if is_planted(claim["text"], one.pair)]
-        said = {" ".join(str(claim.get(name) or "-") for name in ("label", "decided_by", "reason"))[:70] for claim in planted}
-        found[", ".join(sorted(said)) or "no such statement"] += 1
+        if not one.wrong.flagged:
+            found["wrong: " + _said([claim for claim in one.wrong.claims if is_planted(claim["text"], one.pair)])] += 1
+        if one.right.warned or one.right.harmed:
+            found["right: " + _said([claim for claim in one.right.claims if claim["label"] in ("contradicted", "error")])] += 1
     return found
+
+
+def _said(claims: Sequence[Mapping[str, Any]]) -> str:
+    said = {" ".join(str(claim.get(name) or "-") for name in ("label", "decided_by")) for claim in claims}
+    return ", ".join(sorted(said)) or "no such statement"
 
 
 def passed(found: Mapping[str, Any], limits: Mapping[str, Limit] = LIMITS) -> list[str]:
@@ -237,7 +243,7 @@ def main() -> int:
     print_figures(all_figures)
     if judged_by is not None:
         lines = [[result.policy, why, str(n)] for result in results for why, n in causes(result).most_common()]
-        print_table("why wrong answers were not flagged", ["", "the wrong statement is", "answers"], lines)
+        print_table("why wrong answers were not flagged, and right ones were", ["", "the statement is", "answers"], lines)
     RESULTS.parent.mkdir(exist_ok=True)
     path = RESULTS if judged_by is None else RESULTS.with_stem(f"promise_oracle_{given.ask}")
     path.write_text(json.dumps({"pairs": len(asked), "seed": SEED, "policies": all_figures}, indent=1) + "\n", "utf-8")

@@ -33,13 +33,14 @@ class Oracle:
     """What it is asked about now, and how long it takes."""
 
     question: Question | None = None
+    answer: str = ""
     delay_s: float = 0.0
     asked: list[str] = field(default_factory=list)
     """Statements, since the question was set."""
 
-    def about(self, question: Question) -> None:
-        """What follows is about this question."""
-        self.question = question
+    def about(self, question: Question, answer: str) -> None:
+        """What follows is about this answer to this question."""
+        self.question, self.answer = question, answer
         self.asked.clear()
 
     def choice(self, statement: str, choices: Sequence[str]) -> str:
@@ -47,14 +48,16 @@ class Oracle:
         self.asked.append(statement)
         if "yes" in choices:
             return "yes" if isinstance(self.question, Pair) else "no"
-        return "contradicted" if isinstance(self.question, Pair) and is_planted(statement, self.question) else "supported"
+        pair = self.question
+        wrong = isinstance(pair, Pair) and self.answer == pair.wrong and is_planted(statement, pair)
+        return "contradicted" if wrong else "supported"
 
 
 def is_planted(statement: str, pair: Pair) -> bool:
     """Whether a statement says what is wrong in the wrong answer."""
     wrong, said = _words(pair.planted), _words(statement)
     right = _words(" ".join(differing(pair.wrong, pair.right)))
-    if _within(said, right):
+    if _within(said, _words(pair.right)):
         return False
     if _within(said, wrong) or _within(wrong, said):
         return True

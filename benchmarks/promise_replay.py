@@ -107,7 +107,7 @@ async def replay(policies: Sequence[str], tasks: Sequence[Task], judged_by: Judg
         found = []
         for task in tasks:
             if judged_by is not None:
-                judged_by.oracle.about(task.question)
+                judged_by.oracle.about(task.question, task.answer)
             seen = await _send(session, upstream, url, task)
             found.append(await _send(session, upstream, url, task) if seen.late else seen)
         return found

@@ -11,7 +11,8 @@ SUPPORT = ("supported", "contradicted", "neither")
 _SUPPORTED = (
     "Does the evidence support the statement? It is supported when the evidence says all of it, contradicted when the evidence says "
     "otherwise, and neither when the evidence does not say it, or only a part of it. Numbers, dates, names, units, conditions and "
-    "negations must agree; where the statement gives a thing the value of another, it is contradicted."
+    "negations must agree; where the statement gives a thing the value of another, it is contradicted. What the evidence marks as (user) "
+    "is the asker's: what they only believe, guess or wish contradicts nothing, what they gave to work with counts."
 )
 _HELPFUL = (
     "Does the evidence hold the information that the question in the statement asks for? Evidence that is merely about the same subject "

@@ -7,11 +7,11 @@ no answer, what was found stands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
-from proxy.exchange.judgements import Claim, Judgement, Label
+from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, Judgement, Label
 from proxy.grounding.evidence.gathering import EvidenceBase
 from proxy.grounding.judging.questions import support_question
 from proxy.offloop import aside
@@ -23,6 +23,8 @@ SURELY = 0.8
 """Probability of support from which the built-in models are sure."""
 RELATED = 0.2
 """Probability of either, from which evidence has anything to do with a claim."""
+REMARKS = 3
+"""Sentences of a user's up to which they are a remark, that the answer may correct, and no text to work with."""
 _BY_RULE = ("literal", "exact")
 _LABELS: dict[str, Label] = {"supported": "supported", "contradicted": "contradicted", "neither": "unsupported"}
 
@@ -61,11 +63,16 @@ async def reconsidered(
     timeout_s: float | None = None,
     *,
     only_related: bool = False,
+    reopens: Callable[[Judgement], bool] | None = None,
 ) -> list[Judgement]:
-    """With the judge's word on what is open to it; with `only_related`, not where the evidence has nothing to do with a claim."""
+    """With the judge's word on what is open to it; with `only_related`, not where the evidence has nothing to do with a claim.
+
+    `reopens` says of what is not checkable whether it is to be asked about all the same: then it stays so where the judge finds neither.
+    """
     if judge is None:
         return list(judgements)
-    open_ = [i for i, judgement in enumerate(judgements) if open_to(judgement, judge.ask) and not (only_related and _unrelated(judgement))]
+    wanted = [i for i, judgement in enumerate(judgements) if open_to(judgement, judge.ask) or (reopens is not None and reopens(judgement))]
+    open_ = [i for i in wanted if not (only_related and _unrelated(judgements[i]))]
     made = await aside(len(open_) * base.chars, lambda: {i: question_of(judgements[i].claim, base) for i in open_})
     asked = {i: question for i, question in made.items() if question is not None}
     answers = await judge.answers(list(asked.values()), timeout_s)
@@ -84,12 +91,15 @@ def _decided(judgement: Judgement, answer: JudgeAnswer, base: EvidenceBase) -> J
     if not found:
         return judgement
     label = _LABELS.get(answer.choice) or ("unsupported" if judgement.label == "unsupported" else "unsure")
+    if judgement.label == "not_checkable" and label not in ("supported", "contradicted"):
+        return judgement
     span = judgement.evidence
     if span is None and label in ("supported", "contradicted"):
         nearest = base.by_terms(judgement.claim.question_and_text, range(len(base)))
         span = base.span(nearest[0])
-    if label == "contradicted" and span is not None and span.opinion:
+    if label == "contradicted" and span is not None and span.opinion and len(base) <= REMARKS:
         label = "unsure"  # whoever answers may know better than the user
+    reason = answer.reason or ("" if judgement.reason == UNKNOWN_LANGUAGE else judgement.reason)
     return replace(
         judgement,
         label=label,
@@ -98,6 +108,6 @@ def _decided(judgement: Judgement, answer: JudgeAnswer, base: EvidenceBase) -> J
         evidence=span,
         decided_by="judge",
         verifier=answer.by,
-        reason="" if label == "supported" else answer.reason or judgement.reason,
+        reason="" if label == "supported" else reason,
         language="",
     )

@@ -283,7 +283,13 @@ class Claims(SentenceStage[ClaimsOptions]):
     async def _reconsidered(self, checks: Checks, judged: Sequence[Judgement], started: float) -> Sequence[Judgement]:
         """With the word of the policy's judge on what is open to it, in what is left of the stage's time."""
         ground, left_s = await checks.ground(), self._left_s(started)
-        return await reconsidered(judged, ground.base, checks.judge, left_s)
+        every = checks.judge is not None and checks.judge.ask == "all"
+
+        def reopens(judgement: Judgement) -> bool:
+            """What is not checkable because the built-in models found nothing of it among the little that was said."""
+            return every and judgement.reason == BEYOND and ground.speaks_of(judgement.claim)
+
+        return await reconsidered(judged, ground.base, checks.judge, left_s, reopens=reopens)
 
     def _left_s(self, started: float) -> float:
         return max(0.01, self.options.timeout_ms * _DEADLINE / 1000 - (time.perf_counter() - started))

@@ -94,6 +94,21 @@ async def test_what_differs_from_a_user_s_opinion_is_not_wrong_for_that() -> Non
     assert "unsure" == found.label
 
 
+async def test_a_text_that_a_user_gave_to_work_with_is_more_than_an_opinion() -> None:
+    opinion = EvidenceSpan("It is in Rome.", 0, 14, kind="user", opinion=True)
+    one = Judgement(Claim("It is in Paris.", 0, 15), "unsure", 0.3, 0.4, opinion, decided_by="model")
+    base = EvidenceBase([Evidence("It is in Rome.\nIt is tall.\nIt is old.\nIt is grey.\n", kind="user")])
+    (found,) = await reconsidered([one], base, ScriptedJudge(lambda question: "contradicted"))
+    assert "contradicted" == found.label
+
+
+@pytest.mark.parametrize(("choice", "label"), [("neither", "not_checkable"), ("contradicted", "contradicted"), ("supported", "supported")])
+async def test_what_is_reopened_stays_not_checkable_where_the_judge_finds_neither(choice: str, label: str) -> None:
+    one = Judgement(Claim("A.", 0, 2), "not_checkable", reason="not_known")
+    (found,) = await reconsidered([one], BASE, ScriptedJudge(lambda question: choice, "all"), reopens=lambda judgement: True)
+    assert label == found.label
+
+
 async def test_evidence_that_has_nothing_to_do_with_a_claim_can_be_left_out() -> None:
     judge = ScriptedJudge(lambda question: "contradicted")
     far = Judgement(Claim("A.", 0, 2), "unsupported", 0.05, 0.1, SPAN, decided_by="model")
