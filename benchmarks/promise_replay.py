@@ -137,7 +137,7 @@ async def _running(policies: Sequence[str], judged_by: JudgedBy | None = None) -
                     "logging": {"level": "error"},
                     "upstreams": {
                         "main": {**main, "retries": {"attempts": 0}},
-                        "oracle": {"kind": "openai", "base_url": oracle.base_url, "api_key": "sk-test"},
+                        "oracle": {"kind": "openai", "base_url": oracle.base_url, "api_key": "sk-test", "decisions": {"shape": "openai"}},
                     },
                     "routes": [{"prefix": f"/{one}", "upstream": "main", "policy": f"{one}.yaml"} for one in policies],
                 }

@@ -72,6 +72,8 @@ class JudgeUse(Struct, omit_defaults=True):
     """Questions, those whose answer was known among them."""
     cached: int = 0
     """Of these, answered from memory."""
+    unanswered: int = 0
+    """Of these, without an answer that can be used."""
     calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0

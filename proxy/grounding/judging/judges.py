@@ -113,7 +113,9 @@ class UpstreamJudge:
         for key, answer in new.items():
             if answer.probabilities:
                 self._known.put(key, replace(answer, cached=True))
-        return [found.get(key) or new[key] for key in keys]
+        answers = [found.get(key) or new[key] for key in keys]
+        use.unanswered += sum(not answer.probabilities for answer in answers)
+        return answers
 
     # ---- asking ----
 
