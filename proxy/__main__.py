@@ -89,8 +89,8 @@ def _parser() -> argparse.ArgumentParser:
     check = commands.add_parser("check", help="check config.yaml and its policies")
     check.add_argument("--config", type=Path)
     check.set_defaults(run=_check)
-    explain = commands.add_parser("explain", help="print what a policy does, or several side by side")
-    explain.add_argument("policy", nargs="*", help="policy files, or names of some in policies/ (default: all shipped ones)")
+    explain = commands.add_parser("explain", help="print what a policy does")
+    explain.add_argument("policy", nargs="*", help="policy files, or names of some in policies/ (without one: when to take which)")
     explain.add_argument("--all", action="store_true", help="every option, what each stage needs, and how right its actions are")
     explain.set_defaults(run=_explain)
     init = commands.add_parser("init", help="write the default config.yaml, policies/ and their schemas/ into a folder, to edit")
@@ -321,21 +321,18 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
-    from proxy.cli.compare import compare
-    from proxy.cli.explain import explain, explain_all
+    from proxy.cli.explain import explain, explain_all, purposes
     from proxy.cli.terminal import Terminal
     from proxy.policy.loading import load_policy
 
     terminal = Terminal()
     columns = shutil.get_terminal_size().columns
     policies = [load_policy(_policy_file(name)) for name in arguments.policy or _shipped_policies()]
-    if arguments.all:
-        terminal.line("\n\n".join(explain_all(policy, columns) for policy in policies))
-    elif len(policies) == 1:
-        terminal.line(explain(policies[0], columns))
-    else:
-        for line in compare(policies, terminal, columns):
-            terminal.line(line)
+    if not arguments.policy and not arguments.all:
+        terminal.line(purposes(policies, columns))
+        return 0
+    shown = explain_all if arguments.all else explain
+    terminal.line("\n\n".join(shown(policy, columns) for policy in policies))
     return 0
 
 

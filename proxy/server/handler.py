@@ -31,6 +31,7 @@ from proxy.offloop import LARGE, aside
 from proxy.ports.upstream import Call, Reply
 from proxy.server.cross_origin import is_preflight, origin_of
 from proxy.server.routes import ActivePolicy, Route, Services
+from proxy.wire.decisions.answers import Billing
 from proxy.wire.dialect import Dialect
 from proxy.wire.http import asgi
 from proxy.wire.http.asgi import RawHeaders, Receive, Responder, Scope
@@ -102,6 +103,8 @@ class Handler(ABC):
         """Who is charged for what the request takes, and what its body has."""
         self._before_ms = 0.0
         self._error: ProxyError | None = None
+        self._bill = Billing()
+        """What an answer that was passed through says that it took."""
         self._keeps = False
         """Whether its turn is to be kept."""
         self._alive: KeepAlive | None = None
@@ -303,6 +306,9 @@ class Handler(ABC):
             client=self._client,
             upstream=upstream,
             asked_in=self._asked_in(upstream) if self._replies else "",
+            model=self._bill.model,
+            usage=self._bill.usage,
+            usd=self._bill.usd,
             tries=tries,
             error=self._error,
             received_at=self.received_at,

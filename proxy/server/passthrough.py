@@ -1,4 +1,4 @@
-"""A path that no policy judges: passed to the upstream and back byte for byte, and counts of a prompt's tokens."""
+"""A path that no policy judges: passed to the upstream and back byte for byte; decision models' answers; counts of tokens."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from typing import Any
 
 from msgspec import structs
 
+from proxy.config.decisions import DECISION_PATHS
 from proxy.errors import InvalidRequest, ProxyError
 from proxy.offloop import aside
-from proxy.ports.upstream import Call, read_whole
+from proxy.ports.upstream import Call, header_of, read_whole
 from proxy.server.cross_origin import is_preflight
 from proxy.server.handler import Handler
 from proxy.server.owners import id_in, ids_of, is_collection
 from proxy.wire.ambiguous_keys import check_keys
+from proxy.wire.decisions.answers import billed
 from proxy.wire.dialect import TokenCount
 from proxy.wire.http import asgi
 from proxy.wire.http.forwarding import NOT_RETURNED_RAW, ClientHeaders, has_body, returned_headers
@@ -69,6 +71,9 @@ class Passthrough(Handler):
                 await self._make(call)
                 return
         self._before_ms = (time.perf_counter() - self._started) * 1000
+        if self.path.partition("?")[0] in DECISION_PATHS and call.method == "POST":
+            await self._decide(call)
+            return
         if (count := self._counting()) is not None:
             await self._count(count, call)
             return
@@ -116,6 +121,18 @@ class Passthrough(Handler):
                 await owners.add(upstream, await aside(len(answer), ids_of, answer), self._client)
             elif call.method == "GET":
                 answer = await owners.only_own(upstream, answer, self._client)
+        headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
+        await self.responder.whole(reply.status, headers + plain_headers(self.id, "skipped"), answer)
+
+    async def _decide(self, call: Call) -> None:
+        """A decision model's answer, byte for byte; what it says that it took is for the record and the figures."""
+        body = await asgi.joined(call.body, self.room) if not isinstance(call.body, bytes) else call.body
+        self.responder.watch()
+        reply = await self._call(structs.replace(call, body=body))
+        self._replies.append(reply)
+        answer = await read_whole(reply, self._s.server.max_answer_bytes)
+        if 200 <= reply.status < 300:
+            self._bill = await aside(len(answer), billed, answer, header_of(reply.headers, "content-encoding"))
         headers = [item for item in returned_headers(reply, NOT_RETURNED_RAW) if item[0] != b"content-length"]
         await self.responder.whole(reply.status, headers + plain_headers(self.id, "skipped"), answer)
 

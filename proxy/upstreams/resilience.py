@@ -125,6 +125,10 @@ class Resilient:
             return self._send(call)
         return self._with_fallbacks(call, others)
 
+    def send_alone(self, call: Call) -> Awaitable[Reply]:
+        """Try this upstream, and none of its fallbacks. Raises what it raised."""
+        return self._send(call)
+
     async def _with_fallbacks(self, call: Call, others: Mapping[str, Resilient]) -> Reply:
         candidate, waiting, tries = self, [others[name] for name in self.fallback], 0
         while True:

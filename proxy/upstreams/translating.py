@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
+from proxy.config.decisions import DECISION_PATHS
 from proxy.config.settings import Api
 from proxy.errors import InvalidRequest, NotFound, UpstreamUnreachable
 from proxy.offloop import aside
@@ -54,13 +55,16 @@ class Translating:
         limit_of: Callable[[str], int | None] = lambda model: None,
         dropped: tuple[str, ...] = (),
         max_bytes: int = 100_000_000,
+        decides: bool = True,
     ) -> None:
-        """`speaks` are the APIs of its server; clients of another are translated to the first. `max_bytes` is the longest answer."""
+        """`speaks` are the APIs of its server; clients of another are translated to the first. `max_bytes` is the longest answer,
+        `decides` whether it may have decision models.
+        """
         self.inner = upstream
         self.name = upstream.name
         self._speaks = tuple(speaks)
         self._server = Server(upstream.name, self._speaks[0], newest, limit_of, dropped)
-        self._max_bytes = max_bytes
+        self._max_bytes, self._decides = max_bytes, decides
         self._translated = {path: _APIS[path] for path in translated_paths(self._speaks)}
 
     def catalogue_name(self, model: str) -> str:
@@ -78,6 +82,8 @@ class Translating:
     def takes(self, call: Call) -> bool:
         """Whether its server's API has a form for all that a call says; of those in its own API that is for the server to say."""
         client = self._client(call)
+        if not self._decides and call.path in DECISION_PATHS:
+            return False
         try:
             if client is not None and isinstance(call.body, bytes):
                 Exchange(client, self._server, 0).request(call.body, call.past)

@@ -46,6 +46,8 @@ class StreamPiece(Struct, frozen=True):
     acts: bool = False
     """Whether it waits, and a client may act on it as soon as it comes (a whole call of its tool): it leaves, with all that is behind it,
     only when the whole answer has been judged."""
+    called: bool = False
+    """Whether it tells what a call of a client's tool takes: under a policy that refuses what it cannot check it leaves as what `acts`."""
     payload: Mapping[str, object] | None = None
     """The dialect's parsed form."""
 

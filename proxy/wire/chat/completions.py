@@ -7,7 +7,7 @@ a message, a tool or a field that is still the object it was goes out in the byt
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from proxy.exchange import Answer, Choice, Exchange, Message, Request, Tool, Too
 from proxy.language.text import text_of
 from proxy.wire.bodies import EXTENSION, flag, kind_of, load, passages_of, same, typed, withhold
 from proxy.wire.chat.arguments import with_arguments
-from proxy.wire.chat.message import token_logprobs
+from proxy.wire.chat.message import call_entries, token_logprobs
 from proxy.wire.chat.own_answer import own_answer, own_body, own_events
 from proxy.wire.chat.own_calls import ChatCallFilter
 from proxy.wire.chat.shapes import ChatShapes, asked_of
@@ -253,6 +253,7 @@ def _choice(choice: dict[str, Any], position: int) -> Choice:
         reasoning=_string(message.get("reasoning_content")) or _string(message.get("reasoning")),
         tool_calls=_tool_calls(message),
         finish_reason=finish if isinstance(finish, str) else None,
+        inputs=tuple(_inputs(message)),
     )
 
 
@@ -265,6 +266,14 @@ def _tool_calls(message: dict[str, Any]) -> tuple[ToolCall, ...]:
         return ()
     found = [(i, c, c["function"]) for i, c in enumerate(calls) if isinstance(c, dict) and isinstance(c.get("function"), dict)]
     return tuple(ToolCall(_string(c.get("id")), _string(f.get("name")), _string(f.get("arguments")), i) for i, c, f in found)
+
+
+def _inputs(message: dict[str, Any]) -> Iterator[str]:
+    """What calls of custom tools take."""
+    for call, _ in call_entries(message):
+        custom = call.get("custom")
+        if isinstance(custom, dict) and (given := _string(custom.get("input"))):
+            yield given
 
 
 def _splice(raw: msgspec.Raw, old: Sequence[object], new: Sequence[object], rewritten: set[int]) -> msgspec.Raw:
