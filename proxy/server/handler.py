@@ -266,6 +266,8 @@ class Handler(ABC):
         finally:
             self.room.release()
             self._s.recorder.open.remove(self.id)
+            if (error := self._error) is not None:  # its traceback's frames know this handler: the collector stops all to free a large body
+                error.__traceback__ = error.__context__ = error.__cause__ = None
 
     async def _finish(self) -> None:
         exchange, pipeline = self.exchange, self._policy.pipeline
