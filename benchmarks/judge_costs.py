@@ -5,8 +5,8 @@
 Every right answer of `benchmarks.promise_data` is cut into statements as the stage `claims` cuts it, each gets the evidence that it would
 be judged by, and all of an answer's go into one call: the evidence numbered, each piece once, and one choice (supported, contradicted,
 neither) for each statement. Tokens are those of o200k_base over all texts of the call; a provider's own tokenizer counts some per cent
-more or less. For a chat model the same texts stand behind the instructions of `proxy.grounding.judging.llm`, and its answer is the least
-that it can be: label and confidence of each statement, without reasons. Nothing is asked, and no judge's word is measured here.
+more or less. A chat model is taken to read the same texts, and to answer with the least that it can: label and confidence of each
+statement as JSON, without reasons. Nothing is asked, and no judge's word is measured here.
 
 Prices: the bundled list's where it has the model, else `STATED`, read in November 2026. Intervals are 95%, by bootstrap over answers.
 """
@@ -24,7 +24,6 @@ from benchmarks.promise_data import Pair, pairs
 from proxy.exchange import Evidence
 from proxy.grounding.claims.claims import claims_of
 from proxy.grounding.judging.grounder import Grounder, searchable
-from proxy.grounding.judging.llm import SYSTEM
 from proxy.models.tokens.counter import TiktokenCounter
 from proxy.ports.decisions import Question
 from proxy.testing import ScriptedVerifiers
@@ -59,10 +58,8 @@ class Cost:
 
     statements: int
     tokens: int
-    chat_tokens: int
-    """Of the same questions to a chat model."""
     said_tokens: int
-    """Of its answer."""
+    """Of a chat model's answer."""
 
 
 async def cost(pair: Pair, counter: TiktokenCounter) -> Cost:
@@ -86,9 +83,8 @@ async def cost(pair: Pair, counter: TiktokenCounter) -> Cost:
         state,
         *(text for question in questions for text in (question.name, question.instructions, *question.choices, *OPTIONS.values())),
     ]
-    asked = "\n".join((SYSTEM, state, *(question.instructions for question in questions)))
     said = json.dumps({"verdicts": [{"claim": i, "verdict": "supported", "confidence": 0.95} for i in range(len(questions))]})
-    return Cost(len(claims), counter.count_text("\n".join(texts), model), counter.count_text(asked, model), counter.count_text(said, model))
+    return Cost(len(claims), counter.count_text("\n".join(texts), model), counter.count_text(said, model))
 
 
 def usd_per_token(counter: TiktokenCounter, name: str) -> float | None:
@@ -114,8 +110,7 @@ def main() -> None:
         ["", "mean [95%]", "most"],
         [
             ["statements", estimate([float(one.statements) for one in found]).text(1), str(max(one.statements for one in found))],
-            ["tokens in, decision model", estimate(tokens).text(0), f"{max(tokens):.0f}"],
-            ["tokens in, chat model", estimate([float(one.chat_tokens) for one in found]).text(0), str(max(o.chat_tokens for o in found))],
+            ["tokens in", estimate(tokens).text(0), f"{max(tokens):.0f}"],
             ["tokens out, chat model", estimate([float(one.said_tokens) for one in found]).text(0), str(max(o.said_tokens for o in found))],
         ],
     )
@@ -126,7 +121,7 @@ def main() -> None:
         table.append([title, "-" if price is None else f"{price * 1e6:.3g}", mean])
     for name in CHATS:
         info = counter.model(name)
-        costs = [info.cost_usd(one.chat_tokens, one.said_tokens) for one in found]
+        costs = [info.cost_usd(one.tokens, one.said_tokens) for one in found]
         table.append(
             [f"{name}, as a chat model", f"{(info.input_usd_per_token or 0) * 1e6:.3g}", estimate([1000 * (c or 0) for c in costs]).text(4)]
         )

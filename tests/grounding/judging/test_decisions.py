@@ -25,6 +25,8 @@ async def answered(question: Question, support: Support | None = None, state: st
     [
         asked(kind="predicate", instructions="The customer paid."),
         asked(kind="predicate", instructions="Does the text say so?\n\nThe customer paid."),
+        asked(kind="predicate", instructions="Is it so? Judge by the evidence alone.\nStatement: The customer paid."),
+        asked(kind="predicate", instructions="Statement: Somebody came.\nCLAIM:The customer paid."),
         asked(kind="predicate", instructions="Has anybody paid?", descriptions=("The customer paid.", "Nobody paid.")),
         asked(kind="predicate", descriptions=("The customer paid.", "")),
         asked(instructions="So?\n\nThe customer paid.", choices=("supported", "contradicted", "neither")),
