@@ -2,18 +2,16 @@
 
     python -m benchmarks.judge_costs
 
-Every right answer of `benchmarks.promise_data` is cut into statements as the stage `claims` cuts it, each gets the evidence that it would
-be judged by, and all of an answer's go into one call: the evidence numbered, each piece once, and one choice (supported, contradicted,
-neither) for each statement. Tokens are those of o200k_base over all texts of the call; a provider's own tokenizer counts some per cent
-more or less. A chat model is taken to read the same texts, and to answer with the least that it can: label and confidence of each
-statement as JSON, without reasons. Nothing is asked, and no judge's word is measured here.
+Every right answer of `benchmarks.promise_data` is cut into statements as the stage `claims` cuts it, and all of an answer's go into one
+call, as `proxy.grounding.judging` makes it for a decision model and for a chat model. Tokens are those of o200k_base over all texts of the call; a
+provider's own tokenizer counts some per cent more or less. The chat model's answer is the least that it can be: choice and confidence of
+each statement, without reasons. Nothing is asked, and no judge's word is measured here.
 
 Prices: the bundled list's where it has the model, else `STATED`, read in November 2026. Intervals are 95%, by bootstrap over answers.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,16 +21,12 @@ from benchmarks.load.statistics import estimate
 from benchmarks.promise_data import Pair, pairs
 from proxy.exchange import Evidence
 from proxy.grounding.claims.claims import claims_of
-from proxy.grounding.judging.grounder import Grounder, searchable
+from proxy.grounding.evidence.gathering import EvidenceBase
+from proxy.grounding.judging.chat import prompt
+from proxy.grounding.judging.decision_models import state_of
+from proxy.grounding.judging.reconsidering import question_of
 from proxy.models.tokens.counter import TiktokenCounter
-from proxy.ports.decisions import Question
-from proxy.testing import ScriptedVerifiers
 
-OPTIONS: Mapping[str, str] = {
-    "supported": "The evidence says all of it.",
-    "contradicted": "The evidence says otherwise.",
-    "neither": "The evidence does not say it, or only a part of it.",
-}
 MODELS: Sequence[tuple[str, str]] = (
     ("gpt-6-luna", "gpt-6-luna"),
     ("gemini-decision-1", "gemini-decision-1"),
@@ -58,33 +52,26 @@ class Cost:
 
     statements: int
     tokens: int
+    chat_tokens: int
+    """Of the same questions to a chat model."""
     said_tokens: int
-    """Of a chat model's answer."""
+    """Of its answer."""
 
 
-async def cost(pair: Pair, counter: TiktokenCounter) -> Cost:
+def cost(pair: Pair, counter: TiktokenCounter) -> Cost:
     """Of asking about its right answer."""
-    base = await searchable([Evidence(passage["content"], passage.get("source", "")) for passage in pair.passages])
+    base = EvidenceBase([Evidence(passage["content"], passage.get("source", "")) for passage in pair.passages])
     claims = [claim for claim in claims_of(pair.right, pair.question) if claim.checkable]
-    found = await Grounder(ScriptedVerifiers()).selections(claims, base)
-    numbers = {text: i for i, text in enumerate(dict.fromkeys(one.text for one in found), 1)}
-    state = "\n\n".join(f"[{number}] {text}" for text, number in numbers.items())
-    questions = [
-        Question(
-            name=f"s{i}",
-            instructions=f"Does evidence [{numbers[one.text]}] support this statement?\n\n{claim.question_and_text}",
-            choices=tuple(OPTIONS),
-            descriptions=tuple(OPTIONS.values()),
-        )
-        for i, (claim, one) in enumerate(zip(claims, found, strict=True))
-    ]
+    asked = [question for claim in claims if (question := question_of(claim, base)) is not None]
+    if not asked:
+        return Cost(0, 0, 0, 0)
+    state, questions = state_of(asked)
     model = counter.model("gpt-4o")
-    texts = [
-        state,
-        *(text for question in questions for text in (question.name, question.instructions, *question.choices, *OPTIONS.values())),
-    ]
-    said = json.dumps({"verdicts": [{"claim": i, "verdict": "supported", "confidence": 0.95} for i in range(len(questions))]})
-    return Cost(len(claims), counter.count_text("\n".join(texts), model), counter.count_text(said, model))
+    texts = [state, *(text for question in questions for text in (question.name, question.instructions, *question.choices))]
+    messages = "\n".join(str(message["content"]) for message in prompt(asked))
+    said = json.dumps({"answers": [{"number": i, "answer": "supported", "confidence": 0.95} for i in range(len(questions))]})
+    counted = (counter.count_text(text, model) for text in ("\n".join(texts), messages, said))
+    return Cost(len(asked), *counted)
 
 
 def usd_per_token(counter: TiktokenCounter, name: str) -> float | None:
@@ -98,11 +85,7 @@ def main() -> None:
     counter = TiktokenCounter({})
     counter.load()
     rows = pairs()
-
-    async def measured() -> list[Cost]:
-        return [await cost(pair, counter) for pair in rows]
-
-    found = [one for one in asyncio.run(measured()) if one.statements]
+    found = [one for one in (cost(pair, counter) for pair in rows) if one.statements]
     tokens = [float(one.tokens) for one in found]
     print(f"{len(found)} answers of {len(rows)} have statements to judge; one call an answer, `ask: all`")
     print_table(
@@ -110,7 +93,8 @@ def main() -> None:
         ["", "mean [95%]", "most"],
         [
             ["statements", estimate([float(one.statements) for one in found]).text(1), str(max(one.statements for one in found))],
-            ["tokens in", estimate(tokens).text(0), f"{max(tokens):.0f}"],
+            ["tokens in, decision model", estimate(tokens).text(0), f"{max(tokens):.0f}"],
+            ["tokens in, chat model", estimate([float(one.chat_tokens) for one in found]).text(0), str(max(o.chat_tokens for o in found))],
             ["tokens out, chat model", estimate([float(one.said_tokens) for one in found]).text(0), str(max(o.said_tokens for o in found))],
         ],
     )
@@ -121,7 +105,7 @@ def main() -> None:
         table.append([title, "-" if price is None else f"{price * 1e6:.3g}", mean])
     for name in CHATS:
         info = counter.model(name)
-        costs = [info.cost_usd(one.tokens, one.said_tokens) for one in found]
+        costs = [info.cost_usd(one.chat_tokens, one.said_tokens) for one in found]
         table.append(
             [f"{name}, as a chat model", f"{(info.input_usd_per_token or 0) * 1e6:.3g}", estimate([1000 * (c or 0) for c in costs]).text(4)]
         )

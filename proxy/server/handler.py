@@ -291,6 +291,9 @@ class Handler(ABC):
         exchange, place = self.exchange, self._trace.context if self._trace is not None else parent_of(self._scope["headers"])
         answered_by = self._replies[-1].upstream if self._replies else self.route.upstream.name
         upstream = exchange.upstream if exchange is not None else answered_by
+        tries = 0
+        for reply in self._replies:
+            tries += reply.attempts
         return Finished(
             id=self.id,
             exchange=exchange,
@@ -306,7 +309,7 @@ class Handler(ABC):
             model=self._bill.model,
             usage=self._bill.usage,
             usd=self._bill.usd,
-            tries=sum([reply.attempts for reply in self._replies]),
+            tries=tries,
             error=self._error,
             received_at=self.received_at,
             started=self._started,
