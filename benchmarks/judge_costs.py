@@ -3,9 +3,9 @@
     python -m benchmarks.judge_costs
 
 Every right answer of `benchmarks.promise_data` is cut into statements as the stage `claims` cuts it, and all of an answer's go into one
-call, as `proxy.grounding.judging` makes it for a decision model and for a chat model. Tokens are those of o200k_base over all texts of the call; a
-provider's own tokenizer counts some per cent more or less. The chat model's answer is the least that it can be: choice and confidence of
-each statement, without reasons. Nothing is asked, and no judge's word is measured here.
+call, as `proxy.grounding.judging` makes it for a decision model and for a chat model. Tokens are those of o200k_base over all texts of the
+call; a provider's own tokenizer counts some per cent more or less. The chat model's answer is the least that it can be: choice and
+confidence of each statement, without reasons. Nothing is asked, and no judge's word is measured here.
 
 Prices: the bundled list's where it has the model, else `STATED`, read in November 2026. Intervals are 95%, by bootstrap over answers.
 """

@@ -95,7 +95,7 @@ def replying(oracle: Oracle, kind: Kind) -> ScriptedReply:
 
 
 def _decided(oracle: Oracle, question: Decision) -> Answer:
-    statement = question.instructions.rpartition("\nStatement: ")[2]
+    statement = question.instructions.partition("\n\n")[2]
     choice = oracle.choice(statement, question.options)
     rest = (1 - SURE) / (len(question.options) - 1)
     return Answer({one: SURE if one == choice else rest for one in question.options})

@@ -18,7 +18,7 @@ from proxy.errors import ModelUnavailable
 from proxy.exchange.judgements import ClaimPair, Support
 from proxy.ports.decisions import Question
 from proxy.server.start_page import start_page
-from proxy.testing import ScriptedVerifiers, hang, reply, serving
+from proxy.testing import ScriptedUpstream, ScriptedVerifiers, hang, reply, serving
 from proxy.upstreams.decision_model import UpstreamDecisions
 from proxy.upstreams.making import decision_apis
 from tests.conftest import EMPTY_TAP, Start
@@ -289,3 +289,24 @@ def test_what_the_operator_reads_of_it(tmp_path: Path, capsys: pytest.CaptureFix
     assert "/v1/systemone -H" in start_page(load_settings(config, {}), ServerSettings(), 80).curl
     assert 0 == check(config)
     assert "translated" not in capsys.readouterr().out
+
+
+async def test_it_stands_in_for_a_decision_model_and_for_nothing_else(tmp_path: Path, migrated_file: Path) -> None:
+    import aiohttp
+
+    (tmp_path / "store.db").write_bytes(migrated_file.read_bytes())
+    (tmp_path / "policy.yaml").write_text(EMPTY_TAP)
+    async with ScriptedUpstream(reply({"error": {"message": "busy"}}, 503)) as upstream:
+        (tmp_path / "config.yaml").write_text(
+            f"store: {{url: 'sqlite+aiosqlite:///{tmp_path}/store.db'}}\nembeddings: {{disk_mb: 0}}\nupstreams:\n"
+            f"  main: {{kind: openai, base_url: '{upstream.base_url}', retries: {{attempts: 0}}, fallback: [judge]}}\n"
+            "  judge: {kind: builtin}\nroutes: [{upstream: main, policy: policy.yaml}]\n"
+        )
+        app = App(load_settings(tmp_path / "config.yaml", {}), verifiers=ScriptedVerifiers())
+        async with serving(app) as url, aiohttp.ClientSession() as session:
+            async with session.post(f"{url}/v1/systemone", json=noul("The order was delivered.")) as response:
+                assert (200, 0.95) == (response.status, (await response.json())["answers"]["q"]["noul"])
+            async with session.post(
+                f"{url}/v1/chat/completions", json={"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+            ) as response:
+                assert (503, "busy") == (response.status, (await response.json())["error"]["message"])

@@ -22,7 +22,8 @@ def test_each_statement_is_judged_by_its_own_evidence_which_stands_there_once() 
         question.instructions.partition("Judge by ")[2].partition(".")[0] for question in questions
     ]
     assert ["q1", "q2", "q3"] == [question.name for question in questions]
-    assert questions[1].instructions.endswith("Statement: B.")
+    assert questions[1].instructions.endswith("\n\nB.")
+    assert 1 == state.count(asked[0].instructions)
 
 
 def test_choices_can_be_given_in_the_other_order_and_predicates_have_none() -> None:
