@@ -51,6 +51,9 @@ def _conditions(clause: Clause) -> tuple[Rows, list[Rows], frozenset[int]]:
         if score >= 1.5 and all(boolean_of(value) is not None for _, value in filled):
             conditions.append(frozenset(r for r, value in filled if boolean_of(value)))
             columns.add(c)
+        elif score >= 1.5 and any(boolean_of(value) is False for _, value in filled) and c not in clause.table.numeric:
+            conditions.append(frozenset(r for r, value in filled if boolean_of(value) is not False))  # "allergies: none"
+            columns.add(c)
         elif score >= 0.8 and c in clause.table.numeric and not is_name(clause.table, c):
             numeric[c] = frozenset(r for r, row in enumerate(clause.table.rows) if (q := row.number(c)) is not None and q.values[0] > 0)
     if set(clause.said) & listed("out"):

@@ -54,7 +54,7 @@ def alike(a: str, b: str) -> bool:
         if x != y:
             break
         shared += 1
-    return shared >= max(4, len(short) - 2) and len(long) - shared <= 4 and 5 * shared >= 3 * len(long)
+    return shared >= max(4, len(short) - 2) and len(long) - shared <= 4 and 20 * shared >= 11 * len(long)
 
 
 def names_any(word: str, listed: Iterable[str]) -> bool:
@@ -167,7 +167,7 @@ class Table:
     @cached_property
     def title_words(self) -> frozenset[str]:
         """Words of what stands over it."""
-        return frozenset(tokens(self.title))
+        return frozenset((*tokens(self.title), *words(self.title)))
 
     @cached_property
     def numeric(self) -> frozenset[int]:

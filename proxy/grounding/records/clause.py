@@ -103,7 +103,9 @@ class Clause:
     @cached_property
     def ordinal(self) -> bool:
         """Whether it speaks of a first, last or most."""
-        return bool(set(self.said) & (listed("most") | listed("least") | listed("either") | listed("ordinals")))
+        of_columns = {i for _, by in self.columns.values() for i in by}
+        free = {word for i, word in enumerate(self.said) if i + 1 not in of_columns or word not in listed("ordinals")}  # "last modified"
+        return bool(free & (listed("most") | listed("least") | (listed("either") - listed("ordinals")) | listed("ordinals")))
 
     @cached_property
     def bounded(self) -> bool:
@@ -119,8 +121,10 @@ class Clause:
     def computed(self) -> bool:
         """Whether its number may be worked out of others, or two things are compared."""
         compares = set(self.said) & (listed("more") | listed("less"))
-        operations = asked_for(self.statement.text)
-        return bool(compares) or operations.sums or operations.differences or operations.means or operations.ratios
+        of_columns = {i for _, by in self.columns.values() for i in by}  # "Total" may be a column's name
+        said = " ".join(self.statement.text[w.start : w.end] for i, w in enumerate(self.statement.words) if i not in of_columns)
+        operations = asked_for(said)
+        return bool(compares) or operations.sums or operations.differences or operations.means
 
     def says_only(self, found: Sequence[Finding]) -> bool:
         """Whether it says what was found right of one row, and nothing else: each value is one of them, and no word is left."""

@@ -9,6 +9,8 @@ from proxy.grounding.records.clause import MAX_EXTRA_WEAK, Clause, Finding, spok
 from proxy.grounding.records.lexicon import State, boolean_of, listed, states_of
 
 MAX_NAME_WORDS = 4
+FULLY = 1.5
+"""How plainly a column of yes and no must be spoken of (`binding.names_column`): by half of its words."""
 
 
 def states(clause: Clause) -> Iterator[Finding]:
@@ -55,7 +57,7 @@ def booleans(clause: Clause) -> Iterator[Finding]:
     for c, (score, by) in clause.columns.items():
         values = [row.values[c] for row in clause.table.rows if row.values.get(c)]
         found = [(r, row.values[c]) for r, row in clause.rows if c in row.values]
-        if score < 2.0 or not values or any(boolean_of(value) is None for value in values) or not found or len(found) < len(clause.rows):
+        if score < FULLY or not values or any(boolean_of(value) is None for value in values) or not found or len(found) < len(clause.rows):
             continue
         if any(word.text in listed("only") | listed("every") for word in clause.statement.words):
             continue
