@@ -22,8 +22,8 @@ from proxy.admin.verdicts import client_access
 from proxy.config.client_keys import Clients
 from proxy.config.paths import PathRules
 from proxy.config.settings import (
-    EmbeddedSettings,
-    OpenAISettings,
+    BuiltinSettings,
+    LocalSettings,
     RouteSettings,
     Settings,
     UpstreamSettings,
@@ -32,7 +32,7 @@ from proxy.config.settings import (
     spends,
 )
 from proxy.errors import ConfigError, NotFound, StoreUnavailable
-from proxy.grounding.judging.options import local_models
+from proxy.grounding.judging.judges import make_judge
 from proxy.models.deferred import DeferredModels
 from proxy.models.knowledge.bases import FolderKnowledgeBases
 from proxy.models.making import make_embedder, make_models, make_verifiers
@@ -77,11 +77,12 @@ from proxy.store.scratchpad import DatabaseScratchpad
 from proxy.store.tool_outcomes import DatabaseToolOutcomes
 from proxy.store.tool_runs import DatabaseToolRuns
 from proxy.store.writer import RecordWriter
+from proxy.upstreams.builtin import BuiltinUpstream
 from proxy.upstreams.chat_model import UpstreamChat
 from proxy.upstreams.decision_model import UpstreamDecisions
-from proxy.upstreams.making import decision_apis, make_upstream, model_settings
-from proxy.upstreams.resilience import Resilient, Slots
-from proxy.upstreams.translating import Translating, is_openai, translated_paths
+from proxy.upstreams.making import decision_apis, make_resilient, make_upstream, model_settings
+from proxy.upstreams.resilience import Resilient
+from proxy.upstreams.translating import translated_paths
 from proxy.wire.chat.completions import ChatDialect
 from proxy.wire.dialect import Dialects, TokenCount
 from proxy.wire.http.asgi import Receive, Responder, Scope, Send
@@ -111,8 +112,10 @@ class App:
         verifiers: Verifiers | None = None,
     ) -> None:
         """Build every part; `make` builds the upstreams, `verifiers` take the place of this process's own. Raises `ConfigError`."""
-        self._make_upstream = make or make_upstream
+        self._make_upstream = make or self._own_upstream
         self.settings = settings
+        self.verifiers = make_verifiers(settings)
+        self._verifiers: Verifiers = verifiers or self.verifiers
         self.tokens = TiktokenCounter(model_settings(settings))
         self.metrics = Metrics(self.tokens.model)
         self.database = Database(settings.store.url)
@@ -121,26 +124,25 @@ class App:
         self.retention = Retention(self.database, days=settings.store.retention_days, max_mb=settings.store.retention_mb)
         records, scratchpad = Records(self.pages_database, self.records_writer), DatabaseScratchpad(self.database)
         quarantine, clashes, failures = DatabaseQuarantine(self.database), DatabaseClashes(self.database), DatabaseFailures(self.database)
-        self._proxies = TrustedProxies(settings.server.trusted_proxies)
+        self._proxies = TrustedProxies(settings.server.trusted_proxies) if settings.server.trusted_proxies else None
         self.ledger = make_ledger(settings.server, self._proxies, self.metrics)
         self.upstreams = {name: self._resilient(name, s) for name, s in settings.upstreams.items()}
         policies, outcomes = load_policies(settings, stages), DatabaseToolOutcomes(self.database)
         used = tuple(dict.fromkeys((*stages, *(stage for found in policies.values() for stage in found.stages))))
         self.models = DeferredModels(lambda: make_models(settings, outcomes))
         self.knowledge = FolderKnowledgeBases(Path(settings.folder), self.models)
-        self.verifiers = make_verifiers(settings)
         ports = Ports(
             tokens=self.tokens,
             counters=self.metrics,
             scratchpad=scratchpad,
             embedder=self.models,
-            chat=UpstreamChat(self.upstreams, forwarding(settings)),
+            chat=UpstreamChat(self.upstreams, forwarding(settings), self.tokens),
             decisions=UpstreamDecisions(self.upstreams, decision_apis(settings), self.tokens, forwarding(settings)),
             ranker=self.models,
             tool_runs=DatabaseToolRuns(self.database),
             compactions=DatabaseCompactions(self.database),
             first_seen=DatabaseFirstSeen(self.database),
-            verifiers=verifiers or self.verifiers,
+            verifiers=self._verifiers,
             knowledge=self.knowledge,
             quarantine=quarantine,
             clashes=clashes,
@@ -150,7 +152,7 @@ class App:
         self._watch()
         self.afterwards = Afterwards(self.metrics)
         self.tracing = make_tracing(settings)
-        named = {n: None if isinstance(s, EmbeddedSettings) else s.model_prefix for n, s in settings.upstreams.items()}
+        named = {n: None if isinstance(s, LocalSettings) else s.model_prefix for n, s in settings.upstreams.items()}
         prices = prices_of(named, self.tokens.model)
         services = Services(
             server=settings.server,
@@ -201,7 +203,8 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(scope, receive, send)
         elif scope["type"] == "http":
-            scope = self._proxies.resolved(scope) if self._proxies else scope
+            if self._proxies is not None:
+                scope = self._proxies.resolved(scope)
             await (self._for_pages if self._for_pages and is_api(scope) else self._http)(scope, receive, send)
         elif scope["type"] == "websocket":  # the realtime API is not proxied
             await send({"type": "websocket.close", "code": 1008, "reason": "Groundwire serves no websockets"})
@@ -241,14 +244,17 @@ class App:
         for upstream in self.upstreams.values():
             await upstream.upstream.start()
         self._pricing = asyncio.create_task(asyncio.to_thread(self.tokens.load_list))  # the metrics need its prices
-        if self.has_stages:
+        judges = any(isinstance(upstream, BuiltinSettings) for upstream in self.settings.upstreams.values())
+        if self.has_stages or judges:
             counter = asyncio.create_task(asyncio.to_thread(self.tokens.load))
             self._warming = {"token counter": counter, "stages": asyncio.create_task(self._warm_after(counter))}
         stages = [stage for route in self.routes if route.default.load_models == "at_start" for stage in route.default.pipeline.stages]
         if any(stage.embeds for stage in stages):
             self._loading.append(asyncio.create_task(self.models.load()))
         verifies = [stage for stage in stages if stage.verifies and stage.ports.verifiers is self.verifiers]
-        verifiers = dict.fromkeys(name for stage in verifies for name in local_models(stage.options))
+        verifiers = dict.fromkeys(stage.ports.judge.local_model for stage in verifies)
+        if judges and self._verifiers is self.verifiers:
+            verifiers[""] = None
         if self.knowledge:
             self._loading.append(asyncio.create_task(self.knowledge.load()))
         if verifiers:
@@ -349,19 +355,13 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     def _resilient(self, name: str, settings: UpstreamSettings) -> Resilient:
-        slots = Slots(settings.max_concurrency, settings.max_queue, wait_s=settings.timeouts.queue_s, ledger=self.ledger)
-        upstream = Translating(
-            self._make_upstream(name, settings),
-            settings.spoken,
-            newest=isinstance(settings, OpenAISettings) and is_openai(settings.base_url),
-            limit_of=lambda model: self.tokens.model(upstream.catalogue_name(model)).max_output_tokens,
-            dropped=settings.drop_fields,
-            max_bytes=self.settings.server.max_answer_bytes,
-        )
-        figures = self.metrics.upstream(name)
-        return Resilient(
-            upstream, settings.retries, slots, settings.fallback, self.metrics, settings.timeouts.total_s, figures, upstream.takes
-        )
+        made, most = self._make_upstream(name, settings), self.settings.server.max_answer_bytes
+        return make_resilient(made, settings, self.tokens, self.ledger, self.metrics, self.metrics.upstream(name), most)
+
+    def _own_upstream(self, name: str, settings: UpstreamSettings) -> Upstream:
+        if isinstance(settings, BuiltinSettings):
+            return BuiltinUpstream(name, settings, self._verifiers, self.tokens, self.settings.server.max_body_bytes)
+        return make_upstream(name, settings)
 
     def _make_routes(self, ports: Ports, policies: Mapping[str, RoutePolicies]) -> list[Route]:
         active: dict[tuple[int, bool], ActivePolicy] = {}
@@ -372,6 +372,7 @@ class App:
             key = id(policy), enforced
             if key not in active:
                 given = ports if enforced else uncounted
+                given = msgspec.structs.replace(given, judge=make_judge(policy.judge, given, self.settings.server.workers))
                 stages = [spec.stage(spec.options, with_deadline(given, spec.options.timeout_ms)) for spec in policy.stages]
                 later = policy.load_models == "at_first_use"
                 pipeline = (Pipeline if enforced else ShadowPipeline)(

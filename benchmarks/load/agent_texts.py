@@ -9,36 +9,17 @@ from __future__ import annotations
 
 import json
 import random
+from datetime import UTC, datetime
 
-_NAMES = [
-    "order",
-    "batch",
-    "ledger",
-    "client",
-    "retry",
-    "window",
-    "queue",
-    "cursor",
-    "payload",
-    "session",
-    "token",
-    "record",
-    "index",
-    "worker",
-    "result",
-    "config",
-    "shard",
-    "offset",
-]
-_TYPES = ["int", "str", "float", "bytes", "bool", "list[str]", "dict[str,int]", "Path"]
-_FILES = [
-    "src/ledger/reader.py",
-    "app/queue.ts",
-    "internal/store/rows.go",
-    "lib/retry.py",
-    "web/components/Table.tsx",
-    "cmd/server/main.go",
-]
+_NAMES = (
+    *("order", "batch", "ledger", "client", "retry", "window", "queue", "cursor", "payload"),
+    *("session", "token", "record", "index", "worker", "result", "config", "shard", "offset"),
+)
+_TYPES = ("int", "str", "float", "bytes", "bool", "list[str]", "dict[str, int]", "Path")
+_FILES = (
+    *("src/ledger/reader.py", "app/queue.ts", "internal/store/rows.go"),
+    *("lib/retry.py", "web/components/Table.tsx", "cmd/server/main.go"),
+)
 _LEVELS = ("INFO", "WARN", "ERROR", "DEBUG")
 _PROSE = (
     "The second run reads every order twice, because the cursor isn't stored until the batch is done.",
@@ -119,14 +100,12 @@ def logs(rng: random.Random) -> str:
     """Lines that a command printed, a traceback among them."""
     lines = []
     for _ in range(rng.randint(8, 14)):
-        at = f"2026-11-{rng.randint(1, 28):02d}T{rng.randint(0, 23):02d}:{rng.randint(0, 59):02d}:{rng.randint(0, 59):02d}.{rng.randrange(1000):03d}Z"
-        lines.append(
-            f'{at} {rng.choice(_LEVELS):<5} [{rng.choice(_NAMES)}] {{"took_ms": {rng.randint(1, 900)}}} {rng.choice(_FILES)}:{rng.randint(1, 400)}'
-        )
+        at = datetime.fromtimestamp(1_795_000_000 + rng.random() * 10**6, UTC).isoformat(timespec="milliseconds")
+        took, place = f'{{"took_ms": {rng.randint(1, 900)}}}', f"{rng.choice(_FILES)}:{rng.randint(1, 400)}"
+        lines.append(f"{at} {rng.choice(_LEVELS):<5} [{rng.choice(_NAMES)}] {took} {place}")
         if rng.random() < 0.15:
-            lines.append(
-                f'Traceback (most recent call last):\n  File "/srv/{rng.choice(_FILES)}", line {rng.randint(1, 400)}, in {rng.choice(_NAMES)}'
-            )
+            lines.append("Traceback (most recent call last):")
+            lines.append(f'  File "/srv/{rng.choice(_FILES)}", line {rng.randint(1, 400)}, in {rng.choice(_NAMES)}')
             lines.append(f"KeyError: '{rng.choice(_NAMES)}'\n")
     return "\x1b[32m$ make test\x1b[0m\n" + "\n".join(lines) + "\n"
 

@@ -13,6 +13,9 @@ from proxy.config.models import Positive, Section
 Shape = Literal["openai", "systemone", "gemini"]
 """OpenAI's ``POST /v1/decisions``, System One's ``POST /v1/systemone``, Google's ``POST /v1beta/decisions``."""
 MODEL = "{model}"
+PATHS: dict[Shape, str] = {"openai": "/decisions", "systemone": "/systemone", "gemini": "/decisions"}
+"""Where each of them has it."""
+DECISION_PATHS = frozenset(PATHS.values())
 
 
 class DecisionsSettings(Section, frozen=True, kw_only=True):
@@ -59,7 +62,7 @@ def decision_api(base_url: str, given: DecisionsSettings | None) -> DecisionApi:
     if given is None:
         return known
     shape = given.shape or known.shape
-    path = given.path or (known.path if shape == known.shape else "/systemone" if shape == "systemone" else "/decisions")
+    path = given.path or (known.path if shape == known.shape else PATHS[shape])
     price = known.usd_per_million_tokens if given.usd_per_million_tokens is None else given.usd_per_million_tokens
     return DecisionApi(
         shape=shape,

