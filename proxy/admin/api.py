@@ -6,7 +6,7 @@ What a person decides on is in `proxy.admin.quarantine`, `proxy.admin.clashes` a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -28,6 +28,7 @@ from proxy.exchange.attempts import Attempts
 from proxy.exchange.facts import CompressionResult as CompressionResult
 from proxy.exchange.facts import ContextUse as ContextUse
 from proxy.exchange.facts import Facts as Facts
+from proxy.exchange.facts import JudgeUse as JudgeUse
 from proxy.exchange.facts import ToolSelection as ToolSelection
 from proxy.exchange.histories import History
 from proxy.exchange.verdicts import OUTCOMES as OUTCOMES

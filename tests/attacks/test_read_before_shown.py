@@ -211,3 +211,21 @@ def test_a_whole_answers_thoughts_are_read_as_clients_join_them() -> None:
     summary = [{"type": "summary_text", "text": text} for text in ("They ask for R", "ome.")]
     made = responses.response({**responses.reasoning_item(), "summary": summary})
     assert "They ask for Rome." == ResponsesDialect().parse_answer(json.dumps(made).encode()).choices[0].reasoning
+
+
+@pytest.mark.parametrize("delivery", ["hold", "gate"])
+@pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
+async def test_a_call_goes_on_as_what_it_began(dialect: str, delivery: str, start: Start) -> None:
+    function = {"index": 0, "id": "c", "type": "function", "function": {"name": "look_up", "arguments": "{}"}}
+    events = [
+        chunk({"role": "assistant", "tool_calls": [function]}),
+        chunk({"tool_calls": [{"index": 0, "custom": {"name": "look_up", "input": "Rome"}}]}),
+        chunk({}, "tool_calls"),
+        b"data: [DONE]\n\n",
+    ]
+    Reader.read = []
+    path, ask = ASKS[dialect]
+    async with start(stream(events), policy=policy(delivery), stages=ALL, apis="[chat]") as proxy:
+        got = await proxy.post(ask, path)
+    assert (b"look_up" in got.body, b"Rome" in got.body) == (True, False)
+    assert ["{}"] == [call.arguments for answer in Reader.read for call in answer.choices[0].tool_calls]

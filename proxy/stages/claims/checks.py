@@ -17,8 +17,8 @@ from proxy.exchange.judgements import UNKNOWN_LANGUAGE, Claim, Judgement
 from proxy.grounding.claims.claims import ClaimReader
 from proxy.grounding.evidence.gathering import EvidenceBase, EvidenceScope
 from proxy.grounding.judging.grounder import Grounder
-from proxy.grounding.judging.second_opinion import Opinions
 from proxy.grounding.values.places import words_of
+from proxy.ports.judge import JudgeSession
 
 FEW = 256
 """Judgements that are summed up with each sentence."""
@@ -112,7 +112,9 @@ class JudgedAttempt(Struct, frozen=True):
 class Checks:
     """Of one exchange."""
 
-    def __init__(self) -> None:
+    def __init__(self, judge: JudgeSession | None = None) -> None:
+        self.judge = judge
+        """Whom the policy asks over the built-in models; None where nobody."""
         self._ground: asyncio.Task[Ground] | None = None
         self._warming: asyncio.Task[None] | None = None
         self._said: dict[int, str] = {}
@@ -122,8 +124,6 @@ class Checks:
         self.checkable: dict[int, int] = {}
         """How many of them could be judged, by choice."""
         self._told = 0
-        self.opinions: list[Opinions] = []
-        """What second opinions were asked for."""
         self.attempts: dict[int, JudgedAttempt] = {}
         """By position in `exchange.attempts`."""
         self.json: set[int] = set()
@@ -202,6 +202,8 @@ class Checks:
         for task in (self._ground, self._warming):
             if task is not None:
                 task.cancel()
+        if self.judge is not None:
+            self.judge.close()
 
 
 def _seen(task: asyncio.Task[Any]) -> None:

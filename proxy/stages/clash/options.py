@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from proxy.grounding.judging.options import VerifierOptions
-from proxy.ports.stage import Positive, Share
+from proxy.ports.stage import Positive, Share, StageOptions
 
 Part = Literal["user", "system", "memory", "tool_results", "passages"]
 Resolving = Literal["prefer_recent", "ask_user", "merge", "PREFER_RECENT", "ASK_USER", "MERGE"]
@@ -16,7 +15,7 @@ Resolving = Literal["prefer_recent", "ask_user", "merge", "PREFER_RECENT", "ASK_
 Editing = Literal["none", "memory", "all"]
 
 
-class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
+class ClashOptions(StageOptions, frozen=True, kw_only=True):
     """``clash:``"""
 
     strategy: Annotated[
@@ -60,7 +59,6 @@ class ClashOptions(VerifierOptions, frozen=True, kw_only=True):
     ] = 2
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name in ("strategy", "critical_strategy"):
             if (chosen := getattr(self, name)) is not None:
                 force_setattr(self, name, chosen.lower())

@@ -12,7 +12,8 @@ from typing import Any
 from proxy.wire.responses import events
 from proxy.wire.shapes import strings
 
-_NAMES = ("id", "type", "status", "call_id", "created_by")
+_NOT_GIVEN = frozenset(("id", "type", "status", "call_id", "created_by", "output", "outputs", "result", "results"))
+"""Fields of a call's item that name it, or say what came of it."""
 _READ = ("message", "reasoning", "function_call")
 """Items whose words are the answer's text, its thoughts, or its calls'."""
 _Place = tuple[int, str, int]
@@ -102,7 +103,7 @@ class Beside:
         elif kind == "function_call":
             self._functions.add(position)
         elif kind not in _READ:
-            given = (value for name, value in item.items() if name not in _NAMES)
+            given = (value for name, value in item.items() if name not in _NOT_GIVEN)
             self._inputs |= dict.fromkeys(text for value in given for text in strings(value) if text)
 
     @staticmethod

@@ -112,7 +112,7 @@ def _head(rng: random.Random, words: Words) -> tuple[int, tuple[tuple[str, str],
         "etag",
         "openai-note",
     )
-    value = rng.choice((words.word(), f"0; url={{upstream}}{ELSEWHERE}", f"a={words.word()}"))
+    value = rng.choice((words.word(), words.sentence(), f"0; url={{upstream}}{ELSEWHERE}", f"a={words.word()}"))
     return 200, rng.choice(((("content-type", rng.choice(kinds)),), ((rng.choice(names), value),)))
 
 
